@@ -1,0 +1,65 @@
+.DEFAULT_GOAL := help
+
+# Debian's own interpreter where there is one: a shim or an unoptimised build costs up to 1.8x.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) python3.11)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+SEED ?= 1
+ROUNDS ?= 50
+
+.PHONY: help demo dev test check format sim chaos bench dist clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Start a node, run the example jobs, print what ran and how late
+	@$(BIN)/python examples/demo.py
+
+dev: $(READY) ## Start a node for trying things out on http://127.0.0.1:7400
+	@$(BIN)/rota dev
+
+test: $(READY) ## Unit and contract tests, and the tests of a whole node
+	$(BIN)/python -P -m pytest -n $(WORKERS)
+
+check: $(READY) ## Format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	PYTHONPATH=src $(BIN)/lint-imports
+
+format: $(READY) ## Rewrite files the way `check` wants them
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+sim: ## Simulate a cluster on virtual time (no suite yet)
+	@echo "make sim: there is no simulation suite yet; it comes with replication." >&2; exit 1
+
+chaos: $(READY) ## Kill -9 a real node at random moments: make chaos ROUNDS=50 SEED=1
+	CHAOS_ROUNDS=$(ROUNDS) CHAOS_SEED=$(SEED) \
+	$(BIN)/python -P -m pytest tests/chaos -m chaos -s --timeout 3600
+
+bench: $(READY) ## Throughput, start latency and timer lateness of one node, with fsync
+	$(BIN)/python bench/one_node.py
+
+dist: $(READY) ## Build sdist and wheel, then check the wheel holds every module
+	rm -rf dist build
+	$(BIN)/python -m build
+	@git ls-files '*.py' | grep -E '^(core|ring|storage|executor|client|node)/' | sed 's,^,rota/,' | sort > dist/.want
+	@$(BIN)/python -m zipfile -l dist/*.whl | awk '/\.py/{print $$1}' | grep -v '^rota/__init__' | sort > dist/.have
+	diff dist/.want dist/.have
+
+clean: ## Remove the virtual environment and everything built
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "rota needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+		echo "Python's venv module is missing: apt-get install python3-venv" >&2; \
+		test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[node,dev]'
+	@touch $@

@@ -1,0 +1,30 @@
+"""Talk to rota from Python or from a shell.
+
+    from rota.client import Client
+
+    with Client() as rota:
+        job = rota.create_job({"name": "hello", "command": "echo hello"})
+        execution = rota.wait(rota.trigger(job.job_id).execution_id)
+        print(execution.status, rota.output(execution.execution_id))
+
+`AsyncClient` is the same with ``await``. What goes in and comes out is in `rota.client.wire`, what
+may go wrong in `rota.client.errors`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # No cycle is dodged: an HTTP library takes longer to load than `rota --help`.
+    from rota.client.async_client import AsyncClient
+    from rota.client.client import Client
+
+__all__ = ["AsyncClient", "Client"]
+
+_HOMES = {"AsyncClient": "rota.client.async_client", "Client": "rota.client.client"}
+
+
+def __getattr__(name: str) -> object:
+    """Load a client when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

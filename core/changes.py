@@ -1,0 +1,149 @@
+"""Changes: the only thing that is journaled and replicated.
+
+A shard's state is a set of tables; a change gives one key of one table a record, or takes it
+away. Records are encoded once, when the entry is made; backups store the bytes without knowing
+what they mean.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import msgspec
+
+from rota.core.execution import Execution, Task
+from rota.core.ids import Index, JobId
+from rota.core.instants import Instant
+from rota.core.job import Job, JobSpec, Plan
+from rota.core.ledger import LedgerEntry
+
+
+class Table(IntEnum):
+    """The tables of a shard. Numbers are part of the data format: never reuse one.
+
+    Those from `HISTORY` on are kept apart from the rest: they only grow, are never read to
+    schedule, and go by age.
+    """
+
+    JOB = 1
+    """job id -> Job"""
+    NAME = 2
+    """namespace/name -> Name"""
+    VERSION = 3
+    """job id/version -> JobSpec, of a replaced version that live executions still run"""
+    PLAN = 4
+    """job id -> Plan"""
+    EXECUTION = 5
+    """execution id -> Execution, while it is not finished"""
+    TASK = 6
+    """execution id/task -> Task, while its execution is not finished"""
+    REQUEST = 7
+    """idempotency key -> Request"""
+    OUTBOX = 8
+    """journal index/instant, receiver, the two jobs -> Parcel, until its receiver has it"""
+    DEPENDENT = 9
+    """full name of a job, space, full name of one that waits for it -> Dependent"""
+
+    HISTORY = 32
+    PAST_EXECUTION = 33
+    """execution id -> Execution, finished"""
+    PAST_TASK = 34
+    """execution id/task -> Task, of a finished execution"""
+    LEDGER = 35
+    """job id/fire time/schedule -> LedgerEntry"""
+    PAST = 36
+    """fire time/key -> Pointer: everything in the history by age, for listing and expiry"""
+
+
+class Name(msgspec.Struct, frozen=True, array_like=True):
+    """The job that a name stands for."""
+
+    job_id: JobId
+
+
+class Dependent(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The job *name* waits for the job *upstream*; both are full names."""
+
+    upstream: str
+    name: str
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The answer to a request that may be repeated with its idempotency key.
+
+    Attributes:
+        print: Digest of what was asked: the same key with another body is refused.
+        answer: The id that was given.
+    """
+
+    print: str
+    answer: str
+    expires_at: Instant
+
+
+class Pointer(msgspec.Struct, frozen=True, array_like=True):
+    """Where a piece of history stands."""
+
+    table: int
+    key: str
+
+
+class Subscribe(msgspec.Struct, frozen=True, kw_only=True, tag="subscribe"):
+    """Tell *upstream* that *dependent* waits for its successes."""
+
+    upstream: str
+    dependent: str
+
+
+class Unsubscribe(msgspec.Struct, frozen=True, kw_only=True, tag="unsubscribe"):
+    """Tell *upstream* that *dependent* no longer waits."""
+
+    upstream: str
+    dependent: str
+
+
+class Succeeded(msgspec.Struct, frozen=True, kw_only=True, tag="succeeded"):
+    """Tell *dependent* that an execution of *upstream* succeeded, in journal entry *index*."""
+
+    upstream: str
+    dependent: str
+    index: Index
+
+
+Letter = Subscribe | Unsubscribe | Succeeded
+
+
+class Parcel(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to another shard, kept until that shard has made it part of its own journal."""
+
+    key: str
+    to: str
+    """Full name of the job it is for."""
+    letter: Letter
+
+
+Record = (
+    Job
+    | Name
+    | JobSpec
+    | Plan
+    | Execution
+    | Task
+    | Request
+    | Dependent
+    | Parcel
+    | LedgerEntry
+    | Pointer
+)
+
+
+class Change(NamedTuple):
+    """*key* of *table* becomes *record*, or goes if that is None."""
+
+    table: Table
+    key: str
+    record: Record | None
+
+
+def past_key(instant: Instant, pointer: Pointer) -> str:
+    """Return the key by which a piece of history is found by its age."""
+    return f"{instant:014x}/{pointer.table:02x}/{pointer.key}"

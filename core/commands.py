@@ -1,0 +1,141 @@
+"""Commands: requests to a shard, which may refuse them.
+
+They come from people through the API, from timers, from executors and from other shards. A
+command is never journaled; what it led to is.
+"""
+
+import msgspec
+
+from rota.core.attempt import AttemptKey, Ending, Token
+from rota.core.changes import Letter, Pointer
+from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, Session
+from rota.core.instants import Instant
+from rota.core.job import JobSpec
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes a request safe to repeat: its idempotency key and a digest of its body."""
+
+    key: str
+    print: str
+
+
+class SaveJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Create a job; an identical one that exists is the answer, a different one a conflict."""
+
+    spec: JobSpec
+    ask: Ask | None = None
+
+
+class DeleteJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Take a job away; what runs of it is cancelled, its history stays."""
+
+    job_id: JobId
+
+
+class Trigger(msgspec.Struct, frozen=True, kw_only=True):
+    """Make one execution now, as a person asked; *parameters* (JSON) override the job's."""
+
+    job_id: JobId
+    parameters: str = ""
+    ask: Ask | None = None
+
+
+class Cancel(msgspec.Struct, frozen=True, kw_only=True):
+    """End an execution: nothing more of it starts, what runs is stopped."""
+
+    execution_id: ExecutionId
+
+
+class Fire(msgspec.Struct, frozen=True, kw_only=True, tag="fire"):
+    """A job's next fire time has come."""
+
+    job_id: JobId
+
+
+class Wake(msgspec.Struct, frozen=True, kw_only=True, tag="wake"):
+    """A task's delay before its attempt *number* is over."""
+
+    execution_id: ExecutionId
+    task: str
+    number: int
+
+
+class StartTask(msgspec.Struct, frozen=True, kw_only=True):
+    """There is room for a task that was ready and waited for it."""
+
+    execution_id: ExecutionId
+    task: str
+
+
+class FinishAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An executor reports how an attempt ended."""
+
+    attempt: AttemptKey
+    token: Token
+    ending: Ending
+
+
+class LoseSession(msgspec.Struct, frozen=True, kw_only=True):
+    """Every attempt of this life of a node has ended, and nobody knows how (PROTOCOL R36)."""
+
+    node_id: NodeId
+    session: Session
+
+
+class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
+    """This node became the shard's primary under *epoch*; *is_start* when the cluster starts."""
+
+    epoch: Epoch
+    is_start: bool = False
+
+
+class Receive(msgspec.Struct, frozen=True, kw_only=True):
+    """A letter from another shard has come; it may come again."""
+
+    letter: Letter
+
+
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+    """The receiver of a parcel has made it part of its own journal."""
+
+    key: str
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of history: its age, where it stands and, for an execution, its tasks' names."""
+
+    instant: Instant
+    pointer: Pointer
+    tasks: tuple[str, ...] = ()
+
+
+class Forget(msgspec.Struct, frozen=True, kw_only=True):
+    """Drop old history."""
+
+    pasts: tuple[Past, ...]
+
+
+class ForgetRequests(msgspec.Struct, frozen=True, kw_only=True):
+    """Drop the answers to requests whose time to be repeated is over."""
+
+
+Due = Fire | Wake
+"""The commands that timers give."""
+
+Command = (
+    SaveJob
+    | DeleteJob
+    | Trigger
+    | Cancel
+    | Fire
+    | Wake
+    | StartTask
+    | FinishAttempt
+    | LoseSession
+    | TakeOver
+    | Receive
+    | Delivered
+    | Forget
+    | ForgetRequests
+)

@@ -1,0 +1,175 @@
+"""The graph of a job's tasks: is it sound, and which task may go on.
+
+A task looks at the tasks it needs through a `Census` of their states; its trigger rule turns the
+census into a verdict. A new rule is a new row of `RULES` and nothing else.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from rota.core.errors import Problem
+
+
+class TriggerRule(Enum):
+    """When a task may start, seen from the tasks it needs."""
+
+    ALL_SUCCESS = "all_success"
+    ALL_DONE = "all_done"
+    ONE_FAILED = "one_failed"
+
+
+class Standing(Enum):
+    """What a task that others need means to them."""
+
+    OPEN = "open"
+    SUCCESS = "success"
+    FAILED = "failed"
+    """Failed, or skipped because a task that it needs failed (Airflow's upstream_failed)."""
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+
+class Verdict(Enum):
+    """What a trigger rule says of a blocked task."""
+
+    WAIT = "wait"
+    START = "start"
+    SKIP = "skip"
+    SKIP_FAILED = "skip_failed"
+    """Skip, and stand as failed towards the tasks that need this one."""
+
+
+class Census(NamedTuple):
+    """How the tasks that one task needs stand, by count."""
+
+    open: int
+    success: int
+    failed: int
+    skipped: int
+    cancelled: int
+
+
+def _all_success(needs: Census) -> Verdict:
+    if needs.failed or needs.cancelled:
+        return Verdict.SKIP_FAILED
+    if needs.skipped:
+        return Verdict.SKIP
+    return Verdict.WAIT if needs.open else Verdict.START
+
+
+def _all_done(needs: Census) -> Verdict:
+    return Verdict.WAIT if needs.open else Verdict.START
+
+
+def _one_failed(needs: Census) -> Verdict:
+    if needs.failed:
+        return Verdict.START
+    return Verdict.WAIT if needs.open else Verdict.SKIP
+
+
+RULES: Mapping[TriggerRule, Callable[[Census], Verdict]] = {
+    TriggerRule.ALL_SUCCESS: _all_success,
+    TriggerRule.ALL_DONE: _all_done,
+    TriggerRule.ONE_FAILED: _one_failed,
+}
+
+
+class Vertex(Protocol):
+    """What this module asks of a task's definition."""
+
+    @property
+    def name(self) -> str:
+        """The task's name, unique in its job."""
+        ...
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The tasks it waits for."""
+        ...
+
+
+def verdict(rule: TriggerRule, standings: Iterable[Standing]) -> Verdict:
+    """Return what *rule* says to a task whose needed tasks stand as *standings*."""
+    seen = list(standings)
+    return RULES[rule](Census(*(seen.count(standing) for standing in Standing)))
+
+
+def dependents(tasks: Iterable[Vertex]) -> dict[str, tuple[str, ...]]:
+    """Return, for each task that others need, the names of those others, in the order given."""
+    found: dict[str, list[str]] = {}
+    for task in tasks:
+        for needed in task.needs:
+            found.setdefault(needed, []).append(task.name)
+    return {name: tuple(names) for name, names in found.items()}
+
+
+def problems_of_graph(tasks: tuple[Vertex, ...]) -> list[Problem]:
+    """Return what is wrong with the graph: duplicate names, unknown needs, a cycle with its path.
+
+    Pointers are those of the API's ``tasks`` list.
+    """
+    names = {task.name for task in tasks}
+    problems = [
+        *_duplicates(tasks),
+        *(
+            Problem(f"/tasks/{number}/needs/{place}", _unknown_need(task, needed, names))
+            for number, task in enumerate(tasks)
+            for place, needed in enumerate(task.needs)
+            if needed not in names
+        ),
+    ]
+    cycle = () if problems else _find_cycle(tasks)
+    if cycle:
+        number = next(i for i, task in enumerate(tasks) if task.name == cycle[0])
+        path = " -> ".join(cycle)
+        problems.append(
+            Problem(f"/tasks/{number}/needs", f"tasks need each other in a circle: {path}")
+        )
+    return problems
+
+
+def _duplicates(tasks: tuple[Vertex, ...]) -> list[Problem]:
+    seen: set[str] = set()
+    problems: list[Problem] = []
+    for number, task in enumerate(tasks):
+        if task.name in seen:
+            problems.append(
+                Problem(f"/tasks/{number}/name", f"there is already a task {task.name!r}")
+            )
+        seen.add(task.name)
+        if len(set(task.needs)) < len(task.needs):
+            problems.append(Problem(f"/tasks/{number}/needs", "names the same task twice"))
+    return problems
+
+
+def _unknown_need(task: Vertex, needed: str, names: set[str]) -> str:
+    known = ", ".join(sorted(names - {task.name})[:10]) or "no other task"
+    return f"task {task.name!r} needs {needed!r}, which is not a task of this job ({known})"
+
+
+def _find_cycle(tasks: tuple[Vertex, ...]) -> tuple[str, ...]:
+    """Return one cycle as names, its first name repeated at the end; empty if there is none.
+
+    Depth first without recursion, for a job may be one chain of thousands of tasks.
+    """
+    needs = {task.name: task.needs for task in tasks}
+    finished: set[str] = set()
+    for start in needs:
+        path: list[str] = []
+        on_path: set[str] = set()
+        stack: list[tuple[str, bool]] = [(start, False)]
+        while stack:
+            name, is_leaving = stack.pop()
+            if is_leaving:
+                path.pop()
+                on_path.discard(name)
+                finished.add(name)
+            elif name in on_path:
+                return (*path[path.index(name) :], name)
+            elif name not in finished:
+                path.append(name)
+                on_path.add(name)
+                stack.append((name, True))
+                stack.extend((needed, False) for needed in needs[name])
+    return ()

@@ -1,0 +1,84 @@
+"""What a command leads to, and what `decide` is told of the world at that moment."""
+
+from dataclasses import dataclass
+
+from rota.core.attempt import Token
+from rota.core.changes import Change
+from rota.core.effects import Effect
+from rota.core.ids import ExecutionId, JobId, NodeId, Session
+from rota.core.instants import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one shard may hold; beyond it requests are refused and fires wait."""
+
+    executions: int = 10_000
+    jobs: int = 1_000_000
+    requests: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a decision may depend on besides the state and the command.
+
+    Attributes:
+        now: Shard time: the wall clock, but never earlier than the last entry (PROTOCOL R7).
+        entropy: 64 random bits.
+        position: Where the entry that holds this decision will stand: the token of the attempts
+            that it starts.
+        room: Attempts that may start at once.
+        node_id: The node that those attempts start on.
+        session: That node's present life.
+    """
+
+    now: Instant
+    entropy: int
+    position: Token
+    room: int
+    node_id: NodeId
+    session: Session
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class JobSaved:
+    """The job that now stands; *is_new* unless it was there before."""
+
+    job_id: JobId
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Triggered:
+    """The execution that was made; *is_new* unless this is the answer to a repetition."""
+
+    execution_id: ExecutionId
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It is done, and there is nothing to tell."""
+
+
+Reply = JobSaved | Triggered | Done
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a command leads to.
+
+    Attributes:
+        cause: The command in a few words, kept in the entry so that the journal explains itself.
+        changes: At most one for each key; empty when nothing is to be recorded.
+        effects: To be carried out in this order once the changes are committed.
+        reply: For whoever sent the command, once the changes are committed.
+        started: Attempts that this decision starts: that much less room is left.
+    """
+
+    cause: str
+    changes: tuple[Change, ...]
+    effects: tuple[Effect, ...]
+    reply: Reply
+    started: int = 0

@@ -1,0 +1,142 @@
+"""A decision while it is being made.
+
+`decide` may read what it has just written, may write the same key several times, and leaves the
+state as it was: a draft is the state with a sheet of paper over it.
+"""
+
+from collections.abc import Iterator
+
+from rota.core.attempt import AttemptKey, Order, Work
+from rota.core.changes import Change, Record, Table
+from rota.core.decision import Decision, Limits, Reply, Situation
+from rota.core.effects import Effect, Launch, Publish
+from rota.core.execution import Execution, ExecutionStatus, Task, TaskStatus, task_key
+from rota.core.ids import ExecutionId, JobId
+from rota.core.job import Job, Plan
+from rota.core.state import State
+
+
+class Draft:
+    """The state, what the command at hand changes in it, and what is to be done then."""
+
+    def __init__(self, state: State, situation: Situation) -> None:
+        self.state = state
+        self.situation = situation
+        self.now = situation.now
+        self.room = situation.room
+        self._records: dict[tuple[Table, str], Record | None] = {}
+        self._effects: list[Effect] = []
+        self._born: dict[ExecutionId, Execution] = {}
+        self._gone: set[ExecutionId] = set()
+
+    @property
+    def limits(self) -> Limits:
+        """What the shard may hold."""
+        return self.situation.limits
+
+    @property
+    def execution_count(self) -> int:
+        """Unfinished executions of the shard, this draft's included."""
+        return len(self.state.executions) + len(self._born) - len(self._gone)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def job(self, job_id: JobId) -> Job | None:
+        """Return the job, or None."""
+        found = self._records.get((Table.JOB, job_id), self.state.jobs.get(job_id))
+        assert found is None or isinstance(found, Job)
+        return found
+
+    def plan(self, job_id: JobId) -> Plan | None:
+        """Return what is owed to the job, or None."""
+        found = self._records.get((Table.PLAN, job_id), self.state.plans.get(job_id))
+        assert found is None or isinstance(found, Plan)
+        return found
+
+    def execution(self, execution_id: ExecutionId) -> Execution | None:
+        """Return the unfinished execution, or None."""
+        found = self._records.get(
+            (Table.EXECUTION, execution_id), self.state.executions.get(execution_id)
+        )
+        assert found is None or isinstance(found, Execution)
+        return found
+
+    def task(self, execution_id: ExecutionId, name: str) -> Task | None:
+        """Return a task of an unfinished execution, or None."""
+        key = (Table.TASK, task_key(execution_id, name))
+        found = self._records.get(key, self.state.tasks.get(execution_id, {}).get(name))
+        assert found is None or isinstance(found, Task)
+        return found
+
+    def live_of(self, job_id: JobId) -> Iterator[Execution]:
+        """Yield the unfinished executions of a job, oldest first."""
+        for execution_id in self.state.live_of(job_id):
+            if execution_id not in self._gone:
+                execution = self.execution(execution_id)
+                assert execution is not None, execution_id
+                yield execution
+        for execution_id, execution in self._born.items():
+            if execution.job_id == job_id and execution_id not in self._gone:
+                current = self.execution(execution_id)
+                assert current is not None, execution_id
+                yield current
+
+    # -- writing --------------------------------------------------------------------------------
+
+    def put(self, table: Table, key: str, record: Record) -> None:
+        """Give *key* of *table* a record."""
+        self._records[table, key] = record
+
+    def drop(self, table: Table, key: str) -> None:
+        """Take *key* of *table* away."""
+        self._records[table, key] = None
+
+    def put_execution(self, execution: Execution) -> None:
+        """Write an unfinished execution."""
+        if execution.id not in self.state.executions:
+            self._born.setdefault(execution.id, execution)
+        self._records[Table.EXECUTION, execution.id] = execution
+
+    def put_task(self, execution_id: ExecutionId, task: Task) -> None:
+        """Write a task of an unfinished execution."""
+        self._records[Table.TASK, task_key(execution_id, task.name)] = task
+
+    def drop_execution(self, execution_id: ExecutionId) -> None:
+        """Take an execution that has finished out of the live tables."""
+        self._gone.add(execution_id)
+        self._records[Table.EXECUTION, execution_id] = None
+
+    # -- effects --------------------------------------------------------------------------------
+
+    def add(self, effect: Effect) -> None:
+        """Have *effect* carried out after the commit."""
+        self._effects.append(effect)
+
+    def launch(self, execution: Execution, task: Task, work: Work) -> None:
+        """Have the newest attempt of *task* run; one place less is left."""
+        attempt = task.attempts[-1]
+        key = AttemptKey(execution.id, task.name, attempt.number)
+        self.room -= 1
+        self._effects.append(
+            Launch(Order(key=key, token=attempt.token, work=work, fire_at=execution.fire_at))
+        )
+
+    def publish(
+        self, execution: Execution, status: ExecutionStatus | TaskStatus, task: str = ""
+    ) -> None:
+        """Tell those who watch."""
+        self._effects.append(
+            Publish(job_id=execution.job_id, execution_id=execution.id, status=status, task=task)
+        )
+
+    def decision(self, cause: str, reply: Reply) -> Decision:
+        """Return what has been decided.
+
+        A key that this draft both made and took away is left as a removal: it costs a few bytes
+        and spares the reader of the journal a puzzle.
+        """
+        changes = tuple(
+            Change(table, key, record) for (table, key), record in self._records.items()
+        )
+        started = self.situation.room - self.room
+        return Decision(cause, changes, tuple(self._effects), reply, started)

@@ -1,0 +1,82 @@
+"""Effects: what a shard's host is to do once the deciding entry is committed, and not before.
+
+A new primary finds the outstanding ones again from the state (`rota.core.decide.pending`), so
+every effect may be carried out twice and none is lost.
+"""
+
+from enum import Enum
+
+import msgspec
+
+from rota.core.attempt import AttemptKey, Order
+from rota.core.changes import Parcel
+from rota.core.commands import Due
+from rota.core.execution import ExecutionStatus, TaskStatus
+from rota.core.ids import ExecutionId, JobId
+from rota.core.instants import Instant
+
+
+class Timescale(Enum):
+    """Which clock a timer goes by."""
+
+    WALL = "wall"
+    """The calendar's: fire times. A clock set back makes them wait."""
+    ELAPSED = "elapsed"
+    """The time that passes: delays. Setting the clock does not touch them."""
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """Run an attempt whose start is committed."""
+
+    order: Order
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """End a running attempt."""
+
+    attempt: AttemptKey
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """A task is ready and there was no room: send `StartTask` when there is."""
+
+    execution_id: ExecutionId
+    task: str
+
+
+class SetTimer(msgspec.Struct, frozen=True):
+    """Send *command* at *due*, or as soon after it as possible."""
+
+    due: Instant
+    command: Due
+    timescale: Timescale
+
+
+class ClearTimer(msgspec.Struct, frozen=True):
+    """Forget a timer; one that goes off nevertheless does no harm."""
+
+    due: Instant
+    command: Due
+    timescale: Timescale
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """Bring a parcel to its shard, then say `Delivered`."""
+
+    parcel: Parcel
+
+
+class Publish(msgspec.Struct, frozen=True, kw_only=True):
+    """Something happened that people may be watching.
+
+    Attributes:
+        task: Empty when the whole execution is meant.
+    """
+
+    job_id: JobId
+    execution_id: ExecutionId
+    status: ExecutionStatus | TaskStatus
+    task: str = ""
+
+
+Effect = Launch | Stop | Wait | SetTimer | ClearTimer | Deliver | Publish

@@ -1,0 +1,169 @@
+"""Executions and their tasks, and every way their states may change.
+
+    execution   queued -> running -> success | failed | cancelled
+    task        blocked -> ready -> running -> success | failed | cancelled
+                   |         ^         |
+                   |         |         +--> backing_off -> ready      a retry, after its delay
+                   |         +---------+                              its attempt was lost
+                   +--> skipped                                       its trigger rule said no
+
+Anything not finished may be cancelled. A terminal state is final (PROTOCOL I14).
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+
+from rota.core.attempt import Attempt
+from rota.core.dag import Standing
+from rota.core.ids import ExecutionId, JobId
+from rota.core.instants import Instant
+
+
+class ExecutionStatus(Enum):
+    """The state of an execution, in the API's words."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class TaskStatus(Enum):
+    """The state of one task of an execution."""
+
+    BLOCKED = "blocked"
+    READY = "ready"
+    RUNNING = "running"
+    BACKING_OFF = "backing_off"
+    SUCCESS = "success"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+
+_E, _T = ExecutionStatus, TaskStatus
+
+EXECUTION_MOVES: Mapping[ExecutionStatus, frozenset[ExecutionStatus]] = {
+    _E.QUEUED: frozenset({_E.RUNNING, _E.SUCCESS, _E.FAILED, _E.CANCELLED}),
+    _E.RUNNING: frozenset({_E.SUCCESS, _E.FAILED, _E.CANCELLED}),
+    _E.SUCCESS: frozenset(),
+    _E.FAILED: frozenset(),
+    _E.CANCELLED: frozenset(),
+}
+
+TASK_MOVES: Mapping[TaskStatus, frozenset[TaskStatus]] = {
+    _T.BLOCKED: frozenset({_T.READY, _T.RUNNING, _T.SKIPPED, _T.CANCELLED}),
+    _T.READY: frozenset({_T.RUNNING, _T.CANCELLED}),
+    _T.RUNNING: frozenset(
+        {_T.SUCCESS, _T.FAILED, _T.CANCELLED, _T.BACKING_OFF, _T.READY, _T.RUNNING}
+    ),
+    _T.BACKING_OFF: frozenset({_T.READY, _T.RUNNING, _T.CANCELLED}),
+    _T.SUCCESS: frozenset(),
+    _T.FAILED: frozenset(),
+    _T.SKIPPED: frozenset(),
+    _T.CANCELLED: frozenset(),
+}
+"""``running -> running`` is the next attempt of a task whose last one ended in the same entry."""
+
+FINAL_TASK_STATES = frozenset(status for status, moves in TASK_MOVES.items() if not moves)
+FINAL_EXECUTION_STATES = frozenset(status for status, moves in EXECUTION_MOVES.items() if not moves)
+
+STANDINGS: Mapping[TaskStatus, Standing] = {
+    _T.BLOCKED: Standing.OPEN,
+    _T.READY: Standing.OPEN,
+    _T.RUNNING: Standing.OPEN,
+    _T.BACKING_OFF: Standing.OPEN,
+    _T.SUCCESS: Standing.SUCCESS,
+    _T.FAILED: Standing.FAILED,
+    _T.SKIPPED: Standing.SKIPPED,
+    _T.CANCELLED: Standing.CANCELLED,
+}
+
+UPSTREAM_FAILED = "upstream_failed"
+"""The reason of a task skipped because one that it needs failed."""
+
+
+UPSTREAM_SKIPPED = "upstream_skipped"
+"""The reason of a task skipped because one that it needs was."""
+
+
+class Origin(Enum):
+    """Why an execution exists; the API calls it ``trigger``."""
+
+    SCHEDULE = "schedule"
+    MANUAL = "manual"
+    DEPENDENCIES = "dependencies"
+
+
+class Hold(Enum):
+    """What a queued execution waits for, other than room to run."""
+
+    NONE = ""
+    OVERLAP = "overlap"
+    DEPENDENCIES = "dependencies"
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One run of a whole job; its tasks have records of their own.
+
+    Attributes:
+        fire_at: When it was due; for a trigger, when it was asked for.
+        started_at: When its first attempt began to run; 0 before.
+        finished_at: 0 before.
+        reason: Why it ended as it did, where that is not obvious.
+        open_count: Tasks not yet in a final state.
+        failed_count: Tasks that failed.
+        cancelled_at: When its end was asked for; 0 if it never was.
+    """
+
+    id: ExecutionId
+    job_id: JobId
+    job_name: str
+    job_version: int
+    status: ExecutionStatus
+    origin: Origin
+    fire_at: Instant
+    queued_at: Instant
+    open_count: int
+    started_at: Instant = Instant(0)
+    finished_at: Instant = Instant(0)
+    failed_count: int = 0
+    cancelled_at: Instant = Instant(0)
+    hold: Hold = Hold.NONE
+    reason: str = ""
+    parameters: str = ""
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One task of one execution.
+
+    Attributes:
+        attempts: Oldest first.
+        failures: Attempts that failed or timed out: what the retry policy counts.
+        losses: Attempts that were lost with their node.
+        retry_at: While backing off, when the next attempt is due.
+        reason: Why it is in this state, where that is not obvious.
+    """
+
+    name: str
+    status: TaskStatus
+    attempts: tuple[Attempt, ...] = ()
+    failures: int = 0
+    losses: int = 0
+    retry_at: Instant = Instant(0)
+    reason: str = ""
+
+
+def standing(task: Task) -> Standing:
+    """Return what *task* means to the tasks that need it."""
+    if task.status is TaskStatus.SKIPPED and task.reason == UPSTREAM_FAILED:
+        return Standing.FAILED
+    return STANDINGS[task.status]
+
+
+def task_key(execution_id: ExecutionId, task: str) -> str:
+    """Return the key of a task's record; those of one execution are neighbours."""
+    return f"{execution_id}/{task}"

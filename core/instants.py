@@ -1,0 +1,119 @@
+"""Instants and durations, and how people write them.
+
+Both are whole microseconds: an instant since 1970-01-01T00:00:00Z (leap seconds ignored, as POSIX
+does), a duration of any sign. Integers order, add and store exactly; text is RFC 3339 in UTC.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import NewType
+
+Instant = NewType("Instant", int)
+Duration = NewType("Duration", int)
+
+MICROSECOND = Duration(1)
+MILLISECOND = Duration(1_000)
+SECOND = Duration(1_000_000)
+MINUTE = Duration(60 * SECOND)
+HOUR = Duration(60 * MINUTE)
+DAY = Duration(24 * HOUR)
+WEEK = Duration(7 * DAY)
+
+LATEST_INSTANT = Instant(253_402_300_799 * SECOND)
+"""9999-12-31T23:59:59Z, the last second that calendars here can name."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {
+    "us": MICROSECOND,
+    "ms": MILLISECOND,
+    "s": SECOND,
+    "m": MINUTE,
+    "h": HOUR,
+    "d": DAY,
+    "w": WEEK,
+}
+_DURATION = re.compile(r"(?:\d+(?:\.\d{1,6})?(?:us|ms|[smhdw]))+", re.ASCII)
+_DURATION_PART = re.compile(r"(\d+)(?:\.(\d{1,6}))?(us|ms|[smhdw])", re.ASCII)
+_RFC3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+def seconds(count: float) -> Duration:
+    """Return *count* seconds as a duration, rounded to the microsecond."""
+    return Duration(round(count * SECOND))
+
+
+def later(instant: Instant, duration: Duration) -> Instant:
+    """Return *instant* moved by *duration*, which may be negative."""
+    return Instant(instant + duration)
+
+
+def from_datetime(moment: datetime) -> Instant:
+    """Return the instant of an aware *moment*, to the microsecond."""
+    return Instant((moment - _EPOCH) // timedelta(microseconds=1))
+
+
+def to_datetime(instant: Instant) -> datetime:
+    """Return *instant* as an aware datetime in UTC."""
+    return _EPOCH + timedelta(microseconds=instant)
+
+
+def format_instant(instant: Instant) -> str:
+    """Return *instant* as RFC 3339 in UTC with microseconds, ``2027-01-01T00:00:00.000000Z``."""
+    return to_datetime(instant).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_instant(text: str) -> Instant:
+    """Return the instant that RFC 3339 *text* names; an offset or ``Z`` is required.
+
+    Raises:
+        ValueError: *text* has another form, names no real date, or lies before 1970.
+    """
+    if not _RFC3339.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is not an RFC 3339 time with a zone; write it as 2027-01-01T00:00:00Z"
+        )
+    try:
+        instant = from_datetime(datetime.fromisoformat(text.upper()))
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{text!r} is not a time: {error}") from error
+    if not 0 <= instant <= LATEST_INSTANT:
+        raise ValueError(f"{text!r} is out of range; times go from 1970 to 9999")
+    return instant
+
+
+def format_duration(duration: Duration) -> str:
+    """Return *duration* in the shortest exact form that `parse_duration` reads: ``1h30m``."""
+    if duration == 0:
+        return "0s"
+    rest = abs(duration)
+    parts: list[str] = []
+    for unit in ("d", "h", "m", "s", "ms", "us"):
+        count, rest = divmod(rest, _UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return ("-" if duration < 0 else "") + "".join(parts)
+
+
+def parse_duration(text: str) -> Duration:
+    """Return the duration that *text* spells: ``90s``, ``10m``, ``1h30m``, ``1.5h``, ``250ms``.
+
+    Units are ``us ms s m h d w``; a part may carry up to six decimals. Never negative.
+
+    Raises:
+        ValueError: *text* has another form or is longer than 10,000 years.
+    """
+    compact = text.strip()
+    if not _DURATION.fullmatch(compact):
+        raise ValueError(
+            f"{text!r} is not a duration; write a number and a unit (ms, s, m, h, d, w), "
+            "for example 90s or 1h30m"
+        )
+    total = 0
+    for whole, fraction, unit in _DURATION_PART.findall(compact):
+        scale = _UNITS[unit]
+        total += int(whole) * scale + int((fraction or "").ljust(6, "0")) * scale // 1_000_000
+    if total > LATEST_INSTANT:
+        raise ValueError(f"{text!r} is longer than any schedule can be")
+    return Duration(total)

@@ -1,0 +1,216 @@
+"""Jobs: what a person asked for, and what the scheduler still owes it."""
+
+from enum import Enum
+
+import msgspec
+
+from rota.core.attempt import Work
+from rota.core.dag import TriggerRule, problems_of_graph
+from rota.core.errors import Problem
+from rota.core.ids import NAME_RULE, Index, JobId, is_full_name, is_name
+from rota.core.instants import DAY, SECOND, Duration, Instant
+from rota.core.retry import DELAY_MAX, RETRIES_MAX, Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.schedule import Schedule
+
+TASKS_MAX = 10_000
+SCHEDULES_MAX = 64
+DEPENDENCIES_MAX = 100
+GRACE_DEFAULT = Duration(10 * SECOND)
+"""Longer than the loss of a node costs (session TTL 5 s + 1 s), so failover is not a misfire."""
+TIMEOUT_MAX = Duration(365 * DAY)
+
+
+class Misfire(Enum):
+    """What becomes of fire times noticed later than their grace."""
+
+    ALL = "all"
+    """Each one runs."""
+    LATEST = "latest"
+    """Only the most recent one runs; the others are coalesced into it."""
+    SKIP = "skip"
+    """None runs; each is recorded as missed."""
+
+
+class Overlap(Enum):
+    """What becomes of a fire while an earlier execution of the job is not finished."""
+
+    ALLOW = "allow"
+    SKIP = "skip"
+    QUEUE_ONE = "queue_one"
+    """One execution waits for the running ones to end; further fires are skipped."""
+
+
+class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One task of a job, as defined."""
+
+    name: str
+    work: Work
+    needs: tuple[str, ...] = ()
+    rule: TriggerRule = TriggerRule.ALL_SUCCESS
+    retry: RetryPolicy = msgspec.field(default_factory=RetryPolicy)
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job, as defined.
+
+    Attributes:
+        dependencies: Full names (``namespace/name``) of jobs; see docs/reference/jobs.md.
+        parameters: JSON text handed to every task as ``ROTA_PARAMETERS``; empty for none.
+        labels: Sorted pairs.
+    """
+
+    name: str
+    tasks: tuple[TaskSpec, ...]
+    namespace: str = "default"
+    description: str = ""
+    schedules: tuple[Schedule, ...] = ()
+    dependencies: tuple[str, ...] = ()
+    misfire: Misfire = Misfire.LATEST
+    grace: Duration = GRACE_DEFAULT
+    overlap: Overlap = Overlap.ALLOW
+    labels: tuple[tuple[str, str], ...] = ()
+    parameters: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``, unique in a cluster."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A stored job: its current definition and version, counted from 1."""
+
+    id: JobId
+    version: int
+    spec: JobSpec
+    created_at: Instant
+    updated_at: Instant
+
+
+class Upstream(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What a job knows of one job that it depends on.
+
+    Attributes:
+        seen: Journal index of the newest success delivered; an older delivery is a repetition.
+        is_met: Whether a success waits to be used by the next execution.
+    """
+
+    seen: Index = Index(0)
+    is_met: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the scheduler owes a job next.
+
+    Attributes:
+        next_fires: For each schedule, the first fire time that has no ledger entry yet.
+        upstreams: For each dependency, what has been heard of it.
+    """
+
+    next_fires: tuple[Instant | None, ...] = ()
+    upstreams: tuple[Upstream, ...] = ()
+
+
+def problems_of(spec: JobSpec) -> list[Problem]:
+    """Return everything wrong with *spec*, with pointers into the API's job body.
+
+    Schedules are not looked at: they were parsed when the spec was made.
+    """
+    return [
+        *_problems_of_names(spec),
+        *_problems_of_counts(spec),
+        *_problems_of_dependencies(spec),
+        *(
+            problem
+            for number, task in enumerate(spec.tasks)
+            for problem in _problems_of_task(task, f"/tasks/{number}")
+        ),
+        *problems_of_graph(spec.tasks),
+    ]
+
+
+def _problems_of_names(spec: JobSpec) -> list[Problem]:
+    named = [("/name", spec.name), ("/namespace", spec.namespace)]
+    named += [(f"/tasks/{number}/name", task.name) for number, task in enumerate(spec.tasks)]
+    return [
+        Problem(pointer, f"{name!r} is not a name: {NAME_RULE}")
+        for pointer, name in named
+        if not is_name(name)
+    ]
+
+
+def _problems_of_counts(spec: JobSpec) -> list[Problem]:
+    problems: list[Problem] = []
+    if not spec.tasks:
+        problems.append(Problem("/tasks", "a job needs a command, a type, or at least one task"))
+    for pointer, count, most in (
+        ("/tasks", len(spec.tasks), TASKS_MAX),
+        ("/schedules", len(spec.schedules), SCHEDULES_MAX),
+        ("/dependencies", len(spec.dependencies), DEPENDENCIES_MAX),
+    ):
+        if count > most:
+            problems.append(Problem(pointer, f"has {count} items; at most {most} are allowed"))
+    if not 0 <= spec.grace <= TIMEOUT_MAX:
+        problems.append(Problem("/grace", "must be between 0 and 365 days"))
+    return problems
+
+
+def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:
+    problems = [
+        Problem(f"/dependencies/{number}", "a job cannot depend on itself")
+        for number, name in enumerate(spec.dependencies)
+        if name == spec.full_name
+    ]
+    problems += [
+        Problem(f"/dependencies/{number}", f"{name!r} is not a job's name: namespace/name")
+        for number, name in enumerate(spec.dependencies)
+        if not is_full_name(name)
+    ]
+    if len(set(spec.dependencies)) < len(spec.dependencies):
+        problems.append(Problem("/dependencies", "names the same job twice"))
+    return problems
+
+
+def _problems_of_task(task: TaskSpec, pointer: str) -> list[Problem]:
+    problems: list[Problem] = []
+    work = task.work
+    if not 0 <= work.timeout <= TIMEOUT_MAX:
+        problems.append(Problem(f"{pointer}/timeout", "must be between 0 (none) and 365 days"))
+    if work.executor == "process" and bool(work.argv) == bool(work.shell):
+        problems.append(Problem(f"{pointer}/command", "needs a command line or a list of words"))
+    if any("\0" in text for text in (*work.argv, work.shell, work.cwd)):
+        problems.append(Problem(f"{pointer}/command", "contains a NUL character"))
+    for name, value in work.env:
+        if not name or "=" in name or "\0" in name + value:
+            problems.append(Problem(f"{pointer}/env", f"{name!r} cannot be a variable"))
+    if work.cwd and not work.cwd.startswith("/"):
+        problems.append(Problem(f"{pointer}/cwd", f"{work.cwd!r} is not an absolute path"))
+    problems += _problems_of_retry(task.retry, f"{pointer}/retries")
+    return problems
+
+
+def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
+    problems: list[Problem] = []
+    if not 0 <= policy.limit <= RETRIES_MAX:
+        problems.append(
+            Problem(pointer, f"{policy.limit} is out of range; retries go from 0 to {RETRIES_MAX}")
+        )
+    if not 0 <= policy.jitter <= 1:
+        problems.append(Problem(f"{pointer}/jitter", "must be between 0 and 1"))
+    delays: tuple[Duration, ...] = ()
+    match policy.backoff:
+        case Fixed(delay=delay):
+            delays = (delay,)
+        case Exponential(first=first, delay_max=delay_max, factor=factor):
+            delays = (first, delay_max)
+            if not 1 <= factor <= 1000:
+                problems.append(Problem(f"{pointer}/factor", "must be between 1 and 1000"))
+        case Explicit(delays=delays):
+            if not delays:
+                problems.append(Problem(f"{pointer}/delays", "needs at least one delay"))
+    if any(not 0 <= delay <= DELAY_MAX for delay in delays):
+        problems.append(Problem(f"{pointer}/delay", "must be between 0 and 365 days"))
+    codes = (*policy.on_exit_codes, *policy.never_on_exit_codes)
+    if any(not 0 <= code <= 255 for code in codes):
+        problems.append(Problem(f"{pointer}/onExitCodes", "exit codes go from 0 to 255"))
+    return problems

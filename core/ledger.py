@@ -1,0 +1,54 @@
+"""The fire ledger: for every expected fire time, exactly one recorded outcome (REQUIREMENTS A13).
+
+An entry usually speaks of one fire time. After an outage, consecutive fire times of one schedule
+with the same fate share one entry that counts them, so that a year of seconds costs thousands of
+entries and not thirty million.
+"""
+
+from enum import Enum
+
+import msgspec
+
+from rota.core.ids import ExecutionId, JobId
+from rota.core.instants import Instant
+
+
+class FireOutcome(Enum):
+    """What became of a fire time."""
+
+    FIRED = "fired"
+    """An execution was made: `LedgerEntry.execution_id`."""
+    SKIPPED = "skipped"
+    """The overlap policy said no, because of `LedgerEntry.execution_id`."""
+    MISSED = "missed"
+    """Noticed later than its grace, and the misfire policy is ``skip``."""
+    COALESCED = "coalesced"
+    """Noticed later than its grace, and done with by `LedgerEntry.execution_id`."""
+
+
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The outcome of *count* consecutive fire times of one schedule.
+
+    Attributes:
+        schedule: The schedule's number in the job, from 0.
+        fire_at: The first of the fire times.
+        until: The last of them; equal to *fire_at* where *count* is 1.
+        recorded_at: Shard time of the decision.
+        execution_id: See `FireOutcome`; empty for ``missed``.
+        reason: A sentence for people; empty for ``fired``.
+    """
+
+    job_id: JobId
+    schedule: int
+    fire_at: Instant
+    until: Instant
+    count: int
+    outcome: FireOutcome
+    recorded_at: Instant
+    execution_id: ExecutionId = ExecutionId("")
+    reason: str = ""
+
+
+def ledger_key(job_id: JobId, fire_at: Instant, schedule: int) -> str:
+    """Return the key of the entry that begins at *fire_at*; a job's entries are in time order."""
+    return f"{job_id}/{fire_at:014x}/{schedule:04x}"

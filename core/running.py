@@ -1,0 +1,395 @@
+"""How an execution goes: tasks start, attempts end, tasks follow, the execution ends."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome, Work
+from rota.core.changes import Pointer, Succeeded, Table, past_key
+from rota.core.commands import Cancel, FinishAttempt, LoseSession, StartTask, Wake
+from rota.core.dag import Verdict, verdict
+from rota.core.draft import Draft
+from rota.core.effects import SetTimer, Stop, Timescale, Wait
+from rota.core.errors import Kind, Refused, not_found
+from rota.core.execution import (
+    FINAL_TASK_STATES,
+    UPSTREAM_FAILED,
+    UPSTREAM_SKIPPED,
+    Execution,
+    ExecutionStatus,
+    Hold,
+    Origin,
+    Task,
+    TaskStatus,
+    standing,
+    task_key,
+)
+from rota.core.ids import ExecutionId, instant_of
+from rota.core.instants import Instant
+from rota.core.job import Job, TaskSpec
+from rota.core.outbox import send_letter
+from rota.core.retry import next_attempt_at
+from rota.core.state import Graph, version_key
+
+LOSSES_MAX = 100
+"""A task lost this often is failed: it is more likely to end its nodes than to be unlucky."""
+OUTPUTS_KEPT = 5
+"""Attempts of one task whose output stays in its record; a record is rewritten at every retry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """Why and how an execution comes into being."""
+
+    id: ExecutionId
+    origin: Origin
+    fire_at: Instant
+    hold: Hold = Hold.NONE
+    parameters: str = ""
+
+
+def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
+    """Make an execution of *job*; unless it is held, its first tasks start."""
+    execution = Execution(
+        id=birth.id,
+        job_id=job.id,
+        job_name=job.spec.full_name,
+        job_version=job.version,
+        status=ExecutionStatus.QUEUED,
+        origin=birth.origin,
+        fire_at=birth.fire_at,
+        queued_at=draft.now,
+        open_count=len(job.spec.tasks),
+        hold=birth.hold,
+        parameters=birth.parameters or job.spec.parameters,
+    )
+    draft.put_execution(execution)
+    draft.publish(execution, ExecutionStatus.QUEUED)
+    for task in job.spec.tasks:
+        draft.put_task(execution.id, Task(name=task.name, status=TaskStatus.BLOCKED))
+    if birth.hold is Hold.NONE:
+        _start_first_tasks(draft, execution, _graph(draft, execution))
+
+
+def release_execution(draft: Draft, execution: Execution) -> None:
+    """Let a held execution go on."""
+    free = replace(execution, hold=Hold.NONE)
+    draft.put_execution(free)
+    _start_first_tasks(draft, free, _graph(draft, free))
+
+
+def start_task(draft: Draft, command: StartTask) -> None:
+    """Start a task that waited for room, if it still does."""
+    task = draft.task(command.execution_id, command.task)
+    if task is not None and task.status is TaskStatus.READY:
+        _start(draft, command.execution_id, task)
+
+
+def wake_task(draft: Draft, command: Wake) -> None:
+    """Start the next attempt of a task whose delay is over."""
+    task = draft.task(command.execution_id, command.task)
+    if task is None or task.status is not TaskStatus.BACKING_OFF:
+        return
+    # A timer may go off twice, and the second time finds the delay after the next failure.
+    if command.number == len(task.attempts) + 1:
+        _start(draft, command.execution_id, task)
+
+
+def finish_attempt(draft: Draft, command: FinishAttempt) -> None:
+    """Record how an attempt ended, and go on with its task.
+
+    Raises:
+        Refused: Code ``stale_attempt``: the token is not that of the task's running attempt. The
+            report is of no use to anyone and may be dropped (PROTOCOL R40).
+    """
+    key = command.attempt
+    task = draft.task(key.execution_id, key.task)
+    attempt = task.attempts[-1] if task is not None and task.attempts else None
+    if task is None or attempt is None or attempt.ending or attempt.token != command.token:
+        raise Refused(
+            Kind.CONFLICT,
+            "stale_attempt",
+            f"attempt {key} with token {command.token} is not running here; its report is dropped",
+        )
+    _end_attempt(draft, key.execution_id, task, command.ending)
+
+
+def lose_session(draft: Draft, command: LoseSession) -> None:
+    """End every attempt of a node's past life as lost, and start the tasks again."""
+    lost = [
+        (execution_id, task)
+        for execution_id, tasks in draft.state.tasks.items()
+        for task in tasks.values()
+        if task.status is TaskStatus.RUNNING
+        and task.attempts[-1].node_id == command.node_id
+        and task.attempts[-1].session == command.session
+    ]
+    ending = Ending(
+        outcome=Outcome.LOST,
+        started_at=Instant(0),
+        finished_at=draft.now,
+        reason=f"node {command.node_id} ended while it ran",
+    )
+    for execution_id, task in lost:
+        began = replace(ending, started_at=task.attempts[-1].placed_at)
+        _end_attempt(draft, execution_id, task, began)
+
+
+def cancel_execution(draft: Draft, command: Cancel) -> None:
+    """Stop what runs of an execution and end the rest of it; a repetition changes nothing.
+
+    Raises:
+        Refused: There is no such unfinished execution.
+    """
+    execution = draft.execution(command.execution_id)
+    if execution is None:
+        raise not_found("execution", command.execution_id)
+    if execution.cancelled_at:
+        return
+    draft.put_execution(replace(execution, cancelled_at=draft.now, reason="cancelled by request"))
+    for name in list(draft.state.tasks[execution.id]):
+        task = draft.task(execution.id, name)
+        assert task is not None, name
+        if task.status is TaskStatus.RUNNING:
+            draft.add(Stop(AttemptKey(execution.id, name, task.attempts[-1].number)))
+        elif task.status not in FINAL_TASK_STATES:
+            _close_task(draft, execution.id, replace(task, status=TaskStatus.CANCELLED))
+    _end_if_done(draft, execution.id)
+
+
+# -- attempts -------------------------------------------------------------------------------------
+
+
+def _start_first_tasks(draft: Draft, execution: Execution, graph: Graph) -> None:
+    for name, spec in graph.tasks.items():
+        if not spec.needs:
+            task = draft.task(execution.id, name)
+            assert task is not None, name
+            _start(draft, execution.id, task)
+
+
+def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
+    """Start an attempt if there is room; else the task is ready and waits for it (R35)."""
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    if draft.room <= 0:
+        draft.put_task(execution_id, replace(task, status=TaskStatus.READY, retry_at=Instant(0)))
+        draft.add(Wait(execution_id, task.name))
+        return
+    situation = draft.situation
+    attempt = Attempt(
+        number=len(task.attempts) + 1,
+        token=situation.position,
+        node_id=situation.node_id,
+        session=situation.session,
+        placed_at=draft.now,
+    )
+    running = replace(
+        task,
+        status=TaskStatus.RUNNING,
+        attempts=(*task.attempts, attempt),
+        retry_at=Instant(0),
+    )
+    draft.put_task(execution_id, running)
+    if execution.status is ExecutionStatus.QUEUED:
+        execution = replace(execution, status=ExecutionStatus.RUNNING, started_at=draft.now)
+        draft.put_execution(execution)
+        draft.publish(execution, ExecutionStatus.RUNNING)
+    draft.publish(execution, TaskStatus.RUNNING, task.name)
+    draft.launch(execution, running, _work(_graph(draft, execution).tasks[task.name], execution))
+
+
+def _work(spec: TaskSpec, execution: Execution) -> Work:
+    """Return the task's work with the execution's parameters, which go by environment too."""
+    if not execution.parameters:
+        return spec.work
+    return replace(
+        spec.work,
+        parameters=execution.parameters,
+        env=(*spec.work.env, ("ROTA_PARAMETERS", execution.parameters)),
+    )
+
+
+def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: Ending) -> None:
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    attempt = task.attempts[-1]
+    if attempt.placed_at == execution.started_at and attempt.number == 1:
+        # The first attempt tells when the execution really began; until now its placing stood in.
+        execution = replace(execution, started_at=ending.started_at)
+        draft.put_execution(execution)
+    ended = replace(task, attempts=_with_ending(task.attempts, ending))
+    match ending.outcome:
+        case Outcome.SUCCEEDED:
+            _end_task(draft, execution_id, replace(ended, status=TaskStatus.SUCCESS))
+        case Outcome.CANCELLED if execution.cancelled_at:
+            _end_task(
+                draft, execution_id, replace(ended, status=TaskStatus.CANCELLED, reason="stopped")
+            )
+        case Outcome.FAILED | Outcome.TIMED_OUT:
+            _retry_or_fail(draft, execution, ended, ending)
+        case Outcome.LOST | Outcome.CANCELLED:
+            # Stopped though nobody cancelled the execution: a cost of ours, like a lost node.
+            _start_again(draft, execution, replace(ended, losses=ended.losses + 1))
+
+
+def _with_ending(attempts: tuple[Attempt, ...], ending: Ending) -> tuple[Attempt, ...]:
+    *earlier, last = attempts
+    if len(earlier) >= OUTPUTS_KEPT:
+        old = earlier[-OUTPUTS_KEPT]
+        if old.ending is not None and old.ending.output:
+            earlier[-OUTPUTS_KEPT] = replace(old, ending=replace(old.ending, output=b""))
+    return (*earlier, replace(last, ending=ending))
+
+
+def _retry_or_fail(draft: Draft, execution: Execution, task: Task, ending: Ending) -> None:
+    failed = replace(task, failures=task.failures + 1)
+    retry_at = next_attempt_at(
+        _graph(draft, execution).tasks[task.name].retry,
+        failed.failures,
+        exit_code=ending.exit_code,
+        ended_at=draft.now,
+        entropy=draft.situation.entropy,
+    )
+    if execution.cancelled_at:
+        _end_task(draft, execution.id, replace(failed, status=TaskStatus.CANCELLED))
+    elif retry_at is None:
+        _end_task(
+            draft,
+            execution.id,
+            replace(failed, status=TaskStatus.FAILED, reason=ending.reason),
+        )
+    else:
+        draft.put_task(
+            execution.id,
+            replace(failed, status=TaskStatus.BACKING_OFF, retry_at=retry_at, reason=""),
+        )
+        draft.publish(execution, TaskStatus.BACKING_OFF, task.name)
+        wake = Wake(execution_id=execution.id, task=task.name, number=len(task.attempts) + 1)
+        draft.add(SetTimer(retry_at, wake, Timescale.ELAPSED))
+
+
+def _start_again(draft: Draft, execution: Execution, task: Task) -> None:
+    """Go on after an attempt was lost: a cost of ours, never of the user's retries."""
+    if execution.cancelled_at:
+        _end_task(draft, execution.id, replace(task, status=TaskStatus.CANCELLED))
+    elif task.losses >= LOSSES_MAX:
+        reason = f"lost with its node {task.losses} times"
+        _end_task(draft, execution.id, replace(task, status=TaskStatus.FAILED, reason=reason))
+    else:
+        _start(draft, execution.id, task)
+
+
+# -- tasks and executions -------------------------------------------------------------------------
+
+
+def _end_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
+    """Close a task, let those that need it go on or be skipped, and end what is complete."""
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    graph = _graph(draft, execution)
+    _close_task(draft, execution_id, task)
+    closed = deque([task.name])
+    while closed:
+        for name in graph.dependents.get(closed.popleft(), ()):
+            if _follow(draft, execution_id, graph.tasks[name]):
+                closed.append(name)
+    _end_if_done(draft, execution_id)
+
+
+def _follow(draft: Draft, execution_id: ExecutionId, spec: TaskSpec) -> bool:
+    """Apply a blocked task's trigger rule; tell whether that closed it."""
+    task = draft.task(execution_id, spec.name)
+    assert task is not None, spec.name
+    if task.status is not TaskStatus.BLOCKED:
+        return False
+    needed = (draft.task(execution_id, name) for name in spec.needs)
+    said = verdict(spec.rule, (standing(other) for other in needed if other is not None))
+    if said is Verdict.START:
+        _start(draft, execution_id, task)
+    elif said is not Verdict.WAIT:
+        reason = UPSTREAM_FAILED if said is Verdict.SKIP_FAILED else UPSTREAM_SKIPPED
+        _close_task(draft, execution_id, replace(task, status=TaskStatus.SKIPPED, reason=reason))
+        return True
+    return False
+
+
+def _close_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    is_failure = task.status is TaskStatus.FAILED
+    reason = execution.reason
+    if is_failure and not reason:
+        reason = f"task {task.name} failed: {task.reason}" if task.reason else f"{task.name} failed"
+    draft.put_task(execution_id, task)
+    draft.put_execution(
+        replace(
+            execution,
+            open_count=execution.open_count - 1,
+            failed_count=execution.failed_count + is_failure,
+            reason=reason,
+        )
+    )
+    draft.publish(execution, task.status, task.name)
+
+
+def _end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    if execution.open_count:
+        return
+    if execution.cancelled_at:
+        status = ExecutionStatus.CANCELLED
+    elif execution.failed_count:
+        status = ExecutionStatus.FAILED
+    else:
+        status = ExecutionStatus.SUCCESS
+    past = replace(execution, status=status, finished_at=draft.now)
+    _move_to_history(draft, past)
+    draft.publish(past, status)
+    _drop_unused_version(draft, past)
+    if status is ExecutionStatus.SUCCESS:
+        _tell_dependents(draft, past)
+    _release_next(draft, past)
+
+
+def _move_to_history(draft: Draft, past: Execution) -> None:
+    draft.drop_execution(past.id)
+    draft.put(Table.PAST_EXECUTION, past.id, past)
+    for name in _graph(draft, past).tasks:
+        task = draft.task(past.id, name)
+        assert task is not None, name
+        key = task_key(past.id, name)
+        draft.drop(Table.TASK, key)
+        draft.put(Table.PAST_TASK, key, task)
+    pointer = Pointer(Table.PAST_EXECUTION, past.id)
+    draft.put(Table.PAST, past_key(instant_of(past.id), pointer), pointer)
+
+
+def _drop_unused_version(draft: Draft, past: Execution) -> None:
+    job = draft.job(past.job_id)
+    if job is not None and job.version == past.job_version:
+        return
+    if not any(other.job_version == past.job_version for other in draft.live_of(past.job_id)):
+        draft.drop(Table.VERSION, version_key(past.job_id, past.job_version))
+
+
+def _tell_dependents(draft: Draft, past: Execution) -> None:
+    index = draft.situation.position.index
+    for dependent in draft.state.dependents.get(past.job_name, ()):
+        letter = Succeeded(upstream=past.job_name, dependent=dependent, index=index)
+        send_letter(draft, dependent, letter)
+
+
+def _release_next(draft: Draft, past: Execution) -> None:
+    """Let the execution that waited for this one (overlap ``queue_one``) go on."""
+    for waiting in draft.live_of(past.job_id):
+        if waiting.hold is not Hold.OVERLAP:
+            return
+        release_execution(draft, waiting)
+        return
+
+
+def _graph(draft: Draft, execution: Execution) -> Graph:
+    return draft.state.graph(execution.job_id, execution.job_version)

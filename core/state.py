@@ -1,0 +1,198 @@
+"""The state of one shard in the memory of its primary.
+
+Holds what is needed to schedule, and no history. It is changed by `State.apply` alone, and may
+run ahead of the commit: whoever loses the shard throws it away and loads it again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rota.core.changes import Change, Dependent, Name, Parcel, Pointer, Request, Table
+from rota.core.dag import dependents
+from rota.core.execution import EXECUTION_MOVES, TASK_MOVES, Execution, Task
+from rota.core.ids import ExecutionId, JobId
+from rota.core.instants import Instant
+from rota.core.job import Job, JobSpec, Plan, TaskSpec
+from rota.core.ledger import LedgerEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A version of a job, ready to be walked."""
+
+    spec: JobSpec
+    tasks: dict[str, TaskSpec]
+    dependents: dict[str, tuple[str, ...]]
+
+
+def graph_of(spec: JobSpec) -> Graph:
+    """Return the graph of *spec*'s tasks."""
+    return Graph(
+        spec=spec, tasks={task.name: task for task in spec.tasks}, dependents=dependents(spec.tasks)
+    )
+
+
+@dataclass(slots=True)
+class State:
+    """The tables of a shard, and what follows from them."""
+
+    jobs: dict[JobId, Job] = field(default_factory=dict[JobId, Job])
+    names: dict[str, JobId] = field(default_factory=dict[str, JobId])
+    versions: dict[str, JobSpec] = field(default_factory=dict[str, JobSpec])
+    plans: dict[JobId, Plan] = field(default_factory=dict[JobId, Plan])
+    executions: dict[ExecutionId, Execution] = field(default_factory=dict[ExecutionId, Execution])
+    tasks: dict[ExecutionId, dict[str, Task]] = field(
+        default_factory=dict[ExecutionId, dict[str, Task]]
+    )
+    requests: dict[str, Request] = field(default_factory=dict[str, Request])
+    """Oldest first, for all live equally long."""
+    outbox: dict[str, Parcel] = field(default_factory=dict[str, Parcel])
+    dependents: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
+    """By full name, so that a job taken away and made again keeps those that wait for it."""
+
+    live: dict[JobId, dict[ExecutionId, None]] = field(
+        default_factory=dict[JobId, dict[ExecutionId, None]]
+    )
+    """Derived: the unfinished executions of each job, oldest first."""
+    _graphs: dict[JobId, dict[int, Graph]] = field(default_factory=dict[JobId, dict[int, Graph]])
+    """Derived: one for each version that something still runs."""
+
+    def graph(self, job_id: JobId, version: int) -> Graph:
+        """Return the graph of a job's *version*; a bug if nothing runs that version any more."""
+        graphs = self._graphs.setdefault(job_id, {})
+        graph = graphs.get(version)
+        if graph is None:
+            job = self.jobs.get(job_id)
+            is_current = job is not None and job.version == version
+            spec = job.spec if job and is_current else self.versions[version_key(job_id, version)]
+            graph = graphs[version] = graph_of(spec)
+        return graph
+
+    def live_of(self, job_id: JobId) -> Iterable[ExecutionId]:
+        """Return the unfinished executions of a job, oldest first."""
+        return self.live.get(job_id, {})
+
+    def age_of(self, execution_id: ExecutionId) -> tuple[Instant, ExecutionId]:
+        """Return what sorts unfinished executions oldest first."""
+        return self.executions[execution_id].queued_at, execution_id
+
+    def apply(self, change: Change) -> None:
+        """Make *change* part of the state. History leaves no trace here."""
+        table, key, record = change
+        match record:
+            case Execution():
+                if table is Table.EXECUTION:
+                    self._put_execution(record)
+            case Task():
+                if table is Table.TASK:
+                    self._put_task(key, record)
+            case Plan():
+                self.plans[JobId(key)] = record
+            case Job():
+                self.jobs[record.id] = record
+            case Name():
+                self.names[key] = record.job_id
+            case Dependent():
+                self.dependents.setdefault(record.upstream, {})[record.name] = None
+            case JobSpec():
+                self.versions[key] = record
+            case Request():
+                # A key used again is young again.
+                self.requests.pop(key, None)
+                self.requests[key] = record
+            case Parcel():
+                self.outbox[key] = record
+            case None:
+                self._remove(table, key)
+            case LedgerEntry() | Pointer():
+                pass
+
+    def _put_execution(self, execution: Execution) -> None:
+        before = self.executions.get(execution.id)
+        if before is None:
+            self.live.setdefault(execution.job_id, {})[execution.id] = None
+        else:
+            is_move = execution.status in EXECUTION_MOVES[before.status]
+            assert execution.status is before.status or is_move, (before, execution)
+        self.executions[execution.id] = execution
+
+    def _put_task(self, key: str, task: Task) -> None:
+        execution_id = ExecutionId(key.partition("/")[0])
+        tasks = self.tasks.setdefault(execution_id, {})
+        before = tasks.get(task.name)
+        assert (
+            before is None
+            or task.status is before.status
+            or task.status in TASK_MOVES[before.status]
+        ), (before, task)
+        tasks[task.name] = task
+
+    def _remove(self, table: Table, key: str) -> None:
+        match table:
+            case Table.JOB:
+                self.jobs.pop(JobId(key), None)
+            case Table.NAME:
+                self.names.pop(key, None)
+            case Table.VERSION:
+                self.versions.pop(key, None)
+            case Table.PLAN:
+                self.plans.pop(JobId(key), None)
+            case Table.EXECUTION:
+                self._remove_execution(ExecutionId(key))
+            case Table.TASK:
+                # Tasks go with their execution, in one entry.
+                pass
+            case Table.REQUEST:
+                self.requests.pop(key, None)
+            case Table.OUTBOX:
+                self.outbox.pop(key, None)
+            case Table.DEPENDENT:
+                self._remove_dependent(key)
+            case Table.HISTORY | Table.PAST_EXECUTION | Table.PAST_TASK | Table.LEDGER | Table.PAST:
+                pass
+
+    def _remove_dependent(self, key: str) -> None:
+        upstream, _, name = key.partition(" ")
+        names = self.dependents.get(upstream, {})
+        names.pop(name, None)
+        if not names:
+            self.dependents.pop(upstream, None)
+
+    def _remove_execution(self, execution_id: ExecutionId) -> None:
+        execution = self.executions.pop(execution_id, None)
+        self.tasks.pop(execution_id, None)
+        if execution is None:
+            return
+        live = self.live[execution.job_id]
+        del live[execution_id]
+        if not live:
+            del self.live[execution.job_id]
+            self._graphs.pop(execution.job_id, None)
+
+
+def load_state(changes: Iterable[Change]) -> State:
+    """Return the state that *changes* make, which come in the order of their keys, as stored.
+
+    What `State` keeps in order of age is put in that order again.
+    """
+    state = State()
+    for change in changes:
+        state.apply(change)
+    state.requests = dict(sorted(state.requests.items(), key=_expiry))
+    for job_id, live in state.live.items():
+        state.live[job_id] = dict.fromkeys(sorted(live, key=state.age_of))
+    return state
+
+
+def version_key(job_id: JobId, version: int) -> str:
+    """Return the key of a replaced version of a job."""
+    return f"{job_id}/{version}"
+
+
+def dependent_key(upstream: str, dependent: str) -> str:
+    """Return the key that says that *dependent* waits for *upstream*, both full names."""
+    return f"{upstream} {dependent}"
+
+
+def _expiry(item: tuple[str, Request]) -> Instant:
+    return item[1].expires_at

@@ -1,0 +1,1 @@
+"""Tests of the pure rooms: no IO, no clock, no sleep."""

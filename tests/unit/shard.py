@@ -1,0 +1,481 @@
+"""A shard in memory, for tests that tell the core what happened and look at what it decided.
+
+Every entry takes the way that a node gives it: decided, encoded, chained into a journal, decoded,
+applied. Timers go off, letters arrive and effects happen only when a test says so.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TypedDict, TypeVar, Unpack
+
+from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome, Token, Work
+from rota.core.changes import Change, Letter, Pointer, Record, Table
+from rota.core.codec import (
+    RawChange,
+    decode_body,
+    decode_change,
+    decode_record,
+    encode_body,
+    encode_change,
+)
+from rota.core.commands import (
+    Ask,
+    Cancel,
+    Command,
+    DeleteJob,
+    Delivered,
+    Due,
+    FinishAttempt,
+    Fire,
+    LoseSession,
+    Past,
+    Receive,
+    SaveJob,
+    StartTask,
+    Trigger,
+)
+from rota.core.dag import TriggerRule
+from rota.core.decide import decide
+from rota.core.decision import Decision, JobSaved, Limits, Reply, Situation, Triggered
+from rota.core.effects import ClearTimer, Deliver, Effect, SetTimer, Timescale
+from rota.core.errors import Refused
+from rota.core.execution import Execution, Task, TaskStatus, task_key
+from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, Session
+from rota.core.instants import MICROSECOND, Duration, Instant, later, parse_instant
+from rota.core.job import JobSpec, Misfire, Overlap, TaskSpec
+from rota.core.journal import ORIGIN, follow
+from rota.core.ledger import FireOutcome, LedgerEntry
+from rota.core.replica import Replica
+from rota.core.retry import RetryPolicy
+from rota.core.schedule import Schedule, parse_schedule
+from rota.core.state import State, load_state
+
+R = TypeVar("R", bound=Record)
+E = TypeVar("E", bound=Effect)
+
+NODE = NodeId("node-a")
+NEVER = Instant(0)
+FIRST_SESSION = Session("session-1")
+
+
+def at(text: str) -> Instant:
+    """Return an instant of the day on which the tests play: ``12:00``, or a whole RFC 3339 one."""
+    if "T" in text:
+        return parse_instant(text)
+    return parse_instant(f"2027-01-04T{text}{':00' if text.count(':') == 1 else ''}Z")
+
+
+def task(
+    name: str,
+    *needs: str,
+    rule: TriggerRule = TriggerRule.ALL_SUCCESS,
+    retry: RetryPolicy | None = None,
+) -> TaskSpec:
+    """Return a task that needs *needs*."""
+    work = Work(argv=("/bin/true",))
+    return TaskSpec(name=name, work=work, needs=needs, rule=rule, retry=retry or RetryPolicy())
+
+
+def every(text: str, timezone: str = "UTC") -> tuple[Schedule, ...]:
+    """Return the schedules of a job that has this one."""
+    return (parse_schedule(text, timezone),)
+
+
+ONE_TASK = (task("main"),)
+
+
+class Fields(TypedDict, total=False):
+    """Those of `JobSpec` that tests give."""
+
+    namespace: str
+    description: str
+    schedules: tuple[Schedule, ...]
+    dependencies: tuple[str, ...]
+    misfire: Misfire
+    grace: Duration
+    overlap: Overlap
+    parameters: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A timer that has been set and has not gone off."""
+
+    due: Instant
+    command: Due
+    timescale: Timescale
+
+
+@dataclass(slots=True)
+class Shard:
+    """A shard, its clock, and what it holds.
+
+    Attributes:
+        clock: The wall clock, which a test may set as it likes.
+        slots: Attempts that may run at the same time.
+        elapsed: The clock that nobody can set; it passes with `pass_time`.
+        effects: Everything that the last command led to.
+        timers: Those set and not yet gone off.
+        letters: Those sent and not yet delivered, oldest first, by their key in the outbox.
+        rows: The stored state and history, encoded.
+    """
+
+    clock: Instant = field(default_factory=lambda: at("12:00"))
+    slots: int = 1_000
+    limits: Limits = field(default_factory=Limits)
+    entropy: int | None = None
+    """Given to every decision; None for another value each time."""
+    node_id: NodeId = NODE
+    session: Session = FIRST_SESSION
+    elapsed: int = 0
+    state: State = field(default_factory=State)
+    replica: Replica = field(default_factory=lambda: Replica(ORIGIN, Epoch(1)))
+    effects: list[Effect] = field(default_factory=list[Effect])
+    timers: dict[Timer, int] = field(default_factory=dict[Timer, int])
+    letters: dict[str, Letter] = field(default_factory=dict[str, Letter])
+    rows: dict[tuple[Table, str], bytes] = field(default_factory=dict[tuple[Table, str], bytes])
+    causes: list[str] = field(default_factory=list[str])
+    decided_at: Instant = NEVER
+    """Shard time of the last decision; a little later than the clock if that stands still."""
+    decision_count: int = 0
+    started_count: int = 0
+    """Attempts that the last entry starts, by its decisions' word."""
+
+    # -- deciding -------------------------------------------------------------------------------
+
+    def do(self, command: Command) -> Reply:
+        """Decide *command* in an entry of its own, and make that part of the shard.
+
+        Raises:
+            Refused: As `decide` says; nothing has changed then.
+        """
+        (reply,) = self.do_together(command)
+        if isinstance(reply, Refused):
+            raise reply
+        return reply
+
+    def do_together(self, *commands: Command) -> list[Reply | Refused]:
+        """Decide several commands in one entry, each after the one before."""
+        now = self.replica.shard_time(self.clock)
+        self.effects = []
+        self.started_count = 0
+        replies: list[Reply | Refused] = []
+        causes: list[str] = []
+        changes: dict[tuple[Table, str], RawChange] = {}
+        for command in commands:
+            situation = self._situation(now)
+            try:
+                decision = decide(self.state, command, situation)
+            except Refused as refusal:
+                replies.append(refusal)
+                continue
+            self.decided_at = now
+            replies.append(decision.reply)
+            causes.append(decision.cause)
+            changes.update(self._take(decision, situation))
+            now = later(now, MICROSECOND)
+        if causes:
+            self.causes += causes
+            self._commit(encode_body(causes, changes.values()), now)
+        return replies
+
+    def _take(self, decision: Decision, situation: Situation) -> dict[tuple[Table, str], RawChange]:
+        """Make a decision part of the state, and return its changes as they are stored."""
+        raws = {(change.table, change.key): encode_change(change) for change in decision.changes}
+        assert len(raws) == len(decision.changes), f"{decision.cause} changes a key twice"
+        assert 0 <= decision.started <= max(0, situation.room)
+        for raw in raws.values():
+            self.state.apply(decode_change(raw))
+        self.started_count += decision.started
+        for effect in decision.effects:
+            self.note(effect)
+        return raws
+
+    def _situation(self, now: Instant) -> Situation:
+        self.decision_count += 1
+        digest = blake2b(str(self.decision_count).encode(), digest_size=8).digest()
+        return Situation(
+            now=now,
+            entropy=int.from_bytes(digest, "big") if self.entropy is None else self.entropy,
+            position=self.replica.position,
+            room=self.slots - self.running_count,
+            node_id=self.node_id,
+            session=self.session,
+            limits=self.limits,
+        )
+
+    def _commit(self, body: bytes, now: Instant) -> None:
+        tip = self.replica.tip
+        entry, _ = follow(tip, self.replica.append(body, now))
+        self.replica.made_durable(entry.index)
+        for number, key, value in decode_body(entry.body)[1]:
+            table = Table(number)
+            if value is None:
+                self.rows.pop((table, key), None)
+            else:
+                self.rows[table, key] = value
+
+    def note(self, effect: Effect) -> None:
+        """Take an effect, as if the last command had led to it."""
+        self.effects.append(effect)
+        match effect:
+            case SetTimer(due, command, timescale):
+                counted = (
+                    due if timescale is Timescale.WALL else self.elapsed + due - self.decided_at
+                )
+                self.timers[Timer(due, command, timescale)] = counted
+            case ClearTimer(due, command, timescale):
+                self.timers.pop(Timer(due, command, timescale), None)
+            case Deliver(parcel):
+                self.letters[parcel.key] = parcel.letter
+            case _:
+                pass
+
+    # -- what people ask for --------------------------------------------------------------------
+
+    def save(
+        self, *tasks: TaskSpec, name: str = "job", ask: Ask | None = None, **fields: Unpack[Fields]
+    ) -> JobId:
+        """Save a job, of one task if none are given; *fields* are those of `JobSpec`."""
+        return self.save_spec(job(*tasks, name=name, **fields), ask)
+
+    def save_spec(self, spec: JobSpec, ask: Ask | None = None) -> JobId:
+        """Save a job."""
+        reply = self.do(SaveJob(spec=spec, ask=ask))
+        assert isinstance(reply, JobSaved)
+        return reply.job_id
+
+    def trigger(self, job_id: JobId, parameters: str = "", ask: Ask | None = None) -> ExecutionId:
+        """Trigger a job."""
+        reply = self.do(Trigger(job_id=job_id, parameters=parameters, ask=ask))
+        assert isinstance(reply, Triggered)
+        return reply.execution_id
+
+    def run(self, *tasks: TaskSpec, name: str = "job", **fields: Unpack[Fields]) -> ExecutionId:
+        """Save a job and trigger it."""
+        return self.trigger(self.save(*tasks, name=name, **fields))
+
+    def cancel(self, execution_id: ExecutionId) -> None:
+        """Cancel an execution."""
+        self.do(Cancel(execution_id=execution_id))
+
+    def delete(self, job_id: JobId) -> None:
+        """Delete a job."""
+        self.do(DeleteJob(job_id=job_id))
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def finish(
+        self,
+        execution_id: ExecutionId,
+        name: str = "main",
+        outcome: Outcome = Outcome.SUCCEEDED,
+        exit_code: int | None = None,
+    ) -> None:
+        """Have the running attempt of a task end."""
+        self.do(self.report(execution_id, name, outcome, exit_code))
+
+    def fail(self, execution_id: ExecutionId, name: str = "main", exit_code: int = 1) -> None:
+        """Have the running attempt of a task fail."""
+        self.finish(execution_id, name, Outcome.FAILED, exit_code)
+
+    def report(
+        self,
+        execution_id: ExecutionId,
+        name: str = "main",
+        outcome: Outcome = Outcome.SUCCEEDED,
+        exit_code: int | None = None,
+    ) -> FinishAttempt:
+        """Return the report of the end of a task's newest attempt."""
+        attempt = self.task(execution_id, name).attempts[-1]
+        if exit_code is None:
+            exit_code = 0 if outcome is Outcome.SUCCEEDED else -1
+        ending = Ending(
+            outcome=outcome,
+            started_at=attempt.placed_at,
+            finished_at=self.clock,
+            exit_code=exit_code,
+            reason="" if outcome is Outcome.SUCCEEDED else f"ended {outcome.value}",
+        )
+        key = AttemptKey(execution_id, name, attempt.number)
+        return FinishAttempt(attempt=key, token=attempt.token, ending=ending)
+
+    def lose_node(self) -> None:
+        """End the node's present life, with all its attempts, and begin another."""
+        gone = self.session
+        self.session = Session(f"session-{int(gone.partition('-')[2]) + 1}")
+        self.do(LoseSession(node_id=self.node_id, session=gone))
+
+    def start(self, execution_id: ExecutionId, name: str = "main") -> None:
+        """Offer a place to a task that waits for one."""
+        self.do(StartTask(execution_id=execution_id, task=name))
+
+    def fire(self, job_id: JobId) -> None:
+        """Have a job's fire times decided."""
+        self.do(Fire(job_id=job_id))
+
+    def set_clock(self, instant: Instant) -> None:
+        """Set the wall clock; no time passes."""
+        self.clock = instant
+
+    def pass_time(self, duration: Duration) -> None:
+        """Let time pass, and let timers go off once, late or not, at its end."""
+        self.elapsed += duration
+        self.clock = later(self.clock, duration)
+        self.ring_timers()
+
+    def ring_timers(self, most: int = 1_000) -> None:
+        """Let every timer that is due go off, and those that this sets and are due too."""
+        for _ in range(most):
+            due = [timer for timer, counted in self.timers.items() if self._is_due(timer, counted)]
+            if not due:
+                return
+            first = min(due, key=lambda timer: timer.due)
+            del self.timers[first]
+            self.do(first.command)
+        raise AssertionError(f"timers still go off after {most}: {self.timers}")
+
+    def _is_due(self, timer: Timer, counted: int) -> bool:
+        return counted <= (self.clock if timer.timescale is Timescale.WALL else self.elapsed)
+
+    def deliver(self, to: "Shard | None" = None) -> None:
+        """Bring all letters to the shard *to*, or to this one, and confirm them."""
+        while self.letters:
+            key, letter = next(iter(self.letters.items()))
+            del self.letters[key]
+            (to or self).do(Receive(letter=letter))
+            self.do(Delivered(key=key))
+
+    # -- looking --------------------------------------------------------------------------------
+
+    @property
+    def running_count(self) -> int:
+        """Attempts that run."""
+        return sum(
+            one.status is TaskStatus.RUNNING
+            for tasks in self.state.tasks.values()
+            for one in tasks.values()
+        )
+
+    def read(self, table: Table, key: str, kind: type[R]) -> R:
+        """Return a stored record."""
+        record = decode_record(table, self.rows[table, key])
+        assert isinstance(record, kind)
+        return record
+
+    def read_all(self, table: Table, kind: type[R]) -> list[R]:
+        """Return every record of a table, in the order of their keys."""
+        return [self.read(table, key, kind) for found, key in sorted(self.rows) if found is table]
+
+    def keys(self, table: Table) -> list[str]:
+        """Return the keys of a table."""
+        return sorted(key for found, key in self.rows if found is table)
+
+    def execution(self, execution_id: ExecutionId) -> Execution:
+        """Return an execution, finished or not."""
+        table = Table.EXECUTION if execution_id in self.state.executions else Table.PAST_EXECUTION
+        return self.read(table, execution_id, Execution)
+
+    def task(self, execution_id: ExecutionId, name: str = "main") -> Task:
+        """Return a task of an execution, finished or not."""
+        table = Table.TASK if execution_id in self.state.executions else Table.PAST_TASK
+        return self.read(table, task_key(execution_id, name), Task)
+
+    def status(self, execution_id: ExecutionId) -> str:
+        """Return the state of an execution, in the API's words."""
+        return self.execution(execution_id).status.value
+
+    def statuses(self, execution_id: ExecutionId) -> dict[str, str]:
+        """Return the states of an execution's tasks, by name, in the API's words."""
+        table = Table.TASK if execution_id in self.state.executions else Table.PAST_TASK
+        prefix = task_key(execution_id, "")
+        return {
+            key.removeprefix(prefix): self.read(table, key, Task).status.value
+            for found, key in sorted(self.rows)
+            if found is table and key.startswith(prefix)
+        }
+
+    def attempt(self, execution_id: ExecutionId, name: str = "main") -> Attempt:
+        """Return a task's newest attempt."""
+        return self.task(execution_id, name).attempts[-1]
+
+    def live(self) -> list[ExecutionId]:
+        """Return the unfinished executions, in the order of their making."""
+        return [one.id for one in sorted(self.state.executions.values(), key=_age)]
+
+    def executions(self) -> list[Execution]:
+        """Return all executions, in the order of their making."""
+        past = self.read_all(Table.PAST_EXECUTION, Execution)
+        return sorted([*self.state.executions.values(), *past], key=_age)
+
+    def ledger(self) -> list[LedgerEntry]:
+        """Return the ledger, in the order of its keys."""
+        return self.read_all(Table.LEDGER, LedgerEntry)
+
+    def outcomes(self) -> list[tuple[str, int, str]]:
+        """Return the ledger as first fire time, count and outcome: ``("12:01:00", 1, "fired")``."""
+        return [
+            (clock_of(entry.fire_at), entry.count, entry.outcome.value) for entry in self.ledger()
+        ]
+
+    def fired(self) -> list[str]:
+        """Return the fire times that an execution was made for, as the clock showed them."""
+        fired = FireOutcome.FIRED
+        return [clock_of(entry.fire_at) for entry in self.ledger() if entry.outcome is fired]
+
+    def all_effects(self, kind: type[E]) -> list[E]:
+        """Return the effects of one kind that the last command led to."""
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def pasts(self) -> tuple[Past, ...]:
+        """Return the whole history as `Forget` takes it."""
+        pointers = self.read_all(Table.PAST, Pointer)
+        return tuple(
+            Past(instant=_past_instant(key), pointer=pointer, tasks=self._tasks(pointer))
+            for key, pointer in zip(self.keys(Table.PAST), pointers, strict=True)
+        )
+
+    def _tasks(self, pointer: Pointer) -> tuple[str, ...]:
+        if pointer.table != Table.PAST_EXECUTION:
+            return ()
+        return tuple(self.statuses(ExecutionId(pointer.key)))
+
+    def reloaded(self) -> State:
+        """Return the state as another primary would load it: from the rows, in their order."""
+        return load_state(self.changes())
+
+    def changes(self) -> Iterator[Change]:
+        """Yield the stored state, in the order of its keys."""
+        for table, key in sorted(self.rows):
+            if table < Table.HISTORY:
+                yield Change(table, key, decode_record(table, self.rows[table, key]))
+
+
+def job(*tasks: TaskSpec, name: str = "job", **fields: Unpack[Fields]) -> JobSpec:
+    """Return a job, of one task if none are given; *fields* are those of `JobSpec`."""
+    return JobSpec(name=name, tasks=tasks or ONE_TASK, **fields)
+
+
+def clock_of(instant: Instant) -> str:
+    """Return the time of day of an instant in UTC."""
+    seconds = instant // 1_000_000 % 86_400
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def tokens_of(task_record: Task) -> list[Token]:
+    """Return the tokens of a task's attempts, oldest first."""
+    return [attempt.token for attempt in task_record.attempts]
+
+
+def names(effects: Iterable[Effect]) -> list[str]:
+    """Return what kinds of effects there are, in order."""
+    return [type(effect).__name__ for effect in effects]
+
+
+def _age(execution: Execution) -> tuple[Instant, str]:
+    return execution.queued_at, execution.id
+
+
+def _past_instant(key: str) -> Instant:
+    return Instant(int(key.partition("/")[0], 16))

@@ -1,0 +1,291 @@
+"""What each field of a cron expression matches, and what is refused."""
+
+from datetime import datetime
+
+import pytest
+
+from rota.core.cron import TEXT_LENGTH_MAX, parse_cron
+from rota.core.errors import Kind, Refused
+
+
+def times(expression: str, after: str, count: int, *, day_or: bool = True) -> list[str]:
+    """Return the next local times that match, ``2026-01-31 00:00:00``."""
+    cron = parse_cron(expression, day_or)
+    wall = datetime.fromisoformat(after)
+    found: list[str] = []
+    while len(found) < count and (match := cron.next_after(wall)) is not None:
+        found.append(str(match))
+        wall = match
+    return found
+
+
+def clocks(expression: str, after: str, count: int) -> list[str]:
+    return [time[11:] for time in times(expression, after, count)]
+
+
+def days(expression: str, after: str, count: int, *, day_or: bool = True) -> list[str]:
+    """Return the next days that match, ``01-31``, of an expression that fires at midnight."""
+    found = times(f"0 0 {expression}", after, count, day_or=day_or)
+    assert all(time.endswith(" 00:00:00") for time in found)
+    return [time[5:10] for time in found]
+
+
+# --- times of day ------------------------------------------------------------------------------
+
+
+def test_five_fields_fire_at_second_zero() -> None:
+    assert times("30 9 * * *", "2026-01-31T09:30:00", 1) == ["2026-02-01 09:30:00"]
+
+
+def test_six_fields_begin_with_seconds() -> None:
+    assert clocks("15,45 30 9 * * *", "2026-01-01T00:00", 3) == ["09:30:15", "09:30:45", "09:30:15"]
+
+
+def test_seven_fields_end_with_the_year() -> None:
+    assert times("0 0 0 1 1 * 2027-2031/2", "2026-05-01T00:00", 9) == [
+        "2027-01-01 00:00:00",
+        "2029-01-01 00:00:00",
+        "2031-01-01 00:00:00",
+    ]
+
+
+def test_next_is_strictly_after() -> None:
+    assert clocks("0 12 * * *", "2026-01-01T11:59:59.999999", 1) == ["12:00:00"]
+    assert times("0 12 * * *", "2026-01-01T12:00:00", 1) == ["2026-01-02 12:00:00"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [
+        ("5", [5]),
+        ("5,3,5", [3, 5]),
+        ("10-12", [10, 11, 12]),
+        ("10-20/5", [10, 15, 20]),
+        ("*/20", [0, 20, 40]),
+        ("*/60", [0]),
+        ("50/4", [50, 54, 58]),
+        ("58-1", [0, 1, 58, 59]),
+        ("55-10/5", [0, 5, 10, 55]),
+        ("7-7", [7]),
+        ("59/15", [59]),
+        ("1,30-31,*/40", [0, 1, 30, 31, 40]),
+    ],
+)
+def test_minutes(minutes: str, expected: list[int]) -> None:
+    found = clocks(f"{minutes} 6 * * *", "2026-01-01T00:00", len(expected) + 1)
+
+    assert [int(time[3:5]) for time in found] == [*expected, expected[0]]
+
+
+def test_search_carries_from_seconds_to_years() -> None:
+    assert times("59 59 23 31 12 *", "2026-12-31T23:59:58", 2) == [
+        "2026-12-31 23:59:59",
+        "2027-12-31 23:59:59",
+    ]
+
+
+# --- days --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("L * *", ["01-31", "02-28", "03-31"]),
+        ("L-2 * *", ["01-29", "02-26", "03-29"]),
+        ("L-30 * *", ["01-01", "03-01", "05-01"]),
+        ("LW * *", ["01-30", "02-27", "03-31"]),
+        ("15W * *", ["01-15", "02-16", "03-16"]),  # 15 February and March 2026 are Sundays
+        ("1W 2,8 *", ["02-02", "08-03"]),  # Sunday; Saturday, without leaving August
+        ("31W 1,5 *", ["01-30", "05-29"]),  # Saturday; Sunday, without leaving May
+        ("31W 2-3 *", ["03-31"]),  # February has no 31st
+        ("1,L 2 *", ["02-01", "02-28"]),
+        ("1,15W,L-1 2 *", ["02-01", "02-16", "02-27"]),
+    ],
+)
+def test_days_of_the_month(fields: str, expected: list[str]) -> None:
+    assert days(fields, "2025-12-31T12:00", len(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("weekdays", "expected"),
+    [
+        ("0", ["01-04", "01-11"]),
+        ("7", ["01-04", "01-11"]),
+        ("sun", ["01-04", "01-11"]),
+        ("MON-WED", ["01-05", "01-06", "01-07", "01-12"]),
+        ("5-7", ["01-02", "01-03", "01-04", "01-09"]),
+        ("FRI-SUN", ["01-02", "01-03", "01-04", "01-09"]),
+        ("SUN-TUE", ["01-04", "01-05", "01-06", "01-11"]),
+        ("7-2", ["01-04", "01-05", "01-06", "01-11"]),
+        ("0-7", ["01-01", "01-02", "01-03", "01-04", "01-05"]),
+        ("6-1", ["01-03", "01-04", "01-05", "01-10"]),
+        ("*/2", ["01-01", "01-03", "01-04", "01-06", "01-08"]),
+        ("3/2", ["01-02", "01-07", "01-09"]),
+        ("7/3", ["01-03", "01-04", "01-07", "01-10"]),
+        ("5L", ["01-30", "02-27"]),
+        ("L5", ["01-30", "02-27"]),
+        ("FRIL", ["01-30", "02-27"]),
+        ("7L", ["01-25", "02-22"]),
+        ("MON#1", ["01-05", "02-02"]),
+        ("0#5", ["03-29", "05-31"]),
+        ("MON#1,WED#3", ["01-05", "01-21", "02-02", "02-18"]),
+        ("MON#1,FRI", ["01-02", "01-05", "01-09"]),
+    ],
+)
+def test_weekdays(weekdays: str, expected: list[str]) -> None:
+    assert days(f"* * {weekdays}", "2025-12-31T12:00", len(expected)) == expected
+
+
+def test_months_have_names_and_ranges_around_the_year() -> None:
+    assert days("1 feb,NOV *", "2026-01-01T12:00", 2) == ["02-01", "11-01"]
+    assert days("1 NOV-FEB *", "2026-01-01T12:00", 4) == ["02-01", "11-01", "12-01", "01-01"]
+
+
+def test_both_day_fields_restricted_match_on_either() -> None:
+    assert days("1,15 * WED", "2026-04-01T12:00", 4) == ["04-08", "04-15", "04-22", "04-29"]
+    assert days("2 * WED", "2026-04-01T12:00", 3) == ["04-02", "04-08", "04-15"]
+
+
+def test_both_day_fields_must_match_on_demand() -> None:
+    assert days("1,15 * WED", "2026-04-01T12:00", 2, day_or=False) == ["04-15", "07-01"]
+
+
+def test_day_field_that_begins_with_a_star_restricts_the_other() -> None:
+    assert days("*/2 * WED", "2026-04-01T12:00", 3) == ["04-15", "04-29", "05-13"]
+    assert days("1-7 * */3", "2026-04-01T12:00", 4) == ["04-04", "04-05", "05-02", "05-03"]
+
+
+def test_question_mark_leaves_a_day_field_open() -> None:
+    assert days("? * MON", "2026-01-01T12:00", 2) == ["01-05", "01-12"]
+    assert days("15 * ?", "2026-01-01T12:00", 2) == ["01-15", "02-15"]
+
+
+def test_leap_day_is_missing_in_most_years_that_end_a_century() -> None:
+    assert times("0 0 29 2 *", "2096-01-01T00:00", 2) == [
+        "2096-02-29 00:00:00",
+        "2104-02-29 00:00:00",
+    ]
+
+
+def test_rarest_day_is_found_forty_years_ahead() -> None:
+    assert times("0 0 29 2 MON", "2072-03-01T00:00", 1, day_or=False) == ["2112-02-29 00:00:00"]
+
+
+def test_matches_tells_a_match_from_its_neighbours() -> None:
+    cron = parse_cron("*/10 * * * * *")
+
+    assert cron.matches(datetime(2026, 1, 1, 0, 0, 20))  # noqa: DTZ001 - a wall clock
+    assert not cron.matches(datetime(2026, 1, 1, 0, 0, 21))  # noqa: DTZ001
+    assert not cron.matches(datetime(2026, 1, 1, 0, 0, 20, 1))  # noqa: DTZ001
+
+
+@pytest.mark.parametrize(
+    ("hours", "is_open"),
+    [("*", True), ("*/2", True), ("0-23", False), ("0/2", False), ("*,3", False), ("3", False)],
+)
+def test_only_a_star_leaves_the_hours_open(hours: str, is_open: bool) -> None:
+    assert parse_cron(f"0 {hours} * * *").has_open_hours is is_open
+
+
+# --- refusals ----------------------------------------------------------------------------------
+
+
+STEPS_OF_MINUTES = "steps of minutes go from 1 to 60 (for other intervals write @every)"
+FIELD_COUNTS = (
+    "a cron expression has 5 (minute hour day month weekday), "
+    "6 (seconds first) or 7 (seconds first, year last)"
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "detail"),
+    [
+        ("61 * * * *", "has minute 61; minutes go from 0 to 59"),
+        ("60 * * * * *", "has second 60; seconds go from 0 to 59"),
+        ("0 24 * * *", "has hour 24; hours go from 0 to 23"),
+        ("0 0 32 * *", "has day 32; days go from 1 to 31"),
+        ("0 0 0 * *", "has day 0; days go from 1 to 31"),
+        ("0 0 32W * *", "has day 32; days go from 1 to 31"),
+        ("0 0 * 13 *", "has month 13; months go from 1 to 12 or JAN to DEC"),
+        ("0 0 * JUNE *", "has month JUNE; months go from 1 to 12 or JAN to DEC"),
+        (
+            "0 0 * * 8",
+            "has weekday 8; weekdays go from 0 to 7 (0 and 7 are Sunday) or SUN to SAT",
+        ),
+        (
+            "0 0 * * 8L",
+            "has weekday 8; weekdays go from 0 to 7 (0 and 7 are Sunday) or SUN to SAT",
+        ),
+        ("0 0 0 * * * 2100", "has year 2100; years go from 1970 to 2099"),
+        ("0 0 0 * * * 2030-2028", "has year range 2030-2028; a range of years goes up"),
+        ("5- * * * *", 'has minute "5-"; minutes go from 0 to 59'),
+        ("-5 * * * *", 'has minute "-5"; minutes go from 0 to 59'),
+        ("1,,2 * * * *", 'has minute ""; minutes go from 0 to 59'),
+        ("1.5 * * * *", 'has minute "1.5"; minutes go from 0 to 59'),
+        ("٣ * * * *", "has minute ٣; minutes go from 0 to 59"),
+        ("99999999999 * * * *", "has minute 99999999999; minutes go from 0 to 59"),
+        ("? * * * *", 'has minute "?"; minutes go from 0 to 59'),
+        ("0 0 ?,5 * *", 'has day "?"; days go from 1 to 31'),
+        (
+            "*/0 * * * *",
+            f"has minute step 0; {STEPS_OF_MINUTES}",
+        ),
+        (
+            "*/90 * * * *",
+            f"has minute step 90; {STEPS_OF_MINUTES}",
+        ),
+        ("0 0 L-31 * *", "has days before the last 31; that goes from 0 to 30"),
+        ("0 0 * * MON#6", "has weekday MON#6 with number 6; that goes from 1 to 5"),
+        ("0 0 * * L", "has weekday L alone; write which last weekday, as in 5L"),
+        (
+            "H H(0-7) * * *",
+            "has minute H; hashed (H) and random (R) fields are not supported yet, write a number",
+        ),
+        (
+            "0 r/4 * * *",
+            "has hour R/4; hashed (H) and random (R) fields are not supported yet, write a number",
+        ),
+        (
+            "* * * *",
+            f"has 4 fields; {FIELD_COUNTS}",
+        ),
+    ],
+)
+def test_refusal_names_the_field_its_value_and_its_limits(expression: str, detail: str) -> None:
+    with pytest.raises(Refused) as refused:
+        parse_cron(expression)
+
+    assert refused.value.detail == f'"{expression}" {detail}'
+    assert (refused.value.kind, refused.value.code) == (Kind.INVALID, "invalid_schedule")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "0 0 30 2 *",
+        "0 0 31 2,4,6,9,11 *",
+        "0 0 L-29 2 *",
+        "0 0 30W 2 *",
+        "0 0 0 29 2 * 2027",
+        "0 0 0 29 2 ? 2025-2027",
+        "0 0 */31 2 MON#5",
+    ],
+)
+def test_expression_that_no_date_matches_is_refused(expression: str) -> None:
+    with pytest.raises(Refused, match="never fires"):
+        parse_cron(expression)
+
+
+def test_expression_that_some_date_matches_is_not_refused() -> None:
+    assert days("30 2 MON", "2026-01-01T00:00", 1) == ["02-02"]
+    assert times("0 0 0 29 2 ? 2028", "2026-01-01T00:00", 2) == ["2028-02-29 00:00:00"]
+
+
+def test_past_year_is_kept_and_fires_no_more() -> None:
+    assert times("0 0 0 1 1 * 2020", "2019-01-01T00:00", 2) == ["2020-01-01 00:00:00"]
+    assert times("0 0 0 1 1 * 2020", "2026-01-01T00:00", 1) == []
+
+
+def test_overlong_expression_is_refused() -> None:
+    with pytest.raises(Refused, match="characters long"):
+        parse_cron("1," * TEXT_LENGTH_MAX + "1 * * * *")

@@ -1,0 +1,109 @@
+"""When a failed task is tried again."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rota.core.instants import MINUTE, SECOND, Duration, Instant
+from rota.core.retry import (
+    DELAY_MAX,
+    Explicit,
+    Exponential,
+    Fixed,
+    RetryPolicy,
+    next_attempt_at,
+)
+
+ENDED_AT = Instant(1_000_000_000)
+HALF = 1 << 19
+"""Entropy that draws half of the jitter."""
+
+
+def delays(policy: RetryPolicy, count: int, entropy: int = 0) -> list[float | None]:
+    """Return the delays in seconds after the first *count* failures."""
+    found: list[float | None] = []
+    for failures in range(1, count + 1):
+        again = next_attempt_at(policy, failures, exit_code=1, ended_at=ENDED_AT, entropy=entropy)
+        found.append(None if again is None else (again - ENDED_AT) / SECOND)
+    return found
+
+
+def may_retry(policy: RetryPolicy, exit_code: int) -> bool:
+    return next_attempt_at(policy, 1, exit_code=exit_code, ended_at=ENDED_AT, entropy=0) is not None
+
+
+def test_without_a_policy_there_is_one_attempt() -> None:
+    assert delays(RetryPolicy(), 1) == [None]
+
+
+def test_a_fixed_delay_is_the_same_until_the_limit() -> None:
+    policy = RetryPolicy(limit=3, backoff=Fixed(delay=Duration(5 * SECOND)))
+
+    assert delays(policy, 4) == [5, 5, 5, None]
+
+
+def test_an_exponential_delay_grows_up_to_its_bound() -> None:
+    policy = RetryPolicy(
+        limit=10, backoff=Exponential(first=SECOND, factor=3, delay_max=Duration(20 * SECOND))
+    )
+
+    assert delays(policy, 5) == [1, 3, 9, 20, 20]
+
+
+def test_an_exponential_delay_stays_bounded_after_a_thousand_failures() -> None:
+    policy = RetryPolicy(limit=1_000, backoff=Exponential(factor=1_000, delay_max=DELAY_MAX))
+
+    again = next_attempt_at(policy, 1_000, exit_code=1, ended_at=ENDED_AT, entropy=0)
+
+    assert again == ENDED_AT + DELAY_MAX
+
+
+def test_the_last_of_a_list_of_delays_repeats() -> None:
+    listed = Explicit(delays=(SECOND, Duration(10 * SECOND), MINUTE))
+
+    assert delays(RetryPolicy(limit=5, backoff=listed), 6) == [1, 10, 60, 60, 60, None]
+
+
+def test_jitter_lengthens_by_a_share_of_the_delay() -> None:
+    policy = RetryPolicy(limit=1, backoff=Fixed(delay=Duration(10 * SECOND)), jitter=0.5)
+
+    assert delays(policy, 1, entropy=0) == [10]
+    assert delays(policy, 1, entropy=HALF) == [12.5]
+
+
+def test_only_the_named_exit_codes_are_retried() -> None:
+    policy = RetryPolicy(limit=1, on_exit_codes=(75, 111))
+
+    assert [code for code in (-1, 0, 1, 75, 111) if may_retry(policy, code)] == [75, 111]
+
+
+def test_an_exit_code_named_never_beats_the_others() -> None:
+    policy = RetryPolicy(limit=1, on_exit_codes=(1, 2), never_on_exit_codes=(2, 3))
+
+    assert [code for code in (1, 2, 3, 4) if may_retry(policy, code)] == [1]
+
+
+@pytest.mark.parametrize("exit_code", [-1, 1, 255])
+def test_any_failure_is_retried_unless_codes_are_named(exit_code: int) -> None:
+    assert may_retry(RetryPolicy(limit=1), exit_code)
+
+
+@given(
+    first=st.integers(0, DELAY_MAX),
+    factor=st.floats(1, 1_000),
+    most=st.integers(0, DELAY_MAX),
+    jitter=st.floats(0, 1),
+    failures=st.integers(1, 1_000),
+    entropy=st.integers(0, 2**64 - 1),
+)
+@settings(max_examples=200, deadline=None)
+def test_no_delay_is_negative_or_longer_than_its_bound_and_jitter(
+    *, first: int, factor: float, most: int, jitter: float, failures: int, entropy: int
+) -> None:
+    backoff = Exponential(first=Duration(first), factor=factor, delay_max=Duration(most))
+    policy = RetryPolicy(limit=1_000, backoff=backoff, jitter=jitter)
+
+    again = next_attempt_at(policy, failures, exit_code=1, ended_at=ENDED_AT, entropy=entropy)
+
+    assert again is not None
+    assert ENDED_AT <= again <= ENDED_AT + most * (1 + jitter)

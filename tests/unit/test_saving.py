@@ -1,0 +1,372 @@
+"""Jobs are made and taken away, and requests may be repeated."""
+
+import pytest
+
+from rota.core.attempt import Outcome
+from rota.core.changes import Request, Table
+from rota.core.commands import Ask, DeleteJob, Fire, ForgetRequests, SaveJob, Trigger
+from rota.core.decision import JobSaved, Limits, Triggered
+from rota.core.effects import ClearTimer, SetTimer, Timescale
+from rota.core.errors import Kind, Refused
+from rota.core.ids import JobId, slot_of, slot_of_id
+from rota.core.instants import DAY, HOUR, SECOND, Duration
+from rota.core.job import Overlap, problems_of
+from unit.shard import ONE_TASK, Shard, at, every, job, task
+
+ASK = Ask(key="k1", print="body 1")
+
+
+# --- the same name -------------------------------------------------------------------------------
+
+
+def test_a_saved_job_carries_its_slot_and_its_first_version() -> None:
+    shard = Shard()
+
+    job_id = shard.save(name="report")
+
+    saved = shard.state.jobs[job_id]
+    assert (saved.version, saved.spec.full_name) == (1, "default/report")
+    assert slot_of_id(job_id) == slot_of("default", "report")
+
+
+def test_an_identical_job_is_the_answer_to_its_repetition() -> None:
+    shard = Shard()
+    first = shard.do(SaveJob(spec=job(name="report")))
+    rows = dict(shard.rows)
+
+    second = shard.do(SaveJob(spec=job(name="report")))
+
+    assert isinstance(first, JobSaved)
+    assert second == JobSaved(first.job_id, is_new=False)
+    assert shard.rows == rows
+    assert shard.effects == []
+
+
+def test_another_job_of_the_same_name_is_refused() -> None:
+    shard = Shard()
+    shard.save(name="report")
+
+    with pytest.raises(Refused, match="job_exists") as caught:
+        shard.save(task("other"), name="report")
+
+    assert caught.value.kind is Kind.CONFLICT
+
+
+def test_the_same_name_in_another_namespace_is_another_job() -> None:
+    shard = Shard()
+
+    one, other = shard.save(name="report"), shard.save(name="report", namespace="team-a")
+
+    assert one != other
+
+
+def test_a_full_shard_takes_no_more_jobs() -> None:
+    shard = Shard(limits=Limits(jobs=1))
+    shard.save(name="one")
+
+    with pytest.raises(Refused, match="too_many_jobs") as caught:
+        shard.save(name="two")
+
+    assert caught.value.retry_after_s
+    assert len(shard.state.jobs) == 1
+
+
+def test_two_jobs_of_one_slot_get_two_ids_even_from_the_same_entropy() -> None:
+    shard = Shard(entropy=7)
+    first = shard.save(name="report")
+    second_spec = job(name="report", namespace="default")
+    shard.state.names.clear()
+
+    second = shard.save_spec(second_spec)
+
+    assert first != second
+    assert slot_of_id(first) == slot_of_id(second)
+
+
+def test_a_saved_schedule_has_its_timer() -> None:
+    shard = Shard(clock=at("12:00:30"))
+
+    job_id = shard.save(schedules=every("* * * * *"))
+
+    fire = Fire(job_id=job_id)
+    assert shard.all_effects(SetTimer) == [SetTimer(at("12:01"), fire, Timescale.WALL)]
+
+
+def test_a_manual_job_has_no_timer() -> None:
+    shard = Shard()
+
+    shard.save(schedules=every("@manual"))
+
+    assert shard.all_effects(SetTimer) == []
+
+
+# --- idempotency keys ----------------------------------------------------------------------------
+
+
+def test_a_repeated_request_gets_the_first_answer() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    first = shard.trigger(job_id, ask=ASK)
+
+    second = shard.do(Trigger(job_id=job_id, ask=ASK))
+
+    assert second == Triggered(first, is_new=False)
+    assert len(shard.executions()) == 1
+
+
+def test_a_repeated_save_gets_the_first_answer_even_if_the_job_is_gone() -> None:
+    shard = Shard()
+    job_id = shard.save(ask=ASK)
+    shard.delete(job_id)
+
+    assert shard.do(SaveJob(spec=job(), ask=ASK)) == JobSaved(job_id, is_new=False)
+
+
+def test_a_key_for_another_request_is_refused() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    shard.trigger(job_id, ask=ASK)
+
+    with pytest.raises(Refused, match="idempotency_key_reused"):
+        shard.do(Trigger(job_id=job_id, ask=Ask(key=ASK.key, print="body 2")))
+
+
+def test_a_refused_request_leaves_its_key_unused() -> None:
+    shard = Shard()
+    job_id = shard.save(overlap=Overlap.SKIP)
+    running = shard.trigger(job_id)
+    with pytest.raises(Refused, match="overlap"):
+        shard.trigger(job_id, ask=ASK)
+    shard.finish(running)
+
+    execution_id = shard.trigger(job_id, ask=ASK)
+
+    assert execution_id != running
+
+
+def test_a_key_is_remembered_for_a_day() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    first = shard.trigger(job_id, ask=ASK)
+    shard.pass_time(Duration(DAY - SECOND))
+
+    within = shard.do(Trigger(job_id=job_id, ask=ASK))
+    shard.pass_time(Duration(2 * SECOND))
+    after = shard.do(Trigger(job_id=job_id, ask=ASK))
+
+    assert within == Triggered(first, is_new=False)
+    assert isinstance(after, Triggered)
+    assert after.is_new
+
+
+def test_old_keys_are_forgotten_and_young_ones_kept() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    shard.trigger(job_id, ask=Ask(key="old", print=""))
+    shard.pass_time(HOUR)
+    shard.trigger(job_id, ask=Ask(key="young", print=""))
+    shard.pass_time(Duration(23 * HOUR + SECOND))
+
+    shard.do(ForgetRequests())
+
+    assert shard.keys(Table.REQUEST) == ["young"]
+
+
+def test_the_oldest_key_makes_room_for_a_new_one() -> None:
+    shard = Shard(limits=Limits(requests=2))
+    job_id = shard.save()
+    for key in ("c", "b", "a"):
+        shard.trigger(job_id, ask=Ask(key=key, print=""))
+
+    assert shard.keys(Table.REQUEST) == ["a", "b"]
+
+
+def test_the_oldest_key_is_known_to_a_new_primary_too() -> None:
+    """Stored keys come in alphabetical order."""
+    shard = Shard(limits=Limits(requests=3))
+    job_id = shard.save()
+    for key in ("c", "b", "a"):
+        shard.trigger(job_id, ask=Ask(key=key, print=""))
+    shard.state = shard.reloaded()
+
+    shard.trigger(job_id, ask=Ask(key="d", print=""))
+
+    assert shard.keys(Table.REQUEST) == ["a", "b", "d"]
+
+
+def test_a_key_used_again_after_its_time_is_young_again() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    shard.trigger(job_id, ask=Ask(key="again", print=""))
+    shard.trigger(job_id, ask=Ask(key="old", print=""))
+    shard.pass_time(Duration(DAY + SECOND))
+    shard.trigger(job_id, ask=Ask(key="again", print=""))
+
+    shard.do(ForgetRequests())
+
+    assert shard.keys(Table.REQUEST) == ["again"]
+    assert shard.read(Table.REQUEST, "again", Request).expires_at > shard.clock
+
+
+# --- triggers ------------------------------------------------------------------------------------
+
+
+def test_a_trigger_of_no_job_is_refused() -> None:
+    with pytest.raises(Refused, match="job_not_found"):
+        Shard().trigger(JobId("740e000000000000"))
+
+
+def test_a_full_shard_takes_no_more_triggers_until_one_has_finished() -> None:
+    shard = Shard(limits=Limits(executions=1))
+    job_id = shard.save()
+    first = shard.trigger(job_id)
+    with pytest.raises(Refused, match="too_many_executions"):
+        shard.trigger(job_id)
+    shard.finish(first)
+
+    second = shard.trigger(job_id)
+
+    assert shard.status(second) == "running"
+
+
+def test_triggers_of_one_entry_make_different_executions() -> None:
+    shard = Shard(entropy=7)
+    job_id = shard.save()
+
+    replies = shard.do_together(*[Trigger(job_id=job_id)] * 50)
+
+    assert len(set(replies)) == 50
+    assert len(shard.live()) == 50
+
+
+# --- taking away ---------------------------------------------------------------------------------
+
+
+def test_a_deleted_job_leaves_nothing_that_schedules() -> None:
+    shard = Shard()
+    job_id = shard.save(schedules=every("* * * * *"))
+
+    shard.delete(job_id)
+
+    assert shard.rows == {}
+    assert shard.timers == {}
+    assert len(shard.all_effects(ClearTimer)) == 1
+
+
+def test_no_job_cannot_be_deleted() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    shard.delete(job_id)
+
+    with pytest.raises(Refused, match="job_not_found"):
+        shard.do(DeleteJob(job_id=job_id))
+
+
+def test_a_deleted_jobs_executions_are_cancelled() -> None:
+    shard = Shard()
+    job_id = shard.save(task("main"), task("next", "main"))
+    first, second = shard.trigger(job_id), shard.trigger(job_id)
+
+    shard.delete(job_id)
+    shard.finish(first, outcome=Outcome.CANCELLED)
+    shard.finish(second, outcome=Outcome.SUCCEEDED)
+
+    assert (shard.status(first), shard.status(second)) == ("cancelled", "cancelled")
+    assert shard.state.executions == {}
+
+
+def test_a_deleted_jobs_definition_stays_while_something_runs_of_it() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    first, second = shard.trigger(job_id), shard.trigger(job_id)
+    shard.delete(job_id)
+
+    at_first = shard.keys(Table.VERSION)
+    shard.finish(first)
+    between = shard.keys(Table.VERSION)
+    shard.finish(second)
+
+    assert at_first == between == [f"{job_id}/1"]
+    assert shard.keys(Table.VERSION) == []
+
+
+def test_a_deleted_jobs_definition_is_dropped_at_once_if_nothing_runs_of_it() -> None:
+    shard = Shard(slots=0)
+    job_id = shard.save()
+    shard.trigger(job_id)
+
+    shard.delete(job_id)
+
+    assert shard.keys(Table.VERSION) == []
+    assert shard.state.executions == {}
+
+
+def test_deleting_a_job_starts_none_of_its_executions() -> None:
+    """The end of the one that runs must not release the one that waits for it."""
+    shard = Shard(slots=0)
+    job_id = shard.save(overlap=Overlap.QUEUE_ONE)
+    shard.trigger(job_id)
+    shard.trigger(job_id)
+    shard.slots = 1
+
+    shard.delete(job_id)
+
+    assert {shard.status(one.id) for one in shard.executions()} == {"cancelled"}
+    assert shard.started_count == 0
+
+
+def test_a_name_is_free_again_after_its_job_is_deleted() -> None:
+    shard = Shard()
+    first = shard.save(name="report")
+    shard.delete(first)
+
+    second = shard.save(task("other"), name="report")
+
+    assert first != second
+    assert shard.state.jobs[second].version == 1
+
+
+def test_history_outlives_its_job() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    execution_id = shard.trigger(job_id)
+    shard.finish(execution_id)
+
+    shard.delete(job_id)
+
+    assert shard.status(execution_id) == "success"
+    assert shard.execution(execution_id).job_name == "default/job"
+
+
+# --- what is refused at the edge -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["", "report", "/report", "default/", "default/a b", "a/b/c", "default/-x", "ä/b"]
+)
+def test_a_dependency_that_is_no_full_name_is_refused(name: str) -> None:
+    (problem,) = problems_of(job(dependencies=("default/good", name)))
+
+    assert problem.pointer == "/dependencies/1"
+    assert repr(name) in problem.detail
+
+
+def test_a_sound_job_has_no_problems() -> None:
+    assert problems_of(job(dependencies=("team-a/b.c_d", "default/x"))) == []
+
+
+def test_a_job_cannot_depend_on_itself_nor_twice_on_another() -> None:
+    spec = job(name="job", dependencies=("default/job", "default/x", "default/x"))
+
+    problems = problems_of(spec)
+
+    assert [problem.pointer for problem in problems] == ["/dependencies/0", "/dependencies"]
+
+
+def test_every_problem_is_told_at_once() -> None:
+    spec = job(task("bad name"), task("a", "nothing"), name="-", grace=Duration(-1))
+
+    pointers = {problem.pointer for problem in problems_of(spec)}
+
+    assert pointers == {"/name", "/tasks/0/name", "/grace", "/tasks/1/needs/0"}
+    assert problems_of(job(*ONE_TASK)) == []
