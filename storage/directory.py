@@ -1,0 +1,225 @@
+"""The data directory of a node: who may use it, and what it is for.
+
+    LOCK      held while a process uses the directory; says its process id
+    FORMAT    what the directory holds, in JSON; written once, when it is new
+    db/       the store
+    output/   what attempts wrote to stdout and stderr
+
+`FORMAT` appears whole or not at all, so a directory without it was never used: a crash before that
+leaves nothing but names that `DataDirectory.open` takes for its own.
+"""
+
+import errno
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from rota.storage.store import (
+    StoreDamaged,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+    StoreMismatch,
+    StoreTooNew,
+)
+
+FORMAT = 1
+"""The newest format that this rota reads, and the one it writes."""
+
+_FORMAT_FILE = "FORMAT"
+_UNFINISHED = "FORMAT.new"
+_LOCK_FILE = "LOCK"
+# Every ext file system has a lost+found at its root, and the root is what gets mounted for us.
+_NOT_FOREIGN = frozenset({_LOCK_FILE, _UNFINISHED, "lost+found"})
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is written in ``FORMAT``.
+
+    Attributes:
+        format: Version of the layout of the directory and of what is in the store.
+        store_id: Names this copy of the data for ever; drawn when the directory was new.
+        shard_count: Over how many shards the cluster's jobs are spread.
+        cluster: The UUID of the cluster that the data belongs to.
+    """
+
+    format: int
+    store_id: str
+    shard_count: int
+    cluster: str
+
+
+class _Version(msgspec.Struct):
+    """The only field that every later format keeps."""
+
+    format: int
+
+
+class DataDirectory:
+    """A data directory in use by this process, from `open` until `close`.
+
+    Attributes:
+        path: The directory, absolute.
+        identity: What it is for.
+        store_path: Where the store lives.
+        output_path: Where the output of attempts lives.
+    """
+
+    def __init__(self, path: Path, identity: Identity, lock: int) -> None:
+        self.path = path
+        self.identity = identity
+        self.store_path = path / "db"
+        self.output_path = path / "output"
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: Path, *, store_id: str, shard_count: int, cluster: str) -> Self:
+        """Return the directory at *path*, locked; created, or made ours if it is empty.
+
+        Args:
+            path: Where; may be relative, and may be a symbolic link.
+            store_id: A fresh random name, used only if the directory is new.
+            shard_count: How many shards the node is configured for.
+            cluster: The cluster's UUID, used only if the directory is new; otherwise compare
+                ``identity.cluster`` with what the cluster says.
+
+        Raises:
+            StoreLocked: another process uses it.
+            StoreTooNew: a newer rota wrote it.
+            StoreDamaged: its ``FORMAT`` cannot be read.
+            StoreMismatch: it has another number of shards, or holds something that is not rota's.
+            StoreFull: no space left to create it.
+            StoreFailed: the system refused for another reason.
+        """
+        path = path.absolute()
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _refuse_foreign(path)
+            lock = _lock(path)
+            try:
+                wanted = Identity(
+                    format=FORMAT, store_id=store_id, shard_count=shard_count, cluster=cluster
+                )
+                directory = cls(path, _read_or_write_identity(path, wanted), lock)
+                directory.store_path.mkdir(mode=0o700, exist_ok=True)
+                directory.output_path.mkdir(mode=0o700, exist_ok=True)
+            except BaseException:
+                os.close(lock)
+                raise
+        except OSError as error:
+            raise _classified(error, path) from error
+        return directory
+
+    def close(self) -> None:
+        """Release the directory; idempotent. Close the store in it first."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _refuse_foreign(path: Path) -> None:
+    names = {entry.name for entry in path.iterdir()}
+    if _FORMAT_FILE in names or names <= _NOT_FOREIGN:
+        return
+    raise StoreMismatch(
+        f"{path} is not empty and has no {_FORMAT_FILE} file, so it is not a data directory of "
+        f"rota (it holds {min(names - _NOT_FOREIGN)}); choose another with --data-dir"
+    )
+
+
+def _lock(path: Path) -> int:
+    """Return a descriptor that holds the lock until it is closed, by us or by our death."""
+    # The file stays when we go: to remove it would let two processes lock two files of one name.
+    lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    except BlockingIOError as error:
+        holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(lock)
+        raise StoreLocked(
+            f"data directory {path} is in use by process {holder}; stop it, or choose another "
+            "with --data-dir"
+        ) from error
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _read_or_write_identity(path: Path, wanted: Identity) -> Identity:
+    file = path / _FORMAT_FILE
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        # A mounted volume may belong to somebody else, who then decides who may look inside.
+        with suppress(PermissionError):
+            path.chmod(0o700)
+        _write_whole(file, msgspec.json.format(msgspec.json.encode(wanted)) + b"\n")
+        return wanted
+    identity = _parse(text, file)
+    if identity.shard_count != wanted.shard_count:
+        raise StoreMismatch(
+            f"data directory {path} was made for {identity.shard_count} shards, and "
+            f"{wanted.shard_count} are configured. The number of shards cannot be changed: set it "
+            f"back to {identity.shard_count}, or choose an empty directory with --data-dir"
+        )
+    return identity
+
+
+def _parse(text: bytes, file: Path) -> Identity:
+    try:
+        found = msgspec.json.decode(text, type=_Version).format
+        if found > FORMAT:
+            raise StoreTooNew(
+                f"data directory {file.parent} was written by a newer rota (format {found}, this "
+                f"one reads up to {FORMAT}): use that version"
+            )
+        return msgspec.json.decode(text, type=Identity)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreDamaged(
+            f"{file} is damaged: {error}. Restore the file from a backup, or give the node an "
+            "empty data directory and let it be filled from the other replicas"
+        ) from error
+
+
+def _write_whole(file: Path, content: bytes) -> None:
+    """Write *file* so that after a power loss it is there with *content*, or not there."""
+    unfinished = file.with_name(_UNFINISHED)
+    with unfinished.open("wb") as output:
+        output.write(content)
+        output.flush()
+        os.fsync(output.fileno())
+    unfinished.rename(file)
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)  # The new name is in the folder, not in the file.
+    finally:
+        os.close(folder)
+
+
+def _classified(error: OSError, path: Path) -> StoreError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull(f"no space left for data directory {path}; free some, or choose another")
+    return StoreFailed(
+        f"data directory {path} cannot be used: {error.strerror}; make it a directory that the "
+        "user running rota may write, or choose another with --data-dir"
+    )

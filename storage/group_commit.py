@@ -1,0 +1,127 @@
+"""Group commit: one thread that syncs the store whenever there is something to sync.
+
+While one sync runs, further batches gather, and the next sync makes all of them durable together:
+the slower the disk, the larger the groups. The event loop never waits.
+
+How the two threads agree, without a lock on the hot path:
+
+    1. the loop writes a batch, then calls `GroupCommit.wrote`;
+    2. `wrote` signals unless a signal is already pending;
+    3. the flusher takes the signal, clears *pending*, and only then begins the sync.
+
+A write that found *pending* set in (2) was written before (3) cleared it, so the sync that follows
+covers it. A write that found it clear leaves a signal, which the flusher takes next.
+"""
+
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
+from time import perf_counter_ns
+from typing import TypeVar
+
+from rota.storage.store import Store, StoreFailed, Ticket
+
+_T = TypeVar("_T")
+
+CLOSE_TIMEOUT_S = 5.0  # A sync takes milliseconds; a disk that hangs must not hold up the exit.
+
+
+class GroupCommit:
+    """Makes what is written to a store durable, and tells the event loop up to where.
+
+    Starts its thread at once. All methods belong to the loop's thread.
+
+    Args:
+        store: What to sync; nobody else calls its ``sync`` meanwhile.
+        loop: Where *on_durable* and *on_failed* are called.
+        on_durable: Called after each sync with the newest ticket that is durable now.
+        on_failed: Called at most once, with what ended the flusher: a `StoreError`, or a bug.
+            Nothing becomes durable any more.
+        on_sync: Called in the flusher's thread with the duration of each sync, in seconds.
+
+    Attributes:
+        sync_count: Syncs that succeeded so far.
+        last_sync_s: How long the last of them took.
+        durable: The newest ticket known to be durable, as the flusher sees it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        loop: AbstractEventLoop,
+        on_durable: Callable[[Ticket], None],
+        on_failed: Callable[[Exception], None],
+        on_sync: Callable[[float], None] | None = None,
+    ) -> None:
+        self.sync_count = 0
+        self.last_sync_s = 0.0
+        self.durable = Ticket(0)
+        self._store = store
+        self._loop = loop
+        self._on_durable = on_durable
+        self._on_failed = on_failed
+        self._on_sync = on_sync
+        self._written = Ticket(0)
+        self._is_pending = False
+        self._is_closing = False
+        # A SimpleQueue, because its put costs 0.1 us and its get sleeps in C; Event.set takes 1 us.
+        self._signals: SimpleQueue[None] = SimpleQueue()
+        # A daemon, so that a sync that never returns cannot keep the process from exiting.
+        self._flusher = Thread(target=self._run, name="rota-flusher", daemon=True)
+        self._flusher.start()
+
+    def wrote(self, ticket: Ticket) -> None:
+        """Ask for *ticket*, the newest written, to be made durable soon; costs 0.1 us."""
+        self._written = ticket
+        if not self._is_pending:
+            self._is_pending = True
+            self._signals.put(None)
+
+    def close(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """Wait for the last sync, then end the thread; idempotent.
+
+        What that sync made durable is still reported, when the loop runs next.
+
+        Raises:
+            StoreFailed: the disk did not answer within *timeout_s*. The thread may still be inside
+                the store then, so do not close the store: exit.
+        """
+        self._is_closing = True
+        self._signals.put(None)
+        self._flusher.join(timeout_s)
+        if self._flusher.is_alive():
+            raise StoreFailed(
+                f"the disk has not finished a sync within {timeout_s:g} s; what was written last "
+                "may not be durable. Look for a failing or overloaded disk"
+            )
+
+    def _run(self) -> None:
+        try:
+            is_closing = False
+            while not is_closing:
+                self._signals.get()
+                is_closing = self._is_closing  # Before the sync: whoever closes has written all.
+                self._is_pending = False
+                if self._written > self.durable:
+                    self._sync()
+        except Exception as error:
+            # Not only StoreError: were the flusher to die of a bug in silence, every caller would
+            # wait for durability for ever.
+            self._tell(self._on_failed, error)
+
+    def _sync(self) -> None:
+        # perf_counter and not a Clock: it measures the real disk, and nothing is decided by it.
+        began_ns = perf_counter_ns()
+        self.durable = self._store.sync()
+        self.last_sync_s = (perf_counter_ns() - began_ns) / 1e9
+        self.sync_count += 1
+        if self._on_sync:
+            self._on_sync(self.last_sync_s)
+        self._tell(self._on_durable, self.durable)
+
+    def _tell(self, callback: Callable[[_T], None], argument: _T) -> None:
+        with suppress(RuntimeError):  # The loop is closed: nobody is left to be told.
+            self._loop.call_soon_threadsafe(callback, argument)

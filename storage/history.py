@@ -1,0 +1,134 @@
+"""What is over: finished executions, ledger entries, journals; read by people, never to schedule.
+
+Pages are read newest or oldest first from a key, so that page n costs no more than page 1.
+"""
+
+import heapq
+from collections.abc import Iterator
+from itertools import islice
+
+from rota.core.changes import Pointer, Table
+from rota.core.codec import decode_record
+from rota.core.commands import Past
+from rota.core.execution import Execution, Task
+from rota.core.ids import ExecutionId, JobId, ShardId
+from rota.core.instants import LATEST_INSTANT, Instant
+from rota.core.ledger import LedgerEntry
+from rota.storage.shards import shard_prefix
+from rota.storage.store import Family, Store
+
+SCANNED_AT_ONCE = 10_000
+"""Records that one page may look at: a filter that matches nothing must not stall the node."""
+
+
+class History:
+    """The history of all shards of a node.
+
+    Args:
+        store: Where it is.
+        shards: The shards to read.
+    """
+
+    def __init__(self, store: Store, shards: range) -> None:
+        self._store = store
+        self._shards = shards
+
+    def execution(self, shard: ShardId, execution_id: ExecutionId) -> Execution | None:
+        """Return a finished execution."""
+        value = self._store.get(Family.HIST, _key(shard, Table.PAST_EXECUTION, execution_id))
+        return None if value is None else _execution(value)
+
+    def tasks(self, shard: ShardId, execution_id: ExecutionId) -> dict[str, Task]:
+        """Return the tasks of a finished execution, by name."""
+        start = _key(shard, Table.PAST_TASK, f"{execution_id}/")
+        end = _key(shard, Table.PAST_TASK, f"{execution_id}0")
+        tasks: dict[str, Task] = {}
+        for _, value in self._store.scan(Family.HIST, start, end):
+            task = decode_record(Table.PAST_TASK, value)
+            assert isinstance(task, Task)
+            tasks[task.name] = task
+        return tasks
+
+    def executions_of(
+        self, shard: ShardId, job_id: JobId, before: ExecutionId | None
+    ) -> Iterator[Execution]:
+        """Yield a job's finished executions, latest fire time first, those before *before*."""
+        start = _key(shard, Table.PAST_EXECUTION, f"{job_id}-")
+        end = _key(shard, Table.PAST_EXECUTION, before or f"{job_id}.")
+        for _, value in self._scan(start, end, reverse=True):
+            yield _execution(value)
+
+    def executions(self, before: str) -> Iterator[Execution]:
+        """Yield the finished executions of all shards, latest fire time first.
+
+        Args:
+            before: The key of `Table.PAST` to begin before: `NEWEST`, or see `past_before`.
+        """
+        shards = (ShardId(number) for number in self._shards)
+        streams = (self._pasts_down(shard, before) for shard in shards)
+        # The streams are each in descending order of their keys, which begin with the instant.
+        for _, shard, pointer in heapq.merge(*streams, key=lambda past: past[0], reverse=True):
+            execution = self.execution(shard, ExecutionId(pointer.key))
+            if execution is not None:
+                yield execution
+
+    def ledger(
+        self, shard: ShardId, job_id: JobId, since: Instant, until: Instant
+    ) -> Iterator[LedgerEntry]:
+        """Yield a job's ledger entries that begin in ``[since, until)``, oldest first."""
+        start = _key(shard, Table.LEDGER, f"{job_id}/{since:014x}")
+        end = _key(shard, Table.LEDGER, f"{job_id}/{until:014x}")
+        for _, value in self._store.scan(Family.HIST, start, end):
+            entry = decode_record(Table.LEDGER, value)
+            assert isinstance(entry, LedgerEntry)
+            yield entry
+
+    def older_than(self, shard: ShardId, instant: Instant, limit: int) -> tuple[Past, ...]:
+        """Return at most *limit* pieces of history from before *instant*, oldest first."""
+        start, end = _key(shard, Table.PAST, ""), _key(shard, Table.PAST, f"{instant:014x}")
+        pasts: list[Past] = []
+        for key, value in self._store.scan(Family.HIST, start, end, limit=limit):
+            pointer = decode_record(Table.PAST, value)
+            assert isinstance(pointer, Pointer)
+            tasks: tuple[str, ...] = ()
+            if pointer.table == Table.PAST_EXECUTION:
+                tasks = tuple(self.tasks(shard, ExecutionId(pointer.key)))
+            pasts.append(Past(instant=_instant(key), pointer=pointer, tasks=tasks))
+        return tuple(pasts)
+
+    def _pasts_down(self, shard: ShardId, before: str) -> Iterator[tuple[bytes, ShardId, Pointer]]:
+        start, end = _key(shard, Table.PAST, ""), _key(shard, Table.PAST, before)
+        for key, value in self._store.scan(Family.HIST, start, end, reverse=True):
+            pointer = decode_record(Table.PAST, value)
+            assert isinstance(pointer, Pointer)
+            if pointer.table == Table.PAST_EXECUTION:
+                yield key[3:], shard, pointer
+
+    def _scan(
+        self, start: bytes, end: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        found = self._store.scan(Family.HIST, start, end, reverse=reverse)
+        return islice(found, SCANNED_AT_ONCE)
+
+
+NEWEST = f"{LATEST_INSTANT:014x}"
+"""A key of `Table.PAST` after all others."""
+
+
+def past_before(execution_id: ExecutionId) -> str:
+    """Return the key of `Table.PAST` of a finished execution, to go on before."""
+    return f"{execution_id[17:31]}/{Table.PAST_EXECUTION:02x}/{execution_id}"
+
+
+def _key(shard: ShardId, table: Table, key: str) -> bytes:
+    return shard_prefix(shard) + bytes((table,)) + key.encode()
+
+
+def _instant(past_key: bytes) -> Instant:
+    return Instant(int(past_key[3:17], 16))
+
+
+def _execution(value: bytes) -> Execution:
+    execution = decode_record(Table.PAST_EXECUTION, value)
+    assert isinstance(execution, Execution)
+    return execution

@@ -1,0 +1,77 @@
+"""A note beside the database of how far it is known to be durable.
+
+Without it a database whose log lost its end looks like one that was never written further. The
+note is written after every sync, so what it says is never too much. It is itself made durable at
+most once a second, which costs next to nothing: after ``kill -9`` it is exact, after a power loss
+it may lack the last second of writes.
+"""
+
+import os
+import re
+from pathlib import Path
+from time import perf_counter_ns
+from zlib import crc32
+
+from rota.storage.store import StoreDamaged, Ticket
+
+FILE_NAME = "SYNCED"
+
+_SYNC_INTERVAL_NS = 1_000_000_000
+_TEXT = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
+
+
+class SyncedMark:
+    """The file ``SYNCED`` in *folder*: a ticket in decimal, and its CRC-32.
+
+    Without the file nothing is known, and nothing is claimed: `ticket` is 0.
+
+    Attributes:
+        ticket: The newest ticket known to be durable.
+
+    Raises:
+        StoreDamaged: the file is there and says nothing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        file = folder / FILE_NAME
+        self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._synced_ns = perf_counter_ns()
+        try:
+            self.ticket = _parse(os.pread(self._descriptor, 64, 0), file)
+        except StoreDamaged:
+            self.close()
+            raise
+
+    def record(self, ticket: Ticket) -> None:
+        """Note that everything up to *ticket* is durable; called in the flusher's thread."""
+        self.ticket = ticket
+        os.pwrite(self._descriptor, _format(ticket), 0)
+        # perf_counter and not a Clock: how often the disk is bothered decides nothing.
+        now_ns = perf_counter_ns()
+        if now_ns - self._synced_ns >= _SYNC_INTERVAL_NS:
+            os.fdatasync(self._descriptor)
+            self._synced_ns = now_ns
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _format(ticket: Ticket) -> bytes:
+    digits = b"%020d" % ticket
+    return b"%b %08x\n" % (digits, crc32(digits))
+
+
+def _parse(text: bytes, file: Path) -> Ticket:
+    if not text:
+        return Ticket(0)  # New, or the process died between creating and writing it.
+    found = _TEXT.fullmatch(text)
+    if not found or crc32(found[1]) != int(found[2], 16):
+        raise StoreDamaged(
+            f"{file} is damaged: it says {text!r}. Remove it to start without the check whether "
+            "the end of the log is missing, or give the node an empty data directory and let it "
+            "be filled from the other replicas"
+        )
+    return Ticket(int(found[1]))

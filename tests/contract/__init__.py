@@ -1,0 +1,1 @@
+"""One suite for each seam, run on every implementation."""

@@ -1,0 +1,175 @@
+"""A shard in a store: the journal is checked whole, and what was committed is applied once."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rota.core.changes import Change, Name, Table
+from rota.core.codec import RawChange, encode_body, encode_change
+from rota.core.ids import Epoch, JobId, ShardId
+from rota.core.instants import Instant
+from rota.core.replica import Replica
+from rota.storage.memory import MemoryStore
+from rota.storage.rocks import RocksStore
+from rota.storage.shards import JOURNAL_KEPT, ShardFile, shard_prefix
+from rota.storage.store import Family, Store, StoreDamaged
+
+SHARD = ShardId(7)
+
+
+class Writer:
+    """Appends entries that each name one job, as a primary does."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.file = ShardFile(store, SHARD)
+        self.replica = Replica(self.file.tip, Epoch(max(1, self.file.tip.epoch)))
+
+    def append(self, name: str, *, is_applied: bool = True) -> None:
+        """Append an entry, and apply it too unless the crash comes first."""
+        changes: tuple[RawChange, ...] = (
+            encode_change(Change(Table.NAME, name, Name(JobId(name)))),
+        )
+        now = Instant(self.replica.tip.at + 1)
+        value = self.replica.append(encode_body(["test"], changes), now)
+        batch = self.store.batch()
+        self.file.append(batch, self.replica.tip.index, value)
+        self.store.write(batch)
+        if is_applied:
+            batch = self.store.batch()
+            self.file.apply(batch, self.replica.tip.index, changes)
+            self.store.write(batch)
+
+
+def names(store: Store) -> list[str]:
+    return [change.key for change in ShardFile(store, SHARD).changes()]
+
+
+def journal_key(index: int) -> bytes:
+    return shard_prefix(SHARD) + index.to_bytes(8, "big")
+
+
+def spoil(store: Store, index: int, how: Callable[[bytes], bytes]) -> None:
+    value = store.get(Family.JOURNAL, journal_key(index))
+    assert value is not None
+    batch = store.batch()
+    batch.put(Family.JOURNAL, journal_key(index), how(value))
+    store.write(batch)
+
+
+def test_entries_not_yet_applied_are_applied_at_the_next_start() -> None:
+    store = MemoryStore()
+    writer = Writer(store)
+    writer.append("a")
+    writer.append("b", is_applied=False)
+    writer.append("c", is_applied=False)
+
+    assert names(store) == ["a", "b", "c"]
+    assert ShardFile(store, SHARD).tip == writer.replica.tip
+
+
+def test_a_journal_goes_on_where_it_ended() -> None:
+    store = MemoryStore()
+    Writer(store).append("a")
+
+    Writer(store).append("b")
+
+    assert ShardFile(store, SHARD).tip.index == 2
+
+
+@pytest.mark.parametrize("offset", [0, 1, 5, 15, 20, 30, 36, 40, -1])
+def test_a_flipped_byte_is_refused_and_located(offset: int) -> None:
+    store = MemoryStore()
+    writer = Writer(store)
+    for name in "abcde":
+        writer.append(name)
+
+    def flip(value: bytes) -> bytes:
+        spoilt = bytearray(value)
+        spoilt[offset] ^= 1
+        return bytes(spoilt)
+
+    spoil(store, 3, flip)
+
+    with pytest.raises(StoreDamaged, match="shard 7: journal entry 3 "):
+        ShardFile(store, SHARD)
+
+
+def test_an_entry_of_another_history_is_refused() -> None:
+    store, other = MemoryStore(), MemoryStore()
+    writer, stranger = Writer(store), Writer(other)
+    for name in "abcde":
+        writer.append(name)
+        stranger.append(name.upper())
+    foreign = other.get(Family.JOURNAL, journal_key(3))
+    assert foreign is not None
+
+    spoil(store, 3, lambda _: foreign)
+
+    with pytest.raises(StoreDamaged, match=r"journal entry 3 does not follow .* \(chain hash\)"):
+        ShardFile(store, SHARD)
+
+
+def test_a_missing_entry_is_refused() -> None:
+    store = MemoryStore()
+    writer = Writer(store)
+    for name in "abcde":
+        writer.append(name)
+    batch = store.batch()
+    batch.delete(Family.JOURNAL, journal_key(3))
+    store.write(batch)
+
+    with pytest.raises(StoreDamaged, match="is entry 4 in the place of entry 3"):
+        ShardFile(store, SHARD)
+
+
+def test_a_journal_shorter_than_what_was_applied_is_refused() -> None:
+    store = MemoryStore()
+    writer = Writer(store)
+    for name in "abc":
+        writer.append(name)
+    batch = store.batch()
+    batch.delete(Family.JOURNAL, journal_key(3))
+    store.write(batch)
+
+    with pytest.raises(StoreDamaged, match="ends at entry 2, but entries up to 3 were applied"):
+        ShardFile(store, SHARD)
+
+
+def test_the_journal_is_trimmed_and_still_checked() -> None:
+    store = MemoryStore()
+    writer = Writer(store)
+    for number in range(2 * JOURNAL_KEPT + 10):
+        writer.append(f"{number:05}")
+
+    kept = [index for index, _ in ShardFile(store, SHARD).journal()]
+    spoil(store, kept[0], lambda value: value[:-1] + b"?")
+
+    assert JOURNAL_KEPT <= len(kept) <= JOURNAL_KEPT + 11
+    with pytest.raises(StoreDamaged, match=f"journal entry {kept[0]} "):
+        ShardFile(store, SHARD)
+
+
+def test_a_torn_last_entry_is_dropped_and_the_rest_is_there(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "db")
+    writer = Writer(store)
+    for name in "abc":
+        writer.append(name)
+    store.sync()
+    writer.append("torn", is_applied=False)
+    # A copy is what a crash leaves: the store itself would write everything at its close.
+    crashed = tmp_path / "crashed"
+    shutil.copytree(tmp_path / "db", crashed)
+    store.close()
+    log = max(crashed.glob("*.log"))
+    log.write_bytes(log.read_bytes()[:-5])
+
+    again = RocksStore(crashed)
+
+    assert names(again) == ["a", "b", "c"]
+    assert ShardFile(again, SHARD).tip.index == 3
+    Writer(again).append("d")
+    assert names(again) == ["a", "b", "c", "d"]
+    again.close()
