@@ -1,0 +1,212 @@
+"""Starting one process: its environment, its folder, its streams.
+
+`start` blocks and runs in the spawner thread. It uses `subprocess.Popen`, which closes every
+descriptor but 0 to 2 in the child, knows a working directory, and reports what went wrong between
+fork and exec. It does so by vfork as long as it gets no ``preexec_fn``, no ``user`` and no
+``umask``: the time does not grow with the node's memory. Measured with 1 GB resident: 2,400
+starts/s here, the same for `os.posix_spawn`, 1,500 for `os.posix_spawn` of ``env -C``, 7 for a
+real fork.
+"""
+
+import errno
+import os
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from rota.core.attempt import Order, Work
+from rota.core.ids import NodeId
+from rota.core.instants import format_instant
+
+STORE_VARIABLE = "ROTA_STORE_ID"
+EXECUTION_VARIABLE = "ROTA_EXECUTION_ID"
+TASK_VARIABLE = "ROTA_TASK"
+ATTEMPT_VARIABLE = "ROTA_ATTEMPT"
+
+_FROM_NODE = ("PATH", "HOME", "LANG", "TMPDIR")
+_DEFAULTS = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+
+class Surroundings(NamedTuple):
+    """What all attempts of a node share.
+
+    Attributes:
+        environment: See `base_environment`.
+        folders: Where private folders are made.
+    """
+
+    environment: dict[str, str]
+    folders: Path
+
+
+class Started(NamedTuple):
+    """A process that runs; both descriptors belong to the caller.
+
+    Attributes:
+        pid: Also the number of its process group and session.
+        pidfd: Readable when the process has ended.
+        pipe: Where its output comes from, not blocking.
+        folder: Its private folder, or None.
+    """
+
+    pid: int
+    pidfd: int
+    pipe: int
+    folder: Path | None
+
+
+class NotStartedError(Exception):
+    """A process could not be started; the message is for the owner of the job."""
+
+
+def base_environment(
+    environ: Mapping[str, str], *, node_id: NodeId, store_id: str
+) -> dict[str, str]:
+    """Return the variables that every attempt of a node gets; *environ* is the node's own."""
+    inherited = {name: environ[name] for name in _FROM_NODE if name in environ}
+    return _DEFAULTS | inherited | {"ROTA_NODE_ID": node_id, STORE_VARIABLE: store_id}
+
+
+def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of one attempt.
+
+    A task may replace what comes from the node, but not the names that rota gives: they identify
+    the attempt to fencing and to `rota.executor.orphans`.
+    """
+    ours = {name: value for name, value in base.items() if name.startswith("ROTA_")}
+    return {
+        **base,
+        **dict(order.work.env),
+        **ours,
+        EXECUTION_VARIABLE: order.key.execution_id,
+        TASK_VARIABLE: order.key.task,
+        ATTEMPT_VARIABLE: str(order.key.number),
+        "ROTA_TOKEN": str(order.token),
+        "ROTA_IDEMPOTENCY_KEY": order.key.execution_id,
+        "ROTA_FIRE_TIME": format_instant(order.fire_at),
+    }
+
+
+def start(order: Order, around: Surroundings) -> Started:
+    """Start the process of *order* in a session and process group of its own.
+
+    Raises:
+        NotStartedError: It cannot be started, and nothing of it is left.
+    """
+    argv = _argv(order.work)
+    folder: Path | None = None
+    try:
+        _touch(argv[0], order.work.cwd)
+        if not order.work.cwd:
+            folder = (
+                around.folders / f"{order.key.execution_id}.{order.key.task}.{order.key.number}"
+            )
+            folder.mkdir(mode=0o700)
+        pid, pidfd, pipe = _start(order, argv, around.environment, order.work.cwd or str(folder))
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        if folder is not None:
+            _remove(folder)
+        raise NotStartedError(_explain(error, argv, order.work.cwd)) from error
+    return Started(pid, pidfd, pipe, folder)
+
+
+def _argv(work: Work) -> tuple[str, ...]:
+    if bool(work.argv) == bool(work.shell):
+        raise NotStartedError("a process task needs exactly one of argv and shell")
+    if work.cwd and not os.path.isabs(work.cwd):
+        raise NotStartedError(f"the working directory {work.cwd!r} is not an absolute path")
+    return work.argv or ("/bin/sh", "-c", work.shell)
+
+
+def _touch(program: str, cwd: str) -> None:
+    """Look at what the child is going to use.
+
+    Between vfork and exec this thread is suspended *with* the interpreter's lock: a folder on a
+    network disk that does not answer would stop the whole node. Here it stops the spawner only.
+    """
+    if cwd:
+        os.stat(cwd)
+    if os.path.isabs(program):
+        os.stat(program)
+
+
+def _start(
+    order: Order, argv: tuple[str, ...], base: Mapping[str, str], cwd: str
+) -> tuple[int, int, int]:
+    ours, theirs = os.pipe()
+    try:
+        os.set_blocking(ours, False)
+        stdin = _stdin(order.work.stdin)
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=stdin,
+                stdout=theirs,
+                stderr=theirs,
+                cwd=cwd,
+                env=environment_of(order, base),
+                start_new_session=True,
+            )
+        finally:
+            if stdin != subprocess.DEVNULL:
+                os.close(stdin)
+        return process.pid, _watch(process), ours
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+
+
+def _watch(process: subprocess.Popen[bytes]) -> int:
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except OSError:  # Out of descriptors: what nobody can watch must not run.
+        process.kill()
+        process.wait()
+        raise
+    # The pidfd is waited for instead. Without an exit code, Popen would warn when it is collected
+    # and poll the pid later, when it may be another process's.
+    process.returncode = 0
+    return pidfd
+
+
+def _stdin(text: str) -> int:
+    """Return a descriptor with *text*: a file in memory, so that nobody has to feed a pipe.
+
+    A task that never reads it costs nothing, and one that reads late blocks nobody.
+    """
+    if not text:
+        return subprocess.DEVNULL
+    stdin = os.memfd_create("rota-stdin", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(stdin, "wb", closefd=False) as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+        os.lseek(stdin, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(stdin)
+        raise
+    return stdin
+
+
+def _explain(error: Exception, argv: tuple[str, ...], cwd: str) -> str:
+    match error:
+        case OSError(errno=errno.E2BIG):
+            return f"cannot start {argv[0]!r}: its arguments and environment are too long"
+        case OSError() if cwd and error.filename == cwd:
+            return f"cannot enter the working directory {cwd!r}: {error.strerror}"
+        case FileNotFoundError() if "/" not in argv[0]:
+            return f"cannot start {argv[0]!r}: command not found in PATH"
+        case FileNotFoundError() if os.path.exists(argv[0]):
+            return f"cannot start {argv[0]!r}: the interpreter in its first line is missing"
+        case OSError():
+            return f"cannot start {argv[0]!r}: {error.strerror}"
+        case _:
+            return f"cannot start {argv[0]!r}: {error}"
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):  # It may never have been made.
+        folder.rmdir()

@@ -1,0 +1,155 @@
+"""What the executor suites share: a host that launches, records endings and leaves no process."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import uvloop
+
+from rota.core.attempt import AttemptKey, Ending, Order, Token, Work
+from rota.core.ids import Epoch, ExecutionId, Index, NodeId
+from rota.core.instants import Instant, parse_instant
+from rota.executor.executor import Ended, Executor
+from rota.executor.orphans import end_orphans
+from rota.executor.process import ProcessExecutor
+
+LIMIT_S = 20.0  # How long a test waits for what must happen; the machine may be busy.
+EXECUTION_ID = ExecutionId("3f2a9c0011223344-0647b1c2d3e4f5-0000")
+FIRE_AT = parse_instant("2027-01-01T05:00:00Z")
+TOKEN = Token(Epoch(3), Index(41))
+
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "uvloop": uvloop.new_event_loop,
+    "asyncio": asyncio.SelectorEventLoop,
+}
+
+T = TypeVar("T")
+MakeExecutor: TypeAlias = Callable[[Ended], Executor]
+Scenario: TypeAlias = Callable[["Host"], Awaitable[T]]
+
+
+class Host:
+    """Stands where a node stands: launches attempts and is told of their endings."""
+
+    def __init__(self, make: MakeExecutor) -> None:
+        self.executor = make(self._record)
+        self.endings: dict[AttemptKey, list[Ending]] = {}
+        self._is_calling = False
+        self._ended = asyncio.Event()
+        self._count = 0
+
+    def launch(self, work: Work, *, key: AttemptKey | None = None) -> AttemptKey:
+        """Launch an attempt of a new task, ``task-1``, ``task-2``, or the one named by *key*."""
+        self._count += 1
+        key = key or AttemptKey(EXECUTION_ID, f"task-{self._count}", 1)
+        with self._calling():
+            self.executor.launch(Order(key=key, token=TOKEN, work=work, fire_at=FIRE_AT))
+        return key
+
+    def stop(self, key: AttemptKey) -> None:
+        """Stop an attempt with the grace of its work."""
+        with self._calling():
+            self.executor.stop(key)
+
+    async def ending(self, key: AttemptKey) -> Ending:
+        """Wait for the end of *key*, which must be told exactly once."""
+        async with asyncio.timeout(LIMIT_S):
+            while key not in self.endings:
+                self._ended.clear()
+                await self._ended.wait()
+        (ending,) = self.endings[key]
+        return ending
+
+    async def run(self, work: Work) -> Ending:
+        """Launch an attempt and wait for its end."""
+        return await self.ending(self.launch(work))
+
+    async def output(self, key: AttemptKey, *, containing: bytes, count: int = 1) -> bytes:
+        """Return what *key* has written, once *containing* is in it *count* times."""
+        found = b""
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                output = await self.executor.output(key)
+                assert output is not None, f"{key} has no output"
+                found = await output.read(0)
+                if found.count(containing) >= count:
+                    return found
+                await asyncio.sleep(0.002)
+
+    @contextmanager
+    def _calling(self) -> Generator[None, None, None]:
+        self._is_calling = True
+        try:
+            yield
+        finally:
+            self._is_calling = False
+
+    def _record(self, key: AttemptKey, ending: Ending) -> None:
+        assert not self._is_calling, f"{key} is told to have ended from inside a call"
+        self.endings.setdefault(key, []).append(ending)
+        self._ended.set()
+
+
+def run_scenario(loop: str, make: MakeExecutor, scenario: Scenario[T]) -> T:
+    """Run *scenario* on a loop of the kind *loop* and close the executor afterwards."""
+
+    async def main() -> T:
+        async with _host(make) as host:
+            return await scenario(host)
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        return runner.run(main())
+
+
+def make_process_executor(directory: Path, **options: int) -> MakeExecutor:
+    """Return a maker whose executor marks its processes with *directory*."""
+    return lambda ended: ProcessExecutor(
+        directory,
+        node_id=NodeId("node-a"),
+        store_id=store_id_of(directory),
+        ended=ended,
+        now=now,
+        environ={"PATH": os.environ["PATH"], "HOME": "/home/someone", "NODE_SECRET": "x"},
+        **options,
+    )
+
+
+def store_id_of(directory: Path) -> str:
+    return f"test-{directory}"
+
+
+def kill_leftovers(directory: Path) -> None:
+    """End what a failed test left behind."""
+    assert end_orphans(store_id_of(directory)).pids_left == ()
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether *pid* does anything: a zombie that nobody waits for does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def now() -> Instant:
+    return Instant(time.time_ns() // 1_000)
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in other processes.
+            await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def _host(make: MakeExecutor) -> AsyncGenerator[Host, None]:
+    host = Host(make)
+    try:
+        yield host
+    finally:
+        await host.executor.close()
