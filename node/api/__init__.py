@@ -1,0 +1,1 @@
+"""The HTTP API: requests in, commands to shards, documents out."""

@@ -1,0 +1,94 @@
+"""The application: its routes, and what every request passes through."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from rota.core.errors import Refused
+from rota.node.api import access, executions, health, jobs, outputs, problems
+from rota.node.api.requests import PARTS, BodyTooLarge, UnsupportedMediaType
+from rota.node.parts import Parts
+
+log = logging.getLogger(__name__)
+
+REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
+REQUEST_ID_MAX = 128
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
+    """Return the application that serves *parts*.
+
+    Args:
+        parts: The node.
+        next_id: 64 random bits for a request's id.
+    """
+
+    @web.middleware
+    async def pass_through(request: web.Request, handler: Handler) -> web.StreamResponse:
+        request_id = request.headers.get("X-Request-Id", "")[:REQUEST_ID_MAX]
+        request[REQUEST_ID] = request_id or f"{next_id():016x}"
+        request[access.PRINCIPAL] = access.establish(request)
+        answer = await _answer(request, handler)
+        if not answer.prepared:
+            answer.headers["X-Request-Id"] = request[REQUEST_ID]
+        parts.metrics.requests.labels(request.method, str(answer.status)).inc()
+        return answer
+
+    app = web.Application(
+        middlewares=[pass_through], client_max_size=parts.config.body_max_mb << 20
+    )
+    app[PARTS] = parts
+    for module in (health, jobs, executions, outputs):
+        app.add_routes(module.routes)
+    return app
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Return what *handler* answers; whatever it raises becomes a problem document."""
+    try:
+        return await handler(request)
+    except Refused as refusal:
+        return _refusal(request, refusal)
+    except web.HTTPException as error:
+        return _http_error(request, error)
+    except ConnectionError:
+        raise
+    except Exception:
+        log.exception(
+            "request failed", extra={"request": request[REQUEST_ID], "path": request.path}
+        )
+        view = problems.problem(
+            500, "internal", "this is a bug in rota; its log has the details under this request id"
+        )
+        return problems.response(view, request_id=request[REQUEST_ID])
+
+
+def _refusal(request: web.Request, refusal: Refused) -> web.Response:
+    view = problems.problem_of(refusal)
+    status = _STATUS.get(type(refusal), view.status)
+    if refusal.code == "malformed_json":
+        status = 400
+    view = problems.with_status(view, status)
+    headers = {"Retry-After": str(refusal.retry_after_s)} if refusal.retry_after_s else None
+    return problems.response(view, request_id=request[REQUEST_ID], headers=headers)
+
+
+_STATUS: dict[type[Refused], int] = {BodyTooLarge: 413, UnsupportedMediaType: 415}
+
+
+def _http_error(request: web.Request, error: web.HTTPException) -> web.Response:
+    codes = {404: "no_such_path", 405: "method_not_allowed", 413: "body_too_large"}
+    code = codes.get(error.status, "bad_request")
+    details = {
+        404: f"there is nothing at {request.path}; the API begins with /api/v1",
+        405: f"{request.method} is not allowed at {request.path}",
+    }
+    detail = details.get(error.status, error.reason)
+    # A 405 without its Allow header says nothing useful.
+    allow = error.headers.get("Allow")
+    headers = {"Allow": allow} if allow else None
+    view = problems.problem(error.status, code, detail)
+    return problems.response(view, request_id=request[REQUEST_ID], headers=headers)

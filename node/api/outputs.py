@@ -1,0 +1,67 @@
+"""What attempts wrote: from where they run, or from their records."""
+
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from rota.core.attempt import Attempt, AttemptKey
+from rota.core.errors import not_found
+from rota.core.execution import Task
+from rota.executor.executor import Output
+from rota.node.api import requests
+from rota.node.api.access import Verb, check
+from rota.node.api.executions import load_execution
+from rota.node.api.requests import PARTS, check_query
+
+routes = web.RouteTableDef()
+ATTEMPT_MAX = 1_000_000
+
+
+@routes.get("/api/v1/executions/{execution_id}/tasks/{task}/output")
+async def read_output(request: web.Request) -> web.StreamResponse:
+    """Stream an attempt's output as text; ``?follow=1`` goes on until the attempt has ended."""
+    check_query(request, "attempt", "follow")
+    check(request, Verb.READ, "*")
+    parts = request.app[PARTS]
+    execution_id = requests.execution_id_of(request)
+    _, tasks = await load_execution(parts, execution_id)
+    name = request.match_info["task"]
+    if name not in tasks:
+        raise not_found("task", name)
+    attempt = _attempt_of(request, tasks[name])
+    key = AttemptKey(execution_id, name, attempt.number)
+    kept = await parts.attempts.output(key)
+    if kept is None:
+        content = attempt.ending.output if attempt.ending else b""
+        return web.Response(body=content, content_type="text/plain", charset="utf-8")
+    is_followed = request.query.get("follow", "0") not in ("0", "false", "")
+    return await _stream(request, kept.follow() if is_followed else _written(kept))
+
+
+def _attempt_of(request: web.Request, task: Task) -> Attempt:
+    number = requests.number_of(
+        request, "attempt", default=len(task.attempts) or 1, most=ATTEMPT_MAX
+    )
+    if number > len(task.attempts):
+        raise not_found("attempt", f"{number} of task {task.name}")
+    return task.attempts[number - 1]
+
+
+async def _written(output: Output) -> AsyncIterator[bytes]:
+    """Yield what is written by now."""
+    offset = 0
+    while part := await output.read(offset):
+        offset += len(part)
+        yield part
+
+
+async def _stream(request: web.Request, parts: AsyncIterator[bytes]) -> web.StreamResponse:
+    response = web.StreamResponse()
+    response.content_type = "text/plain"
+    response.charset = "utf-8"
+    await response.prepare(request)
+    async for part in parts:
+        # A slow reader holds up this loop and nothing else: parts are read when asked for.
+        await response.write(part)
+    await response.write_eof()
+    return response

@@ -1,0 +1,187 @@
+"""From what the core knows to what clients are told."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+from rota.client.wire import (
+    AttemptView,
+    ExecutionView,
+    JobView,
+    LedgerEntryView,
+    NextFireView,
+    ScheduleView,
+    TaskSpecView,
+    TaskView,
+)
+from rota.core.attempt import Attempt
+from rota.core.execution import FINAL_EXECUTION_STATES, Execution, Task
+from rota.core.instants import MILLISECOND, SECOND, Instant, format_instant
+from rota.core.job import Job, Plan, TaskSpec
+from rota.core.ledger import LedgerEntry
+from rota.core.schedule import FirePreview
+
+
+def job_view(job: Job, plan: Plan, latest: Execution | None) -> JobView:
+    """Return a job's document.
+
+    Args:
+        job: The job.
+        plan: What is owed to it.
+        latest: Its newest unfinished execution.
+    """
+    spec = job.spec
+    next_fires = [at for at in plan.next_fires if at is not None]
+    return JobView(
+        job_id=job.id,
+        name=spec.name,
+        namespace=spec.namespace,
+        status=_job_status(job, next_fires, latest),
+        version=job.version,
+        description=spec.description,
+        schedules=[
+            ScheduleView(
+                schedule=schedule.text, timezone=schedule.timezone, next_fire_at=_instant(at)
+            )
+            for schedule, at in zip(spec.schedules, plan.next_fires, strict=True)
+        ],
+        tasks=[_task_spec_view(task) for task in spec.tasks],
+        dependencies=list(spec.dependencies),
+        misfire=spec.misfire.value,
+        grace_s=spec.grace / SECOND,
+        overlap=spec.overlap.value,
+        labels=dict(spec.labels),
+        created_at=format_instant(job.created_at),
+        updated_at=format_instant(job.updated_at),
+        next_fire_at=_instant(min(next_fires, default=None)),
+        execution_id=latest.id if latest else None,
+        started_at=_instant(latest.started_at) if latest else None,
+        progress=_progress(latest, len(spec.tasks)) if latest else None,
+    )
+
+
+def execution_view(
+    execution: Execution, tasks: Mapping[str, Task] | None = None, *, task_count: int = 0
+) -> ExecutionView:
+    """Return an execution's document, with its tasks if they are given."""
+    return ExecutionView(
+        execution_id=execution.id,
+        job_id=execution.job_id,
+        job=execution.job_name,
+        job_version=execution.job_version,
+        status=execution.status.value,
+        trigger=execution.origin.value,
+        fire_time=format_instant(execution.fire_at),
+        queued_at=format_instant(execution.queued_at),
+        started_at=_instant(execution.started_at),
+        finished_at=_instant(execution.finished_at),
+        lateness_ms=_lateness_ms(execution),
+        progress=_progress(execution, len(tasks) if tasks is not None else task_count),
+        reason=_reason(execution),
+        tasks={name: _task_view(task) for name, task in tasks.items()}
+        if tasks is not None
+        else None,
+    )
+
+
+def ledger_entry_view(entry: LedgerEntry) -> LedgerEntryView:
+    """Return a ledger entry's document."""
+    return LedgerEntryView(
+        fire_time=format_instant(entry.fire_at),
+        until=format_instant(entry.until),
+        count=entry.count,
+        schedule=entry.schedule,
+        outcome=entry.outcome.value,
+        execution_id=entry.execution_id or None,
+        reason=entry.reason,
+        recorded_at=format_instant(entry.recorded_at),
+    )
+
+
+def next_fire_views(number: int, previews: Iterable[FirePreview]) -> list[NextFireView]:
+    """Return the documents of the coming fire times of schedule *number*."""
+    return [
+        NextFireView(
+            at=format_instant(preview.instant),
+            local=preview.local,
+            schedule=number,
+            note=preview.note,
+        )
+        for preview in previews
+    ]
+
+
+def _job_status(job: Job, next_fires: list[Instant], latest: Execution | None) -> str:
+    if latest is not None:
+        return "running"
+    is_over = bool(job.spec.schedules) and not next_fires and not job.spec.dependencies
+    return "finished" if is_over else "scheduled"
+
+
+def _task_spec_view(task: TaskSpec) -> TaskSpecView:
+    work = task.work
+    return TaskSpecView(
+        name=task.name,
+        needs=list(task.needs),
+        trigger_rule=task.rule.value,
+        type=work.executor,
+        command=work.shell or list(work.argv) or None,
+        retries=task.retry.limit,
+        timeout_s=work.timeout / SECOND,
+    )
+
+
+def _task_view(task: Task) -> TaskView:
+    return TaskView(
+        status=task.status.value,
+        attempts=[_attempt_view(attempt) for attempt in task.attempts],
+        reason=task.reason,
+        retry_at=_instant(task.retry_at),
+    )
+
+
+def _attempt_view(attempt: Attempt) -> AttemptView:
+    ending = attempt.ending
+    if ending is None:
+        return AttemptView(
+            number=attempt.number,
+            node_id=attempt.node_id,
+            token=str(attempt.token),
+            started_at=format_instant(attempt.placed_at),
+        )
+    return AttemptView(
+        number=attempt.number,
+        node_id=attempt.node_id,
+        token=str(attempt.token),
+        started_at=format_instant(ending.started_at),
+        finished_at=format_instant(ending.finished_at),
+        outcome=ending.outcome.value,
+        exit_code=ending.exit_code if ending.exit_code >= 0 else None,
+        signal=ending.signal or None,
+        reason=ending.reason,
+        output_tail=ending.output.decode(errors="replace"),
+        output_bytes=ending.output_bytes,
+    )
+
+
+def _reason(execution: Execution) -> str:
+    if execution.reason or not execution.hold.value:
+        return execution.reason
+    return f"waits for {execution.hold.value}"
+
+
+def _progress(execution: Execution, task_count: int) -> int:
+    if execution.status in FINAL_EXECUTION_STATES:
+        return 100
+    if not task_count:
+        return 0
+    return math.floor(100 * (task_count - execution.open_count) / task_count)
+
+
+def _lateness_ms(execution: Execution) -> float | None:
+    if not execution.started_at:
+        return None
+    return (execution.started_at - execution.fire_at) / MILLISECOND
+
+
+def _instant(instant: Instant | None) -> str | None:
+    return format_instant(instant) if instant else None

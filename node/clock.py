@@ -1,0 +1,30 @@
+"""The two times that a node goes by."""
+
+import time
+from typing import Protocol
+
+from rota.core.instants import Instant
+
+
+class Clock(Protocol):
+    """A seam: the system's clocks, or a simulation's."""
+
+    def now(self) -> Instant:
+        """Return the calendar's time, which may be set back and forth."""
+        ...
+
+    def elapsed(self) -> Instant:
+        """Return a time that only ever passes, also while the machine sleeps; its zero is moot."""
+        ...
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def now(self) -> Instant:
+        """Return CLOCK_REALTIME."""
+        return Instant(time.clock_gettime_ns(time.CLOCK_REALTIME) // 1_000)
+
+    def elapsed(self) -> Instant:
+        """Return CLOCK_BOOTTIME."""
+        return Instant(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000)

@@ -1,0 +1,329 @@
+"""What a node is told: defaults < file < ``ROTA_*`` < flags, checked whole, once, at the start.
+
+Every setting has one name: ``data_dir`` in the file, ``ROTA_DATA_DIR`` in the environment,
+``--data-dir`` on the command line. All problems are reported together.
+"""
+
+import re
+import socket
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import msgspec
+
+from rota.core.errors import Problem, invalid
+from rota.core.ids import NAME_RULE, SHARD_COUNT_MAX, NodeId, is_name
+from rota.core.instants import DAY, SECOND, Duration, parse_duration
+
+
+class Address(NamedTuple):
+    """Where to listen or be found; port 0 is any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a node.
+
+    Attributes:
+        data_dir: Where everything durable is.
+        listen: Where the API listens. Loopback, because there is no authentication yet.
+        peer_listen: Where other nodes will connect; not used by a node that is alone.
+        advertise: Where others reach this node; empty for *listen*.
+        etcd: Endpoints; empty for a node that is alone.
+        cluster: Name of the cluster.
+        node_id: Permanent name of this node.
+        zone: Failure domain of this node.
+        labels: For placement.
+        shards: Into how many shards a new data directory is divided; a power of two. 256 costs a
+            node alone nothing that can be measured, and is enough for 85 nodes with three replicas
+            each; see docs/decisions/0003.
+        slots: Attempts that may run at the same time. 64: more than two cores can use, so that
+            waiting tasks do not keep others out; lower it for heavy tasks.
+        executions_max: Unfinished executions that one shard may hold. 10,000: some 20 MB.
+        history: How long finished executions and the ledger are kept.
+        drain: How long a stopping node waits for its attempts before it ends them.
+        disk_reserve_mb: Requests are refused while less than this is free on the data directory's
+            disk. 256: several seconds of writing at full speed, for the node looks 4 times a
+            second.
+        body_max_mb: Largest request body.
+        insecure: Listen beyond loopback without authentication.
+        log_level: ``debug``, ``info``, ``warning`` or ``error``.
+    """
+
+    data_dir: Path = Path("rota-data")
+    listen: Address = Address("127.0.0.1", 7400)
+    peer_listen: Address = Address("127.0.0.1", 7401)
+    advertise: str = ""
+    etcd: tuple[str, ...] = ()
+    cluster: str = "default"
+    node_id: NodeId = NodeId("")
+    zone: str = ""
+    labels: dict[str, str] = {}
+    shards: int = 256
+    slots: int = 64
+    executions_max: int = 10_000
+    history: Duration = Duration(7 * DAY)
+    drain: Duration = Duration(5 * SECOND)
+    disk_reserve_mb: int = 256
+    body_max_mb: int = 4
+    insecure: bool = False
+    log_level: str = "info"
+
+
+_LINK = re.compile(r"ROTA(_\w+)?_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
+"""What Kubernetes puts into every pod's environment for a Service called rota."""
+
+Raw = Mapping[str, object]
+"""Settings as found: text, numbers, truth values, lists or tables."""
+
+
+def load_config(file: Path | None, environ: Mapping[str, str], flags: Raw) -> NodeConfig:
+    """Return the settings that *file*, *environ* and *flags* give, the later winning.
+
+    Raises:
+        Refused: Code ``invalid_configuration``, with every problem: where it is, what it is.
+    """
+    problems: list[Problem] = []
+    found: dict[str, tuple[str, object]] = {}
+    for source, raw in (
+        (f"{file}", _read_file(file, problems)),
+        ("environment", _from_environment(environ)),
+        ("command line", flags),
+    ):
+        for name, value in raw.items():
+            if name in PARSERS:
+                found[name] = (source, value)
+            else:
+                problems.append(Problem(f"{source}: {name}", _unknown(name)))
+    settings = _parse(found, problems)
+    # What could not be read keeps its default, so that contradictions in the rest are told too.
+    config = _with_node_id(NodeConfig(**settings))  # type: ignore[arg-type]  # each parser gives its field's type
+    problems += _contradictions(config)
+    if problems:
+        listed = "\n".join(f"  {problem}" for problem in problems)
+        raise invalid("invalid_configuration", f"the configuration is wrong:\n{listed}", *problems)
+    return config
+
+
+def _read_file(file: Path | None, problems: list[Problem]) -> Raw:
+    if file is None:
+        return {}
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        problems.append(Problem(f"{file}", f"cannot be read: {error.strerror}"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        problems.append(Problem(f"{file}", f"is not TOML: {error}"))
+    return {}
+
+
+def _from_environment(environ: Mapping[str, str]) -> Raw:
+    """Return the settings among ``ROTA_*``; what an attempt is given is not a setting."""
+    return {
+        name.removeprefix("ROTA_").lower(): value
+        for name, value in environ.items()
+        if name.startswith("ROTA_") and name not in NOT_SETTINGS and not _LINK.fullmatch(name)
+    }
+
+
+def _unknown(name: str) -> str:
+    close = get_close_matches(name, PARSERS, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(PARSERS)}"
+    return f"no such setting; {hint}"
+
+
+def _parse(found: Mapping[str, tuple[str, object]], problems: list[Problem]) -> dict[str, object]:
+    settings: dict[str, object] = {}
+    for name, (source, value) in found.items():
+        try:
+            settings[name] = PARSERS[name](value)
+        except ValueError as error:
+            problems.append(Problem(f"{source}: {name}", str(error)))
+    return settings
+
+
+def _with_node_id(config: NodeConfig) -> NodeConfig:
+    if config.node_id:
+        return config
+    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()).strip("-._")
+    return msgspec.structs.replace(config, node_id=NodeId(host or "node"))
+
+
+def _contradictions(config: NodeConfig) -> list[Problem]:
+    problems: list[Problem] = []
+    if not config.listen.is_loopback and not config.insecure:
+        problems.append(
+            Problem(
+                "listen",
+                f"{config.listen} can be reached from other machines and there is no "
+                "authentication yet: anyone there could run commands here. Listen on 127.0.0.1, "
+                "or say --insecure where the network keeps strangers out",
+            )
+        )
+    if config.etcd:
+        problems.append(
+            Problem(
+                "etcd",
+                "this version of rota runs a node alone; clusters come with a later one. Leave "
+                "out etcd",
+            )
+        )
+    if config.shards & (config.shards - 1):
+        problems.append(Problem("shards", f"{config.shards} is not a power of two"))
+    return problems
+
+
+# -- one parser for each setting ------------------------------------------------------------------
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError(f"{value!r} is not text")
+    return value
+
+
+def _path(value: object) -> Path:
+    if isinstance(value, Path):
+        return value
+    if not _text(value):
+        raise ValueError("is empty; name a directory")
+    return Path(_text(value)).expanduser()
+
+
+def _name(value: object) -> str:
+    if not is_name(_text(value)):
+        raise ValueError(f"{value!r} is not a name: {NAME_RULE}")
+    return _text(value)
+
+
+def _zone(value: object) -> str:
+    return _name(value) if value else ""
+
+
+def _address(value: object) -> Address:
+    host, colon, port = _text(value).rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+        raise ValueError(f"{value!r} is not HOST:PORT, for example 127.0.0.1:7400")
+    return Address(host, int(port))
+
+
+def _urls(value: object) -> tuple[str, ...]:
+    urls = tuple(_text(url).strip() for url in _items(value) if url)
+    wrong = [url for url in urls if not re.fullmatch(r"https?://[^/\s]+/?", url)]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is not a URL such as http://127.0.0.1:2379")
+    return urls
+
+
+def _labels(value: object) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for pair in _items(value):
+        key, equals, label = _text(pair).partition("=")
+        if not equals or not is_name(key):
+            raise ValueError(f"{pair!r} is not KEY=VALUE")
+        labels[key] = label
+    return labels
+
+
+def _items(value: object) -> Sequence[object]:
+    """Return the items of a list, of a table (as ``key=value``) or of text with commas."""
+    if isinstance(value, (list, tuple)):
+        return cast("Sequence[object]", value)  # isinstance cannot say of what; each is checked
+    if isinstance(value, dict):
+        table = cast("Mapping[object, object]", value)  # likewise
+        return [f"{key}={item}" for key, item in table.items()]
+    return _text(value).split(",")
+
+
+def _truth(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    known = words.get(_text(value).lower())
+    if known is None:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return known
+
+
+def _count(low: int, high: int) -> Callable[[object], int]:
+    def parse(value: object) -> int:
+        if isinstance(value, str) and value.isdecimal():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"{value!r} is not a whole number")
+        if not low <= value <= high:
+            raise ValueError(f"{value} is out of range; it goes from {low} to {high}")
+        return value
+
+    return parse
+
+
+def _duration(value: object) -> Duration:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return parse_duration(f"{value}s")
+    return parse_duration(_text(value))
+
+
+def _level(value: object) -> str:
+    levels = ("debug", "info", "warning", "error")
+    if value not in levels:
+        raise ValueError(f"{value!r} is not one of {', '.join(levels)}")
+    return str(value)
+
+
+PARSERS: Mapping[str, Callable[[object], object]] = {
+    "data_dir": _path,
+    "listen": _address,
+    "peer_listen": _address,
+    "advertise": _text,
+    "etcd": _urls,
+    "cluster": _name,
+    "node_id": _name,
+    "zone": _zone,
+    "labels": _labels,
+    "shards": _count(1, SHARD_COUNT_MAX),
+    "slots": _count(1, 100_000),
+    "executions_max": _count(1, 10_000_000),
+    "history": _duration,
+    "drain": _duration,
+    "disk_reserve_mb": _count(0, 1_000_000),
+    "body_max_mb": _count(1, 1_000),
+    "insecure": _truth,
+    "log_level": _level,
+}
+
+NOT_SETTINGS = frozenset(
+    {
+        "ROTA_CONFIG",
+        "ROTA_URL",
+        "ROTA_EXECUTION_ID",
+        "ROTA_TASK",
+        "ROTA_ATTEMPT",
+        "ROTA_TOKEN",
+        "ROTA_IDEMPOTENCY_KEY",
+        "ROTA_FIRE_TIME",
+        "ROTA_STORE_ID",
+        "ROTA_PARAMETERS",
+    }
+)
+"""Variables that mean something else: the client's, and those that attempts are given."""

@@ -1,0 +1,123 @@
+"""The ``rotad`` program: settings in, a node until it is told to stop, an exit status out.
+
+0   stopped as asked            70  a bug in rota
+64  wrong settings              74  the data directory or its disk failed
+69  the address is taken        75  the data directory is in use by another process
+"""
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import uvloop
+
+import rota
+from rota.core.errors import Refused, RotaError
+from rota.node.config import NodeConfig, load_config
+from rota.node.logs import begin_logging
+from rota.node.node import Node
+from rota.storage.store import StoreLocked
+
+log = logging.getLogger("rota.node")
+
+EX_USAGE = 64
+EX_UNAVAILABLE = 69
+EX_SOFTWARE = 70
+EX_IOERR = 74
+EX_TEMPFAIL = 75
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--config", type=click.Path(path_type=Path), help="Settings in TOML.")
+@click.option("--data-dir", help="Where everything durable is.  [default: rota-data]")
+@click.option(
+    "--listen", metavar="HOST:PORT", help="Where the API listens.  [default: 127.0.0.1:7400]"
+)
+@click.option(
+    "--peer-listen", metavar="HOST:PORT", help="Where other nodes will connect (not yet used)."
+)
+@click.option("--advertise", metavar="HOST:PORT", help="Where others reach this node.")
+@click.option("--etcd", metavar="URL,URL", help="Endpoints of etcd (not yet supported).")
+@click.option("--cluster", help="Name of the cluster.  [default: default]")
+@click.option("--node-id", help="Permanent name of this node.  [default: the host's name]")
+@click.option("--zone", help="Failure domain of this node.")
+@click.option("--label", "labels", multiple=True, metavar="K=V", help="For placement; repeatable.")
+@click.option("--shards", help="Shards of a new data directory, a power of two.  [default: 256]")
+@click.option("--slots", help="Attempts that may run at the same time.  [default: 64]")
+@click.option("--history", help="How long what is over is kept.  [default: 7d]")
+@click.option("--drain", help="How long a stop waits for running attempts.  [default: 5s]")
+@click.option("--disk-reserve-mb", help="Disk space that has to stay free.  [default: 256]")
+@click.option("--insecure", is_flag=True, help="Listen beyond loopback without authentication.")
+@click.option("--log-level", help="debug, info, warning or error.  [default: info]")
+@click.version_option(rota.__version__, prog_name="rotad")
+def command(config: Path | None, **flags: object) -> int:
+    """Run a rota node.
+
+    Every setting may also stand in the file that --config names (data_dir = "...") and in the
+    environment (ROTA_DATA_DIR=...); a flag wins over the environment, that over the file.
+    """
+    given = {name: value for name, value in flags.items() if value not in (None, (), False)}
+    file = config or (Path(os.environ["ROTA_CONFIG"]) if "ROTA_CONFIG" in os.environ else None)
+    try:
+        settings = load_config(file, os.environ, given)
+    except Refused as refusal:
+        click.echo(f"rotad: {refusal.detail}", err=True)
+        return EX_USAGE
+    return run(settings)
+
+
+def run(config: NodeConfig) -> int:
+    """Run a node until SIGTERM or SIGINT; return the program's exit status."""
+    begin_logging(config.log_level)
+    _allow_open_files()
+    try:
+        uvloop.run(_serve(config))
+    except StoreLocked as error:
+        return _give_up(error, EX_TEMPFAIL)
+    except RotaError as error:
+        return _give_up(error, EX_IOERR)
+    except OSError as error:
+        return _give_up(error, EX_UNAVAILABLE)
+    except Exception:
+        log.exception("node crashed")
+        return EX_SOFTWARE
+    return 0
+
+
+def _allow_open_files() -> None:
+    """Take all the open files that we may have: an attempt needs two, a connection one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def _serve(config: NodeConfig) -> None:
+    node = Node(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.stop)
+    await node.run()
+
+
+def _give_up(error: Exception, status: int) -> int:
+    log.error("node cannot run", extra={"reason": str(error)})
+    click.echo(f"rotad: {error}", err=True)
+    return status
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``rotad`` with *argv*, or with the program's own arguments."""
+    try:
+        return int(command.main(argv, prog_name="rotad", standalone_mode=False) or 0)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as error:
+        error.show()
+        return EX_USAGE
+    except click.Abort:
+        return EX_USAGE

@@ -1,0 +1,182 @@
+"""Who is to be woken when: fire times by the calendar, delays by the time that passes.
+
+Fire times within the horizon are on the wheel; those beyond it are rows on disk and are paged in
+before their time comes, so a million jobs cost no memory for what is due tomorrow. Delays belong
+to unfinished executions, of which there is a limit, and are a heap in memory. Nothing here is
+replicated: a new primary sets the timers again from the state.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from math import ceil
+
+from rota.core.codec import decode_due, encode_due
+from rota.core.commands import Due
+from rota.core.effects import ClearTimer, SetTimer, Timescale
+from rota.core.ids import ShardId
+from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
+from rota.core.wheel import HORIZON, TimerWheel
+from rota.node.clock import Clock
+from rota.storage.shards import shard_prefix
+from rota.storage.store import Family, Store
+
+LOOK_S = 0.25
+"""How often the calendar is looked at when nothing is due: it may have been set."""
+PAGED_AHEAD = Duration(HORIZON * 3 // 4)
+PAGED_EVERY = Duration(HORIZON // 4)
+TAKEN_AT_ONCE = 1_000
+SETBACK = Duration(SECOND)
+"""A calendar set back by more than this has its wheel made anew."""
+
+Alarm = Callable[[ShardId, Due], None]
+Key = tuple[ShardId, Due]
+
+
+class Timers:
+    """The timers of all shards of a node.
+
+    Args:
+        store: For the far ones.
+        clock: Both of its times are used.
+        alarm: Called on the loop with a timer's shard and command, once for each.
+    """
+
+    def __init__(self, store: Store, clock: Clock, alarm: Alarm) -> None:
+        self._store = store
+        self._clock = clock
+        self._alarm = alarm
+        self._wheel: TimerWheel[Key] = TimerWheel(clock.now())
+        self._latest_now = clock.now()
+        self._paged_until = Instant(self._latest_now + PAGED_AHEAD)
+        self._delays: list[tuple[Instant, int, ShardId, Due]] = []
+        self._order = 0
+        self._handle: asyncio.TimerHandle | None = None
+        self._looks_at = Instant(0)
+        self._is_open = True
+
+    def __len__(self) -> int:
+        """Return how many timers are in memory."""
+        return len(self._wheel) + len(self._delays)
+
+    def forget_far(self, shard: ShardId) -> None:
+        """Drop the rows that an earlier life of the node left; they are about to be set again."""
+        batch = self._store.batch()
+        batch.delete_range(Family.TIMER, shard_prefix(shard), _end(shard))
+        self._store.write(batch)
+
+    def set(self, shard: ShardId, timer: SetTimer, shard_now: Instant) -> None:
+        """Set a timer.
+
+        Args:
+            shard: Whose.
+            timer: What and when.
+            shard_now: The shard's time, from which a delay is counted.
+        """
+        if timer.timescale is Timescale.ELAPSED:
+            due = Instant(self._clock.elapsed() + max(0, timer.due - shard_now))
+            self._order += 1
+            heapq.heappush(self._delays, (due, self._order, shard, timer.command))
+        elif timer.due >= self._paged_until or not self._wheel.add(
+            timer.due, (shard, timer.command)
+        ):
+            batch = self._store.batch()
+            batch.put(Family.TIMER, _row(shard, timer.due, timer.command), b"")
+            self._store.write(batch)
+            return
+        self._arm_sooner()
+
+    def clear(self, shard: ShardId, timer: ClearTimer) -> None:
+        """Forget a timer; a delay is left to go off, which does no harm."""
+        if timer.timescale is Timescale.ELAPSED:
+            return
+        if not self._wheel.remove(timer.due, (shard, timer.command)):
+            batch = self._store.batch()
+            batch.delete(Family.TIMER, _row(shard, timer.due, timer.command))
+            self._store.write(batch)
+
+    def page_in(self, shards: range) -> None:
+        """Take the far timers that have come near into memory; cheap when it is not yet time."""
+        now = self._clock.now()
+        if now + PAGED_AHEAD < self._paged_until + PAGED_EVERY:
+            return
+        self._paged_until = Instant(now + PAGED_AHEAD)
+        for number in shards:
+            self._page_in(ShardId(number))
+        self._arm_sooner()
+
+    def close(self) -> None:
+        """Stop calling."""
+        self._is_open = False
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _page_in(self, shard: ShardId) -> None:
+        start = shard_prefix(shard)
+        end = start + max(0, self._paged_until).to_bytes(8, "big")
+        batch = self._store.batch()
+        for key, _ in list(self._store.scan(Family.TIMER, start, end)):
+            due, command = Instant(int.from_bytes(key[2:10], "big")), decode_due(key[10:])
+            if self._wheel.add(due, (shard, command)):
+                batch.delete(Family.TIMER, key)
+        self._store.write(batch)
+
+    # -- going off ------------------------------------------------------------------------------
+
+    def _arm_sooner(self) -> None:
+        """Look again when the next timer is due, if that is sooner than planned."""
+        if self._handle is not None:
+            if self._clock.elapsed() + self._wait_s() * SECOND >= self._looks_at:
+                return
+            self._handle.cancel()
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._is_open:
+            wait_s = self._wait_s()
+            self._looks_at = Instant(self._clock.elapsed() + int(wait_s * SECOND))
+            self._handle = asyncio.get_running_loop().call_later(wait_s, self._go_off)
+
+    def _wait_s(self) -> float:
+        waits = [LOOK_S]
+        due = self._wheel.next_due()
+        if due is not None:
+            waits.append(_whole_ms(due - self._clock.now()))
+        if self._delays:
+            waits.append(_whole_ms(self._delays[0][0] - self._clock.elapsed()))
+        return max(0.0, min(waits))
+
+    def _go_off(self) -> None:
+        self._handle = None
+        now = self._clock.now()
+        if now < self._latest_now - SETBACK:
+            self._start_wheel_anew(now)
+        self._latest_now = now
+        for _, (shard, command) in self._wheel.take_due(now, TAKEN_AT_ONCE):
+            self._alarm(shard, command)
+        elapsed = self._clock.elapsed()
+        while self._delays and self._delays[0][0] <= elapsed:
+            _, _, shard, command = heapq.heappop(self._delays)
+            self._alarm(shard, command)
+        self._arm()
+
+    def _start_wheel_anew(self, now: Instant) -> None:
+        """Make the wheel's time go back with the calendar's: what was near may be far again."""
+        old, self._wheel = self._wheel, TimerWheel(now)
+        self._paged_until = Instant(now + PAGED_AHEAD)
+        for due, (shard, command) in old.take_all():
+            self.set(shard, SetTimer(due, command, Timescale.WALL), now)
+
+
+def _whole_ms(wait: int) -> float:
+    """Return a wait in seconds, rounded up to what the loop's timers can tell apart."""
+    return ceil(wait / MILLISECOND) / 1_000
+
+
+def _row(shard: ShardId, due: Instant, command: Due) -> bytes:
+    return shard_prefix(shard) + max(0, due).to_bytes(8, "big") + encode_due(command)
+
+
+def _end(shard: ShardId) -> bytes:
+    return (shard + 1).to_bytes(2, "big")

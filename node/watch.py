@@ -1,0 +1,72 @@
+"""Who waits for executions to end."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from rota.core.effects import Publish
+from rota.core.errors import Kind, Refused
+from rota.core.execution import FINAL_EXECUTION_STATES, ExecutionStatus
+from rota.core.ids import ExecutionId
+
+WAITED_MAX = 100_000
+"""Ends of executions that may be waited for; beyond it requests to wait are refused."""
+
+OnEnd = Callable[[ExecutionId], None]
+
+
+class Watch:
+    """Waiters for the ends of executions."""
+
+    def __init__(self) -> None:
+        self._waiters: dict[ExecutionId, list[OnEnd]] = {}
+        self.count = 0
+
+    def publish(self, event: Publish) -> None:
+        """Wake those who wait for what has just happened."""
+        status = event.status
+        if isinstance(status, ExecutionStatus) and status in FINAL_EXECUTION_STATES:
+            for on_end in self._waiters.pop(event.execution_id, ()):
+                self.count -= 1
+                on_end(event.execution_id)
+
+    async def ended(self, executions: Iterable[ExecutionId], timeout_s: float) -> bool:
+        """Wait until all of *executions*, which are unfinished, have ended; False if too long.
+
+        Raises:
+            Refused: Too many are waited for already.
+        """
+        open_ones = set(executions)
+        if self.count + len(open_ones) > WAITED_MAX:
+            raise Refused(
+                Kind.UNAVAILABLE,
+                "too_many_waiters",
+                f"{self.count} ends of executions are waited for, which is about this node's limit",
+                retry_after_s=5,
+            )
+        all_ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def on_end(execution_id: ExecutionId) -> None:
+            open_ones.discard(execution_id)
+            if not open_ones and not all_ended.done():
+                all_ended.set_result(None)
+
+        for execution_id in open_ones:
+            self._waiters.setdefault(execution_id, []).append(on_end)
+        self.count += len(open_ones)
+        try:
+            async with asyncio.timeout(timeout_s):
+                if open_ones:
+                    await all_ended
+            return True
+        except TimeoutError:
+            return False
+        finally:
+            self._forget(open_ones, on_end)
+
+    def _forget(self, executions: Iterable[ExecutionId], on_end: OnEnd) -> None:
+        for execution_id in executions:
+            waiters = self._waiters[execution_id]
+            waiters.remove(on_end)
+            self.count -= 1
+            if not waiters:
+                del self._waiters[execution_id]

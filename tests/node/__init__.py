@@ -1,0 +1,1 @@
+"""A whole node, as users run it."""

@@ -1,0 +1,278 @@
+"""The API of a running node: the user's literal bodies, and every kind of bad input."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rotad import Refusal, Rotad
+
+USERS_JOB = """{"name": "daily-report", "schedule": "0 0 * * *",
+                "command": "python generate_report.py",
+                "dependencies": ["job1", "job2"], "retries": 3, "timeout": 3600}"""
+
+
+def refusal_of(node: Rotad, **body: Any) -> Refusal:
+    with pytest.raises(Refusal) as raised:
+        node.create(**body)
+    return raised.value
+
+
+def test_the_users_literal_bodies_work(node: Rotad) -> None:
+    node.create(name="job1", command="true")
+    node.create(name="job2", command="true")
+
+    created = node.call("POST", "/api/v1/jobs", USERS_JOB.encode())
+    read = node.call("GET", f"/api/v1/jobs/{created['jobId']}")
+    triggered = node.call("POST", f"/api/v1/jobs/{created['jobId']}/trigger")
+
+    assert created["status"] == "scheduled"
+    assert read["jobId"] == created["jobId"]
+    assert triggered["status"] == "queued"
+    assert node.ended(triggered["executionId"])["status"] in ("failed", "success", "running")
+
+
+def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
+    tasks = [
+        {"name": "first", "command": "true"},
+        {"name": "second", "needs": ["first"], "command": "sleep 600"},
+    ]
+    job = node.create(name="half-way", tasks=tasks)
+    execution_id = node.trigger("half-way")
+
+    node.wait_until(lambda: node.call("GET", f"/api/v1/jobs/{job['jobId']}")["progress"] == 50)
+
+    shown = node.call("GET", f"/api/v1/jobs/{job['jobId']}")
+    assert shown["status"] == "running"
+    assert shown["startedAt"]
+    node.call("POST", f"/api/v1/executions/{execution_id}/cancel")
+    assert node.ended(execution_id)["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "said"),
+    [
+        ({"comand": "true"}, "/comand", "did you mean 'command'?"),
+        ({"command": 5}, "/command", "Expected `str | array | null`, got `int`"),
+        ({"command": "true", "schedule": "61 * * * *"}, "/schedule", "minutes go from 0 to 59"),
+        ({"command": "true", "schedule": "0 0 30 2 *"}, "/schedule", "never fires"),
+        ({"command": "true", "schedule": "0 0 * * *", "timezone": "Europe/Berln"}, "/timezone",
+         "did you mean Europe/Berlin"),
+        ({"command": "true", "retries": -1}, "/retries", "retries go from 0 to 1000"),
+        ({"command": "true", "timeout": "soon"}, "/timeout", "is not a duration"),
+        ({"command": "true", "timeout": -1}, "/timeout", "must be between 0 (none) and 365 days"),
+        ({"command": "true", "dependencies": ["nobody"]}, "/dependencies/0",
+         "there is no job 'default/nobody'; create it first"),
+        ({"tasks": [{"name": "a", "command": "true", "needs": ["b"]},
+                    {"name": "b", "command": "true", "needs": ["a"]}]}, "/tasks/0/needs",
+         "a -> b -> a"),
+        ({"tasks": [{"name": "a", "command": "true", "needs": ["z"]}]}, "/tasks/0/needs/0",
+         "task 'a' needs 'z', which is not a task of this job"),
+        ({}, "/tasks", "needs a command, a type, or at least one task"),
+        ({"command": "true", "type": "scripted"}, "", "one of command, type and tasks"),
+        ({"command": "true", "overlap": "never"}, "/overlap", "Invalid enum value 'never'"),
+        ({"command": "true", "env": {"A=B": "x"}}, "/env", "'A=B' cannot be a variable"),
+        ({"command": "true", "cwd": "here"}, "/cwd", "is not an absolute path"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_with_the_field_and_the_reason(
+    node: Rotad, body: Any, pointer: str, said: str
+) -> None:
+    refusal = refusal_of(node, name="bad", **body)
+
+    assert refusal.status == 422
+    assert refusal.headers["Content-Type"].startswith("application/problem+json")
+    assert refusal.problem["requestId"]
+    errors = {error["pointer"]: error["detail"] for error in refusal.problem["errors"]}
+    assert said in errors[pointer]
+
+
+def test_every_problem_of_a_job_is_told_at_once(node: Rotad) -> None:
+    refusal = refusal_of(
+        node, name="no name", command="true", retries=-1, schedule="61 * * * *", timeout="x"
+    )
+
+    pointers = {error["pointer"] for error in refusal.problem["errors"]}
+    assert pointers == {"/name", "/retries", "/schedule", "/timeout"}
+
+
+def test_a_body_that_is_not_json_is_a_bad_request(node: Rotad) -> None:
+    with pytest.raises(Refusal) as raised:
+        node.call("POST", "/api/v1/jobs", b'{"name":')
+
+    assert raised.value.status == 400
+    assert raised.value.problem["code"] == "malformed_json"
+
+
+def test_a_body_of_five_megabytes_is_too_large(node: Rotad) -> None:
+    with pytest.raises(Refusal) as raised:
+        node.call("POST", "/api/v1/jobs", json.dumps({"name": "x" * 5_000_000}).encode())
+
+    assert raised.value.status == 413
+
+
+def test_another_media_type_is_refused(node: Rotad) -> None:
+    with pytest.raises(Refusal) as raised:
+        node.call("POST", "/api/v1/jobs", b"name: x", {"Content-Type": "application/yaml"})
+
+    assert raised.value.status == 415
+
+
+def test_unknown_paths_methods_and_parameters_are_refused(node: Rotad) -> None:
+    for method, path, status in [
+        ("GET", "/api/v2/jobs", 404),
+        ("PUT", "/api/v1/jobs", 405),
+        ("GET", "/api/v1/jobs?namspace=x", 422),
+        ("GET", "/api/v1/jobs?limit=0", 422),
+        ("GET", "/api/v1/jobs/nobody", 404),
+        ("GET", "/api/v1/executions/none", 404),
+        ("GET", "/api/v1/executions?status=done", 422),
+    ]:
+        with pytest.raises(Refusal) as raised:
+            node.call(method, path)
+        assert raised.value.status == status, path
+
+
+def test_the_same_job_again_is_the_same_job_and_another_is_a_conflict(node: Rotad) -> None:
+    first = node.create(name="same", command="true")
+
+    again = node.create(name="same", command="true")
+    refusal = refusal_of(node, name="same", command="false")
+
+    assert again["jobId"] == first["jobId"]
+    assert refusal.status == 409
+    assert refusal.problem["code"] == "job_exists"
+
+
+def test_a_trigger_repeated_with_its_key_makes_one_execution(node: Rotad) -> None:
+    node.create(name="once", type="scripted")
+    key = {"Idempotency-Key": "k1"}
+
+    first = node.call("POST", "/api/v1/jobs/once/trigger", {}, key)
+    again = node.call("POST", "/api/v1/jobs/once/trigger", {}, key)
+    with pytest.raises(Refusal) as other:
+        node.call("POST", "/api/v1/jobs/once/trigger", {"parameters": 1}, key)
+
+    assert first["executionId"] == again["executionId"]
+    assert other.value.problem["code"] == "idempotency_key_reused"
+
+
+def test_a_command_that_is_not_there_fails_with_a_clear_reason(node: Rotad) -> None:
+    execution = node.run(name="nowhere", command=["no-such-program", "x"])
+
+    attempt = execution["tasks"]["main"]["attempts"][0]
+    assert execution["status"] == "failed"
+    assert attempt["outcome"] == "failed"
+    assert "no-such-program" in attempt["reason"]
+    assert "not found" in attempt["reason"]
+
+
+def test_output_is_kept_and_the_tail_of_a_gigabyte_too(node: Rotad) -> None:
+    command = "head -c 1000000000 /dev/zero | tr '\\0' x; echo; echo the end"
+    execution = node.run(name="loud", command=command)
+
+    output = node.call("GET", f"/api/v1/executions/{execution['executionId']}/tasks/main/output")
+
+    assert execution["status"] == "success"
+    assert output.startswith("xxxx")
+    assert len(output) < 11 << 20
+    assert "output cut here" in output[-200:]
+    attempt = execution["tasks"]["main"]["attempts"][0]
+    assert attempt["outputBytes"] == 1_000_000_009
+    assert attempt["outputTail"].endswith("x\nthe end\n")
+
+
+def test_a_task_that_ignores_term_is_killed_after_its_grace(node: Rotad) -> None:
+    command = "trap '' TERM; while :; do sleep 0.05; done"
+    execution = node.run(name="stubborn", command=command, timeout="0.2s", stopGrace="0.3s")
+
+    attempt = execution["tasks"]["main"]["attempts"][0]
+    assert attempt["outcome"] == "timed_out"
+    assert attempt["signal"] == 9
+
+
+def test_a_job_fails_twice_and_then_succeeds(node: Rotad) -> None:
+    retries = {"limit": 5, "backoff": "fixed", "delay": "10ms"}
+    execution = node.run(name="flaky", command='test "$ROTA_ATTEMPT" -ge 3', retries=retries)
+
+    outcomes = [each["outcome"] for each in execution["tasks"]["main"]["attempts"]]
+    assert outcomes == ["failed", "failed", "succeeded"]
+    tokens = [each["token"] for each in execution["tasks"]["main"]["attempts"]]
+    assert tokens == sorted(set(tokens))
+
+
+def test_a_job_runs_after_each_of_its_dependencies_succeeded(node: Rotad) -> None:
+    node.create(name="left", type="scripted")
+    node.create(name="right", type="scripted")
+    after = node.create(name="after-both", type="scripted", dependencies=["left", "right"])
+    listed = f"/api/v1/executions?jobId={after['jobId']}"
+
+    node.ended(node.trigger("left"))
+    assert node.call("GET", listed)["items"] == []
+    node.ended(node.trigger("right"))
+
+    node.wait_until(lambda: len(node.call("GET", listed)["items"]) == 1)
+    assert node.call("GET", listed)["items"][0]["trigger"] == "dependencies"
+
+
+def test_pages_of_executions_hold_each_one_once(node: Rotad) -> None:
+    job = node.create(name="paged", type="scripted")
+    made = {node.trigger("paged") for _ in range(25)}
+    for execution_id in made:
+        node.ended(execution_id)
+
+    for query in (f"jobId={job['jobId']}", "from=2020-01-01T00:00:00Z"):
+        seen: list[str] = []
+        cursor = ""
+        while True:
+            page = node.call("GET", f"/api/v1/executions?limit=10&{query}{cursor}")
+            seen += [each["executionId"] for each in page["items"]]
+            if not page["nextCursor"]:
+                break
+            cursor = f"&cursor={page['nextCursor']}"
+        assert made <= set(seen)
+        assert len(seen) == len(set(seen))
+
+
+def test_a_deleted_job_is_gone_and_its_history_stays(node: Rotad) -> None:
+    job = node.create(name="short-lived", type="scripted")
+    execution_id = node.trigger("short-lived")
+    node.ended(execution_id)
+
+    node.call("DELETE", f"/api/v1/jobs/{job['jobId']}")
+
+    with pytest.raises(Refusal, match="job_not_found"):
+        node.call("GET", "/api/v1/jobs/short-lived")
+    assert node.call("GET", f"/api/v1/executions/{execution_id}")["status"] == "success"
+
+
+def test_metrics_and_version_are_told(node: Rotad) -> None:
+    node.run(name="measured", type="scripted")
+
+    metrics = node.call("GET", "/metrics")
+
+    assert 'rota_executions_total{status="success"}' in metrics
+    assert "rota_ready 1.0" in metrics
+    assert node.call("GET", "/version")["shards"] == 256
+    assert node.call("GET", "/livez") == "ok\n"
+
+
+def test_listening_beyond_loopback_needs_the_word_insecure(tmp_path: Path) -> None:
+    with Rotad(tmp_path / "data", "--listen", "0.0.0.0:0") as rotad:
+        rotad.spawn()
+
+        assert rotad.exit_status() == 64
+        assert "there is no authentication yet" in rotad.log()
+
+
+def test_every_wrong_setting_is_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "rota.toml"
+    file.write_text('data_dri = "x"\nslots = 0\n')
+    with Rotad(tmp_path / "data", "--config", str(file), "--shards", "7") as rotad:
+        rotad.spawn()
+
+        assert rotad.exit_status() == 64
+        assert "data_dri: no such setting; did you mean data_dir?" in rotad.log()
+        assert "slots: 0 is out of range" in rotad.log()
+        assert "7 is not a power of two" in rotad.log()

@@ -1,0 +1,190 @@
+"""A real ``rotad`` for tests: started, killed, started again, and always ended."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Json = Any  # Any: what the node answers, looked into by the test that knows it.
+
+
+class Refusal(Exception):
+    """The node answered with a problem document."""
+
+    def __init__(self, status: int, problem: Json, headers: dict[str, str]) -> None:
+        super().__init__(f"{status} {problem}")
+        self.status = status
+        self.problem = problem
+        self.headers = headers
+
+
+class Rotad:
+    """One node on a data directory, on a free port of the loopback.
+
+    Args:
+        data_dir: Where its data is.
+        flags: Further flags.
+    """
+
+    def __init__(self, data_dir: Path, *flags: str) -> None:
+        self.data_dir = data_dir
+        self.flags = flags
+        self.url = ""
+        self.process: subprocess.Popen[bytes] | None = None
+        self.log_path = data_dir.with_suffix(".log")
+
+    def start(self, timeout_s: float = 20) -> "Rotad":
+        """Start it and wait until it is ready."""
+        self.spawn()
+        self.wait_until(lambda: bool(self._find_url()) and self.is_ready(), timeout_s)
+        return self
+
+    def spawn(self) -> None:
+        """Start it, and do not wait."""
+        self.url = ""
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable, "-P", "-m", "rota.node",
+                    "--data-dir", str(self.data_dir), "--listen", "127.0.0.1:0", *self.flags,
+                ],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+
+    def kill(self) -> None:
+        """End it as a power failure would, as far as the process is concerned."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, timeout_s: float = 20) -> int:
+        """Ask it to stop, and return its exit status."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout_s)
+
+    def exit_status(self, timeout_s: float = 20) -> int:
+        """Wait for it to end by itself."""
+        assert self.process is not None
+        return self.process.wait(timeout_s)
+
+    def log(self) -> str:
+        """Return what it has logged."""
+        return self.log_path.read_text(errors="replace")
+
+    def call(
+        self, method: str, path: str, body: Json = None, headers: dict[str, str] | None = None
+    ) -> Json:
+        """Make a request and return the document, or the text, of its answer."""
+        data = body if isinstance(body, bytes) else None
+        if body is not None and data is None:
+            data = json.dumps(body).encode()
+        request = urllib.request.Request(
+            self.url + path,
+            data=data,
+            method=method,
+            headers={"Content-Type": "application/json", **(headers or {})},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                text = answer.read()
+                is_json = "json" in answer.headers.get("Content-Type", "")
+        except urllib.error.HTTPError as error:
+            with error:
+                raise Refusal(error.code, json.load(error), dict(error.headers)) from None
+        return json.loads(text) if is_json else text.decode(errors="replace")
+
+    def create(self, **body: Json) -> Json:
+        """Create a job."""
+        return self.call("POST", "/api/v1/jobs", body)
+
+    def trigger(self, job: str, **body: Json) -> str:
+        """Trigger a job and return the execution's id."""
+        answer = self.call("POST", f"/api/v1/jobs/{job}/trigger", body)
+        return str(answer["executionId"])
+
+    def ended(self, execution_id: str, timeout_s: float = 30) -> Json:
+        """Wait for an execution to end and return it."""
+        path = f"/api/v1/executions/{execution_id}/wait?timeout={timeout_s}"
+        execution = self.call("GET", path)
+        assert execution["finishedAt"], f"not over after {timeout_s} s: {execution}"
+        return execution
+
+    def run(self, **body: Json) -> Json:
+        """Create a job, trigger it, and return the execution once it has ended."""
+        return self.ended(self.trigger(self.create(**body)["jobId"]))
+
+    def ledger(self, job: str) -> list[Json]:
+        """Return the whole ledger of a job."""
+        entries: list[Json] = []
+        cursor = ""
+        while True:
+            path = f"/api/v1/jobs/{job}/ledger?limit=1000" + (f"&cursor={cursor}" if cursor else "")
+            page = self.call("GET", path)
+            entries += page["items"]
+            if not page["nextCursor"]:
+                return entries
+            cursor = page["nextCursor"]
+
+    def wait_until(self, is_so: Callable[[], bool], timeout_s: float = 20) -> None:
+        """Wait until *is_so*, or fail with the node's log."""
+
+        def is_so_in_life() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, f"rotad ended:\n{self.log()}"
+            return is_so()
+
+        self.wait_for(is_so_in_life, timeout_s)
+
+    def wait_for(self, is_so: Callable[[], bool], timeout_s: float = 20) -> None:
+        """Wait until *is_so*, whether or not the node lives."""
+        deadline = time.monotonic() + timeout_s
+        while not is_so():
+            assert time.monotonic() < deadline, f"waited {timeout_s} s:\n{self.log()}"
+            time.sleep(0.01)
+
+    def _find_url(self) -> str:
+        found = re.search(r'"listen": "([^"]+)"', self.log())
+        self.url = f"http://{found[1]}" if found else ""
+        return self.url
+
+    def is_ready(self) -> bool:
+        """Tell whether it takes requests."""
+        try:
+            return bool(self.call("GET", "/readyz") == "ok\n")
+        except (Refusal, OSError):
+            return False
+
+    def __enter__(self) -> "Rotad":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+
+def processes_of(data_dir: Path) -> list[int]:
+    """Return the processes that attempts of the node on *data_dir* have left."""
+    store_id = json.loads((data_dir / "FORMAT").read_text())["storeId"]
+    marked = f"ROTA_STORE_ID={store_id}".encode()
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                environment = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if marked in environment.split(b"\0"):
+                found.append(int(entry.name))
+    return [pid for pid in found if pid != os.getpid()]
