@@ -1,0 +1,1 @@
+"""The ``rota`` command: one module for each of its commands."""

@@ -1,0 +1,81 @@
+"""What a command says when something goes wrong: what, where, and what to do about it."""
+
+import click
+
+from rota.client.cli.named import NoExecution
+from rota.client.definitions import InvalidFile
+from rota.client.errors import (
+    Conflict,
+    Invalid,
+    NodeFailed,
+    NotAllowed,
+    NotFound,
+    RequestFailed,
+    TooBusy,
+    Unreachable,
+    WaitTimedOut,
+)
+from rota.client.local_node import NodeNotInstalled, NodeNotStarted
+from rota.core.errors import Refused, RotaError
+
+EX_BUG = 70
+
+STATUSES: tuple[tuple[type[RotaError], int], ...] = (
+    (NotFound, 3),
+    (NoExecution, 3),
+    (NotAllowed, 4),
+    (Conflict, 5),
+    (Unreachable, 6),
+    (TooBusy, 6),
+    (NodeFailed, 6),
+    (NodeNotStarted, 6),
+    (WaitTimedOut, 7),
+    (Invalid, 9),
+    (InvalidFile, 9),
+    (Refused, 9),
+    (NodeNotInstalled, 2),
+)
+
+HINTS = {
+    "unreachable": "start a node with `rota dev`, or name another with --url or $ROTA_URL",
+    "job_not_found": "`rota jobs` lists the jobs; those outside the namespace default are named "
+    "as NAMESPACE/NAME",
+    "execution_not_found": "`rota executions` lists the latest; what ended long ago is forgotten",
+    "wait_timed_out": "what is not finished goes on; wait again with `rota executions wait`",
+    "no_such_path": "is there another program, or an older rota, at this URL?",
+}
+
+
+def report(error: Exception) -> int:
+    """Tell what went wrong and return the exit status for it.
+
+    Raises:
+        Exception: *error* itself if it is not one of ours, but a bug.
+    """
+    if not isinstance(error, RotaError):
+        raise error
+    for line in _lines(error):
+        click.echo(line, err=True)
+    return next((status for kind, status in STATUSES if isinstance(error, kind)), EX_BUG)
+
+
+def _lines(error: RotaError) -> list[str]:
+    lines = _told(error)
+    hint = HINTS.get(error.code)
+    if hint:
+        lines.append(f"hint: {hint}")
+    if isinstance(error, NodeFailed) and error.problem.request_id:
+        lines.append(f"request: {error.problem.request_id}, for the node's log")
+    return lines
+
+
+def _told(error: RotaError) -> list[str]:
+    match error:
+        case RequestFailed(errors=[_, *_]):
+            title = error.problem.title.lower()
+            fields = [f"  {each.pointer or '/'}: {each.detail}" for each in error.errors]
+            return [f"error: {title}", *fields]
+        case RequestFailed() | Refused():
+            return [f"error: {error.detail}"]
+        case _:
+            return [f"error: {error}"]

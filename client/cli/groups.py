@@ -1,0 +1,79 @@
+"""Groups of commands: one that loads a command when it runs, one that has a usual command."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+
+class Entry(NamedTuple):
+    """A command that is not loaded yet.
+
+    Attributes:
+        home: ``module:name`` of it.
+        about: The first line of its help, repeated here so that listing commands loads none.
+    """
+
+    home: str
+    about: str
+
+
+class SuggestingGroup(click.Group):
+    """A group that, given a command it does not have, names those with a similar name."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that *args* begin with."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            names = self.list_commands(ctx)
+            close = get_close_matches(args[0], names, n=3, cutoff=0.5)
+            hint = " or ".join(map(repr, close))
+            said = f"Did you mean {hint}?" if close else f"There are: {', '.join(names)}."
+            ctx.fail(f"There is no command {args[0]!r}. {said}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(SuggestingGroup):
+    """A group whose commands are loaded when they run.
+
+    Args:
+        entries: Its commands by name, in the order of its help.
+    """
+
+    def __init__(self, *args: object, entries: Mapping[str, Entry], **more: object) -> None:
+        super().__init__(*args, **more)  # type: ignore[arg-type]  # whatever click.group passes on
+        self.entries = entries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        del ctx
+        return list(self.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command."""
+        del ctx
+        if cmd_name not in self.entries:
+            return None
+        module, _, name = self.entries[cmd_name].home.partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without loading them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.about) for name, entry in self.entries.items()])
+
+
+class ListingGroup(SuggestingGroup):
+    """A group that lists when it is not told what to do: ``rota jobs`` is ``rota jobs list``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put in ``list`` where no command is named."""
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)

@@ -1,0 +1,62 @@
+"""Times and durations as people say them."""
+
+import time
+
+from rota.core.instants import SECOND, Instant, parse_instant
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
+
+
+def now() -> Instant:
+    """Return this machine's time: what is shown as ``3s ago`` is so for whoever looks at it."""
+    return Instant(time.time_ns() // 1_000)
+
+
+def span(seconds: float) -> str:
+    """Return a duration to two digits or two units: ``0.7ms``, ``3.4s``, ``2m 5s``, ``4d 3h``."""
+    if seconds < 0:
+        return f"-{span(-seconds)}"
+    if seconds < 0.01:
+        return f"{seconds * 1e3:.1f}ms"
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f}ms"
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    if seconds < 60:
+        return f"{seconds:.0f}s"
+    rest = round(seconds)
+    parts: list[str] = []
+    for unit, length in (*_UNITS, ("s", 1)):
+        count, rest = divmod(rest, length)
+        if count or parts:
+            parts.append(f"{count}{unit}")
+    return " ".join(part for part in parts[:2] if not part.startswith("0"))
+
+
+def took(start: str | None, end: str | None) -> str:
+    """Return how long it was between two RFC 3339 times; empty if either is missing."""
+    if start is None or end is None:
+        return ""
+    return span((parse_instant(end) - parse_instant(start)) / SECOND)
+
+
+def relative(text: str | None, at: Instant) -> str:
+    """Return an RFC 3339 time as seen at *at*: ``5s ago``, ``in 2h 3m``; empty for None."""
+    if text is None:
+        return ""
+    seconds = (parse_instant(text) - at) / SECOND
+    if abs(seconds) < 1:
+        return "now"
+    return f"in {_coarse(seconds)}" if seconds > 0 else f"{_coarse(-seconds)} ago"
+
+
+def absolute(text: str | None) -> str:
+    """Return an RFC 3339 time in UTC to the second, or to what it has: ``2027-01-01 00:00:00``."""
+    if text is None:
+        return ""
+    day, _, clock = text.removesuffix("Z").partition("T")
+    return f"{day} {clock.rstrip('0').rstrip('.') if clock.endswith('.000000') else clock[:12]}"
+
+
+def _coarse(seconds: float) -> str:
+    return span(max(1, int(seconds))).replace(".0s", "s")

@@ -1,0 +1,70 @@
+"""The ``rota`` program: its commands and its exit statuses.
+
+0  done                       5  it contradicts what exists
+1  an execution failed        6  no node answered, or none could take it
+2  wrong usage                7  the wait timed out; the execution goes on
+3  there is no such thing     9  the input is invalid
+4  not allowed              130  interrupted
+
+Nothing heavy is loaded before a command runs: listing them shall be instant.
+"""
+
+from collections.abc import Sequence
+
+import click
+
+import rota
+from rota.client.cli.groups import Entry, LazyGroup
+from rota.client.cli.options import examples, url_option
+
+EX_USAGE = 2
+EX_INTERRUPTED = 130
+
+COMMANDS = {
+    "dev": Entry("rota.client.cli.dev:dev", "Run a node for trying things out."),
+    "jobs": Entry("rota.client.cli.jobs:jobs", "List, show, create and delete jobs."),
+    "trigger": Entry("rota.client.cli.trigger:trigger", "Run a job now."),
+    "executions": Entry(
+        "rota.client.cli.executions:executions", "List, show, cancel and wait for executions."
+    ),
+    "output": Entry("rota.client.cli.output:output", "Print what a task wrote."),
+    "next": Entry("rota.client.cli.fires:next_fires", "Show when a job, or a schedule, fires."),
+    "ledger": Entry("rota.client.cli.ledger:ledger", "Show what became of a job's fire times."),
+    "version": Entry("rota.client.cli.version:version", "Show versions of client and node."),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    entries=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "rota dev",
+        'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
+        "rota trigger hello --wait",
+        "rota executions",
+    ),
+)
+@url_option
+@click.version_option(rota.__version__, prog_name="rota")
+def cli() -> None:
+    """Schedule jobs, and see what became of them."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command with *argv*, or the program's own arguments; return the exit status."""
+    try:
+        status = cli.main(
+            args=None if argv is None else list(argv), prog_name="rota", standalone_mode=False
+        )
+    except click.ClickException as error:
+        error.show()
+        return EX_USAGE
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        return EX_INTERRUPTED
+    except Exception as error:
+        from rota.client.cli.failures import report
+
+        return report(error)
+    return status if isinstance(status, int) else 0

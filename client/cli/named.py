@@ -1,0 +1,31 @@
+"""What people call an execution: its id, ``@latest``, or ``JOB@latest``."""
+
+import click
+
+from rota.client.client import Client
+from rota.core.errors import RotaError
+
+LATEST = "latest"
+
+
+class NoExecution(RotaError):
+    """There is none yet."""
+
+    code = "no_execution"
+
+
+def execution_id_of(client: Client, named: str, namespace: str | None = None) -> str:
+    """Return the id of the execution that *named* stands for.
+
+    Raises:
+        NoExecution: There is no latest one.
+    """
+    job, at, word = named.rpartition("@")
+    if not at:
+        return named
+    if word != LATEST:
+        raise click.UsageError(f"{named!r}: after the @ stands {LATEST!r}, as in report@{LATEST}")
+    found = next(client.executions(job=job or None, namespace=namespace, limit=1), None)
+    if found is None:
+        raise NoExecution(f"{f'job {job}' if job else 'this node'} has no execution yet")
+    return found.execution_id

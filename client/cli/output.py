@@ -1,0 +1,111 @@
+"""``rota output``: what tasks wrote."""
+
+import sys
+from typing import BinaryIO
+
+import click
+
+from rota.client.cli.looks import tasks_in_order
+from rota.client.cli.named import execution_id_of
+from rota.client.cli.options import connect, examples, namespace_option, url_option
+from rota.client.cli.show import say
+from rota.client.client import Client
+from rota.client.errors import WaitTimedOut
+from rota.client.wire import ExecutionView
+
+LOOK_S = 0.2
+"""How soon a new attempt is noticed."""
+OVER = frozenset({"success", "failed", "skipped", "cancelled"})
+"""States of a task after which it has no more attempts."""
+
+
+@click.command(
+    epilog=examples(
+        "rota output report@latest",
+        "rota output report@latest load --follow",
+        "rota output ID load --attempt 1",
+    )
+)
+@click.argument("execution")
+@click.argument("task", required=False)
+@click.option("--attempt", type=click.IntRange(1), help="Which one.  [default: the latest]")
+@click.option(
+    "-f",
+    "--follow",
+    "is_followed",
+    is_flag=True,
+    help="Go on while it writes, through all its attempts.",
+)
+@namespace_option
+@url_option
+def output(
+    execution: str,
+    task: str | None,
+    *,
+    attempt: int | None,
+    is_followed: bool,
+    namespace: str | None,
+) -> None:
+    """Print what the tasks of an execution wrote to standard output and standard error.
+
+    EXECUTION is an id, @latest or JOB@latest. Without TASK: that of each task, one after another.
+    """
+    with connect() as client:
+        execution_id = execution_id_of(client, execution, namespace)
+        view = client.execution(execution_id)
+        names = list(view.tasks or {}) if task is None else [task]
+        if len(names) > 1 and (attempt is not None or is_followed):
+            raise click.UsageError(f"name one of its tasks: {', '.join(names)}")
+        sink = sys.stdout.buffer
+        if is_followed and attempt is None:
+            _follow(client, execution_id, names[0], sink)
+        elif is_followed:
+            _copy_attempt(client, execution_id, names[0], attempt or 1, sink)
+        elif task is None and len(names) > 1:
+            _print_all(client, view, sink)
+        else:
+            sink.write(client.output(execution_id, names[0], attempt=attempt))
+
+
+def _print_all(client: Client, execution: ExecutionView, sink: BinaryIO) -> None:
+    for name, task in tasks_in_order(execution):
+        if task.attempts:
+            say(f"==> {name} <==")
+            sink.write(client.output(execution.execution_id, name))
+            sink.flush()
+
+
+def _follow(client: Client, execution_id: str, name: str, sink: BinaryIO) -> None:
+    """Copy what every attempt of a task writes until it has no more."""
+    copied = 0
+    while True:
+        execution = client.execution(execution_id)
+        task = (execution.tasks or {}).get(name)
+        if task is None:
+            # The node says which tasks there are not in its own words.
+            client.output(execution_id, name)
+            return
+        if len(task.attempts) > copied:
+            copied += 1
+            if copied > 1:
+                say(f"==> attempt {copied} <==")
+            _copy_attempt(client, execution_id, name, copied, sink)
+        elif task.status in OVER:
+            return
+        else:
+            _pause(client, execution_id)
+
+
+def _copy_attempt(
+    client: Client, execution_id: str, name: str, number: int, sink: BinaryIO
+) -> None:
+    for part in client.follow_output(execution_id, name, attempt=number):
+        sink.write(part)
+        sink.flush()
+
+
+def _pause(client: Client, execution_id: str) -> None:
+    try:
+        client.wait(execution_id, timeout_s=LOOK_S)
+    except WaitTimedOut:
+        return

@@ -1,0 +1,107 @@
+"""``rota trigger``: run a job now."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from rota.client.cli.executions import print_execution
+from rota.client.cli.looks import EXECUTION, TRIGGERED
+from rota.client.cli.options import (
+    as_seconds,
+    connect,
+    examples,
+    format_option,
+    namespace_option,
+    url_option,
+)
+from rota.client.cli.progress import follow, print_failed_output
+from rota.client.cli.show import say, show_one
+from rota.client.wire import Json
+
+
+def _read(ctx: click.Context, param: click.Parameter, text: str | None) -> Json:
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(_text_of(text))
+    except OSError as error:
+        detail = f"{error.filename}: {error.strerror}"
+        raise click.BadParameter(detail, ctx, param) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{text!r} is not JSON: {error}", ctx, param) from error
+
+
+def _text_of(text: str) -> str:
+    if text == "-":
+        return sys.stdin.read()
+    return Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
+
+
+@click.command(
+    epilog=examples(
+        "rota trigger report",
+        "rota trigger report --wait --timeout 10m",
+        """rota trigger report --parameters '{"day": "2027-01-01"}'""",
+        "id=$(rota trigger report -o name)",
+    )
+)
+@click.argument("job")
+@click.option(
+    "--wait",
+    "is_waited_for",
+    is_flag=True,
+    help="Follow it to its end; exit with 1 unless it succeeds.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="DURATION",
+    callback=as_seconds,
+    help="How long to wait, such as 10m.",
+)
+@click.option(
+    "--parameters",
+    metavar="JSON",
+    callback=_read,
+    help="Override the job's; @FILE reads a file, - standard input.",
+)
+@click.option(
+    "--idempotency-key", metavar="KEY", help="The same key again gives the same execution."
+)
+@namespace_option
+@format_option
+@url_option
+def trigger(
+    job: str,
+    *,
+    is_waited_for: bool,
+    timeout_s: float | None,
+    parameters: Json,
+    idempotency_key: str | None,
+    namespace: str | None,
+    form: str,
+) -> int:
+    """Make an execution of a job now."""
+    with connect() as client:
+        made = client.trigger(
+            job, namespace=namespace, parameters=parameters, idempotency_key=idempotency_key
+        )
+        if not is_waited_for:
+            show_one(made, TRIGGERED, form)
+            return 0
+        say(f"execution {made.execution_id}")
+        try:
+            execution = follow(client, made.execution_id, timeout_s)
+        except KeyboardInterrupt:
+            say(f"it goes on; end it with: rota executions cancel {made.execution_id}")
+            raise
+        if form == "table":
+            print_execution(execution)
+        else:
+            show_one(execution, EXECUTION, form)
+        if execution.status == "success":
+            return 0
+        print_failed_output(execution)
+    return 1

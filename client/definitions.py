@@ -1,0 +1,132 @@
+"""Job definitions in files: YAML, of which JSON is a part, one job a document or a list of them.
+
+YAML 1.1 has surprises: ``no`` is false, ``1:30`` is 90, ``on`` as a key is true, ``010`` is 8, a
+date is an object and the last of two equal keys wins. Here, as in YAML 1.2, only ``true`` and
+``false`` are truth values and numbers look like numbers; everything else is text. Equal keys, and
+keys that are not text, are refused.
+"""
+
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from rota.core.errors import RotaError
+
+Definition = dict[str, Any]
+"""A job's document as written: Any, for the node says what is wrong with it."""
+
+
+class InvalidFile(RotaError):
+    """A file holds no job definitions; says where and why."""
+
+    code = "invalid_file"
+
+
+def read_definitions(path: Path) -> list[Definition]:
+    """Return the jobs that a file defines.
+
+    Raises:
+        InvalidFile: It cannot be read or understood.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidFile(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidFile(f"{path}: is not UTF-8 text: {error.reason}") from error
+    return parse_definitions(text, str(path))
+
+
+def parse_definitions(text: str, source: str) -> list[Definition]:
+    """Return the jobs that *text* defines.
+
+    Args:
+        text: One or more YAML documents, or JSON.
+        source: What to call it in errors.
+
+    Raises:
+        InvalidFile: It cannot be understood, or is empty.
+    """
+    items: list[Any] = []
+    for document in _documents(text, source):
+        items += document if isinstance(document, list) else [document]
+    for item in items:
+        if not isinstance(item, dict):
+            raise InvalidFile(
+                f"{source}: {item!r} is not a job; a job has fields, such as name and command"
+            )
+    if not items:
+        raise InvalidFile(f"{source}: there is no job in it")
+    return items
+
+
+def _documents(text: str, source: str) -> list[Any]:
+    if text.lstrip()[:1] in ("{", "["):
+        # YAML forbids the tabs that JSON may be indented with, and says less about mistakes.
+        try:
+            return [msgspec.json.decode(text)]
+        except msgspec.DecodeError as json_error:
+            try:
+                return list(yaml.load_all(text, Loader=_Loader))
+            except yaml.YAMLError:
+                raise InvalidFile(f"{source}: {json_error}") from json_error
+    try:
+        documents = yaml.load_all(text, Loader=_Loader)
+        return [document for document in documents if document is not None]
+    except yaml.YAMLError as error:
+        raise InvalidFile(_explained(error, text, source)) from error
+
+
+def _explained(error: yaml.YAMLError, text: str, source: str) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return f"{source}: {error}"
+    number = error.problem_mark.line
+    lines = text.splitlines()
+    line = lines[number].strip() if number < len(lines) else ""
+    said = f"{source}:{number + 1}: {error.problem}: {line}"
+    value = line.partition(":")[2].strip()
+    if value.startswith(("*", "@", "%", "`")):
+        # A bare asterisk is YAML's reference to an anchor.
+        said += f'\n  quote it: {line.partition(":")[0]}: "{value}"'
+    return said
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads YAML 1.1 syntax with the plain values of YAML 1.2."""
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Hashable, Any]:  # Any: as its parent says
+        """Return a mapping whose keys are text, and different."""
+        self.flatten_mapping(node)
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            key: object = self.construct_object(key_node, deep=True)  # pyright: ignore[reportUnknownMemberType]  # its stub says nothing of the node
+            if not isinstance(key, str):
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is not text; quote it", key_node.start_mark
+                )
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"there is a second {key!r} here", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+_PLAIN_VALUES = {
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?(?:0|[1-9][0-9]*)",
+    "float": r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?",
+    "null": r"~|null|Null|NULL|",
+    "merge": r"<<",
+}
+_Loader.yaml_implicit_resolvers = {}
+for _kind, _pattern in _PLAIN_VALUES.items():
+    _Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType]  # its stub says nothing of its arguments
+        f"tag:yaml.org,2002:{_kind}", re.compile(rf"^(?:{_pattern})$"), None
+    )

@@ -1,0 +1,58 @@
+"""An event loop in a thread of its own, for callers that have none or are busy in theirs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from threading import Event, Thread, current_thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+STOP_S = 5.0
+"""How long a stop waits for the thread; what it closes are idle connections."""
+
+
+class LoopThread:
+    """Runs coroutines for callers in other threads; `stop` it.
+
+    Args:
+        at_end: Awaited in the loop when it stops, after which what still runs there is cancelled.
+    """
+
+    def __init__(self, at_end: Callable[[], Awaitable[None]]) -> None:
+        self._at_end = at_end
+        self._has_started = Event()
+        self._loop: asyncio.AbstractEventLoop
+        self._stopping: asyncio.Event
+        # A daemon: a program that forgets to stop it shall end all the same.
+        self._thread = Thread(target=self._turn, name="rota-client", daemon=True)
+        self._thread.start()
+        self._has_started.wait()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:  # Any: what it yields and is sent
+        """Return what *coroutine* returns; interrupted, cancel it."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+        finally:
+            # Its error holds this frame: together they would keep the caller alive.
+            del future
+
+    def stop(self) -> None:
+        """Stop the loop and wait for its thread; again, do nothing."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        if current_thread() is not self._thread:
+            self._thread.join(STOP_S)
+
+    def _turn(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        self._has_started.set()
+        await self._stopping.wait()
+        await self._at_end()

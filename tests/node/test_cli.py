@@ -1,0 +1,697 @@
+"""Every command of ``rota`` against a real node: what it prints, where, and its exit status."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import pytest
+import yaml
+
+from rota.client import Client
+from rota.client.cli.groups import SuggestingGroup
+from rota.client.cli.human import relative, span
+from rota.client.cli.main import COMMANDS, cli, main
+from rota.client.definitions import InvalidFile, parse_definitions
+from rota.client.local_node import LocalNode
+from rota.core.instants import parse_instant
+
+T = TypeVar("T")
+PROGRAM = [
+    sys.executable,
+    "-c",
+    "import sys; from rota.client.cli.main import main; sys.exit(main())",
+]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NO_NODE = "http://127.0.0.1:1"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed, as JSON: Any, as JSON is."""
+        return json.loads(self.out)
+
+
+Rota = Callable[..., Ran]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A node for the tests of this module."""
+    data_dir = tmp_path_factory.mktemp("cli") / "data"
+    with LocalNode(data_dir, flags=("--drain", "0s")) as local_node:
+        yield local_node.url
+
+
+@pytest.fixture
+def rota(url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Rota:
+    """Run a command in this process."""
+    monkeypatch.setenv("ROTA_URL", url)
+
+    def run(*argv: str) -> Ran:
+        status = main(argv)
+        sys.stdout.flush()
+        written = capfd.readouterr()
+        return Ran(status, written.out, written.err)
+
+    return run
+
+
+def until(found: Callable[[], T]) -> T:
+    """Return what *found* finds as soon as it is something."""
+    for _ in range(400):
+        result = found()
+        if result:
+            return result
+        threading.Event().wait(0.05)
+    raise AssertionError("it never came")
+
+
+# -- jobs ------------------------------------------------------------------------------------------
+
+
+def test_a_created_job_is_listed_and_shown(rota: Rota) -> None:
+    created = rota(
+        *("jobs", "create", "listed", "--schedule", "0 6 * * 1-5", "--schedule", "@daily"),
+        *("--timezone", "Europe/Berlin", "--label", "team=core", "--env", "A=b=c"),
+        *("--retries", "2", "--timeout", "90", "--overlap", "skip", "--", "echo", "-n", "hi"),
+    )
+    listed = rota("jobs", "-q", "listed", "-o", "json")
+    shown = rota("jobs", "show", "listed")
+
+    assert created.status == 0
+    titles, row = created.out.splitlines()
+    assert titles.split() == ["JOB", "STATUS", "SCHEDULE", "NEXT", "TASKS"]
+    assert re.match(r"default/listed +scheduled +0 6 \* \* 1-5 \(Europe/Berlin\), @daily", row)
+    [job] = listed.json
+    assert job["labels"] == {"team": "core"}
+    assert job["overlap"] == "skip"
+    assert job["tasks"][0]["command"] == ["echo", "-n", "hi"]
+    assert (job["tasks"][0]["retries"], job["tasks"][0]["timeoutS"]) == (2, 90.0)
+    assert "team=core" in shown.out
+    assert "echo -n hi" in shown.out
+
+
+def test_a_single_word_of_command_is_a_line_for_the_shell(rota: Rota) -> None:
+    rota("jobs", "create", "shell", "--", "echo a | tr a b")
+
+    ran = rota("trigger", "shell", "--wait", "-o", "json")
+
+    assert ran.json["tasks"]["main"]["attempts"][0]["outcome"] == "succeeded"
+    assert rota("output", ran.json["executionId"]).out == "b\n"
+
+
+def test_creating_the_same_job_again_is_fine_and_another_is_a_conflict(rota: Rota) -> None:
+    rota("jobs", "create", "twice", "--", "true")
+
+    same = rota("jobs", "create", "twice", "--", "true")
+    other = rota("jobs", "create", "twice", "--", "false")
+
+    assert same.status == 0
+    assert other.status == 5
+    assert other.err.startswith("error: there is already a job 'default/twice'")
+
+
+def test_jobs_in_other_namespaces_are_named_with_them(rota: Rota) -> None:
+    rota("jobs", "create", "spaced", "-n", "billing", "--", "true")
+
+    assert rota("jobs", "show", "spaced").status == 3
+    assert rota("jobs", "show", "billing/spaced", "-o", "name").out == "billing/spaced\n"
+    assert rota("jobs", "show", "spaced", "-n", "billing", "-o", "name").out == "billing/spaced\n"
+    assert rota("jobs", "list", "-n", "billing", "-o", "name").out == "billing/spaced\n"
+
+
+def test_every_wrong_field_is_told_on_a_line_of_its_own(rota: Rota) -> None:
+    refused = rota(
+        "jobs", "create", "wrong", "--schedule", "61 * * * *", "--retries", "-1", "--", "true"
+    )
+
+    assert refused.status == 9
+    assert refused.out == ""
+    heading, *fields = refused.err.splitlines()
+    assert heading == "error: invalid input"
+    assert {field.split(":")[0].strip() for field in fields} == {"/schedules/0", "/retries"}
+
+
+def test_jobs_are_created_from_files(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text("name: from-file-1\ncommand: 'true'\n---\nname: from-file-2\ncommand: 'true'\n")
+
+    created = rota("jobs", "create", "-f", str(file), "-o", "name")
+
+    assert created.out.split() == ["default/from-file-1", "default/from-file-2"]
+
+
+def test_of_several_jobs_the_refused_one_is_named(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    file.write_text('[{"name": "good-one", "command": "true"}, {"name": "bad-one"}]')
+
+    created = rota("jobs", "create", "-f", str(file))
+
+    assert created.status == 9
+    assert created.err.startswith("after 1 created, job 'bad-one' is refused:\nerror:")
+
+
+def test_the_users_own_job_works_word_for_word(rota: Rota) -> None:
+    before = rota("jobs", "create", "-f", str(EXAMPLES / "daily-report.json"))
+    for name in ("job1", "job2"):
+        rota("jobs", "create", name, "--", "true")
+
+    created = rota("jobs", "create", "-f", str(EXAMPLES / "daily-report.json"), "-o", "json")
+
+    assert before.status == 9
+    assert "/dependencies/0: there is no job 'default/job1'; create it first" in before.err
+    [job] = created.json
+    assert job["status"] == "scheduled"
+    assert job["dependencies"] == ["default/job1", "default/job2"]
+
+
+@pytest.mark.parametrize("name", ["heartbeat", "report", "flaky"])
+def test_the_examples_are_jobs(rota: Rota, name: str) -> None:
+    assert rota("jobs", "create", "-f", str(EXAMPLES / f"{name}.yaml")).status == 0
+    assert rota("jobs", "delete", name).err == f"deleted {name}\n"
+
+
+def test_a_deleted_job_is_gone(rota: Rota) -> None:
+    rota("jobs", "create", "gone", "--", "true")
+
+    deleted = rota("jobs", "delete", "gone")
+    again = rota("jobs", "delete", "gone")
+
+    assert (deleted.status, deleted.out, deleted.err) == (0, "", "deleted gone\n")
+    assert again.status == 3
+    assert "there is no job 'gone'" in again.err
+    assert "hint: `rota jobs` lists the jobs" in again.err
+
+
+def test_no_jobs_are_told_beside_the_data(rota: Rota) -> None:
+    table = rota("jobs", "-n", "void")
+    data = rota("jobs", "-n", "void", "-o", "json")
+
+    assert (table.out, table.err) == ("", "no such jobs\n")
+    assert (data.json, data.err) == ([], "")
+
+
+# -- executions ------------------------------------------------------------------------------------
+
+
+def test_a_trigger_tells_the_execution(rota: Rota) -> None:
+    rota("jobs", "create", "told", "--", "true")
+
+    table = rota("trigger", "told")
+    name = rota("trigger", "told", "-o", "name")
+
+    assert table.out.splitlines()[0].split() == ["EXECUTION", "STATUS"]
+    assert re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]{14}-[0-9a-f]{4}\n", name.out)
+
+
+def test_a_trigger_that_is_waited_for_follows_the_tasks(rota: Rota) -> None:
+    rota("jobs", "create", "followed", "--", "echo", "hello")
+
+    ran = rota("trigger", "followed", "--wait")
+
+    assert ran.status == 0
+    assert re.search(r"status +success", ran.out)
+    assert "main: succeeded after" in ran.err
+
+
+def test_a_failed_execution_shows_its_output_and_exits_with_1(rota: Rota) -> None:
+    rota("jobs", "create", "fails", "--", "echo oh dear >&2; exit 3")
+
+    ran = rota("trigger", "fails", "--wait")
+
+    assert ran.status == 1
+    assert "exited with code 3" in ran.out
+    assert "main: failed with exit code 3" in ran.err
+    assert "--- output of main, attempt 1 ---\noh dear" in ran.err
+
+
+def test_parameters_are_json_or_a_file(rota: Rota, tmp_path: Path) -> None:
+    rota("jobs", "create", "with-parameters", "--", 'echo "$ROTA_PARAMETERS"')
+    file = tmp_path / "parameters.json"
+    file.write_text('{"day": 2}')
+
+    given = rota("trigger", "with-parameters", "--wait", "--parameters", '{"day":1}', "-o", "name")
+    read = rota("trigger", "with-parameters", "--wait", "--parameters", f"@{file}", "-o", "name")
+    wrong = rota("trigger", "with-parameters", "--parameters", "{day: 1}")
+
+    assert rota("output", given.out.strip()).out == '{"day":1}\n'
+    assert rota("output", read.out.strip()).out == '{"day":2}\n'
+    assert wrong.status == 2
+    assert "is not JSON" in wrong.err
+
+
+def test_a_wait_that_times_out_exits_with_7(rota: Rota) -> None:
+    rota("jobs", "create", "slow", "--", "sleep", "60")
+
+    triggered = rota("trigger", "slow", "--wait", "--timeout", "50ms")
+    waited = rota("executions", "wait", "slow@latest", "--timeout", "0.05")
+    cancelled = rota("executions", "cancel", "slow@latest", "-o", "name")
+    ended = rota("executions", "wait", "slow@latest", "-o", "json")
+
+    assert (triggered.status, waited.status) == (7, 7)
+    assert "goes on" in waited.err
+    assert cancelled.status == 0
+    assert ended.status == 1
+    assert ended.json[0]["status"] == "cancelled"
+
+
+def test_executions_are_listed_shown_and_named_by_their_job(rota: Rota) -> None:
+    rota("jobs", "create", "seen", "--", "true")
+    first = rota("trigger", "seen", "--wait", "-o", "name").out.strip()
+    latest = rota("trigger", "seen", "--wait", "-o", "name").out.strip()
+
+    listed = rota("executions", "list", "seen")
+    shown = rota("executions", "show", "seen@latest")
+
+    titles, *rows = listed.out.splitlines()
+    assert titles.split() == [
+        "EXECUTION",
+        "JOB",
+        "STATUS",
+        "TRIGGER",
+        "FIRE",
+        "TIME",
+        "LATE",
+        "TOOK",
+    ]
+    assert [row.split()[0] for row in rows] == [latest, first]
+    assert rota("executions", "list", "seen", "--limit", "1", "-o", "name").out == f"{latest}\n"
+    assert rota("executions", "show", "@latest").status == 0
+    assert re.search(rf"execution +{latest}\n", shown.out)
+    assert re.search(r"main +success +1 +succeeded", shown.out)
+    since = rota("executions", "list", "seen", "--since", "1h", "--status", "success", "-o", "name")
+    assert since.out.split() == [latest, first]
+    assert rota("executions", "list", "seen", "--until", "1h").err == "no such executions\n"
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "json", "jsonl", "yaml", "name"])
+def test_every_form_shows_the_execution(rota: Rota, form: str) -> None:
+    rota("jobs", "create", "formed", "--", "true")
+    execution = rota("trigger", "formed", "--wait", "-o", "name").out.strip()
+
+    listed = rota("executions", "list", "formed", "--limit", "1", "-o", form)
+    shown = rota("executions", "show", execution, "-o", form)
+
+    assert execution in listed.out
+    assert execution in shown.out
+    readers: dict[str, Callable[[str], Any]] = {"json": json.loads, "yaml": yaml.safe_load}
+    if form in readers:
+        assert readers[form](listed.out)[0]["executionId"] == execution
+        assert readers[form](shown.out)["tasks"]["main"]["attempts"][0]["number"] == 1
+    if form == "jsonl":
+        assert json.loads(listed.out)["executionId"] == json.loads(shown.out)["executionId"]
+
+
+def test_output_comes_from_each_task_and_attempt(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "name: chatty\n"
+        "tasks:\n"
+        "- {name: first, command: echo $ROTA_ATTEMPT; test $ROTA_ATTEMPT = 2,\n"
+        "   retries: {limit: 1, delay: 10ms}}\n"
+        "- {name: second, needs: [first], command: [echo, second]}\n"
+    )
+    rota("jobs", "create", "-f", str(file))
+    execution = rota("trigger", "chatty", "--wait", "-o", "name").out.strip()
+
+    everything = rota("output", execution)
+
+    assert (everything.out, everything.err) == ("2\nsecond\n", "==> first <==\n==> second <==\n")
+    assert rota("output", "chatty@latest", "first", "--attempt", "1").out == "1\n"
+    followed = rota("output", execution, "first", "--follow")
+    assert (followed.out, followed.err) == ("1\n2\n", "==> attempt 2 <==\n")
+    assert rota("output", execution, "--follow").status == 2
+    assert rota("output", execution, "third").status == 3
+    assert rota("output", execution, "third", "--follow").status == 3
+
+
+def test_output_is_followed_while_it_is_written(url: str, rota: Rota, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    command = f"echo first; while [ ! -e {gate} ]; do sleep 0.02; done; echo last"
+    rota("jobs", "create", "live", "--", command)
+    execution = rota("trigger", "live", "-o", "name").out.strip()
+
+    with subprocess.Popen(
+        [*PROGRAM, "--url", url, "output", execution, "-f"], stdout=subprocess.PIPE, text=True
+    ) as following:
+        assert following.stdout is not None
+        first = following.stdout.readline()
+        gate.touch()
+        rest = following.stdout.read()
+
+    assert (first, rest, following.returncode) == ("first\n", "last\n", 0)
+
+
+# -- time ------------------------------------------------------------------------------------------
+
+
+def test_next_shows_fire_times_of_a_job(rota: Rota) -> None:
+    rota("jobs", "create", "coming", "--schedule", "@every 1h", "--", "true")
+
+    table = rota("next", "coming", "--count", "3")
+    data = rota("next", "coming", "--count", "2", "--from", "2027-01-01T00:30:00Z", "-o", "json")
+
+    assert len(table.out.splitlines()) == 4
+    assert [fire["at"][:16] for fire in data.json] == ["2027-01-01T01:00", "2027-01-01T02:00"]
+
+
+def test_next_needs_no_node_for_a_schedule_and_shows_what_the_clock_does(rota: Rota) -> None:
+    shown = rota(
+        *("next", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin", "--count", "3"),
+        *("--from", "2027-03-26T12:00:00Z"),
+    )
+
+    lines = [re.split(r"  +", line) for line in shown.out.splitlines()]
+    assert [line[:2] for line in lines] == [
+        ["FIRE TIME (UTC)", "LOCAL"],
+        ["2027-03-27 01:30:00", "2027-03-27 02:30:00+01:00"],
+        ["2027-03-28 01:00:00", "2027-03-28 03:00:00+02:00"],
+        ["2027-03-29 00:30:00", "2027-03-29 02:30:00+02:00"],
+    ]
+    assert lines[2][-1] == "shifted out of a DST gap"
+    assert rota("next", "--schedule", "30 25 * * *").status == 9
+
+
+def test_next_of_a_job_without_a_schedule_says_so(rota: Rota) -> None:
+    rota("jobs", "create", "unscheduled", "--", "true")
+
+    shown = rota("next", "unscheduled")
+
+    assert (shown.out, shown.err) == ("", "unscheduled does not fire by itself again\n")
+
+
+def test_the_ledger_shows_the_newest_entries_oldest_first(rota: Rota) -> None:
+    rota("jobs", "create", "noted", "--schedule", "@every 250ms", "--", "true")
+
+    entries = until(lambda: (found := rota("ledger", "noted", "-o", "json").json)[3:] and found)
+    table = rota("ledger", "noted", "--limit", "2")
+
+    times = [entry["fireTime"] for entry in entries]
+    assert times == sorted(times)
+    assert {entry["outcome"] for entry in entries} == {"fired"}
+    titles, *rows = table.out.splitlines()
+    assert titles.split() == ["FIRE", "TIME", "(UTC)", "FIRES", "OUTCOME", "EXECUTION"]
+    assert len(rows) == 2
+    rota("jobs", "delete", "noted")
+
+
+# -- what every command has ------------------------------------------------------------------------
+
+
+def test_version_shows_client_and_node(rota: Rota, url: str) -> None:
+    shown = rota("version", "-o", "json")
+    alone = rota("version", "--url", NO_NODE)
+
+    assert shown.json["url"] == url
+    assert shown.json["client"] == shown.json["node"]
+    assert alone.status == 6
+    assert alone.out.startswith("client")
+
+
+@pytest.mark.parametrize("argv", [["jobs"], ["trigger", "x"], ["executions"], ["ledger", "x"]])
+def test_no_node_is_told_with_what_to_do(rota: Rota, argv: list[str]) -> None:
+    ran = rota(*argv, "--url", NO_NODE)
+
+    assert (ran.status, ran.out) == (6, "")
+    assert ran.err == (
+        "error: no answer from http://127.0.0.1:1: Connection refused\n"
+        "hint: start a node with `rota dev`, or name another with --url or $ROTA_URL\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["jbos"], "Did you mean 'jobs'?"),
+        (["jobs", "craete"], "Did you mean 'create' or 'delete'?"),
+        (["zzzz"], "There are: dev, jobs,"),
+        (["jobs", "--naemspace", "x"], "Did you mean '--namespace'?"),
+        (["jobs", "create", "x"], "after two dashes, its command"),
+        (["jobs", "create", "x", "--env", "A", "--", "true"], "'A' is not KEY=VALUE"),
+        (["jobs", "create", "x", "-f", "y"], "not both"),
+        (["jobs", "--url", "nonsense"], "'nonsense' is not the URL of a node"),
+        (["next"], "name a job, or give a --schedule"),
+        (["executions", "list", "--since", "yesterday"], "such as 90m or 2d"),
+        (["executions", "wait", "x", "--timeout", "soon"], "is not a duration"),
+        (["executions", "show", "x@first"], "after the @ stands 'latest'"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_what_is_right(
+    rota: Rota, argv: list[str], said: str
+) -> None:
+    ran = rota(*argv)
+
+    assert (ran.status, ran.out) == (2, "")
+    assert said in " ".join(ran.err.split())
+
+
+def test_what_is_not_there_exits_with_3(rota: Rota) -> None:
+    rota("jobs", "create", "never-ran", "--", "true")
+
+    assert rota("trigger", "nobody").status == 3
+    assert rota("executions", "show", "nothing").status == 3
+    never = rota("executions", "show", "never-ran@latest")
+    assert (never.status, never.err) == (3, "error: job never-ran has no execution yet\n")
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield every command and group with its full name."""
+    todo: list[tuple[str, click.Command]] = [("rota", cli)]
+    while todo:
+        name, command = todo.pop()
+        yield name, command
+        if isinstance(command, SuggestingGroup):
+            context = click.Context(command)
+            for each in command.list_commands(context):
+                found = command.get_command(context, each)
+                assert found is not None
+                todo.append((f"{name} {each}", found))
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), [pytest.param(*each, id=each[0]) for each in commands()]
+)
+def test_every_help_text_has_an_example(rota: Rota, name: str, command: click.Command) -> None:
+    shown = rota(*name.split()[1:], "--help")
+
+    assert shown.status == 0
+    assert re.search(rf"Examples:\n.*{name}", shown.out, re.DOTALL)
+    undocumented = [
+        each.name for each in command.params if isinstance(each, click.Option) and not each.help
+    ]
+    assert undocumented == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_they_say_of_themselves(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+
+    assert command is not None
+    assert COMMANDS[name].about.endswith(".")
+
+
+# -- terminals -------------------------------------------------------------------------------------
+
+
+def on_terminal(argv: Sequence[str], environment: dict[str, str]) -> str:
+    """Return what a command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*PROGRAM, *argv],
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", **environment},
+    ) as process:
+        os.close(theirs)
+        written = b""
+        try:
+            while select.select([ours], [], [], 20.0)[0]:
+                part = os.read(ours, 65_536)
+                if not part:
+                    break
+                written += part
+        except OSError:
+            pass  # Linux says so when the other end is closed.
+        finally:
+            os.close(ours)
+        assert process.wait(20) == 0
+    return written.decode()
+
+
+def test_a_terminal_gets_colours_unless_it_wants_none(rota: Rota, url: str) -> None:
+    rota("jobs", "create", "colourful", "--", "true")
+    rota("trigger", "colourful", "--wait")
+    argv = ["executions", "list", "colourful", "--url", url]
+
+    coloured = on_terminal(argv, {})
+    plain = on_terminal(argv, {"NO_COLOR": "1"})
+
+    assert "\x1b[32msuccess" in coloured
+    assert "success" in plain
+    assert "\x1b" not in plain
+
+
+def test_control_characters_of_users_do_not_reach_the_terminal(rota: Rota) -> None:
+    rota("jobs", "create", "sly", "--description", "red \x1b[31malert", "--", "echo \x1b[31m x")
+
+    assert "\x1b" not in rota("jobs", "show", "sly").out
+
+
+# -- rota dev --------------------------------------------------------------------------------------
+
+
+def test_dev_runs_a_node_and_stops_it(tmp_path: Path) -> None:
+    argv = [*PROGRAM, "dev", "--port", "0", "--data-dir", str(tmp_path / "data"), "--slots", "2"]
+
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as dev:
+        assert dev.stdout is not None
+        try:
+            greeting = [*iter(dev.stdout.readline, "  rota executions\n")]
+            url = next(line.split()[1] for line in greeting if line.startswith("  API"))
+            with Client(url, repeats_max=0) as client:
+                assert client.ready()
+                dev.send_signal(signal.SIGINT)
+                status = dev.wait(20)
+                assert not client.ready()
+        finally:
+            dev.terminate()
+
+    assert status == 0
+    assert f"  data  {tmp_path / 'data'} (kept; delete it to start afresh)\n" in greeting
+    assert f"  export ROTA_URL={url}\n" in greeting
+
+
+def test_dev_says_that_its_port_is_taken(rota: Rota, url: str, tmp_path: Path) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    refused = rota("dev", "--port", url.rpartition(":")[2], "--data-dir", str(tmp_path))
+
+    assert refused.status == 6
+    assert (
+        refused.err == "error: the node did not start: its address is taken; choose another port\n"
+    )
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+def test_dev_says_what_to_install(
+    rota: Rota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.client.local_node.NEEDS", ("no_such_module",))
+
+    refused = rota("dev", "--data-dir", str(tmp_path))
+
+    assert refused.status == 2
+    assert "no_such_module, not installed here: pip install 'rota[node]'" in refused.err
+
+
+def test_dev_keeps_its_data_among_the_users_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rota.client.cli.dev import default_data_dir
+
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+
+    assert default_data_dir() == Path("/home/someone/.local/state/rota-data")
+    monkeypatch.setenv("XDG_STATE_HOME", "/var/state")
+    assert default_data_dir() == Path("/var/state/rota-data")
+
+
+# -- YAML ------------------------------------------------------------------------------------------
+
+
+def test_yaml_words_are_text_unless_they_are_true_or_false() -> None:
+    text = """
+        name: traps
+        on: yes
+        env: {A: no, B: off, C: true}
+        times: [1:30, 010, 1_000, 0x1f, 2027-01-01, 1.5, -3, ~]
+        """
+
+    [job] = parse_definitions(text, "jobs.yaml")
+
+    assert job["on"] == "yes"
+    assert job["env"] == {"A": "no", "B": "off", "C": True}
+    assert job["times"] == ["1:30", "010", "1_000", "0x1f", "2027-01-01", 1.5, -3, None]
+
+
+def test_json_may_be_indented_with_tabs() -> None:
+    assert parse_definitions('{\n\t"name": "x"\n}', "job.json") == [{"name": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("schedule: */5 * * * *", 'quote it: schedule: "*/5 * * * *"'),
+        ("a: 1\nb:\n  c: 1\n  c: 2", "jobs.yaml:4: there is a second 'c' here"),
+        ("1: x", "the key 1 is not text; quote it"),
+        ("- a", "'a' is not a job"),
+        ("", "there is no job in it"),
+        ('{"a": 1]', "JSON is malformed"),
+        ("a: [", "jobs.yaml:1:"),
+        ("x: !!python/object/apply:os.system [true]", "could not determine a constructor"),
+    ],
+)
+def test_a_file_that_cannot_be_understood_says_where_and_why(text: str, said: str) -> None:
+    with pytest.raises(InvalidFile) as caught:
+        parse_definitions(text, "jobs.yaml")
+
+    assert said in str(caught.value)
+
+
+def test_a_missing_file_exits_with_9(rota: Rota) -> None:
+    ran = rota("jobs", "create", "-f", "/nowhere/job.yaml")
+
+    assert (ran.status, ran.err) == (9, "error: /nowhere/job.yaml: No such file or directory\n")
+
+
+# -- times as people say them ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0004, "0.4ms"),
+        (0.34, "340ms"),
+        (3.42, "3.4s"),
+        (59.4, "59s"),
+        (125, "2m 5s"),
+        (3600, "1h"),
+        (3725, "1h 2m"),
+        (86_400 * 9 + 59, "9d"),
+        (-2, "-2.0s"),
+    ],
+)
+def test_a_duration_is_said_shortly(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("when", "text"),
+    [
+        ("2027-01-01T00:00:00.900000Z", "now"),
+        ("2026-12-31T23:59:55Z", "5s ago"),
+        ("2027-01-01T02:03:04Z", "in 2h 3m"),
+        (None, ""),
+    ],
+)
+def test_a_time_is_said_as_seen_from_now(when: str | None, text: str) -> None:
+    assert relative(when, parse_instant("2027-01-01T00:00:00Z")) == text
