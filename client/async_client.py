@@ -115,6 +115,24 @@ class AsyncClient:
         """
         return await self._ask(requests.create_job(job, idempotency_key))
 
+    async def put_job(self, job: JobBody | Body) -> JobView:
+        """Create *job*, or give the one of its name its next version."""
+        return await self._ask(requests.put_job(job))
+
+    async def patch_job(self, job: str, patch: Body, *, namespace: str | None = None) -> JobView:
+        """Change the fields of a job that *patch* names (RFC 7396: None takes one away)."""
+        return await self._ask(requests.patch_job(job, namespace, patch))
+
+    async def pause_job(
+        self, job: str, *, namespace: str | None = None, reason: str = ""
+    ) -> JobView:
+        """Keep a job from making executions by itself; what runs goes on."""
+        return await self._ask(requests.pause_job(job, namespace, reason))
+
+    async def resume_job(self, job: str, *, namespace: str | None = None) -> JobView:
+        """Let a paused job fire again, from its next fire time on."""
+        return await self._ask(requests.resume_job(job, namespace))
+
     async def job(self, job: str, *, namespace: str | None = None) -> JobView:
         """Return a job."""
         return await self._ask(requests.job(job, namespace))

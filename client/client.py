@@ -81,6 +81,22 @@ class Client:
         """
         return self._run(self._client.create_job(job, idempotency_key=idempotency_key))
 
+    def put_job(self, job: JobBody | Body) -> JobView:
+        """Create *job*, or give the one of its name its next version."""
+        return self._run(self._client.put_job(job))
+
+    def patch_job(self, job: str, patch: Body, *, namespace: str | None = None) -> JobView:
+        """Change the fields of a job that *patch* names (RFC 7396: None takes one away)."""
+        return self._run(self._client.patch_job(job, patch, namespace=namespace))
+
+    def pause_job(self, job: str, *, namespace: str | None = None, reason: str = "") -> JobView:
+        """Keep a job from making executions by itself; what runs goes on."""
+        return self._run(self._client.pause_job(job, namespace=namespace, reason=reason))
+
+    def resume_job(self, job: str, *, namespace: str | None = None) -> JobView:
+        """Let a paused job fire again, from its next fire time on."""
+        return self._run(self._client.resume_job(job, namespace=namespace))
+
     def job(self, job: str, *, namespace: str | None = None) -> JobView:
         """Return a job."""
         return self._run(self._client.job(job, namespace=namespace))

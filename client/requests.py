@@ -31,6 +31,7 @@ from rota.client.wire import (
     Json,
     LedgerPage,
     NextFires,
+    PauseBody,
     ProblemView,
     TriggerBody,
     TriggeredManyView,
@@ -182,6 +183,37 @@ def pause_s(call: Call[T], failure: RequestFailed, repeat: int) -> float | None:
 def create_job(job: JobBody | Body, key: str | None) -> Call[JobView]:
     """Return the call that creates *job*."""
     return Call("POST", _JOBS, _as(JobView), body=_json(job), key=key or _mint_key())
+
+
+def put_job(job: JobBody | Body) -> Call[JobView]:
+    """Return the call that creates *job* or replaces the one of its name."""
+    fields: Body = msgspec.to_builtins(job)
+    namespace, name = fields.get("namespace") or "default", fields.get("name") or ""
+    path = f"{_JOBS}/{quote(str(namespace), safe='')}/{quote(str(name), safe='')}"
+    return Call("PUT", path, _as(JobView), body=_json(fields))
+
+
+def patch_job(named: str, namespace: str | None, patch: Body) -> Call[JobView]:
+    """Return the call that changes some fields of a job."""
+    query: Query = {"namespace": namespace}
+    return Call("PATCH", _job_path(named), _as(JobView), query=query, body=_json(patch))
+
+
+def pause_job(named: str, namespace: str | None, reason: str) -> Call[JobView]:
+    """Return the call that pauses a job."""
+    return Call(
+        "POST",
+        f"{_job_path(named)}/pause",
+        _as(JobView),
+        query={"namespace": namespace},
+        body=_json(PauseBody(reason=reason)),
+    )
+
+
+def resume_job(named: str, namespace: str | None) -> Call[JobView]:
+    """Return the call that lets a paused job fire again."""
+    query: Query = {"namespace": namespace}
+    return Call("POST", f"{_job_path(named)}/resume", _as(JobView), query=query)
 
 
 def job(named: str, namespace: str | None) -> Call[JobView]:

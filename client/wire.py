@@ -116,6 +116,12 @@ class JobBody(_Body, frozen=True):
     labels: dict[str, str] = {}
 
 
+class PauseBody(_Body, frozen=True):
+    """A job is paused, for a reason that its ledger will repeat."""
+
+    reason: str = ""
+
+
 class TriggerBody(_Body, frozen=True):
     """An execution asked for; *parameters* override the job's."""
 
@@ -192,8 +198,11 @@ class JobView(_View, frozen=True):
     """A job.
 
     Attributes:
-        status: ``scheduled``, ``running`` (an execution is not finished) or ``finished`` (nothing
-            will make it run again by itself).
+        status: ``paused``, ``running`` (an execution is not finished), ``finished`` (nothing will
+            make it run again by itself) or ``scheduled``.
+        paused_at: Since when it is paused, by *paused_by*, because of *pause_reason*.
+        definition: A `JobBody` to edit and send again, as JSON, for a newer node's may have fields
+            that this client does not know; left out of lists.
         started_at: When the latest unfinished execution started.
         progress: Share of that execution's tasks that are done, in percent.
     """
@@ -217,6 +226,10 @@ class JobView(_View, frozen=True):
     execution_id: str | None = None
     started_at: str | None = None
     progress: int | None = None
+    paused_at: str | None = None
+    paused_by: str = ""
+    pause_reason: str = ""
+    definition: dict[str, Json] | None = None
 
 
 class AttemptView(_View, frozen=True):

@@ -21,14 +21,40 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SaveJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Create a job; an identical one that exists is the answer, a different one a conflict."""
+    """Create a job; an identical one that exists is the answer.
+
+    Attributes:
+        may_replace: Whether a different one that exists is replaced; else it is a conflict.
+        if_version: Only if the job that exists has this version.
+    """
 
     spec: JobSpec
     ask: Ask | None = None
+    may_replace: bool = False
+    if_version: int | None = None
 
 
 class DeleteJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Take a job away; what runs of it is cancelled, its history stays."""
+    """Take a job away; what runs of it is cancelled, its history stays.
+
+    Attributes:
+        if_version: Only if it has this version.
+    """
+
+    job_id: JobId
+    if_version: int | None = None
+
+
+class PauseJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Keep a job from making executions by itself."""
+
+    job_id: JobId
+    by: str = ""
+    reason: str = ""
+
+
+class ResumeJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Let a paused job fire again."""
 
     job_id: JobId
 
@@ -126,6 +152,8 @@ Due = Fire | Wake
 Command = (
     SaveJob
     | DeleteJob
+    | PauseJob
+    | ResumeJob
     | Trigger
     | Cancel
     | Fire

@@ -19,7 +19,9 @@ from rota.core.commands import (
     Forget,
     ForgetRequests,
     LoseSession,
+    PauseJob,
     Receive,
+    ResumeJob,
     SaveJob,
     StartTask,
     TakeOver,
@@ -34,6 +36,8 @@ from rota.core.firing import fire, first_fire, set_fire_timer
 from rota.core.gate import receive_letter
 from rota.core.keeping import forget
 from rota.core.outbox import forget_parcel
+from rota.core.pausing import pause_job, resume_job
+from rota.core.repetition import forget_requests
 from rota.core.running import (
     cancel_execution,
     finish_attempt,
@@ -41,9 +45,10 @@ from rota.core.running import (
     start_task,
     wake_task,
 )
-from rota.core.saving import delete_job, forget_requests, save_job, trigger
+from rota.core.saving import delete_job, save_job
 from rota.core.schedule import is_startup
 from rota.core.state import State
+from rota.core.triggering import trigger
 
 
 def decide(state: State, command: Command, situation: Situation) -> Decision:
@@ -101,6 +106,10 @@ def _dispatch(draft: Draft, command: Command) -> Reply:
             return delete_job(draft, command)
         case Trigger():
             return trigger(draft, command)
+        case PauseJob():
+            pause_job(draft, command)
+        case ResumeJob():
+            resume_job(draft, command)
         case Cancel():
             cancel_execution(draft, command)
         case LoseSession():
@@ -149,6 +158,10 @@ def _cause(command: Command) -> str:
             return f"save {spec.full_name}"
         case DeleteJob(job_id=job_id):
             return f"delete {job_id}"
+        case PauseJob(job_id=job_id):
+            return f"pause {job_id}"
+        case ResumeJob(job_id=job_id):
+            return f"resume {job_id}"
         case Trigger(job_id=job_id):
             return f"trigger {job_id}"
         case Cancel(execution_id=execution_id):

@@ -38,6 +38,8 @@ class Kind(Enum):
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
     """The request contradicts what exists."""
+    PRECONDITION = "precondition"
+    """What the request expects is no longer so."""
     TOO_MANY = "too_many"
     """A limit of the caller's is reached; trying later may work."""
     UNAVAILABLE = "unavailable"

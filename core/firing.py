@@ -1,5 +1,6 @@
 """Fire times come due: each one gets its outcome in the ledger, in the entry that decides it.
 
+    the job is paused                      paused
     on time (noticed within its grace)     the overlap policy decides: fired or skipped
     late, misfire policy `all`             the same as on time
     late, misfire policy `latest`          coalesced into the first later fire that is on time or,
@@ -24,7 +25,7 @@ from rota.core.effects import SetTimer, Timescale
 from rota.core.execution import Hold, Origin
 from rota.core.ids import ExecutionId, JobId, fire_execution_id
 from rota.core.instants import MICROSECOND, SECOND, Instant, later, to_datetime
-from rota.core.job import Job, Misfire, Plan
+from rota.core.job import Job, Misfire, Pause, Plan
 from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.overlap import Admission, admit
 from rota.core.running import Birth, begin_execution
@@ -89,6 +90,10 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant) -> None:
     if not times or times[0] != due:
         # @startup, and an @at in the past: due because the plan says so.
         times = [due, *times]
+    if job.pause is not None:
+        _record_paused(draft, _Due(job, number, times), job.pause)
+        _advance(draft, job, number, times[-1])
+        return
     late_until = _late_until(draft, job, schedule, times)
     late = [at for at in times if at < late_until]
     if late and job.spec.misfire is Misfire.SKIP:
@@ -164,6 +169,13 @@ def _advance(draft: Draft, job: Job, number: int, decided: Instant) -> None:
 
 
 # -- the ledger -----------------------------------------------------------------------------------
+
+
+def _record_paused(draft: Draft, due: _Due, pause: Pause) -> None:
+    by = f" by {pause.by}" if pause.by else ""
+    why = f": {pause.reason}" if pause.reason else ""
+    reason = f"paused since {to_datetime(pause.at):%FT%TZ}{by}{why}"
+    _record(draft, due, FireOutcome.PAUSED, ExecutionId(""), reason)
 
 
 def _record_missed(draft: Draft, due: _Due) -> None:

@@ -52,6 +52,13 @@ def waiting_execution(draft: Draft, job: Job) -> Execution | None:
     return next(held, None)
 
 
+def pass_if_open(draft: Draft, job: Job) -> None:
+    """Let *job* run if all its gates are open and nothing else would make it."""
+    plan = draft.plan(job.id)
+    if plan is not None and plan.upstreams and is_open(plan):
+        draft.put(Table.PLAN, job.id, _pass_through(draft, job, plan))
+
+
 def _note_success(draft: Draft, letter: Succeeded) -> None:
     job_id = draft.state.names.get(letter.dependent)
     job = draft.job(job_id) if job_id else None
@@ -78,7 +85,7 @@ def _pass_through(draft: Draft, job: Job, plan: Plan) -> Plan:
         else:
             release_execution(draft, waiting)
         return close(plan)
-    if job.spec.schedules:
+    if job.spec.schedules or job.pause is not None:
         return plan
     admission = admit(draft, job)
     if admission.blocked_by is not None:

@@ -18,6 +18,8 @@ DEPENDENCIES_MAX = 100
 GRACE_DEFAULT = Duration(10 * SECOND)
 """Longer than the loss of a node costs (session TTL 5 s + 1 s), so failover is not a misfire."""
 TIMEOUT_MAX = Duration(365 * DAY)
+RESERVED = "ROTA_"
+"""What the variables begin with that tell a task who it is; a job cannot set them."""
 
 
 class Misfire(Enum):
@@ -77,6 +79,14 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.namespace}/{self.name}"
 
 
+class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Since when a job is paused, by whom, and why."""
+
+    at: Instant
+    by: str = ""
+    reason: str = ""
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A stored job: its current definition and version, counted from 1."""
 
@@ -85,6 +95,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spec: JobSpec
     created_at: Instant
     updated_at: Instant
+    pause: Pause | None = None
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -176,6 +187,8 @@ def _problems_of_task(task: TaskSpec, pointer: str) -> list[Problem]:
     work = task.work
     if not 0 <= work.timeout <= TIMEOUT_MAX:
         problems.append(Problem(f"{pointer}/timeout", "must be between 0 (none) and 365 days"))
+    if not 0 <= work.stop_grace <= TIMEOUT_MAX:
+        problems.append(Problem(f"{pointer}/stopGrace", "must be between 0 and 365 days"))
     if work.executor == "process" and bool(work.argv) == bool(work.shell):
         problems.append(Problem(f"{pointer}/command", "needs a command line or a list of words"))
     if any("\0" in text for text in (*work.argv, work.shell, work.cwd)):
@@ -183,6 +196,10 @@ def _problems_of_task(task: TaskSpec, pointer: str) -> list[Problem]:
     for name, value in work.env:
         if not name or "=" in name or "\0" in name + value:
             problems.append(Problem(f"{pointer}/env", f"{name!r} cannot be a variable"))
+        elif name.startswith(RESERVED):
+            problems.append(
+                Problem(f"{pointer}/env", f"{name!r}: names with {RESERVED} are rota's own")
+            )
     if work.cwd and not work.cwd.startswith("/"):
         problems.append(Problem(f"{pointer}/cwd", f"{work.cwd!r} is not an absolute path"))
     problems += _problems_of_retry(task.retry, f"{pointer}/retries")

@@ -24,6 +24,8 @@ class FireOutcome(Enum):
     """Noticed later than its grace, and the misfire policy is ``skip``."""
     COALESCED = "coalesced"
     """Noticed later than its grace, and done with by `LedgerEntry.execution_id`."""
+    PAUSED = "paused"
+    """The job was paused."""
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -34,7 +36,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         fire_at: The first of the fire times.
         until: The last of them; equal to *fire_at* where *count* is 1.
         recorded_at: Shard time of the decision.
-        execution_id: See `FireOutcome`; empty for ``missed``.
+        execution_id: See `FireOutcome`; empty for ``missed`` and ``paused``.
         reason: A sentence for people; empty for ``fired``.
     """
 

@@ -201,13 +201,17 @@ def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
 
 
 def _work(spec: TaskSpec, execution: Execution) -> Work:
-    """Return the task's work with the execution's parameters, which go by environment too."""
-    if not execution.parameters:
+    """Return the task's work with its parameters, which go by environment too.
+
+    Those of the execution (its trigger's, or the job's) stand before those of the task.
+    """
+    parameters = execution.parameters or spec.work.parameters
+    if not parameters:
         return spec.work
     return replace(
         spec.work,
-        parameters=execution.parameters,
-        env=(*spec.work.env, ("ROTA_PARAMETERS", execution.parameters)),
+        parameters=parameters,
+        env=(*spec.work.env, ("ROTA_PARAMETERS", parameters)),
     )
 
 

@@ -5,7 +5,7 @@ full inbox or a takeover (PROTOCOL R40).
 """
 
 import logging
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Mapping
 
 from rota.core.attempt import AttemptKey, Ending, Order, Outcome
@@ -34,7 +34,8 @@ class Places:
         self.slots = slots
         self.used = 0
         self._called = 0
-        self._waiting: deque[tuple[Shard, StartTask]] = deque()
+        # Ordered, as a plain dict is slow to give up its oldest key again and again.
+        self._waiting: OrderedDict[StartTask, Shard] = OrderedDict()
 
     @property
     def waiting(self) -> int:
@@ -59,14 +60,18 @@ class Places:
 
     def wait(self, shard: Shard, command: StartTask) -> None:
         """Have *command* sent when there is a place."""
-        self._waiting.append((shard, command))
+        self._waiting[command] = shard
+
+    def forget(self, command: StartTask) -> None:
+        """Have a command not sent after all: its task no longer waits."""
+        self._waiting.pop(command, None)
 
     def call(self) -> list[tuple[Shard, StartTask]]:
         """Return the commands for which there are places now, oldest first."""
         count = min(self.slots - self.used - self._called, len(self._waiting))
-        called = [self._waiting.popleft() for _ in range(max(0, count))]
+        called = [self._waiting.popitem(last=False) for _ in range(max(0, count))]
         self._called += len(called)
-        return called
+        return [(shard, command) for command, shard in called]
 
 
 class Attempts:
@@ -84,12 +89,18 @@ class Attempts:
         self._clock = clock
         self._executors: Mapping[str, Executor] = {}
         self._running: dict[AttemptKey, Order] = {}
+        self._unrecorded: dict[AttemptKey, Ending] = {}
         self._is_closing = False
         self.ended_count: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
 
     def use(self, executors: Mapping[str, Executor]) -> None:
         """Run attempts with these executors, by name; they report to `ended`."""
         self._executors = executors
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The types of task that can be run here."""
+        return frozenset(self._executors)
 
     @property
     def running(self) -> int:
@@ -119,6 +130,10 @@ class Attempts:
         self.places.wait(shard, StartTask(execution_id=execution_id, task=task))
         self.fill()
 
+    def forget_wait(self, execution_id: ExecutionId, task: str) -> None:
+        """Have a task that is over wait no longer: it must not pile up behind those that run."""
+        self.places.forget(StartTask(execution_id=execution_id, task=task))
+
     def fill(self) -> None:
         """Give free places to those who wait."""
         for shard, command in self.places.call():
@@ -127,15 +142,20 @@ class Attempts:
     def ended(self, key: AttemptKey, ending: Ending) -> None:
         """Report an outcome to the attempt's shard, and give its place to the next."""
         order = self._running.get(key)
-        if order is None or self._is_closing:
+        if order is None or (self._is_closing and ending.outcome is Outcome.CANCELLED):
             # A closing node stops its attempts; the next life records them as lost.
             return
+        self._unrecorded[key] = ending
         self.ended_count[ending.outcome] += 1
         self.places.freed()
         shard = self._shards.of_id(key.execution_id)
         command = FinishAttempt(attempt=key, token=order.token, ending=ending)
         self._shards.submit(shard, command, lambda answer: self._recorded(key, answer))
         self.fill()
+
+    def ending(self, key: AttemptKey) -> Ending | None:
+        """Return the outcome of an attempt that has ended here and is not yet recorded."""
+        return self._unrecorded.get(key)
 
     async def output(self, key: AttemptKey) -> Output | None:
         """Return what an attempt wrote, as far as it is kept on this node outside its record."""
@@ -146,11 +166,11 @@ class Attempts:
         return None
 
     def close(self) -> None:
-        """Start nothing more and report nothing more."""
+        """Start nothing more, and report only what still ends by itself."""
         self._is_closing = True
 
     def _recorded(self, key: AttemptKey, answer: Answer) -> None:
-        del self._running[key]
+        del self._running[key], self._unrecorded[key]
         if isinstance(answer, Refused):
             log.warning("outcome refused", extra={"attempt": str(key), "reason": answer.detail})
 

@@ -281,7 +281,8 @@ def _count(low: int, high: int) -> Callable[[object], int]:
 def _duration(value: object) -> Duration:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return parse_duration(f"{value}s")
-    return parse_duration(_text(value))
+    text = _text(value)
+    return parse_duration(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
 
 
 def _level(value: object) -> str:

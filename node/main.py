@@ -49,6 +49,8 @@ EX_TEMPFAIL = 75
 @click.option("--label", "labels", multiple=True, metavar="K=V", help="For placement; repeatable.")
 @click.option("--shards", help="Shards of a new data directory, a power of two.  [default: 256]")
 @click.option("--slots", help="Attempts that may run at the same time.  [default: 64]")
+@click.option("--executions-max", help="Unfinished executions of one shard.  [default: 10000]")
+@click.option("--body-max-mb", help="Largest request body, in MiB.  [default: 4]")
 @click.option("--history", help="How long what is over is kept.  [default: 7d]")
 @click.option("--drain", help="How long a stop waits for running attempts.  [default: 5s]")
 @click.option("--disk-reserve-mb", help="Disk space that has to stay free.  [default: 256]")
@@ -62,7 +64,7 @@ def command(config: Path | None, **flags: object) -> int:
     environment (ROTA_DATA_DIR=...); a flag wins over the environment, that over the file.
     """
     given = {name: value for name, value in flags.items() if value not in (None, (), False)}
-    file = config or (Path(os.environ["ROTA_CONFIG"]) if "ROTA_CONFIG" in os.environ else None)
+    file = config or (Path(named) if (named := os.environ.get("ROTA_CONFIG")) else None)
     try:
         settings = load_config(file, os.environ, given)
     except Refused as refusal:
@@ -106,7 +108,6 @@ async def _serve(config: NodeConfig) -> None:
 
 def _give_up(error: Exception, status: int) -> int:
     log.error("node cannot run", extra={"reason": str(error)})
-    click.echo(f"rotad: {error}", err=True)
     return status
 
 

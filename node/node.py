@@ -7,8 +7,8 @@ here and nowhere else.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from aiohttp import web
 
@@ -25,7 +25,7 @@ from rota.core.effects import (
     Stop,
     Wait,
 )
-from rota.core.errors import RotaError
+from rota.core.errors import Refused, RotaError
 from rota.core.execution import FINAL_EXECUTION_STATES, ExecutionStatus, TaskStatus
 from rota.core.ids import Epoch, Session, ShardId, instant_of
 from rota.core.instants import SECOND, Instant
@@ -46,7 +46,7 @@ from rota.node.shards import Answer, Life, Shard, Shards
 from rota.node.timers import Timers
 from rota.node.watch import Watch
 from rota.storage.directory import DataDirectory
-from rota.storage.group_commit import GroupCommit
+from rota.storage.group_commit import CLOSE_TIMEOUT_S, GroupCommit
 from rota.storage.history import History
 from rota.storage.rocks import RocksStore
 from rota.storage.store import Store
@@ -109,7 +109,7 @@ class Node:
             coordinator = EmbeddedCoordinator(directory.path / COORDINATION_FILE)
             life = Life(self.config.node_id, self._new_session())
             epochs = await self._take_shards(coordinator, directory, life)
-            works = _Works(self, store, directory, life, epochs)
+            works = Works(self, store, directory, life, epochs)
             await stack.enter_async_context(works.running())
             await stack.enter_async_context(self._serving(works.parts))
             self._why_unready = None
@@ -173,7 +173,10 @@ class Node:
     @asynccontextmanager
     async def _serving(self, parts: Parts) -> AsyncGenerator[None]:
         app = make_app(parts, self.entropy.draw)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        # Cancelled with its client: else one that has gone is waited for as long as it asked to.
+        runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=SHUTDOWN_S, handler_cancellation=True
+        )
         await runner.setup()
         try:
             listen = self.config.listen
@@ -192,8 +195,19 @@ class Node:
         return f"{self.entropy.draw():016x}{self.entropy.draw():016x}"
 
 
-class _Works:
-    """What turns inside a node: shards, timers, attempts; and what carries out effects."""
+class Works:
+    """What turns inside a node: shards, timers, attempts; and what carries out effects.
+
+    Args:
+        node: Whose configuration, clock and entropy they go by.
+        store: Where the shards are; the caller closes it.
+        directory: For output, and watched for room.
+        life: Who decides.
+        epochs: The epoch of each shard, by number.
+
+    Attributes:
+        parts: For those who look into them.
+    """
 
     def __init__(
         self,
@@ -217,7 +231,7 @@ class _Works:
             entropy=node.entropy,
             limits=Limits(executions=node.config.executions_max),
         )
-        self._timers = Timers(store, node.clock, self._alarm)
+        self._timers = Timers(store, node.clock, self._alarm, on_failed=self._shards.fail)
         self._attempts = Attempts(self._shards, node.clock, node.config.slots)
         self._watch = Watch()
         self._metrics = Metrics()
@@ -261,28 +275,45 @@ class _Works:
             yield
         finally:
             await self._wind_down(commit)
+        if self._failure.done():
+            # Only now, while it stopped: whatever waited was refused, and nobody else tells.
+            self._failure.result()
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Do the housekeeping until *stop*, or until something makes the node unfit."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._guard_disk()), group.create_task(self._keep_house())]
+            tasks = [
+                group.create_task(self._or_fail(work))
+                for work in (self._guard_disk(), self._keep_house())
+            ]
             self._failure.add_done_callback(lambda _: stop.set())
             await stop.wait()
+            self._watch.close()
             for task in tasks:
                 task.cancel()
         if self._failure.done():
             self._failure.result()
 
+    async def _or_fail(self, work: Coroutine[None, None, None]) -> None:
+        """Do housekeeping; an error there ends the node as one of the journal does (R25)."""
+        try:
+            await work
+        except Exception as error:
+            self._shards.fail(error)
+
     async def _wind_down(self, commit: GroupCommit) -> None:
-        self._timers.close()
-        self._attempts.places.slots = 0
-        await self._drain()
-        self._attempts.close()
-        for executor in self._executors.values():
-            await executor.close()
-        if not self._failure.done():
-            await self._shards.settled()
-        commit.close()
+        try:
+            self._timers.close()
+            self._attempts.places.slots = 0
+            await self._drain()
+            self._attempts.close()
+            for executor in self._executors.values():
+                await executor.close()
+            with suppress(TimeoutError):  # The disk hangs, which closing the commit then tells.
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._shards.stop()
+        finally:
+            commit.close()
 
     async def _drain(self) -> None:
         """Let attempts end by themselves, for a while; those that do not are lost and run again."""
@@ -351,14 +382,16 @@ class _Works:
         """Bring a letter to its shard; when that has committed it, the sender may forget it."""
 
         def delivered(answer: Answer) -> None:
-            del answer
-            self._shards.submit(sender, DeliveredParcel(key=key))
+            if not isinstance(answer, Refused):
+                self._shards.submit(sender, DeliveredParcel(key=key))
 
         namespace, _, name = to.rpartition("/")
         self._shards.submit(self._shards.of_name(namespace, name), letter, delivered)
 
     def _published(self, event: Publish) -> None:
         self._watch.publish(event)
+        if event.status is TaskStatus.CANCELLED:
+            self._attempts.forget_wait(event.execution_id, event.task)
         if event.status is ExecutionStatus.RUNNING:
             late_us = self._clock.now() - instant_of(event.execution_id)
             self._metrics.lateness.observe(max(0, late_us) / SECOND)
@@ -401,7 +434,7 @@ class _Works:
             self._shards.submit(shard, ForgetRequests())
 
     def _unready(self) -> str | None:
-        refusal = self._shards.refuse_requests
+        refusal = self._shards.refusal
         return self._node.unready() or (refusal.detail if refusal else None)
 
     def _measure(self, commit: GroupCommit) -> None:
@@ -415,6 +448,7 @@ class _Works:
         gauge("rota_jobs", "Jobs.", lambda: sum(len(each.state.jobs) for each in shards))
         gauge("rota_slots_used", "Attempts that run or are about to.", lambda: places.used)
         gauge("rota_tasks_waiting", "Ready tasks that wait for a slot.", lambda: places.waiting)
+        gauge("rota_waits", "Ends of executions that are waited for.", lambda: self._watch.count)
         gauge("rota_timers", "Timers in memory.", lambda: len(self._timers))
         gauge("rota_store_bytes", "Size of the store on disk.", self._store.size_bytes)
         gauge("rota_ready", "1 if requests are taken.", lambda: float(self._unready() is None))

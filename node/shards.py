@@ -14,8 +14,10 @@ the next one.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from typing import Protocol, TypeVar
 
 from rota.core.changes import Change, Table
@@ -101,7 +103,7 @@ class _Flight:
     size: int
     entries: list[_Entry] = field(default_factory=list[_Entry])
     answers: list[tuple[OnAnswer, Answer]] = field(default_factory=list[tuple[OnAnswer, Answer]])
-    readers: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    readers: "list[asyncio.Future[None]]" = field(default_factory=list["asyncio.Future[None]"])
 
 
 class Shard:
@@ -116,6 +118,10 @@ class Shard:
     def time(self, clock: Clock) -> Instant:
         """Return the shard's time."""
         return self.replica.shard_time(clock.now())
+
+
+_Taken = dict[Shard, list[tuple[Command, OnAnswer | None]]]
+"""What one turn decides."""
 
 
 class Shards:
@@ -151,10 +157,12 @@ class Shards:
         self._host: Host | None = None
         self._commit: GroupCommit | None = None
         self._inbox: deque[tuple[Shard, Command, OnAnswer | None]] = deque()
+        self._taken: _Taken = {}
         self._flights: deque[_Flight] = deque()
         self._flight_bytes = 0
         self._is_turn_planned = False
         self._failure: asyncio.Future[None] | None = None
+        self._over: Refused | None = None
         self.refuse_requests: Refused | None = None
         """Set while requests from outside cannot be taken, for instance when the disk is full."""
         self.entry_count = 0
@@ -173,6 +181,11 @@ class Shards:
     def numbers(self) -> range:
         """The shards' numbers."""
         return range(len(self._shards))
+
+    @property
+    def refusal(self) -> Refused | None:
+        """Why requests from outside cannot be taken now, or None if they can."""
+        return self._over or self.refuse_requests
 
     @property
     def inbox_length(self) -> int:
@@ -206,11 +219,26 @@ class Shards:
             )
         while self._inbox:
             self._turn()
-        await self.settled()
         assert self._host is not None
+        assert self._failure is not None
+        with suppress(Refused):
+            await self.settled()
+        if self._failure.done():
+            # Whoever starts the node is told the cause, not what its clients are told.
+            self._failure.result()
         for shard in self._shards:
             for effect in pending(shard.state):
                 self._host.perform(shard, effect)
+
+    async def stop(self) -> None:
+        """Decide and commit what has come in, and take nothing more; a failure ends the wait."""
+        with suppress(Refused):
+            while self._inbox or self._flights:
+                self._guarded(self._turn)
+                await self.settled()
+        self._over = self._over or Refused(
+            Kind.UNAVAILABLE, "stopping", "this node is stopping", retry_after_s=1
+        )
 
     # -- what comes in --------------------------------------------------------------------------
 
@@ -218,8 +246,11 @@ class Shards:
         """Have a command of the node's own decided: timers, outcomes, letters.
 
         There is at most one for each thing that the shards hold, so they need no limit of their
-        own, and nobody could try them again.
+        own, and nobody could try them again. Once this node can decide nothing more they are
+        dropped: the next life finds in the state what is outstanding.
         """
+        if self._over is not None:
+            return
         self._inbox.append((shard, command, on_answer))
         self._plan_turn()
 
@@ -253,21 +284,28 @@ class Shards:
 
         Whoever reads a shard's memory calls this before telling anyone: what is there may run
         ahead of the commit.
+
+        Raises:
+            Refused: It never will be: the storage failed, and memory is not to be believed.
         """
+        if self._over is not None:
+            raise self._over.with_traceback(None)
         if not self._flights:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._flights[-1].readers.append(partial(_resolve, done, None))
+        self._flights[-1].readers.append(done)
         await done
 
     def check_open(self) -> None:
         """Refuse a request that cannot be taken now.
 
         Raises:
-            Refused: The node says why in `refuse_requests`, or too much waits already.
+            Refused: The storage failed or the node stops; the node says why in
+                `refuse_requests`; or too much waits already.
         """
-        if self.refuse_requests is not None:
-            raise self.refuse_requests
+        if self.refusal is not None:
+            # One refusal is raised many times, and would gather the frames of all of them.
+            raise self.refusal.with_traceback(None)
         if len(self._inbox) >= INBOX_MAX:
             raise Refused(
                 Kind.UNAVAILABLE,
@@ -288,14 +326,17 @@ class Shards:
         try:
             step()
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
 
     def _turn(self) -> None:
         self._is_turn_planned = False
+        if self._over is not None:
+            return
         assert self._commit is not None
         flight = _Flight(ticket=Ticket(0), size=0)
         batch = self._store.batch()
-        for shard, commands in self._next_commands().items():
+        self._taken = self._next_commands()
+        for shard, commands in self._taken.items():
             turn = self._decide(shard, commands, flight)
             if turn is not None:
                 flight.size += turn.write(batch)
@@ -305,17 +346,20 @@ class Shards:
             self.entry_count += len(flight.entries)
             self._flight_bytes += flight.size
             self._flights.append(flight)
+            self._taken = {}
             self._commit.wrote(flight.ticket)
         elif self._flights:
             # Nothing to write, but the answers may rest on what is not yet committed.
             self._flights[-1].answers += flight.answers
+            self._taken = {}
         else:
+            self._taken = {}
             _give(flight.answers)
         if self._inbox:
             self._plan_turn()
 
-    def _next_commands(self) -> dict[Shard, list[tuple[Command, OnAnswer | None]]]:
-        taken: dict[Shard, list[tuple[Command, OnAnswer | None]]] = {}
+    def _next_commands(self) -> "_Taken":
+        taken: _Taken = {}
         for _ in range(min(TURN_MAX, len(self._inbox))):
             shard, command, on_answer = self._inbox.popleft()
             taken.setdefault(shard, []).append((command, on_answer))
@@ -360,52 +404,60 @@ class Shards:
         self._guarded(lambda: self._commit_until(ticket))
 
     def _commit_until(self, ticket: Ticket) -> None:
-        done: list[_Flight] = []
+        done = list(takewhile(lambda flight: flight.ticket <= ticket, self._flights))
+        if not done:
+            return
         batch = self._store.batch()
-        while self._flights and self._flights[0].ticket <= ticket:
-            flight = self._flights.popleft()
-            self._flight_bytes -= flight.size
-            done.append(flight)
+        for flight in done:
             for entry in flight.entries:
                 entry.shard.replica.made_durable(entry.index)
                 entry.shard.file.apply(batch, entry.index, entry.changes)
-        if not done:
-            return
         self._store.write(batch)
         for flight in done:
+            # Not before the write: were that to fail, those who wait would not be found.
+            self._flights.popleft()
+            self._flight_bytes -= flight.size
             self._release(flight)
         if self._inbox:
             self._plan_turn()
 
     def _release(self, flight: _Flight) -> None:
         assert self._host is not None
+        for reader in flight.readers:
+            _resolve(reader, None)
         _give(flight.answers)
         for entry in flight.entries:
             for effect in entry.effects:
                 self._host.perform(entry.shard, effect)
-        for reader in flight.readers:
-            reader()
 
     def sync_failed(self, error: Exception) -> None:
         """Give up: what was written may be lost, and the store must not be used again (R25)."""
-        self._fail(error)
+        self.fail(error)
 
-    def _fail(self, error: Exception) -> None:
-        """Refuse everything that waits and hand the error on; the node ends and starts again."""
+    def fail(self, error: Exception) -> None:
+        """Refuse everything that waits and hand the error on; the node ends and starts again.
+
+        Nothing is decided after it, even if the store would take it: memory may have gone where
+        the journal did not follow, and an entry more would leave a hole.
+        """
         refusal = Refused(
             Kind.UNAVAILABLE,
             "storage_unavailable",
             "this node's storage failed; whether the request took effect is not known",
             retry_after_s=5,
         )
-        self.refuse_requests = self.refuse_requests or refusal
-        for flight in self._flights:
-            _give([(on_answer, refusal) for on_answer, _ in flight.answers])
-            for reader in flight.readers:
-                reader()
-        _give([(on_answer, refusal) for _, _, on_answer in self._inbox if on_answer])
+        self._over = refusal
+        waiting = [on_answer for flight in self._flights for on_answer, _ in flight.answers]
+        waiting += [each for taken in self._taken.values() for _, each in taken if each]
+        waiting += [each for _, _, each in self._inbox if each]
+        readers = [reader for flight in self._flights for reader in flight.readers]
         self._flights.clear()
+        self._taken = {}
         self._inbox.clear()
+        _give([(on_answer, refusal) for on_answer in waiting])
+        for reader in readers:
+            if not reader.done():
+                reader.set_exception(refusal)
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
 

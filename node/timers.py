@@ -40,15 +40,24 @@ class Timers:
         store: For the far ones.
         clock: Both of its times are used.
         alarm: Called on the loop with a timer's shard and command, once for each.
+        on_failed: Called with an error that ends the going off, a `StoreError` or a bug: a node
+            whose timers stand still must not live on.
     """
 
-    def __init__(self, store: Store, clock: Clock, alarm: Alarm) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, alarm: Alarm, *, on_failed: Callable[[Exception], None]
+    ) -> None:
         self._store = store
         self._clock = clock
         self._alarm = alarm
+        self._on_failed = on_failed
         self._wheel: TimerWheel[Key] = TimerWheel(clock.now())
         self._latest_now = clock.now()
         self._paged_until = Instant(self._latest_now + PAGED_AHEAD)
+        # The wheel takes nothing beyond the horizon of its own time; after a pause, or with the
+        # calendar set forward, that lags until everything overdue has gone off, and what is near
+        # by then stays on disk.
+        self._has_near_rows = False
         self._delays: list[tuple[Instant, int, ShardId, Due]] = []
         self._order = 0
         self._handle: asyncio.TimerHandle | None = None
@@ -77,9 +86,7 @@ class Timers:
             due = Instant(self._clock.elapsed() + max(0, timer.due - shard_now))
             self._order += 1
             heapq.heappush(self._delays, (due, self._order, shard, timer.command))
-        elif timer.due >= self._paged_until or not self._wheel.add(
-            timer.due, (shard, timer.command)
-        ):
+        elif not self._set_near(shard, timer):
             batch = self._store.batch()
             batch.put(Family.TIMER, _row(shard, timer.due, timer.command), b"")
             self._store.write(batch)
@@ -98,9 +105,9 @@ class Timers:
     def page_in(self, shards: range) -> None:
         """Take the far timers that have come near into memory; cheap when it is not yet time."""
         now = self._clock.now()
-        if now + PAGED_AHEAD < self._paged_until + PAGED_EVERY:
+        if now + PAGED_AHEAD < self._paged_until + PAGED_EVERY and not self._has_near_rows:
             return
-        self._paged_until = Instant(now + PAGED_AHEAD)
+        self._paged_until, self._has_near_rows = Instant(now + PAGED_AHEAD), False
         for number in shards:
             self._page_in(ShardId(number))
         self._arm_sooner()
@@ -112,6 +119,15 @@ class Timers:
             self._handle.cancel()
             self._handle = None
 
+    def _set_near(self, shard: ShardId, timer: SetTimer) -> bool:
+        """Take a timer into memory if it is near enough."""
+        # By the clock too: what was paged in before a pause says little about what is near now.
+        if timer.due >= max(self._paged_until, self._clock.now() + PAGED_AHEAD):
+            return False
+        is_taken = self._wheel.add(timer.due, (shard, timer.command))
+        self._has_near_rows |= not is_taken
+        return is_taken
+
     def _page_in(self, shard: ShardId) -> None:
         start = shard_prefix(shard)
         end = start + max(0, self._paged_until).to_bytes(8, "big")
@@ -120,6 +136,8 @@ class Timers:
             due, command = Instant(int.from_bytes(key[2:10], "big")), decode_due(key[10:])
             if self._wheel.add(due, (shard, command)):
                 batch.delete(Family.TIMER, key)
+            else:
+                self._has_near_rows = True
         self._store.write(batch)
 
     # -- going off ------------------------------------------------------------------------------
@@ -148,6 +166,12 @@ class Timers:
         return max(0.0, min(waits))
 
     def _go_off(self) -> None:
+        try:
+            self._call_due()
+        except Exception as error:
+            self._on_failed(error)
+
+    def _call_due(self) -> None:
         self._handle = None
         now = self._clock.now()
         if now < self._latest_now - SETBACK:

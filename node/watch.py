@@ -19,6 +19,8 @@ class Watch:
 
     def __init__(self) -> None:
         self._waiters: dict[ExecutionId, list[OnEnd]] = {}
+        self._waits: set[asyncio.Future[None]] = set()
+        self._is_closed = False
         self.count = 0
 
     def publish(self, event: Publish) -> None:
@@ -33,8 +35,10 @@ class Watch:
         """Wait until all of *executions*, which are unfinished, have ended; False if too long.
 
         Raises:
-            Refused: Too many are waited for already.
+            Refused: Too many are waited for already, or the node stops.
         """
+        if self._is_closed:
+            raise _stopping()
         open_ones = set(executions)
         if self.count + len(open_ones) > WAITED_MAX:
             raise Refused(
@@ -53,6 +57,7 @@ class Watch:
         for execution_id in open_ones:
             self._waiters.setdefault(execution_id, []).append(on_end)
         self.count += len(open_ones)
+        self._waits.add(all_ended)
         try:
             async with asyncio.timeout(timeout_s):
                 if open_ones:
@@ -61,7 +66,15 @@ class Watch:
         except TimeoutError:
             return False
         finally:
+            self._waits.discard(all_ended)
             self._forget(open_ones, on_end)
+
+    def close(self) -> None:
+        """Tell everyone who waits to ask another node, or this one when it is back."""
+        self._is_closed = True
+        for wait in self._waits:
+            if not wait.done():
+                wait.set_exception(_stopping())
 
     def _forget(self, executions: Iterable[ExecutionId], on_end: OnEnd) -> None:
         for execution_id in executions:
@@ -70,3 +83,9 @@ class Watch:
             self.count -= 1
             if not waiters:
                 del self._waiters[execution_id]
+
+
+def _stopping() -> Refused:
+    return Refused(
+        Kind.UNAVAILABLE, "stopping", "this node is stopping; ask again", retry_after_s=1
+    )

@@ -5,7 +5,6 @@ Pages are read newest or oldest first from a key, so that page n costs no more t
 
 import heapq
 from collections.abc import Iterator
-from itertools import islice
 
 from rota.core.changes import Pointer, Table
 from rota.core.codec import decode_record
@@ -17,8 +16,8 @@ from rota.core.ledger import LedgerEntry
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family, Store
 
-SCANNED_AT_ONCE = 10_000
-"""Records that one page may look at: a filter that matches nothing must not stall the node."""
+LOOKED_AT = 4
+"""Pieces that are looked at for each one that may be dropped."""
 
 
 class History:
@@ -53,9 +52,10 @@ class History:
         self, shard: ShardId, job_id: JobId, before: ExecutionId | None
     ) -> Iterator[Execution]:
         """Yield a job's finished executions, latest fire time first, those before *before*."""
-        start = _key(shard, Table.PAST_EXECUTION, f"{job_id}-")
-        end = _key(shard, Table.PAST_EXECUTION, before or f"{job_id}.")
-        for _, value in self._scan(start, end, reverse=True):
+        start, beyond = _key(shard, Table.PAST_EXECUTION, f"{job_id}-"), f"{job_id}."
+        # Another job's id as a cursor must not lead out of this job's range.
+        end = _key(shard, Table.PAST_EXECUTION, min(before or beyond, beyond))
+        for _, value in self._store.scan(Family.HIST, start, max(start, end), reverse=True):
             yield _execution(value)
 
     def executions(self, before: str) -> Iterator[Execution]:
@@ -84,17 +84,38 @@ class History:
             yield entry
 
     def older_than(self, shard: ShardId, instant: Instant, limit: int) -> tuple[Past, ...]:
-        """Return at most *limit* pieces of history from before *instant*, oldest first."""
+        """Return at most *limit* pieces of history that were over before *instant*.
+
+        Those of the oldest fire times first; one that was due long ago and ended only lately (a
+        past ``@at``, a catch-up) stays until its own time has come.
+        """
         start, end = _key(shard, Table.PAST, ""), _key(shard, Table.PAST, f"{instant:014x}")
         pasts: list[Past] = []
-        for key, value in self._store.scan(Family.HIST, start, end, limit=limit):
+        for key, value in self._store.scan(Family.HIST, start, end, limit=LOOKED_AT * limit):
             pointer = decode_record(Table.PAST, value)
             assert isinstance(pointer, Pointer)
+            if self._ended_at(shard, pointer) >= instant:
+                continue
             tasks: tuple[str, ...] = ()
             if pointer.table == Table.PAST_EXECUTION:
                 tasks = tuple(self.tasks(shard, ExecutionId(pointer.key)))
             pasts.append(Past(instant=_instant(key), pointer=pointer, tasks=tasks))
+            if len(pasts) >= limit:
+                break
         return tuple(pasts)
+
+    def _ended_at(self, shard: ShardId, pointer: Pointer) -> Instant:
+        """Return when a piece of history became one; the beginning of time if it is gone."""
+        table = Table(pointer.table)
+        value = self._store.get(Family.HIST, _key(shard, table, pointer.key))
+        record = decode_record(table, value) if value is not None else None
+        match record:
+            case Execution():
+                return record.finished_at
+            case LedgerEntry():
+                return record.recorded_at
+            case _:
+                return Instant(0)
 
     def _pasts_down(self, shard: ShardId, before: str) -> Iterator[tuple[bytes, ShardId, Pointer]]:
         start, end = _key(shard, Table.PAST, ""), _key(shard, Table.PAST, before)
@@ -103,12 +124,6 @@ class History:
             assert isinstance(pointer, Pointer)
             if pointer.table == Table.PAST_EXECUTION:
                 yield key[3:], shard, pointer
-
-    def _scan(
-        self, start: bytes, end: bytes, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        found = self._store.scan(Family.HIST, start, end, reverse=reverse)
-        return islice(found, SCANNED_AT_ONCE)
 
 
 NEWEST = f"{LATEST_INSTANT:014x}"

@@ -1,9 +1,9 @@
-"""``rota jobs``: list, show, create, delete."""
+"""``rota jobs``: list, show, create, apply, pause, resume, delete."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,9 @@ from rota.client.cli.options import (
 from rota.client.cli.show import print_facts, print_table, say, show_many, show_one
 from rota.client.wire import JobView, TaskSpecView
 
+if TYPE_CHECKING:  # No cycle is dodged: an HTTP library takes longer to load than a help text.
+    from rota.client.client import Client
+
 Fields = dict[str, Any]
 """A job's document: Any, for the node says what is wrong with it."""
 
@@ -30,12 +33,13 @@ Fields = dict[str, Any]
         "rota jobs",
         "rota jobs show report",
         'rota jobs create report --schedule "0 6 * * 1-5" -- python report.py',
-        "rota jobs create -f report.yaml",
+        "rota jobs apply -f report.yaml",
+        "rota jobs pause report",
         "rota jobs delete report",
     ),
 )
 def jobs() -> None:
-    """List, show, create and delete jobs; alone: list them.
+    """List, show, create, change and delete jobs; alone: list them.
 
     A job is named by its name, by NAMESPACE/NAME, or by its id.
     """
@@ -152,7 +156,67 @@ def create_job(
         definitions = [_from_flags(name, command, given)]
     if namespace is not None:
         definitions = [{"namespace": namespace, **each} for each in definitions]
-    show_many(_create(definitions), JOB, form)
+    show_many(_send(definitions, lambda client, each: client.create_job(each)), JOB, form)
+
+
+@jobs.command(
+    "apply",
+    short_help="Create or replace jobs.",
+    epilog=examples("rota jobs apply -f report.yaml", "generate-jobs | rota jobs apply -f -"),
+)
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    required=True,
+    help="Jobs in YAML or JSON, one a document; - is standard input. Repeatable.",
+)
+@namespace_option
+@format_option
+@url_option
+def apply_jobs(files: tuple[str, ...], namespace: str | None, form: str) -> None:
+    """Create jobs, or give those that exist their next version; the same again changes nothing.
+
+    Unfinished executions go on with the version that they began with.
+    """
+    definitions = _from_files(files)
+    if namespace is not None:
+        definitions = [{"namespace": namespace, **each} for each in definitions]
+    show_many(_send(definitions, lambda client, each: client.put_job(each)), JOB, form)
+
+
+@jobs.command(
+    "pause",
+    short_help="Pause a job.",
+    epilog=examples("rota jobs pause report", 'rota jobs pause report --reason "moving house"'),
+)
+@click.argument("job")
+@click.option("--reason", metavar="TEXT", default="", help="Its ledger will repeat it.")
+@namespace_option
+@url_option
+def pause_job(job: str, reason: str, namespace: str | None) -> None:
+    """Keep a job from running by itself; its fire times are recorded as paused.
+
+    What runs goes on, and `rota trigger` still works.
+    """
+    with connect() as client:
+        client.pause_job(job, namespace=namespace, reason=reason)
+    say(f"paused {job}")
+
+
+@jobs.command(
+    "resume", short_help="Resume a paused job.", epilog=examples("rota jobs resume report")
+)
+@click.argument("job")
+@namespace_option
+@url_option
+def resume_job(job: str, namespace: str | None) -> None:
+    """Let a paused job run again, from its next fire time on."""
+    with connect() as client:
+        client.resume_job(job, namespace=namespace)
+    say(f"resumed {job}")
 
 
 @jobs.command(
@@ -202,20 +266,20 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _create(definitions: list[Fields]) -> list[JobView]:
+def _send(definitions: list[Fields], send: "Callable[[Client, Fields], JobView]") -> list[JobView]:
     from rota.client.errors import RequestFailed
 
-    created: list[JobView] = []
+    done: list[JobView] = []
     with connect() as client:
         for definition in definitions:
             try:
-                created.append(client.create_job(definition))
+                done.append(send(client, definition))
             except RequestFailed:
                 if len(definitions) > 1:
-                    before = f"after {len(created)} created, " if created else ""
+                    before = f"after {len(done)} taken, " if done else ""
                     say(f"{before}job {definition.get('name')!r} is refused:")
                 raise
-    return created
+    return done
 
 
 def _print_job(job: JobView) -> None:
@@ -227,6 +291,7 @@ def _print_job(job: JobView) -> None:
             ("id", job.job_id),
             ("description", job.description),
             ("status", job.status),
+            ("paused", _paused_text(job)),
             ("schedule", schedule_text(job)),
             ("next", coming if job.next_fire_at else ""),
             ("misfire", f"{job.misfire}, grace {span(job.grace_s)}"),
@@ -239,6 +304,13 @@ def _print_job(job: JobView) -> None:
     click.echo()
     titles = ("TASK", "NEEDS", "RETRIES", "TIMEOUT", "COMMAND")
     print_table(titles, [_task_row(task) for task in job.tasks])
+
+
+def _paused_text(job: JobView) -> str:
+    if job.paused_at is None:
+        return ""
+    why = f": {job.pause_reason}" if job.pause_reason else ""
+    return f"since {absolute(job.paused_at)} UTC by {job.paused_by}{why}"
 
 
 def _task_row(task: TaskSpecView) -> tuple[str, ...]:

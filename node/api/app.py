@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from rota.core.errors import Refused
-from rota.node.api import access, executions, health, jobs, outputs, problems
+from rota.core.errors import Kind, Refused
+from rota.node.api import access, changing, executions, health, jobs, outputs, problems
 from rota.node.api.requests import PARTS, BodyTooLarge, UnsupportedMediaType
 from rota.node.parts import Parts
 
@@ -28,8 +28,10 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
 
     @web.middleware
     async def pass_through(request: web.Request, handler: Handler) -> web.StreamResponse:
-        request_id = request.headers.get("X-Request-Id", "")[:REQUEST_ID_MAX]
-        request[REQUEST_ID] = request_id or f"{next_id():016x}"
+        given = request.headers.get("X-Request-Id", "")[:REQUEST_ID_MAX]
+        # Bytes that are not text come as lone surrogates, which cannot be sent back.
+        is_text = given.isascii() and given.isprintable()
+        request[REQUEST_ID] = (is_text and given) or f"{next_id():016x}"
         request[access.PRINCIPAL] = access.establish(request)
         answer = await _answer(request, handler)
         if not answer.prepared:
@@ -41,7 +43,7 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         middlewares=[pass_through], client_max_size=parts.config.body_max_mb << 20
     )
     app[PARTS] = parts
-    for module in (health, jobs, executions, outputs):
+    for module in (health, jobs, changing, executions, outputs):
         app.add_routes(module.routes)
     return app
 
@@ -49,7 +51,7 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Return what *handler* answers; whatever it raises becomes a problem document."""
     try:
-        return await handler(request)
+        return await _settled_answer(request, handler)
     except Refused as refusal:
         return _refusal(request, refusal)
     except web.HTTPException as error:
@@ -64,6 +66,16 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
             500, "internal", "this is a bug in rota; its log has the details under this request id"
         )
         return problems.response(view, request_id=request[REQUEST_ID])
+
+
+async def _settled_answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Return what *handler* answers; what it refuses may rest on what is not yet committed."""
+    try:
+        return await handler(request)
+    except Refused as refusal:
+        if refusal.kind is not Kind.UNAVAILABLE:
+            await request.app[PARTS].shards.settled()
+        raise
 
 
 def _refusal(request: web.Request, refusal: Refused) -> web.Response:

@@ -13,12 +13,12 @@ from rota.core.errors import Problem, Refused, invalid
 from rota.core.instants import Duration, parse_duration, seconds
 from rota.core.job import JobSpec, Misfire, Overlap, TaskSpec, problems_of
 from rota.core.retry import Backoff, Explicit, Exponential, Fixed, RetryPolicy
-from rota.core.schedule import Schedule, parse_schedule
+from rota.core.schedule import Schedule, load_zone, parse_schedule
 
 MAIN_TASK = "main"
 """The name of a job's only task, where the job has a command and no tasks."""
-PARAMETERS_MAX = 262_144
-"""Bytes of JSON: parameters are copied into every execution."""
+PARAMETERS_MAX = 120_000
+"""Bytes of JSON: Linux takes no variable of 128 KiB or more, and tasks get them as one."""
 
 T = TypeVar("T")
 
@@ -44,7 +44,11 @@ def job_spec(body: JobBody) -> JobSpec:
         labels=tuple(sorted(body.labels.items())),
         parameters="" if body.type else reader.json(body.parameters, "/parameters"),
     )
-    problems = [*reader.problems, *_relocated(problems_of(spec), has_tasks=bool(body.tasks))]
+    found = problems_of(spec)
+    if len(_ways(body)) > 1:
+        # Which of them is meant is not known, so neither is what is wrong with its tasks.
+        found = [problem for problem in found if problem.pointer != "/tasks"]
+    problems = [*reader.problems, *_relocated(found, has_tasks=bool(body.tasks))]
     if problems:
         raise invalid("invalid_job", "; ".join(str(problem) for problem in problems), *problems)
     return spec
@@ -86,19 +90,27 @@ class _Reader:
     def json(self, value: Json, pointer: str) -> str:
         if value is None:
             return ""
-        text = msgspec.json.encode(value).decode()
-        if len(text) > PARAMETERS_MAX:
+        content = msgspec.json.encode(value)
+        if len(content) > PARAMETERS_MAX:
             self.problems.append(
-                Problem(pointer, f"has {len(text)} bytes as JSON; at most {PARAMETERS_MAX} fit")
+                Problem(pointer, f"has {len(content)} bytes as JSON; at most {PARAMETERS_MAX} fit")
             )
-        return text
+        return content.decode()
+
+    def zone(self, name: str, pointer: str) -> str:
+        """Return *name*, or one that is sure to exist, so that the rest can be looked at."""
+        try:
+            load_zone(name)
+        except Refused as refusal:
+            self.problems.append(Problem(pointer, refusal.detail))
+            return "UTC"
+        return name
 
     def schedule(self, asked: ScheduleBody, timezone: str, pointer: str) -> Schedule:
         try:
-            return parse_schedule(asked.schedule, asked.timezone or timezone, asked.day_or)
+            return parse_schedule(asked.schedule, timezone, asked.day_or)
         except Refused as refusal:
-            at = "/timezone" if refusal.code == "unknown_timezone" else pointer
-            self.problems.append(Problem(at, refusal.detail))
+            self.problems.append(Problem(pointer, refusal.detail))
             return Schedule(text="@manual")
 
 
@@ -107,15 +119,19 @@ def _schedules(body: JobBody, reader: _Reader) -> tuple[Schedule, ...]:
     if body.schedule is not None:
         given.append(("/schedule", body.schedule))
     given += [(f"/schedules/{number}", each) for number, each in enumerate(body.schedules)]
+    shared = reader.zone(body.timezone, "/timezone")
     schedules: list[Schedule] = []
     for pointer, each in given:
-        asked = ScheduleBody(schedule=each) if isinstance(each, str) else each
-        schedules.append(reader.schedule(asked, body.timezone, pointer))
+        if isinstance(each, str):
+            schedules.append(reader.schedule(ScheduleBody(schedule=each), shared, pointer))
+        else:
+            zone = reader.zone(each.timezone, f"{pointer}/timezone") if each.timezone else shared
+            schedules.append(reader.schedule(each, zone, f"{pointer}/schedule"))
     return tuple(schedule for schedule in schedules if schedule.text != "@manual")
 
 
 def _tasks(body: JobBody, reader: _Reader) -> tuple[TaskSpec, ...]:
-    ways = [name for name, given in _ways(body).items() if given]
+    ways = _ways(body)
     if len(ways) > 1:
         reader.problems.append(
             Problem("", f"a job has one of command, type and tasks, not {' and '.join(ways)}")
@@ -136,12 +152,14 @@ def _tasks(body: JobBody, reader: _Reader) -> tuple[TaskSpec, ...]:
     return (_task(only, body, reader, ""),)
 
 
-def _ways(body: JobBody) -> dict[str, bool]:
-    return {
+def _ways(body: JobBody) -> list[str]:
+    """Return in which of the three ways *body* says what to run; there should be one."""
+    ways = {
         "command": body.command is not None,
         "type": body.type is not None,
         "tasks": bool(body.tasks),
     }
+    return [way for way, is_given in ways.items() if is_given]
 
 
 def _task(task: TaskBody, job: JobBody, reader: _Reader, pointer: str) -> TaskSpec:

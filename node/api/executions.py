@@ -17,15 +17,23 @@ from rota.client.wire import (
 )
 from rota.core.commands import Ask, Cancel, Trigger
 from rota.core.decision import Triggered
-from rota.core.errors import Problem, Refused, invalid, not_found
+from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.execution import Execution, ExecutionStatus, Task
-from rota.core.ids import ExecutionId, ShardId, instant_of, is_execution_id
+from rota.core.ids import ExecutionId, instant_of, is_execution_id
 from rota.core.instants import LATEST_INSTANT, SECOND, Duration, Instant, parse_duration, seconds
 from rota.node.api import requests
 from rota.node.api.access import Verb, check
 from rota.node.api.bodies import parameters_json, print_of
 from rota.node.api.problems import problem_of
-from rota.node.api.requests import PARTS, check_query, document, find_job, read_body
+from rota.node.api.requests import (
+    PARTS,
+    check_query,
+    checked_key,
+    document,
+    find_job,
+    find_job_id,
+    read_body,
+)
 from rota.node.api.views import execution_view
 from rota.node.parts import Parts
 from rota.node.shards import Answer, Shard
@@ -53,10 +61,7 @@ async def load_execution(
         await parts.shards.settled()
         return live, tasks
     await parts.shards.settled()
-    past = parts.history.execution(shard.id, execution_id)
-    if past is None:
-        raise not_found("execution", execution_id)
-    return past, parts.history.tasks(shard.id, execution_id)
+    return _past(parts, execution_id), parts.history.tasks(shard.id, execution_id)
 
 
 @routes.get("/api/v1/executions/{execution_id}")
@@ -91,7 +96,12 @@ async def cancel_execution(request: web.Request) -> web.Response:
     execution_id = requests.execution_id_of(request)
     shard = parts.shards.of_id(execution_id)
     if execution_id in shard.state.executions:
-        await parts.shards.ask(shard, Cancel(execution_id=execution_id))
+        try:
+            await parts.shards.ask(shard, Cancel(execution_id=execution_id))
+        except Refused as refusal:
+            # It may have ended while the request waited its turn.
+            if refusal.kind is not Kind.NOT_FOUND:
+                raise
     return document(execution_view(*await load_execution(parts, execution_id)), status=202)
 
 
@@ -112,6 +122,9 @@ async def trigger_many(request: web.Request) -> web.Response:
             results.append(TriggeredItem(error=problem_of(refusal)))
     answers = iter(await request.app[PARTS].shards.ask_many(commands))
     items = [_triggered(next(answers)) if result is None else result for result in results]
+    if not commands:
+        # No answer waited for a commit, though what was not found may have gone in one to come.
+        await request.app[PARTS].shards.settled()
     return document(TriggeredManyView(items=items))
 
 
@@ -126,8 +139,13 @@ async def wait_for_many(request: web.Request) -> web.Response:
     ids = [_checked_id(text, number) for number, text in enumerate(body.execution_ids)]
     open_ones = [each for each in ids if each in parts.shards.of_id(each).state.executions]
     await parts.watch.ended(open_ones, _wait_of(body) / SECOND)
+    live = [parts.shards.of_id(each).state.executions.get(each) for each in ids]
     await parts.shards.settled()
-    return document(ExecutionList(items=[_brief(parts, each) for each in ids]))
+    items = [
+        execution_view(execution or _past(parts, each))
+        for each, execution in zip(ids, live, strict=True)
+    ]
+    return document(ExecutionList(items=items))
 
 
 @routes.get("/api/v1/executions")
@@ -167,11 +185,10 @@ def _streams(request: web.Request, parts: Parts) -> tuple[Stream, Stream]:
     before = _checked_id(cursor, 0) if cursor else None
     named = request.query.get("jobId")
     if named:
-        shard, job = find_job(request, named)
-        ids: Iterable[ExecutionId] = shard.state.live_of(job.id)
-        live = [shard.state.executions[each] for each in ids]
+        shard, job_id = find_job_id(request, named)
+        live = [shard.state.executions[each] for each in shard.state.live_of(job_id)]
         return (
-            lambda: parts.history.executions_of(shard.id, job.id, before),
+            lambda: parts.history.executions_of(shard.id, job_id, before),
             _newest_first(live, before),
         )
     live = [each for shard in parts.shards for each in shard.state.executions.values()]
@@ -202,18 +219,27 @@ def _filter_of(request: web.Request) -> Callable[[Execution], bool]:
         raise invalid("invalid_query", f"status: {detail}", Problem("/query/status", detail))
     since = requests.instant_of(request, "from", Instant(0))
     until = requests.instant_of(request, "to", LATEST_INSTANT)
+    is_named = request.query.get("jobId")
+    within = "" if is_named else _prefix_of(request.query.get("namespace"))
     return lambda execution: (
-        (status is None or execution.status.value == status) and since <= execution.fire_at < until
+        (status is None or execution.status.value == status)
+        and since <= execution.fire_at < until
+        and execution.job_name.startswith(within)
     )
+
+
+def _prefix_of(namespace: str | None) -> str:
+    return "" if namespace is None else f"{namespace}/"
 
 
 def _trigger_of(request: web.Request, item: TriggerItem) -> tuple[Shard, Trigger]:
     shard, job = find_job(request, item.job)
     parameters = parameters_json(item.parameters)
     ask = None
-    if item.idempotency_key:
+    key = checked_key(item.idempotency_key or "")
+    if key:
         digest = print_of(job.id.encode(), parameters.encode())
-        ask = Ask(key=item.idempotency_key, print=digest)
+        ask = Ask(key=key, print=digest)
     return shard, Trigger(job_id=job.id, parameters=parameters, ask=ask)
 
 
@@ -224,13 +250,11 @@ def _triggered(answer: Answer) -> TriggeredItem:
     return TriggeredItem(execution_id=answer.execution_id)
 
 
-def _brief(parts: Parts, execution_id: ExecutionId) -> ExecutionView:
-    shard = parts.shards.of_id(execution_id)
-    execution = shard.state.executions.get(execution_id)
-    execution = execution or parts.history.execution(ShardId(shard.id), execution_id)
-    if execution is None:
+def _past(parts: Parts, execution_id: ExecutionId) -> Execution:
+    past = parts.history.execution(parts.shards.of_id(execution_id).id, execution_id)
+    if past is None:
         raise not_found("execution", execution_id)
-    return execution_view(execution)
+    return past
 
 
 def _checked_id(text: str, number: int) -> ExecutionId:

@@ -16,7 +16,7 @@ from rota.client.wire import (
 )
 from rota.core.commands import Ask, DeleteJob, SaveJob, Trigger
 from rota.core.decision import JobSaved, Triggered
-from rota.core.errors import Problem, invalid
+from rota.core.errors import Problem, invalid, not_found
 from rota.core.execution import ExecutionStatus
 from rota.core.ids import JobId, is_job_id, job_of
 from rota.core.instants import LATEST_INSTANT, Instant
@@ -28,7 +28,9 @@ from rota.node.api.requests import (
     PARTS,
     check_query,
     document,
+    expected_version,
     find_job,
+    find_job_id,
     idempotency_key,
     instant_of,
     limit_of,
@@ -36,6 +38,7 @@ from rota.node.api.requests import (
     read_body,
 )
 from rota.node.api.views import job_view, ledger_entry_view, next_fire_views
+from rota.node.parts import Parts
 from rota.node.shards import Shard, Shards
 
 routes = web.RouteTableDef()
@@ -48,22 +51,14 @@ async def create_job(request: web.Request) -> web.Response:
     check_query(request)
     body = await read_body(request, JobBody)
     check(request, Verb.WRITE, body.namespace)
-    shards = request.app[PARTS].shards
-    spec = _resolve_dependencies(job_spec(body), shards)
+    parts = request.app[PARTS]
+    spec = resolve(parts, job_spec(body))
     key = idempotency_key(request)
     ask = Ask(key=key, print=print_of(msgspec.msgpack.encode(spec))) if key else None
-    shard = shards.of_name(spec.namespace, spec.name)
-    saved = await shards.ask(shard, SaveJob(spec=spec, ask=ask))
+    shard = parts.shards.of_name(spec.namespace, spec.name)
+    saved = await parts.shards.ask(shard, SaveJob(spec=spec, ask=ask))
     assert isinstance(saved, JobSaved)
-    job = shard.state.jobs.get(saved.job_id)
-    if job is None:
-        # Deleted between the answer and now; it was created all the same.
-        return document({"jobId": saved.job_id}, status=200)
-    return document(
-        _view(shard, job),
-        status=201 if saved.is_new else 200,
-        location=f"/api/v1/jobs/{saved.job_id}" if saved.is_new else "",
-    )
+    return await job_document(parts, saved.job_id, is_new=saved.is_new)
 
 
 @routes.get("/api/v1/jobs")
@@ -90,11 +85,9 @@ async def list_jobs(request: web.Request) -> web.Response:
 async def get_job(request: web.Request) -> web.Response:
     """Show one job."""
     check_query(request, "namespace")
-    shard, job = find_job(request, request.match_info["job"])
+    _, job = find_job(request, request.match_info["job"])
     check(request, Verb.READ, job.spec.namespace)
-    view = _view(shard, job)
-    await request.app[PARTS].shards.settled()
-    return document(view)
+    return await job_document(request.app[PARTS], job.id)
 
 
 @routes.delete("/api/v1/jobs/{job}")
@@ -103,7 +96,8 @@ async def delete_job(request: web.Request) -> web.Response:
     check_query(request, "namespace")
     shard, job = find_job(request, request.match_info["job"])
     check(request, Verb.WRITE, job.spec.namespace)
-    await request.app[PARTS].shards.ask(shard, DeleteJob(job_id=job.id))
+    command = DeleteJob(job_id=job.id, if_version=expected_version(request))
+    await request.app[PARTS].shards.ask(shard, command)
     return web.Response(status=204)
 
 
@@ -128,7 +122,7 @@ async def trigger_job(request: web.Request) -> web.Response:
     return document(
         view,
         status=201 if made.is_new else 200,
-        location=f"/api/v1/executions/{made.execution_id}",
+        headers={"Location": f"/api/v1/executions/{made.execution_id}"},
     )
 
 
@@ -155,7 +149,7 @@ async def read_ledger(request: web.Request) -> web.Response:
     check_query(request, "namespace", "from", "to", "limit", "cursor")
     parts = request.app[PARTS]
     named = request.match_info["job"]
-    shard, job_id = _shard_and_id(request, named)
+    shard, job_id = find_job_id(request, named)
     check(request, Verb.READ, request.query.get("namespace", "default"))
     limit = limit_of(request)
     since = instant_of(request, "cursor", instant_of(request, "from", Instant(0)))
@@ -173,39 +167,52 @@ async def read_ledger(request: web.Request) -> web.Response:
     return document(LedgerPage(items=items, next_cursor=next_cursor))
 
 
-def _shard_and_id(request: web.Request, named: str) -> tuple[Shard, JobId]:
-    if is_job_id(named):
-        job_id = JobId(named)
-        return request.app[PARTS].shards.of_id(job_id), job_id
-    shard, job = find_job(request, named)
-    return shard, job.id
+async def job_document(parts: Parts, job_id: JobId, *, is_new: bool = False) -> web.Response:
+    """Return the response that shows a job whole, with its version as its entity tag.
+
+    Raises:
+        Refused: It has been deleted.
+    """
+    shard = parts.shards.of_id(job_id)
+    job = shard.state.jobs.get(job_id)
+    view = _view(shard, job, is_whole=True) if job else None
+    # Memory may be ahead of what is committed.
+    await parts.shards.settled()
+    if view is None:
+        raise not_found("job", job_id)
+    headers = {"ETag": f'"{view.version}"'}
+    if is_new:
+        headers["Location"] = f"/api/v1/jobs/{job_id}"
+    return document(view, status=201 if is_new else 200, headers=headers)
 
 
-def _view(shard: Shard, job: Job) -> JobView:
+def _view(shard: Shard, job: Job, *, is_whole: bool = False) -> JobView:
     latest = None
     for execution_id in shard.state.live_of(job.id):
         latest = shard.state.executions[execution_id]
-    return job_view(job, shard.state.plans[job.id], latest)
+    return job_view(job, shard.state.plans[job.id], latest, is_whole=is_whole)
 
 
 def _is_in(full_name: str, namespace: str) -> bool:
     return full_name.startswith(f"{namespace}/")
 
 
-def _resolve_dependencies(spec: JobSpec, shards: Shards) -> JobSpec:
+def resolve(parts: Parts, spec: JobSpec) -> JobSpec:
     """Return *spec* with each dependency, a name or an id, as a full name.
 
     Raises:
-        Refused: Code ``unknown_dependency``: there is no such job.
+        Refused: Code ``unknown_dependency``: there is no such job; code ``unknown_type``: this
+            node cannot run a task's type.
     """
+    _check_types(parts, spec)
     full_names: list[str] = []
     problems: list[Problem] = []
     for number, named in enumerate(spec.dependencies):
         namespace, _, name = named.rpartition("/")
-        by_id = _job_by_id(name, shards)
+        by_id = _job_by_id(name, parts.shards)
         if by_id is not None:
             full_names.append(by_id.spec.full_name)
-        elif named in shards.of_name(namespace, name).state.names:
+        elif named in parts.shards.of_name(namespace, name).state.names:
             full_names.append(named)
         else:
             problems.append(
@@ -214,6 +221,20 @@ def _resolve_dependencies(spec: JobSpec, shards: Shards) -> JobSpec:
     if problems:
         raise invalid("unknown_dependency", "; ".join(map(str, problems)), *problems)
     return msgspec.structs.replace(spec, dependencies=tuple(full_names))
+
+
+def _check_types(parts: Parts, spec: JobSpec) -> None:
+    known = sorted(parts.attempts.types)
+    problems = [
+        Problem(
+            f"/tasks/{number}/type" if len(spec.tasks) > 1 else "/type",
+            f"there is no type {task.work.executor!r} here; there are {', '.join(known)}",
+        )
+        for number, task in enumerate(spec.tasks)
+        if task.work.executor not in known
+    ]
+    if problems:
+        raise invalid("unknown_type", "; ".join(map(str, problems)), *problems)
 
 
 def _job_by_id(named: str, shards: Shards) -> Job | None:

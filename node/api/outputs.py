@@ -1,5 +1,6 @@
 """What attempts wrote: from where they run, or from their records."""
 
+import logging
 from collections.abc import AsyncIterator
 
 from aiohttp import web
@@ -12,6 +13,9 @@ from rota.node.api import requests
 from rota.node.api.access import Verb, check
 from rota.node.api.executions import load_execution
 from rota.node.api.requests import PARTS, check_query
+from rota.node.parts import Parts
+
+log = logging.getLogger(__name__)
 
 routes = web.RouteTableDef()
 ATTEMPT_MAX = 1_000_000
@@ -32,8 +36,10 @@ async def read_output(request: web.Request) -> web.StreamResponse:
     key = AttemptKey(execution_id, name, attempt.number)
     kept = await parts.attempts.output(key)
     if kept is None:
-        content = attempt.ending.output if attempt.ending else b""
+        content = await _recorded(parts, key)
         return web.Response(body=content, content_type="text/plain", charset="utf-8")
+    if request.method == "HEAD":
+        return web.Response(content_type="text/plain", charset="utf-8")
     is_followed = request.query.get("follow", "0") not in ("0", "false", "")
     return await _stream(request, kept.follow() if is_followed else _written(kept))
 
@@ -45,6 +51,15 @@ def _attempt_of(request: web.Request, task: Task) -> Attempt:
     if number > len(task.attempts):
         raise not_found("attempt", f"{number} of task {task.name}")
     return task.attempts[number - 1]
+
+
+async def _recorded(parts: Parts, key: AttemptKey) -> bytes:
+    """Return the output in the attempt's record, which may have been made only just now."""
+    ending = parts.attempts.ending(key)
+    if ending is None:
+        _, tasks = await load_execution(parts, key.execution_id)
+        ending = tasks[key.task].attempts[key.number - 1].ending
+    return ending.output if ending else b""
 
 
 async def _written(output: Output) -> AsyncIterator[bytes]:
@@ -60,8 +75,17 @@ async def _stream(request: web.Request, parts: AsyncIterator[bytes]) -> web.Stre
     response.content_type = "text/plain"
     response.charset = "utf-8"
     await response.prepare(request)
-    async for part in parts:
-        # A slow reader holds up this loop and nothing else: parts are read when asked for.
-        await response.write(part)
-    await response.write_eof()
+    try:
+        async for part in parts:
+            # A slow reader holds up this loop and nothing else: parts are read when asked for.
+            await response.write(part)
+        await response.write_eof()
+    except ConnectionError:
+        raise
+    except OSError:
+        # Too late for another answer: the client sees that this one is not whole.
+        log.exception("output cut short", extra={"path": request.path})
+        response.force_close()
+        if request.transport is not None:
+            request.transport.close()
     return response

@@ -13,6 +13,7 @@ STATUS = {
     Kind.INVALID: 422,
     Kind.NOT_FOUND: 404,
     Kind.CONFLICT: 409,
+    Kind.PRECONDITION: 412,
     Kind.TOO_MANY: 429,
     Kind.UNAVAILABLE: 503,
     Kind.FORBIDDEN: 403,
@@ -26,6 +27,7 @@ _TITLES = {
     404: "Not found",
     405: "Method not allowed",
     409: "Conflict",
+    412: "Precondition failed",
     413: "Content too large",
     415: "Unsupported media type",
     422: "Invalid input",
@@ -34,6 +36,7 @@ _TITLES = {
     503: "Unavailable",
 }
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`")
+_MISSING_FIELD = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
 _AT_PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>\d+|\.\.\.)\]")
 
@@ -95,6 +98,9 @@ def refused_body(error: msgspec.DecodeError, fields: frozenset[str]) -> Refused:
         hint = f"; did you mean {close[0]!r}?" if close else ""
         detail = f"there is no field {name!r}{hint}"
         return invalid("invalid_body", detail, Problem(f"{pointer}/{name}", detail))
+    missing = _MISSING_FIELD.match(said)
+    if missing:
+        pointer = f"{pointer}/{missing['name']}"
     return invalid("invalid_body", said, Problem(pointer, said))
 
 

@@ -1,10 +1,13 @@
 """Reading requests: bodies, queries, ids; and writing documents."""
 
+import re
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
+from rota.client.wire import Json
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.ids import ExecutionId, JobId, is_execution_id, is_job_id
 from rota.core.instants import Duration, Instant, parse_duration, parse_instant, seconds
@@ -14,16 +17,22 @@ from rota.node.parts import Parts
 from rota.node.shards import Shard
 
 T = TypeVar("T", bound=msgspec.Struct)
+D = TypeVar("D")
 
 PARTS: web.AppKey[Parts] = web.AppKey("parts", Parts)
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 1_000
 IDEMPOTENCY_KEY_MAX = 255
+DIGITS_MAX = 18
+_TAG = re.compile(r'"(\d{1,18})"', re.ASCII)
+MEDIA_TYPES = ("application/json", "application/merge-patch+json", "application/octet-stream")
+"""The last is what a request without a Content-Type is taken for."""
 
 
-def document(view: object, *, status: int = 200, location: str = "") -> web.Response:
+def document(
+    view: object, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
     """Return a response with a JSON document."""
-    headers = {"Location": location} if location else None
     return web.Response(
         status=status,
         body=msgspec.json.encode(view),
@@ -38,18 +47,58 @@ async def read_body(request: web.Request, kind: type[T], *, if_empty: T | None =
     Raises:
         Refused: It is too long, of another media type, not JSON, or has another form.
     """
-    try:
-        content = await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise BodyTooLarge(request) from error
+    content = await _read(request)
     if not content.strip() and if_empty is not None:
         return if_empty
-    if request.content_type not in ("application/json", "application/octet-stream"):
+    _check_media_type(request)
+    return decode_body(content, kind)
+
+
+async def read_object(request: web.Request) -> dict[str, Json]:
+    """Return the request's body as the JSON object that it is, unchecked otherwise.
+
+    Raises:
+        Refused: It is too long, of another media type, not JSON, or no object.
+    """
+    content = await _read(request)
+    _check_media_type(request)
+    return _decode(content, dict[str, Json], frozenset())
+
+
+def decode_body(content: bytes, kind: type[T]) -> T:
+    """Return JSON as a *kind*.
+
+    Raises:
+        Refused: It is not JSON, or has another form.
+    """
+    return _decode(content, kind, frozenset(_field_names(kind)))
+
+
+async def _read(request: web.Request) -> bytes:
+    try:
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise BodyTooLarge(request) from error
+    except web.RequestPayloadError as error:
+        raise invalid("invalid_body", f"the body cannot be read: {error}") from error
+
+
+def _check_media_type(request: web.Request) -> None:
+    if request.content_type not in MEDIA_TYPES:
         raise UnsupportedMediaType(request)
+
+
+def _decode(content: bytes, kind: type[D], fields: frozenset[str]) -> D:
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError as error:
-        raise problems.refused_body(error, frozenset(_field_names(kind))) from error
+        raise problems.refused_body(error, fields) from error
+    except UnicodeDecodeError as error:
+        raise Refused(
+            Kind.INVALID, "malformed_json", f"the body is not JSON in UTF-8: {error}"
+        ) from error
+    except RecursionError as error:
+        raise invalid("invalid_body", "the body is nested too deeply") from error
 
 
 class BodyTooLarge(Refused):
@@ -77,15 +126,43 @@ def idempotency_key(request: web.Request) -> str:
     """Return the request's ``Idempotency-Key``, or empty.
 
     Raises:
-        Refused: It is too long.
+        Refused: It cannot be one.
     """
-    key = request.headers.get("Idempotency-Key", "")
+    return checked_key(request.headers.get("Idempotency-Key", ""))
+
+
+def checked_key(key: str) -> str:
+    """Return *key* if it may make a request safe to repeat.
+
+    Raises:
+        Refused: It is too long, or not text: a header's stray bytes come as lone surrogates, which
+            no journal can hold.
+    """
+    if not key.isprintable():
+        raise invalid("invalid_idempotency_key", "Idempotency-Key has characters that do not print")
     if len(key) > IDEMPOTENCY_KEY_MAX:
         raise invalid(
             "invalid_idempotency_key",
             f"Idempotency-Key has {len(key)} characters; at most {IDEMPOTENCY_KEY_MAX} are taken",
         )
     return key
+
+
+def expected_version(request: web.Request) -> int | None:
+    """Return the version of a job that ``If-Match`` asks for, or None.
+
+    Raises:
+        Refused: It is not an entity tag that this API gives.
+    """
+    header = request.headers.get("If-Match", "*").strip()
+    if header == "*":
+        return None
+    tag = _TAG.fullmatch(header)
+    if tag is None:
+        raise invalid(
+            "invalid_if_match", f'If-Match is {header!r}; send the ETag of the job, such as "3"'
+        )
+    return int(tag[1])
 
 
 def find_job(request: web.Request, named: str) -> tuple[Shard, Job]:
@@ -109,6 +186,21 @@ def find_job(request: web.Request, named: str) -> tuple[Shard, Job]:
     if job_id is None:
         raise not_found("job", named)
     return shard, shard.state.jobs[job_id]
+
+
+def find_job_id(request: web.Request, named: str) -> tuple[Shard, JobId]:
+    """Return the job that *named* stands for; an id works after the job is deleted too.
+
+    Raises:
+        Refused: There is no such job.
+    """
+    try:
+        shard, job = find_job(request, named)
+    except Refused:
+        if not is_job_id(named):
+            raise
+        return request.app[PARTS].shards.of_id(JobId(named)), JobId(named)
+    return shard, job.id
 
 
 def execution_id_of(request: web.Request) -> ExecutionId:
@@ -137,7 +229,9 @@ def number_of(request: web.Request, name: str, *, default: int, most: int) -> in
     text = request.query.get(name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= most):
+    # Python refuses to read thousands of digits as a number; so do we, and earlier.
+    is_number = text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX
+    if not (is_number and 1 <= int(text) <= most):
         raise _bad_query(name, f"{text!r} is not a whole number from 1 to {most}")
     return int(text)
 

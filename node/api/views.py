@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from rota.client.wire import (
     AttemptView,
     ExecutionView,
@@ -19,17 +21,19 @@ from rota.core.instants import MILLISECOND, SECOND, Instant, format_instant
 from rota.core.job import Job, Plan, TaskSpec
 from rota.core.ledger import LedgerEntry
 from rota.core.schedule import FirePreview
+from rota.node.api.definitions import definition_of
 
 
-def job_view(job: Job, plan: Plan, latest: Execution | None) -> JobView:
+def job_view(job: Job, plan: Plan, latest: Execution | None, *, is_whole: bool = False) -> JobView:
     """Return a job's document.
 
     Args:
         job: The job.
         plan: What is owed to it.
         latest: Its newest unfinished execution.
+        is_whole: With its definition.
     """
-    spec = job.spec
+    spec, pause = job.spec, job.pause
     next_fires = [at for at in plan.next_fires if at is not None]
     return JobView(
         job_id=job.id,
@@ -56,6 +60,10 @@ def job_view(job: Job, plan: Plan, latest: Execution | None) -> JobView:
         execution_id=latest.id if latest else None,
         started_at=_instant(latest.started_at) if latest else None,
         progress=_progress(latest, len(spec.tasks)) if latest else None,
+        paused_at=_instant(pause.at) if pause else None,
+        paused_by=pause.by if pause else "",
+        pause_reason=pause.reason if pause else "",
+        definition=msgspec.to_builtins(definition_of(spec)) if is_whole else None,
     )
 
 
@@ -111,6 +119,8 @@ def next_fire_views(number: int, previews: Iterable[FirePreview]) -> list[NextFi
 
 
 def _job_status(job: Job, next_fires: list[Instant], latest: Execution | None) -> str:
+    if job.pause is not None:
+        return "paused"
     if latest is not None:
         return "running"
     is_over = bool(job.spec.schedules) and not next_fires and not job.spec.dependencies

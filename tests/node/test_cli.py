@@ -167,7 +167,7 @@ def test_of_several_jobs_the_refused_one_is_named(rota: Rota, tmp_path: Path) ->
     created = rota("jobs", "create", "-f", str(file))
 
     assert created.status == 9
-    assert created.err.startswith("after 1 created, job 'bad-one' is refused:\nerror:")
+    assert created.err.startswith("after 1 taken, job 'bad-one' is refused:\nerror:")
 
 
 def test_the_users_own_job_works_word_for_word(rota: Rota) -> None:
@@ -442,7 +442,7 @@ def test_no_node_is_told_with_what_to_do(rota: Rota, argv: list[str]) -> None:
     ("argv", "said"),
     [
         (["jbos"], "Did you mean 'jobs'?"),
-        (["jobs", "craete"], "Did you mean 'create' or 'delete'?"),
+        (["jobs", "craete"], "Did you mean 'create' or 'resume' or 'delete'?"),
         (["zzzz"], "There are: dev, jobs,"),
         (["jobs", "--naemspace", "x"], "Did you mean '--namespace'?"),
         (["jobs", "create", "x"], "after two dashes, its command"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -225,6 +226,8 @@ def check_outcome(context: Context, entry: LedgerEntry) -> None:
             assert was_late
             into = int(entry.execution_id[17:31], 16)
             assert entry.until < into <= entry.recorded_at, clock_of(entry.until)
+        case FireOutcome.PAUSED:
+            pytest.fail("no job is paused here")
 
 
 def check_executions(shard: Shard, spec: JobSpec) -> None:

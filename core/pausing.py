@@ -1,0 +1,46 @@
+"""A paused job makes no executions by itself; its fire times are recorded as paused."""
+
+from msgspec.structs import replace
+
+from rota.core.changes import Table
+from rota.core.commands import PauseJob, ResumeJob
+from rota.core.draft import Draft
+from rota.core.errors import not_found
+from rota.core.gate import pass_if_open
+from rota.core.ids import JobId
+from rota.core.job import Job, Pause
+
+
+def pause_job(draft: Draft, command: PauseJob) -> None:
+    """Pause a job; what runs of it goes on. Pausing it again changes nothing.
+
+    Raises:
+        Refused: There is no such job.
+    """
+    job = _job(draft, command.job_id)
+    if job.pause is None:
+        pause = Pause(at=draft.now, by=command.by, reason=command.reason)
+        draft.put(Table.JOB, job.id, replace(job, pause=pause))
+
+
+def resume_job(draft: Draft, command: ResumeJob) -> None:
+    """Let a job fire again, from the next fire time on; one that is not paused stays as it is.
+
+    A job whose dependencies succeeded meanwhile runs now.
+
+    Raises:
+        Refused: There is no such job.
+    """
+    job = _job(draft, command.job_id)
+    if job.pause is None:
+        return
+    awake = replace(job, pause=None)
+    draft.put(Table.JOB, job.id, awake)
+    pass_if_open(draft, awake)
+
+
+def _job(draft: Draft, job_id: JobId) -> Job:
+    job = draft.job(job_id)
+    if job is None:
+        raise not_found("job", job_id)
+    return job

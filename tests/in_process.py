@@ -1,0 +1,168 @@
+"""The insides of a node in the test's own process, on a disk that answers when the test says so."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Semaphore
+from typing import Any
+
+from aiohttp import ClientSession, web
+
+from rota.client.wire import JobBody
+from rota.core.commands import Command, SaveJob, Trigger
+from rota.core.decision import JobSaved, Triggered
+from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, Session
+from rota.core.instants import Duration
+from rota.core.job import JobSpec
+from rota.node.api.app import make_app
+from rota.node.api.bodies import job_spec
+from rota.node.clock import Clock
+from rota.node.config import Address, NodeConfig
+from rota.node.node import Node, Works
+from rota.node.shards import Life, Shards
+from rota.storage.directory import DataDirectory
+from rota.storage.memory import MemoryStore
+from rota.storage.store import StoreError, Ticket
+
+SHARDS = 4
+SYNC_WAITS_S = 20.0
+
+
+class HeldStore(MemoryStore):
+    """A disk that says that it has synced when the test lets it.
+
+    Attributes:
+        held_count: Syncs that were done and held back.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_held = False
+        self._permits = Semaphore(0)
+        self.held_count = 0
+
+    def hold(self) -> None:
+        """Let no further sync return."""
+        self._is_held = True
+
+    def let_one_go(self) -> None:
+        """Let the sync return that is held, or the next one."""
+        self._permits.release()
+
+    def let_go(self) -> None:
+        """Let all syncs return."""
+        self._is_held = False
+        self._permits.release()
+
+    def sync(self) -> Ticket:
+        """Make durable at once what is written, and say so later."""
+        ticket = super().sync()
+        if self._is_held:
+            self.held_count += 1
+            assert self._permits.acquire(timeout=SYNC_WAITS_S), "the test never let this sync go"
+        return ticket
+
+
+@asynccontextmanager
+async def running_works(
+    store: MemoryStore,
+    folder: Path,
+    *,
+    life: int = 1,
+    slots: int = 64,
+    clock: Clock | None = None,
+) -> AsyncGenerator[Works]:
+    """Run all of a node but its API on *store*, in its life number *life*."""
+    listen = Address("127.0.0.1", 0)
+    config = NodeConfig(data_dir=folder, listen=listen, drain=Duration(0), slots=slots)
+    with DataDirectory.open(folder, store_id="s", shard_count=SHARDS, cluster="c") as directory:
+        works = Works(
+            Node(config, clock=clock),
+            store,
+            directory,
+            Life(NodeId("n"), Session(f"life {life}")),
+            [Epoch(life)] * SHARDS,
+        )
+        async with works.running():
+            yield works
+
+
+@asynccontextmanager
+async def failing_works(store: MemoryStore, folder: Path, reason: str) -> AsyncGenerator[Works]:
+    """Run all of a node but its API, which has to end by failing for *reason*."""
+    try:
+        async with running_works(store, folder) as works:
+            yield works
+    except StoreError as error:
+        if reason not in str(error):
+            raise
+    else:
+        raise AssertionError("the node ended well")
+
+
+class Client:
+    """Asks one node over HTTP."""
+
+    def __init__(self, session: ClientSession, url: str) -> None:
+        self.session, self.url = session, url
+
+    async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Make a request and return the status and the document of its answer."""
+        async with self.session.request(method, self.url + path, json=body) as answer:
+            return answer.status, await answer.json(content_type=None)
+
+
+@asynccontextmanager
+async def serving(works: Works) -> AsyncGenerator[Client]:
+    """Serve the API of *works*."""
+    numbers = iter(range(1 << 30))
+    app = make_app(works.parts, lambda: next(numbers))
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        async with ClientSession() as session:
+            yield Client(session, f"http://{host}:{port}")
+    finally:
+        await runner.cleanup()
+
+
+def spec_of(name: str, **fields: Any) -> JobSpec:
+    """Return a job that is played by script, unless *fields* say otherwise."""
+    if "command" not in fields:
+        fields = {"type": "scripted", **fields}
+    return job_spec(JobBody(name=name, **fields))
+
+
+async def save(shards: Shards, name: str, **fields: Any) -> JobId:
+    """Create a job."""
+    saved = await shards.ask(shards.of_name("default", name), SaveJob(spec=spec_of(name, **fields)))
+    assert isinstance(saved, JobSaved)
+    return saved.job_id
+
+
+async def trigger(shards: Shards, job_id: JobId) -> ExecutionId:
+    """Make an execution."""
+    made = await shards.ask(shards.of_id(job_id), Trigger(job_id=job_id))
+    assert isinstance(made, Triggered)
+    return made.execution_id
+
+
+def submit(shards: Shards, job_id: JobId, command: Command) -> None:
+    """Have *command* decided by the job's shard; nobody waits for the answer."""
+    shards.submit(shards.of_id(job_id), command)
+
+
+async def turns(count: int = 20) -> None:
+    """Let the loop do what it can without waiting for anything."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def until(is_so: Callable[[], bool], timeout_s: float = 10) -> None:
+    """Wait until *is_so*."""
+    async with asyncio.timeout(timeout_s):
+        while not is_so():  # noqa: ASYNC110 - of many things, few of which have an event
+            await asyncio.sleep(0.001)

@@ -1,0 +1,260 @@
+"""Attempts: their places, who waits for one, and outcomes until they are recorded."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from in_process import HeldStore, running_works, save, spec_of, submit, trigger, turns, until
+from rota.client.wire import RetryBody
+from rota.core.attempt import AttemptKey, Ending, Order, Outcome
+from rota.core.commands import Cancel, DeleteJob, StartTask, Trigger
+from rota.core.execution import ExecutionStatus
+from rota.core.ids import ExecutionId, JobId
+from rota.core.instants import Instant
+from rota.node.attempts import Attempts, Places
+from rota.node.node import Works
+from rota.node.shards import Shards
+
+folders = count()
+LONG = {"sleepMs": 10**9}
+
+
+def is_idle(attempts: Attempts) -> bool:
+    """Tell whether every place is free and nothing waits or was called for one."""
+    places = attempts.places
+    free = places.room_for(StartTask(execution_id=ExecutionId(""), task=""))
+    offered = places.room_for(Trigger(job_id=JobId("")))
+    return attempts.running == places.waiting == places.used == 0 and free == offered
+
+
+def end(attempts: Attempts, execution_id: ExecutionId) -> AttemptKey:
+    """Have the first attempt of an execution's only task end well."""
+    key = AttemptKey(execution_id, "main", 1)
+    now = Instant(1)
+    ending = Ending(outcome=Outcome.SUCCEEDED, started_at=now, finished_at=now, output=b"done")
+    attempts.ended(key, ending)
+    return key
+
+
+def live(shards: Shards) -> Iterator[ExecutionId]:
+    """Yield the unfinished executions."""
+    for shard in shards:
+        yield from shard.state.executions
+
+
+async def cancel(shards: Shards, execution_id: ExecutionId) -> None:
+    """Cancel an execution."""
+    await shards.ask(shards.of_id(execution_id), Cancel(execution_id=execution_id))
+
+
+async def test_no_more_attempts_run_than_there_are_places(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=2) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        job_id = await save(shards, "job", parameters=LONG)
+
+        made = [await trigger(shards, job_id) for _ in range(5)]
+        used, waiting = attempts.places.used, attempts.places.waiting
+        for execution_id in made:
+            await cancel(shards, execution_id)
+        await until(lambda: is_idle(attempts))
+
+        assert (used, waiting) == (2, 3)
+
+
+async def test_who_waits_longest_is_next_and_nobody_overtakes(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=1) as works:
+        shards = works.parts.shards
+        job_id = await save(shards, "job", parameters=LONG)
+        made = [await trigger(shards, job_id) for _ in range(4)]
+        order: list[ExecutionId] = []
+
+        while len(order) < len(made):
+            await until(lambda: bool(_running(shards)))
+            [execution_id] = _running(shards)
+            order.append(execution_id)
+            await cancel(shards, execution_id)
+            await until(partial(_is_over, shards, execution_id))
+
+        assert order == made
+
+
+async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
+    tmp_path: Path,
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        [shard, *_] = works.parts.shards
+        places = Places(1)
+        gone, next_one = (StartTask(execution_id=ExecutionId("e"), task=task) for task in "ab")
+        for command in (gone, next_one):
+            places.wait(shard, command)
+
+        [called] = places.call()
+        places.decided(gone, 0)
+        room = places.room_for(Trigger(job_id=JobId("")))
+
+        assert called == (shard, gone)
+        assert room == 0, "whoever asks now was not there first"
+        assert places.call() == [(shard, next_one)]
+
+
+async def test_what_is_cancelled_while_it_waits_does_not_pile_up(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=1) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        job_id = await save(shards, "job", parameters=LONG)
+        blocker = await trigger(shards, job_id)
+
+        for _ in range(50):
+            await cancel(shards, await trigger(shards, job_id))
+        await turns()
+        waiting = attempts.places.waiting
+        await cancel(shards, blocker)
+        await until(lambda: is_idle(attempts))
+
+        assert waiting == 0
+
+
+async def test_an_unknown_executor_gives_its_place_back(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=1) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        job_id = await save(shards, "job", type="no-such")
+
+        made = [await trigger(shards, job_id) for _ in range(3)]
+        await until(lambda: is_idle(attempts))
+
+        past = [works.parts.history.execution(shards.of_id(each).id, each) for each in made]
+        assert [each.status for each in past if each] == [ExecutionStatus.FAILED] * 3
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(steps=st.lists(st.integers(0, 9), max_size=60), slots=st.integers(1, 3))
+async def test_no_place_is_lost_or_freed_twice(
+    tmp_path: Path, steps: list[int], slots: int
+) -> None:
+    async with running_works(HeldStore(), tmp_path / f"{next(folders)}", slots=slots) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        jobs: dict[str, dict[str, Any]] = {
+            "long": {"parameters": LONG},
+            "short": {
+                "parameters": {"failTimes": 1},
+                "retries": RetryBody(limit=2, backoff="fixed", delay=0),
+            },
+            "unknown": {"type": "no-such"},
+        }
+        names = list(jobs)
+
+        for number, step in enumerate(steps):
+            name = names[number % len(names)]
+            job_id = await save(shards, name, **jobs[name])
+            if step < 5:
+                submit(shards, job_id, Trigger(job_id=job_id))
+            elif step < 8:
+                for execution_id in list(live(shards))[: step - 4]:
+                    shards.submit(shards.of_id(execution_id), Cancel(execution_id=execution_id))
+            elif step == 8:
+                submit(shards, job_id, DeleteJob(job_id=job_id))
+            else:
+                await turns(3)
+            assert 0 <= attempts.places.used <= slots
+        await shards.settled()
+        await until(lambda: _cancel_all(shards) == 0 and is_idle(attempts))
+
+
+async def test_an_attempt_asked_for_twice_runs_once(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        execution_id = await trigger(shards, await save(shards, "job", parameters=LONG))
+        key = AttemptKey(execution_id, "main", 1)
+        task = shards.of_id(execution_id).state.tasks[execution_id]["main"]
+        work = spec_of("job", parameters=LONG).tasks[0].work
+
+        order = Order(key=key, token=task.attempts[0].token, work=work, fire_at=Instant(0))
+        attempts.launch(order)
+
+        assert attempts.running == attempts.places.used == 1
+
+
+async def test_an_outcome_is_kept_until_it_is_recorded(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        execution_id = await trigger(shards, await save(shards, "job", parameters=LONG))
+        store.hold()
+
+        key = end(attempts, execution_id)
+        await turns()
+        kept = attempts.ending(key)
+        running = attempts.running
+        store.let_go()
+        await until(lambda: attempts.running == 0)
+
+        assert kept is not None
+        assert kept.output == b"done"
+        assert running == 1
+        assert attempts.ending(key) is None
+
+
+async def test_what_ends_by_itself_while_the_node_closes_is_recorded(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as works:
+        shards = works.parts.shards
+        job_id = await save(shards, "job", parameters=LONG)
+        ended, stopped = await trigger(shards, job_id), await trigger(shards, job_id)
+        works.parts.attempts.close()
+        end(works.parts.attempts, ended)
+
+    async with running_works(store, tmp_path, life=2) as works:
+        assert _status(works, ended) is ExecutionStatus.SUCCESS
+        await until(lambda: works.parts.attempts.running == 1)
+        task = works.parts.shards.of_id(stopped).state.tasks[stopped]["main"]
+        assert [each.ending is None for each in task.attempts] == [False, True]
+
+
+async def test_attempts_of_a_lost_life_take_places_again(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as works:
+        job_id = await save(works.parts.shards, "job", parameters=LONG)
+        made = {await trigger(works.parts.shards, job_id) for _ in range(5)}
+
+    async with running_works(store, tmp_path, life=2, slots=3) as works:
+        attempts = works.parts.attempts
+        await until(lambda: attempts.running == 3)
+        assert attempts.places.used == 3
+        assert attempts.places.waiting == 2
+        for execution_id in made:
+            await cancel(works.parts.shards, execution_id)
+        await until(lambda: is_idle(attempts))
+
+
+def _status(works: Works, execution_id: ExecutionId) -> ExecutionStatus | None:
+    shard = works.parts.shards.of_id(execution_id)
+    past = works.parts.history.execution(shard.id, execution_id)
+    return past.status if past else None
+
+
+def _is_over(shards: Shards, execution_id: ExecutionId) -> bool:
+    return execution_id not in shards.of_id(execution_id).state.executions
+
+
+def _running(shards: Shards) -> list[ExecutionId]:
+    return [
+        execution.id
+        for shard in shards
+        for execution in shard.state.executions.values()
+        if execution.status is ExecutionStatus.RUNNING and not execution.cancelled_at
+    ]
+
+
+def _cancel_all(shards: Shards) -> int:
+    left = list(live(shards))
+    for execution_id in left:
+        shards.submit(shards.of_id(execution_id), Cancel(execution_id=execution_id))
+    return len(left)
