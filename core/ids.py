@@ -29,8 +29,6 @@ Epoch = NewType("Epoch", int)
 Index = NewType("Index", int)
 
 SLOT_BITS = 16
-SHARD_COUNT_MIN = 1
-SHARD_COUNT_MAX = 1 << 14
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?", re.ASCII)
 _JOB_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
@@ -68,11 +66,6 @@ def slot_of(namespace: str, name: str) -> Slot:
     """
     digest = blake2b(f"{namespace}/{name}".encode(), digest_size=2).digest()
     return Slot(int.from_bytes(digest, "big"))
-
-
-def shard_of(slot: Slot, shard_count: int) -> ShardId:
-    """Return the shard of *slot* among *shard_count*, a power of two: the slot's top bits."""
-    return ShardId(slot * shard_count >> SLOT_BITS)
 
 
 def slot_of_id(job_or_execution: JobId | ExecutionId) -> Slot:

@@ -10,7 +10,7 @@ from rota.core.changes import Pointer, Succeeded, Table, past_key
 from rota.core.commands import Cancel, FinishAttempt, LoseSession, StartTask, Wake
 from rota.core.dag import Verdict, verdict
 from rota.core.draft import Draft
-from rota.core.effects import SetTimer, Stop, Timescale, Wait
+from rota.core.effects import ClearTimer, SetTimer, Stop, Timescale, Wait
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.execution import (
     FINAL_TASK_STATES,
@@ -154,6 +154,9 @@ def cancel_execution(draft: Draft, command: Cancel) -> None:
         if task.status is TaskStatus.RUNNING:
             draft.add(Stop(AttemptKey(execution.id, name, task.attempts[-1].number)))
         elif task.status not in FINAL_TASK_STATES:
+            if task.status is TaskStatus.BACKING_OFF:
+                wake = _wake(execution.id, task)
+                draft.add(ClearTimer(task.retry_at, wake, Timescale.ELAPSED))
             _close_task(draft, execution.id, replace(task, status=TaskStatus.CANCELLED))
     _end_if_done(draft, execution.id)
 
@@ -270,8 +273,12 @@ def _retry_or_fail(draft: Draft, execution: Execution, task: Task, ending: Endin
             replace(failed, status=TaskStatus.BACKING_OFF, retry_at=retry_at, reason=""),
         )
         draft.publish(execution, TaskStatus.BACKING_OFF, task.name)
-        wake = Wake(execution_id=execution.id, task=task.name, number=len(task.attempts) + 1)
-        draft.add(SetTimer(retry_at, wake, Timescale.ELAPSED))
+        draft.add(SetTimer(retry_at, _wake(execution.id, task), Timescale.ELAPSED))
+
+
+def _wake(execution_id: ExecutionId, task: Task) -> Wake:
+    """Return what wakes a task that backs off, for the attempt that is next."""
+    return Wake(execution_id=execution_id, task=task.name, number=len(task.attempts) + 1)
 
 
 def _start_again(draft: Draft, execution: Execution, task: Task) -> None:

@@ -16,8 +16,9 @@ from typing import NamedTuple, cast
 import msgspec
 
 from rota.core.errors import Problem, invalid
-from rota.core.ids import NAME_RULE, SHARD_COUNT_MAX, NodeId, is_name
+from rota.core.ids import NAME_RULE, NodeId, is_name
 from rota.core.instants import DAY, SECOND, Duration, parse_duration
+from rota.ring.placement import SHARD_COUNT_MAX
 
 
 class Address(NamedTuple):

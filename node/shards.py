@@ -35,7 +35,6 @@ from rota.core.ids import (
     NodeId,
     Session,
     ShardId,
-    shard_of,
     slot_of,
     slot_of_id,
 )
@@ -45,6 +44,7 @@ from rota.core.replica import Replica
 from rota.core.state import load_state
 from rota.node.clock import Clock
 from rota.node.entropy import Entropy
+from rota.ring.placement import shard_of
 from rota.storage.group_commit import GroupCommit
 from rota.storage.shards import ShardFile
 from rota.storage.store import Batch, Store, Ticket

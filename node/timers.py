@@ -26,6 +26,8 @@ LOOK_S = 0.25
 PAGED_AHEAD = Duration(HORIZON * 3 // 4)
 PAGED_EVERY = Duration(HORIZON // 4)
 TAKEN_AT_ONCE = 1_000
+CLEARED_MAX = 1_000
+"""Cleared delays that may stay in memory."""
 SETBACK = Duration(SECOND)
 """A calendar set back by more than this has its wheel made anew."""
 
@@ -60,12 +62,14 @@ class Timers:
         self._has_near_rows = False
         self._delays: list[tuple[Instant, int, ShardId, Due]] = []
         self._order = 0
+        # The newest setting of each delay; what the heap holds of others is cleared.
+        self._order_of: dict[Key, int] = {}
         self._handle: asyncio.TimerHandle | None = None
         self._looks_at = Instant(0)
         self._is_open = True
 
     def __len__(self) -> int:
-        """Return how many timers are in memory."""
+        """Return how many timers are in memory, cleared delays included."""
         return len(self._wheel) + len(self._delays)
 
     def forget_far(self, shard: ShardId) -> None:
@@ -85,6 +89,7 @@ class Timers:
         if timer.timescale is Timescale.ELAPSED:
             due = Instant(self._clock.elapsed() + max(0, timer.due - shard_now))
             self._order += 1
+            self._order_of[shard, timer.command] = self._order
             heapq.heappush(self._delays, (due, self._order, shard, timer.command))
         elif not self._set_near(shard, timer):
             batch = self._store.batch()
@@ -94,13 +99,24 @@ class Timers:
         self._arm_sooner()
 
     def clear(self, shard: ShardId, timer: ClearTimer) -> None:
-        """Forget a timer; a delay is left to go off, which does no harm."""
+        """Forget a timer."""
         if timer.timescale is Timescale.ELAPSED:
-            return
-        if not self._wheel.remove(timer.due, (shard, timer.command)):
+            self._order_of.pop((shard, timer.command), None)
+            self._drop_cleared()
+        elif not self._wheel.remove(timer.due, (shard, timer.command)):
             batch = self._store.batch()
             batch.delete(Family.TIMER, _row(shard, timer.due, timer.command))
             self._store.write(batch)
+
+    def _drop_cleared(self) -> None:
+        """Make the heap anew when most of it is cleared, so that it is bounded by what waits."""
+        if len(self._delays) > 2 * len(self._order_of) + CLEARED_MAX:
+            self._delays = [
+                delay
+                for delay in self._delays
+                if self._order_of.get((delay[2], delay[3])) == delay[1]
+            ]
+            heapq.heapify(self._delays)
 
     def page_in(self, shards: range) -> None:
         """Take the far timers that have come near into memory; cheap when it is not yet time."""
@@ -181,8 +197,10 @@ class Timers:
             self._alarm(shard, command)
         elapsed = self._clock.elapsed()
         while self._delays and self._delays[0][0] <= elapsed:
-            _, _, shard, command = heapq.heappop(self._delays)
-            self._alarm(shard, command)
+            _, order, shard, command = heapq.heappop(self._delays)
+            if self._order_of.get((shard, command)) == order:
+                del self._order_of[shard, command]
+                self._alarm(shard, command)
         self._arm()
 
     def _start_wheel_anew(self, now: Instant) -> None:

@@ -160,6 +160,33 @@ def test_jobs_are_created_from_files(rota: Rota, tmp_path: Path) -> None:
     assert created.out.split() == ["default/from-file-1", "default/from-file-2"]
 
 
+def test_a_job_is_applied_again_and_again(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: applied\ncommand: echo one\n")
+    rota("jobs", "apply", "-f", str(file))
+    file.write_text("name: applied\ncommand: echo two\n")
+
+    changed = rota("jobs", "apply", "-f", str(file), "-o", "json")
+    same = rota("jobs", "apply", "-f", str(file), "-o", "json")
+
+    assert [json.loads(each.out)[0]["version"] for each in (changed, same)] == [2, 2]
+    assert "echo two" in rota("jobs", "show", "applied").out
+
+
+def test_a_job_is_paused_and_resumed(rota: Rota) -> None:
+    rota("jobs", "create", "restless", "--schedule", "@hourly", "--", "true")
+
+    paused = rota("jobs", "pause", "restless", "--reason", "moving house")
+    shown = rota("jobs", "show", "restless")
+    resumed = rota("jobs", "resume", "restless")
+
+    assert (paused.status, paused.err) == (0, "paused restless\n")
+    assert "by operator: moving house" in shown.out
+    assert resumed.err == "resumed restless\n"
+    assert "moving house" not in rota("jobs", "show", "restless").out
+    assert rota("jobs", "pause", "nobody").status == 3
+
+
 def test_of_several_jobs_the_refused_one_is_named(rota: Rota, tmp_path: Path) -> None:
     file = tmp_path / "jobs.json"
     file.write_text('[{"name": "good-one", "command": "true"}, {"name": "bad-one"}]')

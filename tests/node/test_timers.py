@@ -238,6 +238,23 @@ async def test_a_delay_does_not_care_about_the_calendar() -> None:
         assert desk.gone_off.count((SHARD, wake("task"))) == 1
 
 
+async def test_cleared_delays_do_not_go_off_and_do_not_pile_up() -> None:
+    async with open_desk() as desk:
+        desk.delay("kept", Duration(10 * SECOND))
+        for number in range(5_000):
+            due = later(desk.hands.now(), Duration(9 * SECOND))
+            gone = Wake(execution_id=ExecutionId(f"e{number}"), task="gone", number=2)
+            desk.timers.set(SHARD, SetTimer(due, gone, Timescale.ELAPSED), desk.hands.now())
+            desk.timers.clear(SHARD, ClearTimer(due, gone, Timescale.ELAPSED))
+        held = len(desk.timers)
+
+        await desk.live(Duration(11 * SECOND))
+
+        assert held < 1_100
+        assert [each.task for _, each in desk.gone_off if isinstance(each, Wake)].count("kept") == 1
+        assert all(each.task != "gone" for _, each in desk.gone_off if isinstance(each, Wake))
+
+
 async def test_rows_of_an_earlier_life_are_forgotten_shard_by_shard() -> None:
     store = MemoryStore()
     async with open_desk(store) as desk:

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.core.ids import (
-    SHARD_COUNT_MAX,
     ExecutionId,
     JobId,
     Slot,
@@ -16,7 +15,6 @@ from rota.core.ids import (
     is_name,
     job_of,
     mint_job_id,
-    shard_of,
     slot_of,
     slot_of_id,
     trigger_execution_id,
@@ -78,17 +76,6 @@ def test_a_trigger_never_gets_the_id_of_a_fire() -> None:
     fires = {fire_execution_id(JOB, Instant(0), schedule) for schedule in range(64)}
 
     assert not any(trigger_execution_id(JOB, Instant(0), n) in fires for n in range(1 << 16))
-
-
-@given(slot=st.integers(0, 2**16 - 1), bits=st.integers(0, 14))
-@settings(max_examples=100, deadline=None)
-def test_twice_as_many_shards_split_each_one_in_two(slot: int, bits: int) -> None:
-    count = min(1 << bits, SHARD_COUNT_MAX // 2)
-
-    shard, half = shard_of(Slot(slot), count), shard_of(Slot(slot), 2 * count)
-
-    assert 0 <= shard < count
-    assert half // 2 == shard
 
 
 @pytest.mark.parametrize("name", ["a", "A1", "a-b", "a.b_c", "x" * 128, "0"])

@@ -8,11 +8,11 @@ from rota.core.attempt import AttemptKey, Ending, Outcome, Token
 from rota.core.commands import FinishAttempt, StartTask, Wake
 from rota.core.dag import TriggerRule
 from rota.core.decide import pending
-from rota.core.effects import Launch, Publish, SetTimer, Stop, Timescale, Wait
+from rota.core.effects import ClearTimer, Launch, Publish, SetTimer, Stop, Timescale, Wait
 from rota.core.errors import Refused
 from rota.core.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED
 from rota.core.ids import Epoch, ExecutionId, Index, Session
-from rota.core.instants import MINUTE, SECOND, Duration, Instant, later
+from rota.core.instants import HOUR, MINUTE, SECOND, Duration, Instant, later
 from rota.core.replica import Replica
 from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.running import LOSSES_MAX, OUTPUTS_KEPT
@@ -818,3 +818,17 @@ def test_a_new_primary_stops_what_was_cancelled_and_may_still_run() -> None:
         Stop(AttemptKey(execution_id, "a", 1)),
         Stop(AttemptKey(execution_id, "b", 1)),
     ]
+
+
+def test_cancelling_a_task_that_backs_off_clears_its_timer() -> None:
+    shard = Shard()
+    policy = RetryPolicy(limit=3, backoff=Fixed(delay=HOUR))
+    execution_id = shard.run(task("main", retry=policy))
+    shard.fail(execution_id)
+    [waiting] = shard.timers
+
+    shard.cancel(execution_id)
+
+    cleared = [each for each in shard.all_effects(ClearTimer) if isinstance(each.command, Wake)]
+    assert [(each.due, each.command) for each in cleared] == [(waiting.due, waiting.command)]
+    assert shard.status(execution_id) == "cancelled"
