@@ -1,19 +1,22 @@
 """The application: its routes, and what every request passes through."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 
 from aiohttp import web
 
 from rota.core.errors import Kind, Refused
 from rota.node.api import access, changing, executions, health, jobs, outputs, problems
-from rota.node.api.requests import PARTS, BodyTooLarge, UnsupportedMediaType
+from rota.node.api.requests import PARTS, BodyTooLarge, BodyTooSlow, UnsupportedMediaType
 from rota.node.parts import Parts
 
 log = logging.getLogger(__name__)
 
 REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 REQUEST_ID_MAX = 128
+BODIES_MAX = 256 << 20
+"""Bytes of request bodies in memory; beyond it requests are refused with 503 and Retry-After."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -25,6 +28,7 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         parts: The node.
         next_id: 64 random bits for a request's id.
     """
+    bodies = _Bodies(largest=parts.config.body_max_mb << 20)
 
     @web.middleware
     async def pass_through(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -33,7 +37,8 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         is_text = given.isascii() and given.isprintable()
         request[REQUEST_ID] = (is_text and given) or f"{next_id():016x}"
         request[access.PRINCIPAL] = access.establish(request)
-        answer = await _answer(request, handler)
+        with bodies.held(request) as refusal:
+            answer = _refusal(request, refusal) if refusal else await _answer(request, handler)
         if not answer.prepared:
             answer.headers["X-Request-Id"] = request[REQUEST_ID]
         parts.metrics.requests.labels(request.method, str(answer.status)).inc()
@@ -46,6 +51,37 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
     for module in (health, jobs, changing, executions, outputs):
         app.add_routes(module.routes)
     return app
+
+
+class _Bodies:
+    """The bodies of the requests at hand, which may together hold so much memory and no more.
+
+    Args:
+        largest: What a body may have that does not say how long it is.
+    """
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self._bytes = 0
+
+    @contextmanager
+    def held(self, request: web.Request) -> Generator[Refused | None]:
+        """Count a request's body while it is answered, or give the refusal to answer with."""
+        length = request.content_length if request.body_exists else 0
+        size = min(self._largest if length is None else length, self._largest)
+        if self._bytes + size > max(BODIES_MAX, self._largest):
+            yield Refused(
+                Kind.UNAVAILABLE,
+                "busy",
+                f"the bodies of the requests at hand fill {BODIES_MAX >> 20} MiB, the limit here",
+                retry_after_s=1,
+            )
+            return
+        self._bytes += size
+        try:
+            yield None
+        finally:
+            self._bytes -= size
 
 
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -88,7 +124,11 @@ def _refusal(request: web.Request, refusal: Refused) -> web.Response:
     return problems.response(view, request_id=request[REQUEST_ID], headers=headers)
 
 
-_STATUS: dict[type[Refused], int] = {BodyTooLarge: 413, UnsupportedMediaType: 415}
+_STATUS: dict[type[Refused], int] = {
+    BodyTooSlow: 408,
+    BodyTooLarge: 413,
+    UnsupportedMediaType: 415,
+}
 
 
 def _http_error(request: web.Request, error: web.HTTPException) -> web.Response:

@@ -1,5 +1,6 @@
 """Reading requests: bodies, queries, ids; and writing documents."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import TypeVar
@@ -25,6 +26,7 @@ LIMIT_MAX = 1_000
 IDEMPOTENCY_KEY_MAX = 255
 DIGITS_MAX = 18
 _TAG = re.compile(r'"(\d{1,18})"', re.ASCII)
+BODY_TIMEOUT_S = 30
 MEDIA_TYPES = ("application/json", "application/merge-patch+json", "application/octet-stream")
 """The last is what a request without a Content-Type is taken for."""
 
@@ -76,7 +78,10 @@ def decode_body(content: bytes, kind: type[T]) -> T:
 
 async def _read(request: web.Request) -> bytes:
     try:
-        return await request.read()
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            return await request.read()
+    except TimeoutError as error:
+        raise BodyTooSlow from error
     except web.HTTPRequestEntityTooLarge as error:
         raise BodyTooLarge(request) from error
     except web.RequestPayloadError as error:
@@ -108,6 +113,15 @@ class BodyTooLarge(Refused):
         limit = request.app[PARTS].config.body_max_mb
         super().__init__(
             Kind.INVALID, "body_too_large", f"the body is larger than {limit} MiB, the limit here"
+        )
+
+
+class BodyTooSlow(Refused):
+    """The body did not come in time, and meanwhile kept others out."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Kind.INVALID, "body_too_slow", f"the body did not come within {BODY_TIMEOUT_S} s"
         )
 
 

@@ -6,7 +6,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -507,3 +507,29 @@ def test_clients_that_create_the_same_job_at_once_get_the_same_job(node: Rotad) 
         ids = {each.result()["jobId"] for each in made}
 
     assert len(ids) == 1
+
+
+def test_bodies_that_never_come_do_not_fill_the_memory(own_node: Rotad) -> None:
+    own_node.start()
+    held = f"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: {4 << 20}\r\n\r\n".encode()
+
+    with ExitStack() as stack:
+        for _ in range(64):
+            stack.enter_context(connection(own_node)).sendall(held)
+        own_node.wait_until(lambda: is_busy(own_node))
+        with pytest.raises(Refusal) as refused:
+            own_node.create(name="one-more", command="true")
+        ready = own_node.call("GET", "/readyz")
+    own_node.wait_until(lambda: not is_busy(own_node))
+
+    assert refused.value.status == 503
+    assert refused.value.headers["Retry-After"]
+    assert ready == "ok\n"
+
+
+def is_busy(node: Rotad) -> bool:
+    try:
+        node.create(name="probe", command="true")
+    except Refusal as refusal:
+        return bool(refusal.problem["code"] == "busy")
+    return False
