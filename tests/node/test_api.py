@@ -73,6 +73,13 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
         ({"command": "true", "type": "scripted"}, "", "one of command, type and tasks"),
         ({"command": "true", "overlap": "never"}, "/overlap", "Invalid enum value 'never'"),
         ({"command": "true", "env": {"A=B": "x"}}, "/env", "'A=B' cannot be a variable"),
+        ({"command": "true", "env": {"ROTA_TOKEN": "x"}}, "/env", "ROTA_ are rota's own"),
+        ({"command": "true", "stopGrace": "400d"}, "/stopGrace", "between 0 and 365 days"),
+        ({"command": "true", "timezone": "Mars/X"}, "/timezone", "is not a time zone"),
+        ({"command": "true", "schedules": [{"schedule": "@daily", "timezone": "Mars/X"}]},
+         "/schedules/0/timezone", "is not a time zone"),
+        ({"type": "scriptd"}, "/type", "there is no type 'scriptd' here"),
+        ({"tasks": [{"command": "true"}]}, "/tasks/0/name", "missing required field"),
         ({"command": "true", "cwd": "here"}, "/cwd", "is not an absolute path"),
     ],
 )  # fmt: skip
@@ -245,6 +252,23 @@ def test_a_deleted_job_is_gone_and_its_history_stays(node: Rotad) -> None:
     with pytest.raises(Refusal, match="job_not_found"):
         node.call("GET", "/api/v1/jobs/short-lived")
     assert node.call("GET", f"/api/v1/executions/{execution_id}")["status"] == "success"
+
+
+def test_parameters_of_the_trigger_stand_before_the_jobs_and_those_before_the_tasks(
+    node: Rotad,
+) -> None:
+    show = 'printf %s "$ROTA_PARAMETERS"'
+    tasks = [{"name": "a", "command": show, "parameters": {"of": "task"}}]
+    node.create(name="own", tasks=tasks)
+    node.create(name="shared", tasks=tasks, parameters={"of": "job"})
+
+    said = [
+        node.ended(node.call("POST", f"/api/v1/jobs/{job}/trigger", body)["executionId"])
+        for job, body in (("own", None), ("shared", None), ("shared", {"parameters": {"of": "me"}}))
+    ]
+
+    tails = [json.loads(each["tasks"]["a"]["attempts"][0]["outputTail"])["of"] for each in said]
+    assert tails == ["task", "job", "me"]
 
 
 def test_metrics_and_version_are_told(node: Rotad) -> None:

@@ -1,0 +1,89 @@
+"""History goes by when it ended, not by when it was due."""
+
+from collections.abc import Callable
+
+import pytest
+
+from rota.core.changes import Pointer, Record, Table, past_key
+from rota.core.codec import encode_record
+from rota.core.execution import Execution, ExecutionStatus, Origin
+from rota.core.ids import ExecutionId, JobId, ShardId, fire_execution_id
+from rota.core.instants import DAY, Duration, Instant, later
+from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
+from rota.storage.history import History
+from rota.storage.memory import MemoryStore
+from rota.storage.shards import shard_prefix
+from rota.storage.store import Family
+
+SHARD = ShardId(0)
+JOB = JobId("3f2a9c0011223344")
+NOW = Instant(1_800_000_000_000_000)
+LONG_AGO = later(NOW, Duration(-300 * DAY))
+KEPT_SINCE = later(NOW, Duration(-7 * DAY))
+
+
+def execution(fire_at: Instant, finished_at: Instant) -> Execution:
+    return Execution(
+        id=fire_execution_id(JOB, fire_at, 0),
+        job_id=JOB,
+        job_name="default/job",
+        job_version=1,
+        status=ExecutionStatus.SUCCESS,
+        origin=Origin.SCHEDULE,
+        fire_at=fire_at,
+        queued_at=finished_at,
+        open_count=0,
+        finished_at=finished_at,
+    )
+
+
+def missed(fire_at: Instant, recorded_at: Instant) -> LedgerEntry:
+    return LedgerEntry(
+        job_id=JOB,
+        schedule=0,
+        fire_at=fire_at,
+        until=fire_at,
+        count=1,
+        outcome=FireOutcome.MISSED,
+        recorded_at=recorded_at,
+    )
+
+
+def history_of(*records: Execution | LedgerEntry) -> History:
+    store = MemoryStore()
+    batch = store.batch()
+
+    def put(table: Table, key: str, record: Record) -> None:
+        place = shard_prefix(SHARD) + bytes((table,)) + key.encode()
+        batch.put(Family.HIST, place, encode_record(record))
+
+    for record in records:
+        if isinstance(record, Execution):
+            pointer = Pointer(Table.PAST_EXECUTION, record.id)
+        else:
+            pointer = Pointer(Table.LEDGER, ledger_key(JOB, record.fire_at, 0))
+        put(Table(pointer.table), pointer.key, record)
+        put(Table.PAST, past_key(record.fire_at, pointer), pointer)
+    store.write(batch)
+    return History(store, range(1))
+
+
+@pytest.mark.parametrize("make", [execution, missed], ids=["execution", "ledger entry"])
+def test_what_was_due_long_ago_and_is_over_only_now_stays(
+    make: Callable[[Instant, Instant], Execution | LedgerEntry],
+) -> None:
+    fresh, old = make(LONG_AGO, NOW), make(later(LONG_AGO, DAY), later(LONG_AGO, DAY))
+
+    found = history_of(fresh, old).older_than(SHARD, KEPT_SINCE, 10)
+
+    assert [past.instant for past in found] == [old.fire_at]
+
+
+def test_a_page_holds_no_more_than_is_asked_for() -> None:
+    days = [later(LONG_AGO, Duration(number * DAY)) for number in range(20)]
+    history = history_of(*(execution(day, day) for day in days))
+
+    found = history.older_than(SHARD, KEPT_SINCE, 5)
+
+    assert [past.instant for past in found] == days[:5]
+    assert found[0].pointer.key == ExecutionId(fire_execution_id(JOB, days[0], 0))
