@@ -10,7 +10,7 @@ from rota.core.errors import Kind, Refused
 from rota.core.ids import JobId
 from rota.core.instants import MINUTE, SECOND, Duration, later
 from rota.core.job import JobSpec, Misfire
-from unit.shard import Shard, every, job, task
+from unit.shard import Shard, at, every, job, task
 
 
 def replace(shard: Shard, spec: JobSpec, if_version: int | None = None) -> JobId:
@@ -110,6 +110,21 @@ def test_a_schedule_that_stays_fires_when_it_would_have() -> None:
     )
 
     assert shard.state.plans[job_id].next_fires[1] == owed[0]
+
+
+def test_an_instant_that_has_fired_does_not_fire_again_in_the_next_version() -> None:
+    shard = Shard(clock=at("2027-01-04T11:59:00Z"))
+    once = every("@at 2027-01-04T12:00:00Z")
+    job_id = shard.save(name="report", schedules=once)
+    shard.pass_time(Duration(2 * MINUTE))
+    shard.ring_timers()
+
+    replace(shard, job(task("other"), name="report", schedules=once))
+    shard.pass_time(Duration(2 * MINUTE))
+    shard.ring_timers()
+
+    assert shard.state.plans[job_id].next_fires == (None,)
+    assert [entry.outcome.value for entry in shard.ledger()] == ["fired"]
 
 
 def test_a_schedule_that_goes_fires_no_more() -> None:
