@@ -1,0 +1,141 @@
+"""Memberships as people write them: a count, a list, or a file; and changes of one.
+
+10                     n1 to n10, each of weight 1
+a,b=2,c=0.5:east       by name, with weights and zones
+nodes.yaml             a list of {id, weight, zone, state}, YAML or JSON
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from rota.client.definitions import InvalidFile
+from rota.core.errors import Problem
+from rota.core.ids import NodeId
+from rota.ring.membership import Member, problems_of_members
+
+NODES_MAX = 10_000
+NODE_FORM = "NAME[=WEIGHT][:ZONE]"
+
+_FILE = re.compile(r".*(/|\.ya?ml$|\.json$)", re.DOTALL)
+_NODE = re.compile(r"(?P<name>[^=:]+)(?:=(?P<weight>[^:]*))?(?::(?P<zone>.*))?", re.DOTALL)
+
+
+def read_members(text: str, zone_count: int = 0) -> list[Member]:
+    """Return the members that ``--nodes`` names.
+
+    Args:
+        text: A count, a list, or the name of a file, told by a slash or its ending.
+        zone_count: Over how many zones, z1, z2, ..., a count of nodes takes turns; 0 for none.
+
+    Raises:
+        click.UsageError: It names none, or what it names is not sound.
+        InvalidFile: Likewise, of a file.
+    """
+    if text.isascii() and text.isdecimal():
+        return _counted(int(text), zone_count)
+    if zone_count:
+        raise click.UsageError("--zones is for a count of nodes; here, write NAME:ZONE")
+    if _FILE.fullmatch(text):
+        return _read_file(Path(text))
+    return checked([parse_member(each) for each in text.split(",")])
+
+
+def parse_member(text: str) -> Member:
+    """Return the member that ``NAME[=WEIGHT][:ZONE]`` stands for.
+
+    Raises:
+        click.UsageError: It is not of that form.
+    """
+    found = _NODE.fullmatch(text.strip())
+    if found is None:
+        raise click.UsageError(f"{text!r} is not {NODE_FORM}, as in n1, n1=0.5 or n1=2:east")
+    weight = 1.0 if found["weight"] is None else parse_weight(text, found["weight"])
+    return Member(id=NodeId(found["name"]), weight=weight, zone=found["zone"] or "")
+
+
+def parse_weight(text: str, weight: str) -> float:
+    """Return a weight written in *text*.
+
+    Raises:
+        click.UsageError: It is no number.
+    """
+    try:
+        return float(weight)
+    except ValueError as error:
+        raise click.UsageError(f"{text!r}: {weight!r} is no weight, such as 0.5 or 2") from error
+
+
+def changed(
+    members: Sequence[Member],
+    *,
+    add: Iterable[str],
+    remove: Iterable[str],
+    weights: Iterable[str],
+) -> list[Member]:
+    """Return a membership with nodes added, removed and weighed anew.
+
+    Raises:
+        click.UsageError: A change cannot be made, or the result is not sound.
+    """
+    by_id = {member.id: member for member in members}
+    for name in remove:
+        _known(by_id, name)
+        del by_id[NodeId(name)]
+    for text in weights:
+        name, _, weight = text.partition("=")
+        before = _known(by_id, name)
+        by_id[before.id] = msgspec.structs.replace(before, weight=parse_weight(text, weight))
+    return checked([*by_id.values(), *map(parse_member, add)])
+
+
+def checked(members: list[Member]) -> list[Member]:
+    """Return *members*.
+
+    Raises:
+        click.UsageError: Something is wrong with one of them.
+    """
+    problems = problems_of_members(members)
+    if problems:
+        raise click.UsageError("; ".join(_told(members, each) for each in problems))
+    return members
+
+
+def _known(by_id: dict[NodeId, Member], name: str) -> Member:
+    member = by_id.get(NodeId(name))
+    if member is None:
+        names = ", ".join(list(by_id)[:10]) + (", ..." if len(by_id) > 10 else "")
+        raise click.UsageError(f"there is no node {name!r}; there are: {names}")
+    return member
+
+
+def _counted(count: int, zone_count: int) -> list[Member]:
+    if not 1 <= count <= NODES_MAX:
+        raise click.UsageError(f"--nodes {count}: from 1 to {NODES_MAX}")
+    return [
+        Member(
+            id=NodeId(f"n{number}"), zone=f"z{1 + (number - 1) % zone_count}" if zone_count else ""
+        )
+        for number in range(1, count + 1)
+    ]
+
+
+def _read_file(path: Path) -> list[Member]:
+    try:
+        members = msgspec.yaml.decode(path.read_bytes(), type=list[Member])
+    except OSError as error:
+        raise InvalidFile(f"{path}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise InvalidFile(f"{path}: {error}") from error
+    problems = problems_of_members(members)
+    if problems:
+        raise InvalidFile(f"{path}: " + "; ".join(_told(members, each) for each in problems))
+    return members
+
+
+def _told(members: Sequence[Member], problem: Problem) -> str:
+    number = int(problem.pointer.split("/")[1])
+    return f"node {members[number].id!r}: {problem.detail}"

@@ -1,0 +1,66 @@
+"""Who takes part in a placement: the nodes of a cluster, as the operator describes them."""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+import msgspec
+
+from rota.core.errors import Problem
+from rota.core.ids import NAME_RULE, NodeId, is_name
+
+WEIGHT_MAX = 100.0
+"""128 points on the circle for each unit of weight: a heavier node would only slow placement."""
+
+
+class MemberState(Enum):
+    """Whether a node is to hold shards."""
+
+    ACTIVE = "active"
+    DRAINING = "draining"
+    """It still serves what it has, and is to get rid of it."""
+    REMOVED = "removed"
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A node as placement sees it.
+
+    Attributes:
+        weight: How much it is to hold, relative to other nodes, in ``[0, WEIGHT_MAX]``.
+        zone: What it shares with the nodes that may fail with it. All members without a zone are
+            in one, the nameless: nothing says that they fail apart.
+    """
+
+    id: NodeId
+    weight: float = 1.0
+    zone: str = ""
+    state: MemberState = MemberState.ACTIVE
+
+
+def holders_of(members: Iterable[Member]) -> list[Member]:
+    """Return the members that are to hold shards, by id: active, and of a weight above zero."""
+    able = (each for each in members if each.state is MemberState.ACTIVE and each.weight > 0)
+    return sorted(able, key=lambda member: member.id)
+
+
+def problems_of_members(members: Sequence[Member]) -> list[Problem]:
+    """Return what is wrong with a membership; pointers are into the list of members."""
+    problems: list[Problem] = []
+    seen: set[NodeId] = set()
+    for number, member in enumerate(members):
+        if not is_name(member.id):
+            problems.append(Problem(f"/{number}/id", f"{member.id!r} is no name; use {NAME_RULE}"))
+        if member.id in seen:
+            problems.append(Problem(f"/{number}/id", f"there is already a node {member.id!r}"))
+        if member.zone and not is_name(member.zone):
+            problems.append(
+                Problem(f"/{number}/zone", f"{member.zone!r} is no name; use {NAME_RULE}")
+            )
+        if not 0 <= member.weight <= WEIGHT_MAX:
+            problems.append(
+                Problem(
+                    f"/{number}/weight",
+                    f"{member.weight:g} is not between 0 and {WEIGHT_MAX:g}; 1 is an ordinary node",
+                )
+            )
+        seen.add(member.id)
+    return problems
