@@ -8,8 +8,9 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 SEED ?= 1
 ROUNDS ?= 50
+EXAMPLES ?= 200
 
-.PHONY: help demo dev test check format sim chaos bench dist clean
+.PHONY: help demo dev test contract check format docs sim chaos bench dist clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +24,10 @@ dev: $(READY) ## Start a node for trying things out on http://127.0.0.1:7400
 test: $(READY) ## Unit and contract tests, and the tests of a whole node
 	$(BIN)/python -P -m pytest -n $(WORKERS)
 
+contract: $(READY) ## The API against its description, longer: make contract EXAMPLES=200 SEED=1
+	CONTRACT_EXAMPLES=$(EXAMPLES) CONTRACT_SEED=$(SEED) \
+	$(BIN)/python -P -m pytest tests/node/test_contract_of_api.py --timeout 3600
+
 check: $(READY) ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -34,6 +39,9 @@ format: $(READY) ## Rewrite files the way `check` wants them
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(READY) ## Write docs/reference/api.md anew, from the handlers and its fragments
+	$(BIN)/python -P -m rota.node.api.markdown docs/reference/api
+
 sim: ## Simulate a cluster on virtual time (no suite yet)
 	@echo "make sim: there is no simulation suite yet; it comes with replication." >&2; exit 1
 
@@ -41,8 +49,9 @@ chaos: $(READY) ## Kill -9 a real node at random moments: make chaos ROUNDS=50 S
 	CHAOS_ROUNDS=$(ROUNDS) CHAOS_SEED=$(SEED) \
 	$(BIN)/python -P -m pytest tests/chaos -m chaos -s --timeout 3600
 
-bench: $(READY) ## Throughput, start latency and timer lateness of one node, with fsync
+bench: $(READY) ## Throughput, start latency, timer lateness and API of one node, with fsync
 	$(BIN)/python bench/one_node.py
+	$(BIN)/python -m bench.http_api
 
 dist: $(READY) ## Build sdist and wheel, then check the wheel holds every module
 	rm -rf dist build

@@ -1,11 +1,11 @@
-"""Talk to rota from Python or from a shell.
+r"""Talk to rota from Python or from a shell.
 
-    from rota.client import Client
-
-    with Client() as rota:
-        job = rota.create_job({"name": "hello", "command": "echo hello"})
-        execution = rota.wait(rota.trigger(job.job_id).execution_id)
-        print(execution.status, rota.output(execution.execution_id))
+    >>> from rota.client import Client
+    >>> with Client() as rota:
+    ...     job = rota.create_job({"name": "greet", "command": "echo hello"})
+    ...     execution = rota.wait(rota.trigger("greet").execution_id)
+    ...     print(execution.status, rota.output(execution.execution_id))
+    success b'hello\n'
 
 `AsyncClient` is the same with ``await``. What goes in and comes out is in `rota.client.wire`, what
 may go wrong in `rota.client.errors`.

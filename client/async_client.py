@@ -1,41 +1,33 @@
 """The client for programs that have an event loop."""
 
-import asyncio
-import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+import copy
+from collections.abc import AsyncGenerator, Coroutine, Iterable
+from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Self, TypeVar
-
-import aiohttp
-from yarl import URL
+from typing import Any, Literal, Self, TypeVar, overload
 
 from rota.client import requests
-from rota.client.errors import (
-    RequestFailed,
-    TooBusy,
-    Unreachable,
-    WaitTimedOut,
-)
-from rota.client.requests import (
-    DEFAULT_URL,
-    POLL_S,
-    REPEATS_MAX,
-    TIMEOUT_S,
-    URL_VARIABLE,
-    Answer,
-    Body,
-    Call,
-    When,
-    base_url,
-)
+from rota.client.call import Call
+from rota.client.connection import Connection
+from rota.client.endpoints import urls_of
+from rota.client.errors import TooBusy, Unreachable
+from rota.client.events import EventReader
+from rota.client.output import FollowedOutput
+from rota.client.paging import Patience, over_pages
+from rota.client.requests import Body, EventFilter, Labels, When
+from rota.client.streams import follow_events, follow_output
+from rota.client.tries import REPEATS_MAX, TIMEOUT_S
 from rota.client.wire import (
-    ITEMS_MAX,
+    CreatedItem,
+    EventView,
+    ExecutionList,
     ExecutionView,
     JobBody,
+    JobList,
     JobView,
     Json,
     LedgerEntryView,
+    LedgerPage,
     NextFireView,
     TriggeredItem,
     TriggeredView,
@@ -44,47 +36,53 @@ from rota.client.wire import (
 )
 
 T = TypeVar("T")
-Item = TypeVar("Item")
 
-CONNECT_S = 5.0
-"""A node on the same continent accepts in a tenth of a second, or is gone."""
-CONNECTIONS_MAX = 1_000
-"""Each wait holds one; a smaller number would keep other calls out while many wait."""
-PAGE = 200
-"""Items that an iterator asks for at once."""
 MAIN_TASK = "main"
 """The only task of a job that has a command and no tasks."""
 
 
 class AsyncClient:
-    """A connection to a node; ``async with`` it, or `close` it.
+    """A connection to rota; ``async with`` it, or `close` it.
 
-    Use it in one event loop. Calls may run at the same time. A job is named by its id, by
-    ``namespace/name``, or by its name, which then is in *namespace* or in ``default``.
+    It is `Client` with ``await`` and ``async for``: what is said there holds here. Use it in one
+    event loop. Calls may run at the same time.
 
     Args:
-        url: Where the node is; ``$ROTA_URL`` or http://127.0.0.1:7400 if left out.
-        timeout_s: How long a call may take, its repeats included. A wait may take as much more.
-        repeats_max: How often a call that was refused for lack of room, or got no answer, is sent
-            again. Only what is safe to send twice is: new jobs and executions carry an idempotency
-            key.
+        url: See `Client`.
+        timeout_s: See `Client`.
+        repeats_max: See `Client`.
 
     Raises:
-        ValueError: *url* is none.
-        Invalid, NotAllowed, NotFound, Conflict, TooBusy, NodeFailed, Unreachable: By any call.
+        ValueError: See `Client`, where all other errors are too.
+
+    >>> import asyncio
+    >>> async def both() -> list[str]:
+    ...     async with AsyncClient() as rota:
+    ...         await rota.create_many(
+    ...             [{"name": "fetch", "command": "true"}, {"name": "load", "command": "false"}]
+    ...         )
+    ...         made = await rota.trigger_many(["fetch", "load"])
+    ...         done = await rota.wait_many(each.execution_id for each in made)
+    ...         return [execution.status for execution in done]
+    >>> asyncio.run(both())
+    ['success', 'failed']
     """
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | Iterable[str] | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
         repeats_max: int = REPEATS_MAX,
     ) -> None:
-        self.url = base_url(url or os.environ.get(URL_VARIABLE) or DEFAULT_URL)
+        self.urls = urls_of(url)
         self._timeout_s = timeout_s
-        self._repeats_max = repeats_max
-        self._session: aiohttp.ClientSession | None = None
+        self._connection = Connection(self.urls, repeats_max)
+
+    @property
+    def url(self) -> str:
+        """Where the node is that answered last, or will be asked first."""
+        return self._connection.endpoints.first
 
     async def __aenter__(self) -> Self:
         return self
@@ -98,65 +96,152 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; a call would open new ones."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        """Close the connections; streams end, a call would open new ones."""
+        await self._connection.close()
+
+    def within(self, timeout_s: float) -> Self:
+        """Return this client, on the same connections, with another timeout for its calls.
+
+        Closing one of them closes both.
+        """
+        near = copy.copy(self)
+        near._timeout_s = timeout_s  # noqa: SLF001 - it is of this class
+        return near
 
     # -- jobs --------------------------------------------------------------------------------------
 
     async def create_job(
-        self, job: JobBody | Body, *, idempotency_key: str | None = None
+        self,
+        job: JobBody | Body,
+        *,
+        idempotency_key: str | None = None,
+        traceparent: str | None = None,
+        dry_run: bool = False,
     ) -> JobView:
         """Create *job*, or find that this very job is already there.
 
         Raises:
             Conflict: Another job has its name.
         """
-        return await self._ask(requests.create_job(job, idempotency_key))
+        call = requests.create_job(
+            job, key=idempotency_key, traceparent=traceparent, dry_run=dry_run
+        )
+        return await self._ask(call)
 
-    async def put_job(self, job: JobBody | Body) -> JobView:
-        """Create *job*, or give the one of its name its next version."""
-        return await self._ask(requests.put_job(job))
+    async def create_many(
+        self,
+        jobs: Iterable[JobBody | Body],
+        *,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
+    ) -> list[CreatedItem]:
+        """Create each of *jobs*, and return what came of each, in their order.
 
-    async def patch_job(self, job: str, patch: Body, *, namespace: str | None = None) -> JobView:
-        """Change the fields of a job that *patch* names (RFC 7396: None takes one away)."""
-        return await self._ask(requests.patch_job(job, namespace, patch))
+        Each succeeds or fails alone: look at its ``error``, whose pointers begin with its place in
+        the request, such as ``/items/3``. One request takes at most 1,000 jobs and 2 MiB; the next
+        is sent when the one before it is answered. If one of them fails as a whole, so does this;
+        the same call again finds the jobs that are already there.
+        """
+        created: list[CreatedItem] = []
+        for call in requests.create_many(jobs, key=idempotency_key, dry_run=dry_run):
+            created += (await self._ask(call)).items
+        return created
+
+    async def put_job(
+        self, job: JobBody | Body, *, if_version: int | None = None, dry_run: bool = False
+    ) -> JobView:
+        """Create *job*, or give the one of its name its next version.
+
+        Raises:
+            Conflict: There is none of version *if_version*.
+        """
+        return await self._ask(requests.put_job(job, if_version=if_version, dry_run=dry_run))
+
+    async def patch_job(
+        self,
+        job: str,
+        patch: Body,
+        *,
+        namespace: str | None = None,
+        if_version: int | None = None,
+        dry_run: bool = False,
+    ) -> JobView:
+        """Change the fields of a job that *patch* names (RFC 7396: None takes one away).
+
+        Raises:
+            Conflict: It is not of version *if_version*.
+        """
+        call = requests.patch_job(job, namespace, patch, if_version=if_version, dry_run=dry_run)
+        return await self._ask(call)
 
     async def pause_job(
-        self, job: str, *, namespace: str | None = None, reason: str = ""
+        self,
+        job: str,
+        *,
+        namespace: str | None = None,
+        reason: str = "",
+        dry_run: bool = False,
     ) -> JobView:
         """Keep a job from making executions by itself; what runs goes on."""
-        return await self._ask(requests.pause_job(job, namespace, reason))
+        return await self._ask(requests.pause_job(job, namespace, reason, dry_run=dry_run))
 
-    async def resume_job(self, job: str, *, namespace: str | None = None) -> JobView:
+    async def resume_job(
+        self, job: str, *, namespace: str | None = None, dry_run: bool = False
+    ) -> JobView:
         """Let a paused job fire again, from its next fire time on."""
-        return await self._ask(requests.resume_job(job, namespace))
+        return await self._ask(requests.resume_job(job, namespace, dry_run=dry_run))
 
     async def job(self, job: str, *, namespace: str | None = None) -> JobView:
         """Return a job."""
         return await self._ask(requests.job(job, namespace))
 
     def jobs(
-        self, *, namespace: str | None = None, q: str | None = None, limit: int | None = None
+        self,
+        *,
+        namespace: str | None = None,
+        q: str | None = None,
+        status: str | None = None,
+        labels: Labels | None = None,
+        limit: int | None = None,
     ) -> AsyncGenerator[JobView, None]:
         """Iterate over jobs by name.
 
         Args:
             namespace: Only those in it.
             q: Only those with this text in their name.
+            status: Only those ``scheduled``, ``running``, ``paused`` or ``finished``.
+            labels: Only those with all of these; None as a value stands for any.
             limit: At most so many.
         """
 
-        async def page(size: int, cursor: str | None) -> "_Page[JobView]":
-            found = await self._ask(requests.jobs(namespace, q, size, cursor))
-            return _Page(found.items, found.next_cursor)
+        async def page(size: int, cursor: str | None) -> JobList:
+            call = requests.jobs(
+                namespace=namespace,
+                q=q,
+                status=status,
+                labels=labels or {},
+                limit=size,
+                cursor=cursor,
+            )
+            return await self._ask(call)
 
-        return _over_pages(page, limit)
+        return over_pages(page, limit)
 
-    async def delete_job(self, job: str, *, namespace: str | None = None) -> None:
-        """Delete a job; its unfinished executions are cancelled, its history stays."""
-        await self._ask(requests.delete_job(job, namespace))
+    async def delete_job(
+        self,
+        job: str,
+        *,
+        namespace: str | None = None,
+        if_version: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Delete a job; its unfinished executions are cancelled, its history stays.
+
+        Raises:
+            Conflict: It is not of version *if_version*.
+        """
+        call = requests.delete_job(job, namespace, if_version=if_version, dry_run=dry_run)
+        await self._ask(call)
 
     async def next_fires(
         self,
@@ -176,6 +261,7 @@ class AsyncClient:
         namespace: str | None = None,
         since: When | None = None,
         until: When | None = None,
+        newest_first: bool = False,
         limit: int | None = None,
     ) -> AsyncGenerator[LedgerEntryView, None]:
         """Iterate over what became of the fire times of a job, oldest first.
@@ -185,17 +271,23 @@ class AsyncClient:
             namespace: See the class.
             since: Fire times from then on.
             until: Fire times before then.
+            newest_first: The other way round.
             limit: At most so many entries.
         """
 
-        async def page(size: int, cursor: str | None) -> "_Page[LedgerEntryView]":
+        async def page(size: int, cursor: str | None) -> LedgerPage:
             call = requests.ledger(
-                job, namespace=namespace, since=since, until=until, limit=size, cursor=cursor
+                job,
+                namespace=namespace,
+                since=since,
+                until=until,
+                newest_first=newest_first,
+                limit=size,
+                cursor=cursor,
             )
-            found = await self._ask(call)
-            return _Page(found.items, found.next_cursor)
+            return await self._ask(call)
 
-        return _over_pages(page, limit)
+        return over_pages(page, limit)
 
     # -- executions --------------------------------------------------------------------------------
 
@@ -206,19 +298,42 @@ class AsyncClient:
         namespace: str | None = None,
         parameters: Json = None,
         idempotency_key: str | None = None,
+        traceparent: str | None = None,
+        dry_run: bool = False,
     ) -> TriggeredView:
-        """Make one execution of a job now; *parameters* override the job's."""
-        return await self._ask(requests.trigger(job, namespace, parameters, idempotency_key))
+        """Make one execution of a job now.
 
-    async def trigger_many(self, items: Iterable[TriggerItem | str]) -> list[TriggeredItem]:
+        Args:
+            job: See the class.
+            namespace: See the class.
+            parameters: Override the job's.
+            idempotency_key: The same one again gives the same execution.
+            traceparent: The trace (W3C) that it is part of; its attempts get it too.
+            dry_run: Only tell what would come of it.
+        """
+        call = requests.trigger(
+            job,
+            namespace=namespace,
+            parameters=parameters,
+            key=idempotency_key,
+            traceparent=traceparent,
+            dry_run=dry_run,
+        )
+        return await self._ask(call)
+
+    async def trigger_many(
+        self, items: Iterable[TriggerItem | str], *, dry_run: bool = False
+    ) -> list[TriggeredItem]:
         """Make an execution for each of *items*, and return what came of each, in their order.
 
         Each succeeds or fails alone: look at its ``error``. One refused for lack of room has an
-        error with status 429 or 503 and may be asked for again.
+        error with status 429 or 503 and may be asked for again. One request takes at most 1,000;
+        the next is sent when the one before it is answered. If one of them fails as a whole, so
+        does this; items with an idempotency key of their own may be sent again.
         """
         triggered: list[TriggeredItem] = []
-        for part in _parts(list(items)):
-            triggered += (await self._ask(requests.trigger_many(part))).items
+        for call in requests.trigger_many(items, dry_run=dry_run):
+            triggered += (await self._ask(call)).items
         return triggered
 
     async def execution(self, execution_id: str) -> ExecutionView:
@@ -239,14 +354,14 @@ class AsyncClient:
 
         Args:
             job: Only those of this job.
-            namespace: Of *job*; see the class.
+            namespace: Of *job*; see the class. Without *job*: only those of its jobs.
             status: Only those ``queued``, ``running``, ``success``, ``failed`` or ``cancelled``.
             since: Fire times from then on.
             until: Fire times before then.
             limit: At most so many.
         """
 
-        async def page(size: int, cursor: str | None) -> "_Page[ExecutionView]":
+        async def page(size: int, cursor: str | None) -> ExecutionList:
             call = requests.executions(
                 job=job,
                 namespace=namespace,
@@ -256,10 +371,9 @@ class AsyncClient:
                 limit=size,
                 cursor=cursor,
             )
-            found = await self._ask(call)
-            return _Page(found.items, found.next_cursor)
+            return await self._ask(call)
 
-        return _over_pages(page, limit)
+        return over_pages(page, limit)
 
     async def wait(self, execution_id: str, *, timeout_s: float | None = None) -> ExecutionView:
         """Return an execution, with its tasks, when it has ended.
@@ -267,7 +381,7 @@ class AsyncClient:
         Raises:
             WaitTimedOut: It has not, after *timeout_s*.
         """
-        patience = _Patience(timeout_s)
+        patience = Patience(timeout_s)
         while True:
             view = await self._ask(requests.wait(execution_id, patience.poll_s))
             if view.finished_at is not None:
@@ -282,9 +396,9 @@ class AsyncClient:
         Raises:
             WaitTimedOut: Some have not, after *timeout_s*.
         """
-        patience = _Patience(timeout_s)
+        patience = Patience(timeout_s)
         done: list[ExecutionView] = []
-        for part in _parts(list(execution_ids)):
+        for part in requests.parts(list(execution_ids)):
             while True:
                 found = (await self._ask(requests.wait_many(part, patience.poll_s))).items
                 if patience.is_over or all(view.finished_at is not None for view in found):
@@ -294,42 +408,103 @@ class AsyncClient:
             patience.check(done)
         return done
 
-    async def cancel(self, execution_id: str) -> ExecutionView:
+    async def cancel(self, execution_id: str, *, dry_run: bool = False) -> ExecutionView:
         """Ask for the end of an execution, and return it; one that is over stays as it is."""
-        return await self._ask(requests.cancel(execution_id))
+        return await self._ask(requests.cancel(execution_id, dry_run=dry_run))
 
-    async def output(
-        self, execution_id: str, task: str = MAIN_TASK, *, attempt: int | None = None
-    ) -> bytes:
-        """Return what an attempt, the latest if none is named, has written by now."""
-        return await self._ask(requests.output(execution_id, task, attempt, follow=False))
+    @overload
+    def output(
+        self,
+        execution_id: str,
+        task: str = ...,
+        *,
+        attempt: int | None = ...,
+        follow: Literal[False] = ...,
+    ) -> Coroutine[Any, Any, bytes]: ...
 
-    async def follow_output(
-        self, execution_id: str, task: str = MAIN_TASK, *, attempt: int | None = None
-    ) -> AsyncGenerator[bytes, None]:
-        """Iterate over what an attempt writes, from its beginning until it has ended."""
-        call = requests.output(execution_id, task, attempt, follow=True)
-        # What is silent for long may still write: only connecting has a limit.
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-        try:
-            async with self._request(call, timeout) as response:
-                if response.status != 200:
-                    raise requests.failure_of(Answer(response.status, await response.read()))
-                async for part in response.content.iter_any():
-                    yield part
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._unreachable(error) from error
+    @overload
+    def output(
+        self,
+        execution_id: str,
+        task: str = ...,
+        *,
+        attempt: int | None = ...,
+        follow: Literal[True],
+    ) -> AsyncGenerator[bytes, None]: ...
+
+    def output(
+        self,
+        execution_id: str,
+        task: str = MAIN_TASK,
+        *,
+        attempt: int | None = None,
+        follow: bool = False,
+    ) -> Coroutine[Any, Any, bytes] | AsyncGenerator[bytes, None]:
+        """Return what an attempt has written by now, or iterate over it until it has ended.
+
+        A connection lost meanwhile is made again, and what was written since follows, once.
+
+        Args:
+            execution_id: Of the execution.
+            task: Its name.
+            attempt: Its number; the latest if left out.
+            follow: Go on while it writes, part by part as it comes.
+
+        Raises:
+            OutputBroken: After a lost connection, the output is no longer kept from its beginning.
+        """
+        if follow:
+            return self._follow_output(execution_id, task, attempt)
+        return self._ask(requests.output(execution_id, task, attempt, follow=False))
 
     # -- the node ----------------------------------------------------------------------------------
+
+    def events(
+        self,
+        *,
+        namespace: str | None = None,
+        job: str | None = None,
+        execution_id: str | None = None,
+        types: Iterable[str] = (),
+        status: str | None = None,
+        after: str | None = None,
+    ) -> AsyncGenerator[EventView, None]:
+        """Iterate over what happens, as it happens, until the iterator or the client is closed.
+
+        The first event is always ``stream.opened``: whatever happens from then on follows. A lost
+        connection is made again, to any node, and the events since follow. Where some may be
+        missing, for the node began a new life, is another one, or no longer has them, there is a
+        ``stream.gap``: look at the jobs and executions themselves. Going on is given up after as
+        long as a call may take; the last event's ``id``, as *after*, goes on later.
+
+        Args:
+            namespace: Only of jobs in it, and their executions.
+            job: Only of this job; its id or ``namespace/name``.
+            execution_id: Only of this execution.
+            types: Only of these, such as ``execution.failed``, or ``execution`` for all of them.
+            status: Only of executions and tasks that enter this one.
+            after: Id of an event; go on with the next one.
+
+        Raises:
+            Unreachable, TooBusy: No node could be reached in time, at first or again.
+        """
+        wanted = EventFilter(
+            namespace=namespace,
+            job=job,
+            execution_id=execution_id,
+            types=[types] if isinstance(types, str) else list(types),
+            status=status,
+        )
+        return follow_events(self._connection, EventReader(wanted, after or ""), self._timeout_s)
 
     async def version(self) -> VersionView:
         """Return what runs there."""
         return await self._ask(requests.version())
 
     async def ready(self) -> bool:
-        """Tell whether the node can be reached and takes requests; asked once."""
+        """Tell whether a node can be reached and takes requests; each is asked once."""
         try:
-            await self._send_once(requests.ready(), self._timeout_s)
+            await self._connection.ask(requests.ready(), self._timeout_s, repeats_max=0)
         except (TooBusy, Unreachable):
             return False
         return True
@@ -337,123 +512,19 @@ class AsyncClient:
     # -- sending -----------------------------------------------------------------------------------
 
     async def _ask(self, call: Call[T]) -> T:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._timeout_s + call.waits_s
-        repeat = 0
-        while True:
-            try:
-                return await self._send_once(call, deadline - loop.time())
-            except RequestFailed as failure:
-                pause_s = requests.pause_s(call, failure, repeat)
-                if (
-                    pause_s is None
-                    or repeat >= self._repeats_max
-                    or loop.time() + pause_s >= deadline
-                ):
-                    raise
-            await asyncio.sleep(pause_s)
-            repeat += 1
+        return await self._connection.ask(call, self._timeout_s)
 
-    async def _send_once(self, call: Call[T], timeout_s: float) -> T:
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S)
-        try:
-            async with self._request(call, timeout) as response:
-                answer = Answer(
-                    status=response.status,
-                    body=await response.read(),
-                    retry_after=response.headers.get("Retry-After", ""),
-                )
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._unreachable(error) from error
-        return requests.result_of(call, answer)
-
-    def _request(
-        self, call: Call[Any], timeout: aiohttp.ClientTimeout
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
-            jar = aiohttp.DummyCookieJar()
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar)
-            # aiohttp would repeat by itself, and we would take a deletion's second answer, that
-            # there is no such job, for the first. It has no public switch for it; a test watches.
-            self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see above
-        return self._session.request(
-            call.method,
-            URL(self.url + call.target, encoded=True),
-            data=call.body,
-            headers=call.headers,
-            timeout=timeout,
-            allow_redirects=False,
-        )
-
-    def _unreachable(self, error: Exception) -> Unreachable:
-        never_arrived = isinstance(
-            error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
-        )
-        return Unreachable(
-            f"no answer from {self.url}: {_what_went_wrong(error)}",
-            may_have_arrived=not never_arrived,
-        )
-
-
-def _what_went_wrong(error: Exception) -> str:
-    match error:
-        case TimeoutError():
-            return "it took too long"
-        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))) if number > 0:
-            return os.strerror(number)
-        case aiohttp.ClientConnectorError(os_error=cause):
-            # Names that cannot be resolved have negative numbers.
-            return str(cause.strerror or cause)
-        case _:
-            return str(error) or type(error).__name__
-
-
-class _Page(NamedTuple, Generic[Item]):
-    """A page, and where the next one begins."""
-
-    items: Sequence[Item]
-    next_cursor: str | None
-
-
-async def _over_pages(
-    page: Callable[[int, str | None], Awaitable[_Page[Item]]], limit: int | None
-) -> AsyncGenerator[Item, None]:
-    cursor = None
-    left = limit
-    while left is None or left > 0:
-        items, cursor = await page(PAGE if left is None else min(left, PAGE), cursor)
-        # A page of the ledger may be longer than asked for: it ends between fire times.
-        for item in items[:left]:
-            yield item
-        if cursor is None:
-            return
-        if left is not None:
-            left -= len(items)
-
-
-class _Patience:
-    """How long a wait goes on, and how long each of its requests may stay open."""
-
-    def __init__(self, timeout_s: float | None) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._timeout_s = timeout_s
-        self._deadline = None if timeout_s is None else self._loop.time() + timeout_s
-
-    @property
-    def poll_s(self) -> float:
-        if self._deadline is None:
-            return POLL_S
-        return min(max(self._deadline - self._loop.time(), 0.0), POLL_S)
-
-    @property
-    def is_over(self) -> bool:
-        return self._deadline is not None and self._loop.time() >= self._deadline
-
-    def check(self, unfinished: Sequence[ExecutionView]) -> None:
-        if self.is_over:
-            raise WaitTimedOut(unfinished, self._timeout_s or 0.0)
-
-
-def _parts(items: Sequence[Item]) -> list[Sequence[Item]]:
-    return [items[start : start + ITEMS_MAX] for start in range(0, len(items), ITEMS_MAX)]
+    async def _follow_output(
+        self, execution_id: str, task: str, attempt: int | None
+    ) -> AsyncGenerator[bytes, None]:
+        if attempt is None:
+            # Named, so that a connection made again leads to the same one. If there is none yet,
+            # the node says so.
+            found = ((await self.execution(execution_id)).tasks or {}).get(task)
+            attempt = len(found.attempts) or None if found else None
+        call = requests.output(execution_id, task, attempt, follow=True)
+        async with aclosing(
+            follow_output(self._connection, FollowedOutput(call), self._timeout_s)
+        ) as parts:
+            async for part in parts:
+                yield part

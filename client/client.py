@@ -1,14 +1,20 @@
 """The client for programs without an event loop: `AsyncClient`, waited for."""
 
+import asyncio
+import copy
 import weakref
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, overload
 
 from rota.client.async_client import MAIN_TASK, AsyncClient
-from rota.client.loop_thread import LoopThread
-from rota.client.requests import REPEATS_MAX, TIMEOUT_S, Body, When
+from rota.client.loop_thread import LoopStopped, LoopThread
+from rota.client.requests import Body, Labels, When
+from rota.client.tries import REPEATS_MAX, TIMEOUT_S
 from rota.client.wire import (
+    CreatedItem,
+    EventView,
     ExecutionView,
     JobBody,
     JobView,
@@ -26,35 +32,59 @@ Item = TypeVar("Item")
 
 
 class Client:
-    """A connection to a node; ``with`` it, or `close` it.
+    """A connection to rota; ``with`` it, or `close` it. Threads may share it.
 
-    Threads may share it. A job is named by its id, by ``namespace/name``, or by its name, which
-    then is in *namespace* or in ``default``.
+    A job is named by its id, by ``namespace/name``, or by its name, which then is in *namespace* or
+    in ``default``. What is iterated over is asked for page by page.
+
+    Any node takes any call. A client stays with one that works, and goes on to the next when that
+    one cannot be connected to, breaks the connection, is silent, or cannot take the call now. It
+    sends again only what is safe to send twice: new jobs and executions carry an idempotency key,
+    minted if none is given; what cannot be repeated is sent again only if it certainly has not
+    arrived. Tries of the same node pause in between, at least as long as it asks for.
+
+    With *dry_run* a call is checked, and answered, as it would be; nothing is done.
 
     Args:
-        url: Where the node is; ``$ROTA_URL`` or http://127.0.0.1:7400 if left out.
-        timeout_s: How long a call may take, its repeats included. A wait may take as much more.
-        repeats_max: How often a call that was refused for lack of room, or got no answer, is sent
-            again. Only what is safe to send twice is: new jobs and executions carry an idempotency
-            key.
+        url: Where the nodes are: one address, several with commas between them, or several;
+            ``$ROTA_URL`` or http://127.0.0.1:7400 if left out. Each client asks them in an order
+            of its own.
+        timeout_s: How long a call may take, with all its tries at all nodes. A wait may take as
+            much more.
+        repeats_max: How often each node is tried again.
+
+    Attributes:
+        urls: The addresses, as given.
 
     Raises:
-        ValueError: *url* is none.
+        ValueError: *url* has one that is none.
         Invalid, NotAllowed, NotFound, Conflict, TooBusy, NodeFailed, Unreachable: By any call.
+
+    >>> with Client() as rota:
+    ...     job = rota.create_job({"name": "hello", "command": "echo hello"})
+    ...     made = rota.trigger("hello")
+    ...     rota.wait(made.execution_id).status
+    'success'
     """
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | Iterable[str] | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
         repeats_max: int = REPEATS_MAX,
     ) -> None:
         self._client = AsyncClient(url, timeout_s=timeout_s, repeats_max=repeats_max)
-        self.url = self._client.url
+        self.urls = self._client.urls
+        self._origin: Client | None = None
         self._thread = LoopThread(self._client.close)
         # Who forgets to close it leaks neither the thread nor its sockets.
         self._finalizer = weakref.finalize(self, self._thread.stop)
+
+    @property
+    def url(self) -> str:
+        """Where the node is that answered last, or will be asked first."""
+        return self._client.url
 
     def __enter__(self) -> Self:
         return self
@@ -68,66 +98,155 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; no call is possible after it."""
+        """Close the connections; streams end, no call is possible after it."""
         self._finalizer()
+
+    def within(self, timeout_s: float) -> Self:
+        """Return this client, on the same connections, with another timeout for its calls.
+
+        Closing one of them closes both.
+        """
+        near = copy.copy(self)
+        near._client = self._client.within(timeout_s)  # noqa: SLF001 - it is of this class
+        # The first one stops the thread when it is forgotten, which it is not before the other.
+        near._origin = self  # noqa: SLF001
+        return near
 
     # -- jobs --------------------------------------------------------------------------------------
 
-    def create_job(self, job: JobBody | Body, *, idempotency_key: str | None = None) -> JobView:
+    def create_job(
+        self,
+        job: JobBody | Body,
+        *,
+        idempotency_key: str | None = None,
+        traceparent: str | None = None,
+        dry_run: bool = False,
+    ) -> JobView:
         """Create *job*, or find that this very job is already there.
 
         Raises:
             Conflict: Another job has its name.
         """
-        return self._run(self._client.create_job(job, idempotency_key=idempotency_key))
+        return self._run(
+            self._client.create_job(
+                job, idempotency_key=idempotency_key, traceparent=traceparent, dry_run=dry_run
+            )
+        )
 
-    def put_job(self, job: JobBody | Body) -> JobView:
-        """Create *job*, or give the one of its name its next version."""
-        return self._run(self._client.put_job(job))
+    def create_many(
+        self,
+        jobs: Iterable[JobBody | Body],
+        *,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
+    ) -> list[CreatedItem]:
+        """Create each of *jobs*, and return what came of each, in their order.
 
-    def patch_job(self, job: str, patch: Body, *, namespace: str | None = None) -> JobView:
-        """Change the fields of a job that *patch* names (RFC 7396: None takes one away)."""
-        return self._run(self._client.patch_job(job, patch, namespace=namespace))
+        Each succeeds or fails alone: look at its ``error``, whose pointers begin with its place in
+        the request, such as ``/items/3``. One request takes at most 1,000 jobs and 2 MiB; the next
+        is sent when the one before it is answered. If one of them fails as a whole, so does this;
+        the same call again finds the jobs that are already there.
+        """
+        return self._run(
+            self._client.create_many(jobs, idempotency_key=idempotency_key, dry_run=dry_run)
+        )
 
-    def pause_job(self, job: str, *, namespace: str | None = None, reason: str = "") -> JobView:
+    def put_job(
+        self, job: JobBody | Body, *, if_version: int | None = None, dry_run: bool = False
+    ) -> JobView:
+        """Create *job*, or give the one of its name its next version.
+
+        Raises:
+            Conflict: There is none of version *if_version*.
+        """
+        return self._run(self._client.put_job(job, if_version=if_version, dry_run=dry_run))
+
+    def patch_job(
+        self,
+        job: str,
+        patch: Body,
+        *,
+        namespace: str | None = None,
+        if_version: int | None = None,
+        dry_run: bool = False,
+    ) -> JobView:
+        """Change the fields of a job that *patch* names (RFC 7396: None takes one away).
+
+        Raises:
+            Conflict: It is not of version *if_version*.
+        """
+        return self._run(
+            self._client.patch_job(
+                job, patch, namespace=namespace, if_version=if_version, dry_run=dry_run
+            )
+        )
+
+    def pause_job(
+        self, job: str, *, namespace: str | None = None, reason: str = "", dry_run: bool = False
+    ) -> JobView:
         """Keep a job from making executions by itself; what runs goes on."""
-        return self._run(self._client.pause_job(job, namespace=namespace, reason=reason))
+        return self._run(
+            self._client.pause_job(job, namespace=namespace, reason=reason, dry_run=dry_run)
+        )
 
-    def resume_job(self, job: str, *, namespace: str | None = None) -> JobView:
+    def resume_job(
+        self, job: str, *, namespace: str | None = None, dry_run: bool = False
+    ) -> JobView:
         """Let a paused job fire again, from its next fire time on."""
-        return self._run(self._client.resume_job(job, namespace=namespace))
+        return self._run(self._client.resume_job(job, namespace=namespace, dry_run=dry_run))
 
     def job(self, job: str, *, namespace: str | None = None) -> JobView:
         """Return a job."""
         return self._run(self._client.job(job, namespace=namespace))
 
     def jobs(
-        self, *, namespace: str | None = None, q: str | None = None, limit: int | None = None
-    ) -> Iterator[JobView]:
+        self,
+        *,
+        namespace: str | None = None,
+        q: str | None = None,
+        status: str | None = None,
+        labels: Labels | None = None,
+        limit: int | None = None,
+    ) -> Generator[JobView, None, None]:
         """Iterate over jobs by name.
 
         Args:
             namespace: Only those in it.
             q: Only those with this text in their name.
+            status: Only those ``scheduled``, ``running``, ``paused`` or ``finished``.
+            labels: Only those with all of these; None as a value stands for any.
             limit: At most so many.
         """
-        return self._iterate(self._client.jobs(namespace=namespace, q=q, limit=limit))
+        return self._iterate(
+            self._client.jobs(namespace=namespace, q=q, status=status, labels=labels, limit=limit)
+        )
 
-    def delete_job(self, job: str, *, namespace: str | None = None) -> None:
-        """Delete a job; its unfinished executions are cancelled, its history stays."""
-        self._run(self._client.delete_job(job, namespace=namespace))
-
-    def next_fires(
+    def delete_job(
         self,
         job: str,
         *,
         namespace: str | None = None,
-        count: int = 10,
-        after: When | None = None,
+        if_version: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Delete a job; its unfinished executions are cancelled, its history stays.
+
+        Raises:
+            Conflict: It is not of version *if_version*.
+        """
+        self._run(
+            self._client.delete_job(
+                job, namespace=namespace, if_version=if_version, dry_run=dry_run
+            )
+        )
+
+    def next_fires(
+        self, job: str, *, namespace: str | None = None, count: int = 10, after: When | None = None
     ) -> list[NextFireView]:
         """Return the next *count* fire times of a job, earliest first."""
-        fires = self._client.next_fires(job, namespace=namespace, count=count, after=after)
-        return self._run(fires)
+        return self._run(
+            self._client.next_fires(job, namespace=namespace, count=count, after=after)
+        )
 
     def ledger(
         self,
@@ -136,8 +255,9 @@ class Client:
         namespace: str | None = None,
         since: When | None = None,
         until: When | None = None,
+        newest_first: bool = False,
         limit: int | None = None,
-    ) -> Iterator[LedgerEntryView]:
+    ) -> Generator[LedgerEntryView, None, None]:
         """Iterate over what became of the fire times of a job, oldest first.
 
         Args:
@@ -145,12 +265,19 @@ class Client:
             namespace: See the class.
             since: Fire times from then on.
             until: Fire times before then.
+            newest_first: The other way round.
             limit: At most so many entries.
         """
-        entries = self._client.ledger(
-            job, namespace=namespace, since=since, until=until, limit=limit
+        return self._iterate(
+            self._client.ledger(
+                job,
+                namespace=namespace,
+                since=since,
+                until=until,
+                newest_first=newest_first,
+                limit=limit,
+            )
         )
-        return self._iterate(entries)
 
     # -- executions --------------------------------------------------------------------------------
 
@@ -161,20 +288,41 @@ class Client:
         namespace: str | None = None,
         parameters: Json = None,
         idempotency_key: str | None = None,
+        traceparent: str | None = None,
+        dry_run: bool = False,
     ) -> TriggeredView:
-        """Make one execution of a job now; *parameters* override the job's."""
-        triggered = self._client.trigger(
-            job, namespace=namespace, parameters=parameters, idempotency_key=idempotency_key
-        )
-        return self._run(triggered)
+        """Make one execution of a job now.
 
-    def trigger_many(self, items: Iterable[TriggerItem | str]) -> list[TriggeredItem]:
+        Args:
+            job: See the class.
+            namespace: See the class.
+            parameters: Override the job's.
+            idempotency_key: The same one again gives the same execution.
+            traceparent: The trace (W3C) that it is part of; its attempts get it too.
+            dry_run: Only tell what would come of it.
+        """
+        return self._run(
+            self._client.trigger(
+                job,
+                namespace=namespace,
+                parameters=parameters,
+                idempotency_key=idempotency_key,
+                traceparent=traceparent,
+                dry_run=dry_run,
+            )
+        )
+
+    def trigger_many(
+        self, items: Iterable[TriggerItem | str], *, dry_run: bool = False
+    ) -> list[TriggeredItem]:
         """Make an execution for each of *items*, and return what came of each, in their order.
 
         Each succeeds or fails alone: look at its ``error``. One refused for lack of room has an
-        error with status 429 or 503 and may be asked for again.
+        error with status 429 or 503 and may be asked for again. One request takes at most 1,000;
+        the next is sent when the one before it is answered. If one of them fails as a whole, so
+        does this; items with an idempotency key of their own may be sent again.
         """
-        return self._run(self._client.trigger_many(items))
+        return self._run(self._client.trigger_many(items, dry_run=dry_run))
 
     def execution(self, execution_id: str) -> ExecutionView:
         """Return an execution with its tasks."""
@@ -189,21 +337,22 @@ class Client:
         since: When | None = None,
         until: When | None = None,
         limit: int | None = None,
-    ) -> Iterator[ExecutionView]:
+    ) -> Generator[ExecutionView, None, None]:
         """Iterate over executions without their tasks, latest fire time first.
 
         Args:
             job: Only those of this job.
-            namespace: Of *job*; see the class.
+            namespace: Of *job*; see the class. Without *job*: only those of its jobs.
             status: Only those ``queued``, ``running``, ``success``, ``failed`` or ``cancelled``.
             since: Fire times from then on.
             until: Fire times before then.
             limit: At most so many.
         """
-        found = self._client.executions(
-            job=job, namespace=namespace, status=status, since=since, until=until, limit=limit
+        return self._iterate(
+            self._client.executions(
+                job=job, namespace=namespace, status=status, since=since, until=until, limit=limit
+            )
         )
-        return self._iterate(found)
 
     def wait(self, execution_id: str, *, timeout_s: float | None = None) -> ExecutionView:
         """Return an execution, with its tasks, when it has ended.
@@ -223,30 +372,105 @@ class Client:
         """
         return self._run(self._client.wait_many(execution_ids, timeout_s=timeout_s))
 
-    def cancel(self, execution_id: str) -> ExecutionView:
+    def cancel(self, execution_id: str, *, dry_run: bool = False) -> ExecutionView:
         """Ask for the end of an execution, and return it; one that is over stays as it is."""
-        return self._run(self._client.cancel(execution_id))
+        return self._run(self._client.cancel(execution_id, dry_run=dry_run))
+
+    @overload
+    def output(
+        self,
+        execution_id: str,
+        task: str = ...,
+        *,
+        attempt: int | None = ...,
+        follow: Literal[False] = ...,
+    ) -> bytes: ...
+
+    @overload
+    def output(
+        self,
+        execution_id: str,
+        task: str = ...,
+        *,
+        attempt: int | None = ...,
+        follow: Literal[True],
+    ) -> Generator[bytes, None, None]: ...
 
     def output(
-        self, execution_id: str, task: str = MAIN_TASK, *, attempt: int | None = None
-    ) -> bytes:
-        """Return what an attempt, the latest if none is named, has written by now."""
+        self,
+        execution_id: str,
+        task: str = MAIN_TASK,
+        *,
+        attempt: int | None = None,
+        follow: bool = False,
+    ) -> bytes | Generator[bytes, None, None]:
+        """Return what an attempt has written by now, or iterate over it until it has ended.
+
+        A connection lost meanwhile is made again, and what was written since follows, once.
+
+        Args:
+            execution_id: Of the execution.
+            task: Its name.
+            attempt: Its number; the latest if left out.
+            follow: Go on while it writes, part by part as it comes.
+
+        Raises:
+            OutputBroken: After a lost connection, the output is no longer kept from its beginning.
+        """
+        if follow:
+            return self._iterate(
+                self._client.output(execution_id, task, attempt=attempt, follow=True)
+            )
         return self._run(self._client.output(execution_id, task, attempt=attempt))
 
-    def follow_output(
-        self, execution_id: str, task: str = MAIN_TASK, *, attempt: int | None = None
-    ) -> Iterator[bytes]:
-        """Iterate over what an attempt writes, from its beginning until it has ended."""
-        return self._iterate(self._client.follow_output(execution_id, task, attempt=attempt))
-
     # -- the node ----------------------------------------------------------------------------------
+
+    def events(
+        self,
+        *,
+        namespace: str | None = None,
+        job: str | None = None,
+        execution_id: str | None = None,
+        types: Iterable[str] = (),
+        status: str | None = None,
+        after: str | None = None,
+    ) -> Generator[EventView, None, None]:
+        """Iterate over what happens, as it happens, until the iterator or the client is closed.
+
+        The first event is always ``stream.opened``: whatever happens from then on follows. A lost
+        connection is made again, to any node, and the events since follow. Where some may be
+        missing, for the node began a new life, is another one, or no longer has them, there is a
+        ``stream.gap``: look at the jobs and executions themselves. Going on is given up after as
+        long as a call may take; the last event's ``id``, as *after*, goes on later.
+
+        Args:
+            namespace: Only of jobs in it, and their executions.
+            job: Only of this job; its id or ``namespace/name``.
+            execution_id: Only of this execution.
+            types: Only of these, such as ``execution.failed``, or ``execution`` for all of them.
+            status: Only of executions and tasks that enter this one.
+            after: Id of an event; go on with the next one.
+
+        Raises:
+            Unreachable, TooBusy: No node could be reached in time, at first or again.
+        """
+        return self._iterate(
+            self._client.events(
+                namespace=namespace,
+                job=job,
+                execution_id=execution_id,
+                types=types,
+                status=status,
+                after=after,
+            )
+        )
 
     def version(self) -> VersionView:
         """Return what runs there."""
         return self._run(self._client.version())
 
     def ready(self) -> bool:
-        """Tell whether the node can be reached and takes requests; asked once."""
+        """Tell whether a node can be reached and takes requests; each is asked once."""
         return self._run(self._client.ready())
 
     # -- waiting for the loop ----------------------------------------------------------------------
@@ -254,15 +478,26 @@ class Client:
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:  # Any: what it yields and is sent
         return self._thread.run(coroutine)
 
-    def _iterate(self, items: AsyncGenerator[Item, None]) -> Iterator[Item]:
+    def _iterate(self, items: AsyncGenerator[Item, None]) -> Generator[Item, None, None]:
+        lock = asyncio.Lock()
+
         async def take() -> Item | None:
-            return await anext(items, None)
+            async with lock:
+                return await anext(items, None)
 
         async def leave() -> None:
-            await items.aclose()
+            # After an interrupt, what took the last item may still be on its way out.
+            async with lock:
+                await items.aclose()
 
+        has_begun = False
         try:
             while (item := self._run(take())) is not None:
+                has_begun = True
                 yield item
+        except LoopStopped:
+            if not has_begun:
+                raise
         finally:
-            self._run(leave())
+            with suppress(LoopStopped):
+                self._run(leave())

@@ -50,6 +50,9 @@ def parse_definitions(text: str, source: str) -> list[Definition]:
 
     Raises:
         InvalidFile: It cannot be understood, or is empty.
+
+    >>> parse_definitions("{name: hello, command: echo hello, retries: 2}", "an example")
+    [{'name': 'hello', 'command': 'echo hello', 'retries': 2}]
     """
     items: list[Any] = []
     for document in _documents(text, source):

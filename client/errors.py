@@ -1,6 +1,15 @@
 """What a client raises: one class for each thing a caller may want to do about it.
 
 All are `RotaError`, and carry what the node said, as `RequestFailed.problem`.
+
+>>> from rota.client import Client
+>>> with Client() as rota:
+...     try:
+...         rota.create_job({"name": "late", "schedule": "61 * * * *", "command": "true"})
+...     except Invalid as error:
+...         for field in error.errors:
+...             print(field.pointer, field.detail)
+/schedule "61 * * * *" has minute 61; minutes go from 0 to 59
 """
 
 from collections.abc import Sequence
@@ -66,13 +75,15 @@ class NodeFailed(RequestFailed):
 
 
 class Unreachable(RequestFailed):
-    """No answer came.
+    """No answer came, or none that says what became of the request; names everyone asked.
 
     Attributes:
-        may_have_arrived: False where the node certainly knows nothing of the request.
+        may_have_arrived: False where no node knows anything of the request.
+        idempotency_key: The key that the request carried, if any: with it, the same request may
+            be sent again and does no more than once.
     """
 
-    def __init__(self, detail: str, *, may_have_arrived: bool) -> None:
+    def __init__(self, detail: str, *, may_have_arrived: bool, idempotency_key: str = "") -> None:
         super().__init__(
             ProblemView(
                 type="urn:rota:problem:unreachable",
@@ -83,6 +94,17 @@ class Unreachable(RequestFailed):
             )
         )
         self.may_have_arrived = may_have_arrived
+        self.idempotency_key = idempotency_key
+
+
+class OutputBroken(RotaError):
+    """The connection was lost while output was followed, and it cannot be gone on with.
+
+    What came before is right. Where it stood is no longer kept from the beginning, so that going on
+    would repeat or leave out something; read all that is kept with `output`.
+    """
+
+    code = "output_broken"
 
 
 class WaitTimedOut(RotaError):

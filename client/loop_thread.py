@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError
 from threading import Event, Thread, current_thread
 from typing import Any, TypeVar
 
@@ -9,6 +10,13 @@ T = TypeVar("T")
 
 STOP_S = 5.0
 """How long a stop waits for the thread; what it closes are idle connections."""
+
+
+class LoopStopped(RuntimeError):
+    """The loop was stopped before the coroutine had ended, or even begun."""
+
+    def __init__(self) -> None:
+        super().__init__("the client is closed")
 
 
 class LoopThread:
@@ -21,6 +29,7 @@ class LoopThread:
     def __init__(self, at_end: Callable[[], Awaitable[None]]) -> None:
         self._at_end = at_end
         self._has_started = Event()
+        self._is_stopped = False
         self._loop: asyncio.AbstractEventLoop
         self._stopping: asyncio.Event
         # A daemon: a program that forgets to stop it shall end all the same.
@@ -29,10 +38,21 @@ class LoopThread:
         self._has_started.wait()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:  # Any: what it yields and is sent
-        """Return what *coroutine* returns; interrupted, cancel it."""
+        """Return what *coroutine* returns; interrupted, cancel it.
+
+        Raises:
+            LoopStopped: See there.
+        """
+        if self._is_stopped:
+            coroutine.close()
+            raise LoopStopped
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
+        except CancelledError as error:
+            if self._is_stopped:
+                raise LoopStopped from error
+            raise
         except BaseException:
             future.cancel()
             raise
@@ -42,7 +62,8 @@ class LoopThread:
 
     def stop(self) -> None:
         """Stop the loop and wait for its thread; again, do nothing."""
-        if self._thread.is_alive():
+        if not self._is_stopped:
+            self._is_stopped = True
             self._loop.call_soon_threadsafe(self._stopping.set)
         if current_thread() is not self._thread:
             self._thread.join(STOP_S)

@@ -1,28 +1,22 @@
-"""What each call asks, how its answer reads, and when to ask again: all without IO.
+"""What each method of the clients asks, without IO.
 
-`Client` and `AsyncClient` are this module and a way to send bytes.
+`Client` and `AsyncClient` are this and a way to send it (`rota.client.connection`). *named* is a
+job's id, ``namespace/name``, or its name in *namespace*.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from secrets import randbelow, token_hex
-from typing import Generic, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from secrets import token_hex
+from typing import TypeVar
+from urllib.parse import quote
 
 import msgspec
 
-from rota.client.errors import (
-    Conflict,
-    Invalid,
-    NodeFailed,
-    NotAllowed,
-    NotFound,
-    RequestFailed,
-    TooBusy,
-    Unreachable,
-)
+from rota.client.call import Call, Query, as_json
 from rota.client.wire import (
+    ITEMS_MAX,
+    CreatedManyView,
     ExecutionList,
     ExecutionView,
     JobBody,
@@ -32,7 +26,6 @@ from rota.client.wire import (
     LedgerPage,
     NextFires,
     PauseBody,
-    ProblemView,
     TriggerBody,
     TriggeredManyView,
     TriggeredView,
@@ -43,177 +36,111 @@ from rota.client.wire import (
 )
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
-DEFAULT_URL = "http://127.0.0.1:7400"
-URL_VARIABLE = "ROTA_URL"
-TIMEOUT_S = 30.0
-"""How long a call may take with all its repeats; a wait may take this and what it waits."""
-REPEATS_MAX = 5
-"""With `PAUSE_S` and `PAUSE_S_MAX`, about 3 s: a node that restarts is back by then."""
-PAUSE_S = 0.1
-PAUSE_S_MAX = 2.0
-POLL_S = 30.0
-"""How long one request of a wait stays open. Middleboxes cut what is silent for a minute."""
+BATCH_BYTES_MAX = 2 << 20
+"""Half of what a node takes in one request unless told otherwise."""
 
 When = datetime | str
 """An instant: an aware datetime or RFC 3339 text."""
-Query = Mapping[str, str | int | None]
 Body = Mapping[str, object]
+Labels = Mapping[str, str | None]
+"""Labels that must be there; None for any value."""
 
 
-@dataclass(frozen=True)
-class Call(Generic[T]):
-    """One request.
-
-    Attributes:
-        path: From the root of the API, quoted.
-        read: Makes the result of a successful answer's body.
-        query: What is None is left out.
-        body: JSON, or None.
-        key: The idempotency key.
-        is_repeatable: Whether sending it twice does what sending it once does.
-        waits_s: How long the node is asked to keep it open.
-    """
-
-    method: str
-    path: str
-    read: Callable[[bytes], T]
-    query: Query = field(default_factory=dict[str, str | int | None])
-    body: bytes | None = None
-    key: str = ""
-    is_repeatable: bool = True
-    waits_s: float = 0.0
-
-    @property
-    def target(self) -> str:
-        """Path and query."""
-        given = {name: value for name, value in self.query.items() if value is not None}
-        return f"{self.path}?{urlencode(given)}" if given else self.path
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers it needs."""
-        headers: dict[str, str] = {}
-        if self.body is not None:
-            headers["Content-Type"] = "application/json"
-        if self.key:
-            headers["Idempotency-Key"] = self.key
-        return headers
+# -- jobs ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back.
-
-    Attributes:
-        retry_after: The header of that name, or empty.
-    """
-
-    status: int
-    body: bytes
-    retry_after: str = ""
-
-
-def base_url(text: str) -> str:
-    """Return *text*, the address of a node, without a slash at its end.
-
-    Raises:
-        ValueError: It is no http or https URL.
-    """
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise ValueError(f"{text!r} is not the URL of a node; write it as {DEFAULT_URL}")
-    return text.rstrip("/")
-
-
-def result_of(call: Call[T], answer: Answer) -> T:
-    """Return what *answer* gives for *call*.
-
-    Raises:
-        RequestFailed: In the class that fits.
-    """
-    if not 200 <= answer.status < 300:
-        raise failure_of(answer)
-    try:
-        return call.read(answer.body)
-    except msgspec.DecodeError as error:
-        detail = (
-            f"the answer to {call.method} {call.path} cannot be read: {error}; "
-            "is there a rota node, and is it as new as this client?"
-        )
-        raise NodeFailed(_problem(answer.status, "unreadable_answer", detail)) from error
-
-
-def failure_of(answer: Answer) -> RequestFailed:
-    """Return the error that an unsuccessful answer stands for."""
-    try:
-        problem = msgspec.json.decode(answer.body, type=ProblemView)
-    except msgspec.DecodeError:
-        said = answer.body[:200].decode(errors="replace").strip()
-        detail = f"HTTP status {answer.status}, without a document about it: {said or 'empty'}"
-        problem = _problem(answer.status, "unexplained", detail)
-    if answer.status in (429, 503):
-        return TooBusy(problem, retry_after_s=_seconds(answer.retry_after))
-    return _FAILURES.get(answer.status, _failure_class(answer.status))(problem)
-
-
-def pause_s(call: Call[T], failure: RequestFailed, repeat: int) -> float | None:
-    """Return how long to wait before sending *call* again, or None: it is not to be sent again.
-
-    Args:
-        call: What failed.
-        failure: How.
-        repeat: How often it was sent again already.
-    """
-    backoff_s = min(PAUSE_S * (1 << repeat), PAUSE_S_MAX)
-    # Up to half of it by chance: clients cut off together shall not come back together.
-    pause = backoff_s * (1 - randbelow(512) / 1024)
-    match failure:
-        case TooBusy(retry_after_s=asked_s):
-            return max(pause, asked_s or 0.0)
-        case Unreachable(may_have_arrived=may_have_arrived):
-            return pause if call.is_repeatable or not may_have_arrived else None
-        case _:
-            return None
-
-
-# -- the calls -------------------------------------------------------------------------------------
-
-
-def create_job(job: JobBody | Body, key: str | None) -> Call[JobView]:
+def create_job(
+    job: JobBody | Body, *, key: str | None, traceparent: str | None, dry_run: bool
+) -> Call[JobView]:
     """Return the call that creates *job*."""
-    return Call("POST", _JOBS, _as(JobView), body=_json(job), key=key or _mint_key())
-
-
-def put_job(job: JobBody | Body) -> Call[JobView]:
-    """Return the call that creates *job* or replaces the one of its name."""
-    fields: Body = msgspec.to_builtins(job)
-    namespace, name = fields.get("namespace") or "default", fields.get("name") or ""
-    path = f"{_JOBS}/{quote(str(namespace), safe='')}/{quote(str(name), safe='')}"
-    return Call("PUT", path, _as(JobView), body=_json(fields))
-
-
-def patch_job(named: str, namespace: str | None, patch: Body) -> Call[JobView]:
-    """Return the call that changes some fields of a job."""
-    query: Query = {"namespace": namespace}
-    return Call("PATCH", _job_path(named), _as(JobView), query=query, body=_json(patch))
-
-
-def pause_job(named: str, namespace: str | None, reason: str) -> Call[JobView]:
-    """Return the call that pauses a job."""
     return Call(
         "POST",
-        f"{_job_path(named)}/pause",
+        _JOBS,
         _as(JobView),
-        query={"namespace": namespace},
-        body=_json(PauseBody(reason=reason)),
+        query=_dry(dry_run),
+        body=as_json(job),
+        headers=_traced(traceparent),
+        key=key or _mint_key(),
+        is_write=not dry_run,
     )
 
 
-def resume_job(named: str, namespace: str | None) -> Call[JobView]:
+def create_many(
+    jobs: Iterable[JobBody | Body], *, key: str | None, dry_run: bool
+) -> Iterator[Call[CreatedManyView]]:
+    """Yield the calls that create *jobs*, as few as hold them.
+
+    Raises:
+        Invalid: One holds something that JSON cannot express.
+    """
+    key = key or _mint_key()
+    start = 0
+    for part in _batches([as_json(job) for job in jobs]):
+        yield Call(
+            "POST",
+            f"{_JOBS}:batch",
+            _as(CreatedManyView),
+            query=_dry(dry_run),
+            body=b'{"items":[%s]}' % b",".join(part),
+            # The node adds the place in the request, which begins again in each.
+            key=f"{key}/{start}" if start else key,
+            is_write=not dry_run,
+        )
+        start += len(part)
+
+
+def put_job(job: JobBody | Body, *, if_version: int | None, dry_run: bool) -> Call[JobView]:
+    """Return the call that creates *job* or replaces the one of its name."""
+    content = as_json(job)
+    fields: Body = msgspec.json.decode(content)
+    namespace, name = fields.get("namespace") or "default", fields.get("name") or ""
+    path = f"{_JOBS}/{quote(str(namespace), safe='')}/{quote(str(name), safe='')}"
+    return _change("PUT", path, _as(JobView), body=content, if_version=if_version, dry_run=dry_run)
+
+
+def patch_job(
+    named: str, namespace: str | None, patch: Body, *, if_version: int | None, dry_run: bool
+) -> Call[JobView]:
+    """Return the call that changes some fields of a job."""
+    return _change(
+        "PATCH",
+        _job_path(named),
+        _as(JobView),
+        namespace=namespace,
+        body=as_json(patch),
+        if_version=if_version,
+        dry_run=dry_run,
+    )
+
+
+def delete_job(
+    named: str, namespace: str | None, *, if_version: int | None, dry_run: bool
+) -> Call[None]:
+    """Return the call that deletes a job; twice, it would not find it."""
+    return _change(
+        "DELETE",
+        _job_path(named),
+        _nothing,
+        namespace=namespace,
+        if_version=if_version,
+        dry_run=dry_run,
+        is_repeatable=False,
+    )
+
+
+def pause_job(named: str, namespace: str | None, reason: str, *, dry_run: bool) -> Call[JobView]:
+    """Return the call that pauses a job."""
+    body = as_json(PauseBody(reason=reason))
+    path = f"{_job_path(named)}/pause"
+    return _change("POST", path, _as(JobView), namespace=namespace, body=body, dry_run=dry_run)
+
+
+def resume_job(named: str, namespace: str | None, *, dry_run: bool) -> Call[JobView]:
     """Return the call that lets a paused job fire again."""
-    query: Query = {"namespace": namespace}
-    return Call("POST", f"{_job_path(named)}/resume", _as(JobView), query=query)
+    path = f"{_job_path(named)}/resume"
+    return _change("POST", path, _as(JobView), namespace=namespace, dry_run=dry_run)
 
 
 def job(named: str, namespace: str | None) -> Call[JobView]:
@@ -221,37 +148,95 @@ def job(named: str, namespace: str | None) -> Call[JobView]:
     return Call("GET", _job_path(named), _as(JobView), query={"namespace": namespace})
 
 
-def jobs(namespace: str | None, q: str | None, limit: int, cursor: str | None) -> Call[JobList]:
+def jobs(
+    *,
+    namespace: str | None,
+    q: str | None,
+    status: str | None,
+    labels: Labels,
+    limit: int,
+    cursor: str | None,
+) -> Call[JobList]:
     """Return the call that reads a page of jobs."""
-    query: Query = {"namespace": namespace, "q": q, "limit": limit, "cursor": cursor}
+    query: Query = {
+        "namespace": namespace,
+        "q": q,
+        "status": status,
+        "label": [key if value is None else f"{key}={value}" for key, value in labels.items()],
+        "limit": limit,
+        "cursor": cursor,
+    }
     return Call("GET", _JOBS, _as(JobList), query=query)
 
 
-def delete_job(named: str, namespace: str | None) -> Call[None]:
-    """Return the call that deletes a job; twice, it would not find it."""
-    return Call(
-        "DELETE", _job_path(named), _nothing, query={"namespace": namespace}, is_repeatable=False
-    )
+def next_fires(
+    named: str, namespace: str | None, count: int, after: When | None
+) -> Call[NextFires]:
+    """Return the call that previews fire times."""
+    query: Query = {"namespace": namespace, "count": count, "after": _instant(after)}
+    return Call("GET", f"{_job_path(named)}/next", _as(NextFires), query=query)
+
+
+def ledger(
+    named: str,
+    *,
+    namespace: str | None,
+    since: When | None,
+    until: When | None,
+    newest_first: bool,
+    limit: int,
+    cursor: str | None,
+) -> Call[LedgerPage]:
+    """Return the call that reads a page of a job's ledger."""
+    query: Query = {
+        "namespace": namespace,
+        "from": _instant(since),
+        "to": _instant(until),
+        "order": "desc" if newest_first else None,
+        "limit": limit,
+        "cursor": cursor,
+    }
+    return Call("GET", f"{_job_path(named)}/ledger", _as(LedgerPage), query=query)
+
+
+# -- executions ------------------------------------------------------------------------------------
 
 
 def trigger(
-    named: str, namespace: str | None, parameters: Json, key: str | None
+    named: str,
+    *,
+    namespace: str | None,
+    parameters: Json,
+    key: str | None,
+    traceparent: str | None,
+    dry_run: bool,
 ) -> Call[TriggeredView]:
     """Return the call that makes an execution."""
     return Call(
         "POST",
         f"{_job_path(named)}/trigger",
         _as(TriggeredView),
-        query={"namespace": namespace},
-        body=_json(TriggerBody(parameters=parameters)),
+        query={"namespace": namespace, **_dry(dry_run)},
+        body=as_json(TriggerBody(parameters=parameters)),
+        headers=_traced(traceparent),
         key=key or _mint_key(),
+        is_write=not dry_run,
     )
 
 
-def trigger_many(items: Sequence[TriggerItem | str]) -> Call[TriggeredManyView]:
-    """Return the call that makes many executions, each with a key of its own."""
-    body = TriggerManyBody(items=[_with_key(item) for item in items])
-    return Call("POST", f"{_EXECUTIONS}:batch", _as(TriggeredManyView), body=_json(body))
+def trigger_many(
+    items: Iterable[TriggerItem | str], *, dry_run: bool
+) -> Iterator[Call[TriggeredManyView]]:
+    """Yield the calls that make an execution for each item, each with a key of its own."""
+    for part in parts([_with_key(item) for item in items]):
+        yield Call(
+            "POST",
+            f"{_EXECUTIONS}:batch",
+            _as(TriggeredManyView),
+            query=_dry(dry_run),
+            body=as_json(TriggerManyBody(items=list(part))),
+            is_write=not dry_run,
+        )
 
 
 def execution(execution_id: str) -> Call[ExecutionView]:
@@ -297,13 +282,14 @@ def wait_many(execution_ids: Sequence[str], timeout_s: float) -> Call[ExecutionL
     """Return the call that waits for the ends of executions."""
     body = WaitManyBody(execution_ids=list(execution_ids), timeout=round(timeout_s, 6))
     return Call(
-        "POST", f"{_EXECUTIONS}:wait", _as(ExecutionList), body=_json(body), waits_s=timeout_s
+        "POST", f"{_EXECUTIONS}:wait", _as(ExecutionList), body=as_json(body), waits_s=timeout_s
     )
 
 
-def cancel(execution_id: str) -> Call[ExecutionView]:
+def cancel(execution_id: str, *, dry_run: bool) -> Call[ExecutionView]:
     """Return the call that asks for the end of an execution."""
-    return Call("POST", f"{_execution_path(execution_id)}/cancel", _as(ExecutionView))
+    path = f"{_execution_path(execution_id)}/cancel"
+    return _change("POST", path, _as(ExecutionView), dry_run=dry_run)
 
 
 def output(execution_id: str, task: str, attempt: int | None, *, follow: bool) -> Call[bytes]:
@@ -313,32 +299,39 @@ def output(execution_id: str, task: str, attempt: int | None, *, follow: bool) -
     return Call("GET", path, bytes, query=query)
 
 
-def next_fires(
-    named: str, namespace: str | None, count: int, after: When | None
-) -> Call[NextFires]:
-    """Return the call that previews fire times."""
-    query: Query = {"namespace": namespace, "count": count, "after": _instant(after)}
-    return Call("GET", f"{_job_path(named)}/next", _as(NextFires), query=query)
+# -- the node --------------------------------------------------------------------------------------
 
 
-def ledger(
-    named: str,
-    *,
-    namespace: str | None,
-    since: When | None,
-    until: When | None,
-    limit: int,
-    cursor: str | None,
-) -> Call[LedgerPage]:
-    """Return the call that reads a page of a job's ledger."""
+@dataclass(frozen=True, kw_only=True)
+class EventFilter:
+    """Which events are wanted; what is None or empty admits all.
+
+    Attributes:
+        job: Its id or ``namespace/name``.
+        types: Whole types, or first words such as ``execution``.
+        status: Of the events of executions and tasks.
+    """
+
+    namespace: str | None = None
+    job: str | None = None
+    execution_id: str | None = None
+    types: Sequence[str] = ()
+    status: str | None = None
+
+
+def events(wanted: EventFilter, after: str) -> Call[None]:
+    """Return the call that opens the stream of events, after the one with the id *after*."""
     query: Query = {
-        "namespace": namespace,
-        "from": _instant(since),
-        "to": _instant(until),
-        "limit": limit,
-        "cursor": cursor,
+        "namespace": wanted.namespace,
+        "jobId": wanted.job,
+        "executionId": wanted.execution_id,
+        "type": list(wanted.types),
+        "status": wanted.status,
     }
-    return Call("GET", f"{_job_path(named)}/ledger", _as(LedgerPage), query=query)
+    headers = {"Accept": "application/x-ndjson"}
+    if after:
+        headers["Last-Event-ID"] = after
+    return Call("GET", "/api/v1/events", _nothing, query=query, headers=headers)
 
 
 def version() -> Call[VersionView]:
@@ -355,17 +348,61 @@ def ready() -> Call[None]:
 
 _JOBS = "/api/v1/jobs"
 _EXECUTIONS = "/api/v1/executions"
-_FAILURES: dict[int, type[RequestFailed]] = {
-    401: NotAllowed,
-    403: NotAllowed,
-    404: NotFound,
-    409: Conflict,
-    412: Conflict,
-}
 
 
-def _failure_class(status: int) -> type[RequestFailed]:
-    return Invalid if 400 <= status < 500 else NodeFailed
+def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Yield *items* in parts that one request takes."""
+    for start in range(0, len(items), ITEMS_MAX):
+        yield items[start : start + ITEMS_MAX]
+
+
+def _batches(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Yield *items* in parts that one request takes, by count and by bytes."""
+    start = size = 0
+    for end, item in enumerate(items):
+        is_full = end - start == ITEMS_MAX or size + len(item) > BATCH_BYTES_MAX
+        if is_full and end > start:
+            yield items[start:end]
+            start, size = end, 0
+        size += len(item) + 1
+    if items[start:]:
+        yield items[start:]
+
+
+def _change(
+    method: str,
+    path: str,
+    read: Callable[[bytes], T],
+    *,
+    namespace: str | None = None,
+    body: bytes | None = None,
+    if_version: int | None = None,
+    dry_run: bool,
+    is_repeatable: bool = True,
+) -> Call[T]:
+    """Return a call without an idempotency key.
+
+    One that depends on a version cannot be repeated: if the first has changed it, the second is
+    refused, and the caller told that nothing was done.
+    """
+    return Call(
+        method,
+        path,
+        read,
+        query={"namespace": namespace, **_dry(dry_run)},
+        body=body,
+        headers={} if if_version is None else {"If-Match": f'"{if_version}"'},
+        is_write=not dry_run,
+        is_repeatable=dry_run or (is_repeatable and if_version is None),
+    )
+
+
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "true"} if dry_run else {}
+
+
+def _traced(traceparent: str | None) -> dict[str, str]:
+    return {"traceparent": traceparent} if traceparent else {}
 
 
 def _job_path(named: str) -> str:
@@ -382,19 +419,6 @@ def _as(kind: type[T]) -> Callable[[bytes], T]:
 
 def _nothing(body: bytes) -> None:
     del body
-
-
-def _json(body: object) -> bytes:
-    """Return *body* as JSON.
-
-    Raises:
-        Invalid: It holds something that JSON cannot express.
-    """
-    try:
-        return msgspec.json.encode(body)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        detail = f"the body cannot be written as JSON: {error}"
-        raise Invalid(_problem(0, "not_json", detail)) from error
 
 
 def _with_key(item: TriggerItem | str) -> TriggerItem:
@@ -417,16 +441,5 @@ def _instant(when: When | None) -> str | None:
     return when
 
 
-def _seconds(text: str) -> float | None:
-    """Return the seconds of a ``Retry-After``; its other form, a date, is not worth a clock."""
-    return float(text) if text.isascii() and text.isdecimal() else None
-
-
 def _seconds_text(seconds: float) -> str:
     return f"{seconds:.6f}".rstrip("0").rstrip(".")
-
-
-def _problem(status: int, code: str, detail: str) -> ProblemView:
-    return ProblemView(
-        type=f"urn:rota:problem:{code}", title="Failed", status=status, code=code, detail=detail
-    )

@@ -2,15 +2,27 @@
 
 Instants are RFC 3339 in UTC with microseconds. A duration is a number of seconds or text such as
 ``"1h30m"``. Answers may gain fields; clients ignore those they do not know, nodes refuse them.
+
+>>> msgspec.json.encode(JobBody(name="hello", command="echo hello", stop_grace="5s"))
+b'{"name":"hello","command":"echo hello","stopGrace":"5s"}'
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 Json = Any
 """Any JSON value; Any because it is the user's own and only passed on."""
 Timespan = int | float | str
+InstantText = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+# The limits are for readers of the schema. The node checks them itself, and tells all at once.
+NameText = Annotated[
+    str,
+    msgspec.Meta(extra_json_schema={"pattern": "^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$"}),
+]
+RetryCount = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1000})]
+Priority = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": -100, "maximum": 100})]
+Share = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
 
 
 class _Body(
@@ -38,27 +50,37 @@ class RetryBody(_Body, frozen=True):
     """When a failed task is tried again.
 
     Attributes:
-        limit: Retries after the first attempt.
+        limit: Retries after the first attempt, 0 to 1,000.
         backoff: ``exponential`` from *delay* by *factor* up to *max_delay*, ``fixed`` at *delay*,
             or ``explicit``: *delays*, the last one repeating.
+        delay: The first or only delay.
+        factor: By which each delay is longer than the one before.
+        max_delay: The longest delay.
+        delays: The delays of ``explicit``, in order.
         jitter: Share of a delay, 0 to 1, that chance adds to it.
-        on_exit_codes: Retry after these only.
+        on_exit_codes: Retry after these only; empty for all.
         never_on_exit_codes: Never retry after these.
     """
 
-    limit: int
+    limit: RetryCount
     backoff: Literal["exponential", "fixed", "explicit"] = "exponential"
     delay: Timespan = "1s"
     factor: float = 2.0
     max_delay: Timespan = "5m"
     delays: list[Timespan] = []
-    jitter: float = 0.0
+    jitter: Share = 0.0
     on_exit_codes: list[int] = []
     never_on_exit_codes: list[int] = []
 
 
 class ScheduleBody(_Body, frozen=True):
-    """One of several schedules of a job."""
+    """One of several schedules of a job.
+
+    Attributes:
+        schedule: A cron expression, ``@every``, ``@at``, ``@startup``, ``@manual`` or a macro.
+        timezone: IANA name; null for the job's.
+        day_or: False: both day fields of a cron expression have to match.
+    """
 
     schedule: str
     timezone: str | None = None
@@ -66,9 +88,24 @@ class ScheduleBody(_Body, frozen=True):
 
 
 class TaskBody(_Body, frozen=True):
-    """One task of a job; what it leaves out is as the job says."""
+    """One task of a job; what it leaves out is as the job says.
 
-    name: str
+    Attributes:
+        name: 1 to 128 letters, digits, dots, underscores or hyphens; unique in its job.
+        command: A line for ``/bin/sh -c``, or a program and its arguments.
+        type: A registered way to run *parameters*, in place of a command.
+        parameters: Of the type; a task with a command does not get them.
+        needs: Names of tasks of this job that have to end first.
+        trigger_rule: What the needed tasks have to end as.
+        env: Variables, besides the job's.
+        cwd: Its working directory; null for the job's.
+        stdin: Its standard input; null for the job's.
+        retries: How often it is tried again; null for the job's.
+        timeout: Of one attempt; null for the job's.
+        stop_grace: Between TERM and KILL; null for the job's.
+    """
+
+    name: NameText
     command: str | list[str] | None = None
     type: str | None = None
     parameters: Json = None
@@ -77,7 +114,7 @@ class TaskBody(_Body, frozen=True):
     env: dict[str, str] = {}
     cwd: str | None = None
     stdin: str | None = None
-    retries: int | RetryBody | None = None
+    retries: RetryCount | RetryBody | None = None
     timeout: Timespan | None = None
     stop_grace: Timespan | None = None
 
@@ -86,15 +123,33 @@ class JobBody(_Body, frozen=True):
     """A job to be created: one *command*, one *type*, or *tasks*.
 
     Attributes:
+        name: 1 to 128 letters, digits, dots, underscores or hyphens; unique in its namespace.
+        namespace: Likewise; it exists as soon as a job is in it.
+        description: For people.
         schedule: Shorthand for one of *schedules*.
-        timezone: For schedules that name none.
+        schedules: When it fires, at most 64.
+        timezone: IANA name, for schedules that name none.
+        command: The only task's: a line for ``/bin/sh -c``, or a program and its arguments.
+        type: The only task's: a registered way to run *parameters*.
+        parameters: Handed to its tasks; at most 120,000 bytes of JSON.
+        tasks: What it runs, 1 to 10,000 tasks that may need each other.
         dependencies: Names or ids of jobs; this one runs after each of them succeeded.
+        retries: How often a failed task is tried again, 0 to 1,000, or how.
+        timeout: Of one attempt, up to 365 days; 0 is no limit.
+        stop_grace: Between TERM and KILL when an attempt is stopped.
         misfire: What becomes of fire times noticed later than *grace*.
+        grace: What counts as late, 0 to 365 days.
         overlap: What becomes of a fire while an earlier execution is not finished.
+        priority: -100 to 100: its ready tasks get a slot as if they had waited 10 s longer for each
+            step.
+        env: Variables of every task.
+        cwd: Working directory of every task, absolute; empty for one of its own for each attempt.
+        stdin: Standard input of every task.
+        labels: For people and tools.
     """
 
-    name: str
-    namespace: str = "default"
+    name: NameText
+    namespace: NameText = "default"
     description: str = ""
     schedule: str | None = None
     schedules: list[str | ScheduleBody] = []
@@ -104,32 +159,57 @@ class JobBody(_Body, frozen=True):
     parameters: Json = None
     tasks: list[TaskBody] = []
     dependencies: list[str] = []
-    retries: int | RetryBody = 0
+    retries: RetryCount | RetryBody = 0
     timeout: Timespan = 0
     stop_grace: Timespan = "10s"
     misfire: Literal["all", "latest", "skip"] = "latest"
     grace: Timespan = "10s"
     overlap: Literal["allow", "skip", "queue_one"] = "allow"
+    priority: Priority = 0
     env: dict[str, str] = {}
     cwd: str = ""
     stdin: str = ""
     labels: dict[str, str] = {}
 
 
+class CreateManyBody(_Body, frozen=True):
+    """Jobs to be created together.
+
+    Attributes:
+        items: The jobs, 1 to 1,000; each is looked at by itself.
+    """
+
+    items: list[JobBody]
+
+
 class PauseBody(_Body, frozen=True):
-    """A job is paused, for a reason that its ledger will repeat."""
+    """A job is paused, for a reason that its ledger will repeat.
+
+    Attributes:
+        reason: For people; may be empty.
+    """
 
     reason: str = ""
 
 
 class TriggerBody(_Body, frozen=True):
-    """An execution asked for; *parameters* override the job's."""
+    """An execution asked for; *parameters* override the job's.
+
+    Attributes:
+        parameters: In place of the job's, whole; at most 120,000 bytes of JSON.
+    """
 
     parameters: Json = None
 
 
 class TriggerItem(_Body, frozen=True):
-    """One of many executions asked for together."""
+    """One of many executions asked for together.
+
+    Attributes:
+        job: Its id, its name in ``default``, or ``namespace/name``.
+        parameters: In place of the job's, whole.
+        idempotency_key: As the header ``Idempotency-Key``, for this item alone.
+    """
 
     job: str
     parameters: Json = None
@@ -137,13 +217,22 @@ class TriggerItem(_Body, frozen=True):
 
 
 class TriggerManyBody(_Body, frozen=True):
-    """Executions asked for together, at most `ITEMS_MAX`."""
+    """Executions asked for together.
+
+    Attributes:
+        items: The executions, 1 to 1,000; each is looked at by itself.
+    """
 
     items: list[TriggerItem]
 
 
 class WaitManyBody(_Body, frozen=True):
-    """Executions waited for together, at most `ITEMS_MAX`."""
+    """Executions waited for together.
+
+    Attributes:
+        execution_ids: 1 to 1,000.
+        timeout: How long to wait; at most 300 seconds count.
+    """
 
     execution_ids: list[str]
     timeout: Timespan = 30
@@ -156,14 +245,30 @@ ITEMS_MAX = 1_000
 
 
 class FieldProblem(_View, frozen=True):
-    """One field that is wrong: where, as a JSON pointer, and how."""
+    """One field that is wrong: where, as a JSON pointer, and how.
+
+    Attributes:
+        pointer: Where: a JSON pointer (RFC 6901) into the body, or ``/query/`` and a parameter's
+            name.
+        detail: What is wrong with it, and what would be right.
+    """
 
     pointer: str
     detail: str
 
 
 class ProblemView(_View, frozen=True):
-    """Why a request failed (RFC 9457, ``application/problem+json``)."""
+    """Why a request failed (RFC 9457, ``application/problem+json``).
+
+    Attributes:
+        type: ``urn:rota:problem:`` and the *code*.
+        title: The status in words.
+        status: That of the answer.
+        code: What it is, for programs; it does not change.
+        detail: What it is, for people.
+        request_id: Under which the node's log has it.
+        errors: Each wrong field of the request.
+    """
 
     type: str
     title: str
@@ -175,15 +280,31 @@ class ProblemView(_View, frozen=True):
 
 
 class ScheduleView(_View, frozen=True):
-    """A schedule of a job, and its next fire time."""
+    """A schedule of a job, and its next fire time.
+
+    Attributes:
+        schedule: As defined.
+        timezone: IANA name.
+        next_fire_at: Null if it does not fire again.
+    """
 
     schedule: str
     timezone: str
-    next_fire_at: str | None = None
+    next_fire_at: InstantText | None = None
 
 
 class TaskSpecView(_View, frozen=True):
-    """A task of a job, as defined."""
+    """A task of a job, as defined.
+
+    Attributes:
+        name: Unique in its job.
+        needs: Names of the tasks that have to end first.
+        trigger_rule: What these have to end as.
+        type: How it is run; ``process`` for a command.
+        command: Null for other types.
+        retries: How often it is tried again.
+        timeout_s: Of one attempt; 0 is no limit.
+    """
 
     name: str
     needs: list[str]
@@ -198,13 +319,32 @@ class JobView(_View, frozen=True):
     """A job.
 
     Attributes:
-        status: ``paused``, ``running`` (an execution is not finished), ``finished`` (nothing will
-            make it run again by itself) or ``scheduled``.
-        paused_at: Since when it is paused, by *paused_by*, because of *pause_reason*.
+        job_id: 16 hexadecimal digits; the first four are the slot of its name.
+        name: As defined.
+        namespace: As defined.
+        status: ``paused``; else ``running`` while an execution is not finished; ``finished`` if it
+            has schedules, none of which fires again, and no dependencies; else ``scheduled``.
+        version: Of its definition, from 1.
+        description: As defined.
+        schedules: Without ``@manual``, which never fires.
+        tasks: As defined.
+        dependencies: Each as ``namespace/name``.
+        misfire: As defined.
+        grace_s: As defined, in seconds.
+        overlap: As defined.
+        labels: As defined.
+        created_at: When.
+        updated_at: When it got this version.
+        next_fire_at: The earliest of its schedules.
+        execution_id: Its latest unfinished execution.
+        started_at: When that one started.
+        progress: Share of that execution's tasks that have ended, in percent.
+        paused_at: Since when it is paused.
+        paused_by: By whom.
+        pause_reason: Why.
+        priority: As defined.
         definition: A `JobBody` to edit and send again, as JSON, for a newer node's may have fields
-            that this client does not know; left out of lists.
-        started_at: When the latest unfinished execution started.
-        progress: Share of that execution's tasks that are done, in percent.
+            that this client does not know; null in lists.
     """
 
     job_id: str
@@ -220,31 +360,43 @@ class JobView(_View, frozen=True):
     grace_s: float
     overlap: str
     labels: dict[str, str]
-    created_at: str
-    updated_at: str
-    next_fire_at: str | None = None
+    created_at: InstantText
+    updated_at: InstantText
+    next_fire_at: InstantText | None = None
     execution_id: str | None = None
-    started_at: str | None = None
+    started_at: InstantText | None = None
     progress: int | None = None
-    paused_at: str | None = None
+    paused_at: InstantText | None = None
     paused_by: str = ""
     pause_reason: str = ""
+    priority: int = 0
     definition: dict[str, Json] | None = None
 
 
 class AttemptView(_View, frozen=True):
-    """One try at a task; *outcome* is null while it runs.
+    """One try at a task.
 
     Attributes:
-        output_tail: The last 4 KiB that it wrote, bytes that are not UTF-8 replaced.
-        output_bytes: How much it wrote in all.
+        number: From 1.
+        node_id: Where it ran.
+        token: Its fencing token, 32 hexadecimal digits that sort by age.
+        started_at: When its program was started.
+        finished_at: When that ended.
+        outcome: ``succeeded``, ``failed``, ``timed_out``, ``cancelled`` or ``lost``; null while it
+            runs.
+        exit_code: Null where there is none.
+        signal: Null where there is none.
+        reason: A sentence for people; empty for an ordinary success.
+        output_tail: The last 4096 bytes that it wrote, those that are not UTF-8 replaced; kept for
+            the last five attempts of a task.
+        output_bytes: How many it wrote in all.
     """
 
     number: int
     node_id: str
     token: str
-    started_at: str
-    finished_at: str | None = None
+    started_at: InstantText
+    finished_at: InstantText | None = None
     outcome: str | None = None
     exit_code: int | None = None
     signal: int | None = None
@@ -254,22 +406,42 @@ class AttemptView(_View, frozen=True):
 
 
 class TaskView(_View, frozen=True):
-    """A task of an execution."""
+    """A task of an execution.
+
+    Attributes:
+        status: ``blocked``, ``ready``, ``running``, ``backing_off``, ``success``, ``failed``,
+            ``skipped`` or ``cancelled``.
+        attempts: Oldest first.
+        reason: Why it ended as it did, or what it waits for.
+        retry_at: When it is tried again, while it is ``backing_off``.
+    """
 
     status: str
     attempts: list[AttemptView]
     reason: str = ""
-    retry_at: str | None = None
+    retry_at: InstantText | None = None
 
 
 class ExecutionView(_View, frozen=True):
     """One run of a job.
 
     Attributes:
+        execution_id: The job's id, the fire time and a number, in hexadecimal.
+        job_id: Its job.
+        job: That job's ``namespace/name``.
+        job_version: Of the definition that it runs.
+        status: ``queued``, ``running``, ``success``, ``failed`` or ``cancelled``.
         trigger: ``schedule``, ``manual`` or ``dependencies``.
-        lateness_ms: From its fire time to the start of its first attempt.
-        progress: Share of its tasks that are done, in percent.
-        tasks: By name; left out of lists.
+        fire_time: When it was due; for a trigger, when it was asked for.
+        queued_at: When it was made.
+        started_at: When its first attempt began.
+        finished_at: When its last task ended.
+        lateness_ms: From *fire_time* to *started_at*. Until the first attempt has ended, both say
+            when it was given its slot.
+        progress: Share of its tasks that have ended, in percent; in lists 0 or 100.
+        reason: Why it ended as it did, or what it waits for.
+        tasks: By name, in the order of their definition; null in lists.
+        traceparent: The trace (W3C) of the request that asked for it; empty for none.
     """
 
     execution_id: str
@@ -278,40 +450,95 @@ class ExecutionView(_View, frozen=True):
     job_version: int
     status: str
     trigger: str
-    fire_time: str
-    queued_at: str
-    started_at: str | None = None
-    finished_at: str | None = None
+    fire_time: InstantText
+    queued_at: InstantText
+    started_at: InstantText | None = None
+    finished_at: InstantText | None = None
     lateness_ms: float | None = None
     progress: int = 0
     reason: str = ""
     tasks: dict[str, TaskView] | None = None
+    traceparent: str = ""
 
 
 class LedgerEntryView(_View, frozen=True):
-    """What became of a fire time, or of *count* of them in a row."""
+    """What became of a fire time, or of *count* of them in a row.
 
-    fire_time: str
-    until: str
+    Attributes:
+        fire_time: The first of the fire times.
+        until: The last of them.
+        count: How many they are; usually one.
+        schedule: The schedule's number.
+        outcome: ``fired``, ``skipped``, ``missed``, ``coalesced`` or ``paused``.
+        execution_id: The execution made, in the way, or standing for it; null for ``missed`` and
+            ``paused``.
+        reason: A sentence for people; empty for ``fired``.
+        recorded_at: When it was decided.
+    """
+
+    fire_time: InstantText
+    until: InstantText
     count: int
     schedule: int
     outcome: str
     execution_id: str | None
     reason: str
-    recorded_at: str
+    recorded_at: InstantText
 
 
 class NextFireView(_View, frozen=True):
-    """A coming fire time: in UTC, on the schedule's own clock, and what that clock does there."""
+    """A coming fire time.
 
-    at: str
+    Attributes:
+        at: In UTC.
+        local: On the clock of the schedule's zone.
+        schedule: The schedule's number.
+        note: Where that clock makes it differ.
+    """
+
+    at: InstantText
     local: str
     schedule: int
     note: str = ""
 
 
+class CreatedItem(_View, frozen=True):
+    """One result of `CreateManyBody`, in its order: a job, or why there is none.
+
+    Attributes:
+        status: That of the answer to the same body alone: 201, 200 if this very job was there
+            already, or that of the failure.
+        job_id: Null if there is none.
+        job: Its ``namespace/name``.
+        version: Of its definition.
+        error: Why there is none.
+    """
+
+    status: int
+    job_id: str | None = None
+    job: str | None = None
+    version: int | None = None
+    error: ProblemView | None = None
+
+
+class CreatedManyView(_View, frozen=True):
+    """The results of `CreateManyBody`.
+
+    Attributes:
+        items: One for each item of the body, in its place.
+    """
+
+    items: list[CreatedItem]
+
+
 class TriggeredView(_View, frozen=True):
-    """The execution that a trigger made."""
+    """The execution that a trigger made.
+
+    Attributes:
+        execution_id: The execution.
+        job_id: Its job.
+        status: Always ``queued``.
+    """
 
     execution_id: str
     job_id: str
@@ -319,47 +546,112 @@ class TriggeredView(_View, frozen=True):
 
 
 class TriggeredItem(_View, frozen=True):
-    """One result of `TriggerManyBody`, in its order: an execution, or why there is none."""
+    """One result of `TriggerManyBody`, in its order: an execution, or why there is none.
+
+    Attributes:
+        execution_id: Null if there is none.
+        error: Why there is none.
+    """
 
     execution_id: str | None = None
     error: ProblemView | None = None
 
 
 class TriggeredManyView(_View, frozen=True):
-    """The results of `TriggerManyBody`."""
+    """The results of `TriggerManyBody`.
+
+    Attributes:
+        items: One for each item of the body, in its place.
+    """
 
     items: list[TriggeredItem]
 
 
 class JobList(_View, frozen=True):
-    """A page of jobs; *next_cursor* gives the next one, null where there is none."""
+    """A page of jobs.
+
+    Attributes:
+        items: By ``namespace/name``.
+        next_cursor: Gives the next page; null where there is none.
+    """
 
     items: list[JobView]
     next_cursor: str | None = None
 
 
 class ExecutionList(_View, frozen=True):
-    """A page of executions, latest fire time first."""
+    """A page of executions.
+
+    Attributes:
+        items: Latest fire time first, or as asked for.
+        next_cursor: Gives the next page; null where there is none.
+    """
 
     items: list[ExecutionView]
     next_cursor: str | None = None
 
 
 class LedgerPage(_View, frozen=True):
-    """A page of a job's ledger, oldest first."""
+    """A page of a job's ledger.
+
+    Attributes:
+        items: By fire time.
+        next_cursor: Gives the next page; null where there is none.
+    """
 
     items: list[LedgerEntryView]
     next_cursor: str | None = None
 
 
 class NextFires(_View, frozen=True):
-    """Coming fire times, earliest first."""
+    """Coming fire times.
+
+    Attributes:
+        items: Earliest first.
+    """
 
     items: list[NextFireView]
 
 
+class EventView(_View, frozen=True):
+    """Something that happened, as ``GET /api/v1/events`` tells it.
+
+    Attributes:
+        id: Where to go on after it, as ``Last-Event-ID``.
+        type: ``job.created``, ``execution.running``, ``task.failed`` and the like; ``stream.`` and
+            a word for what the stream says of itself.
+        at: When it was decided.
+        job_id: The job that it is about.
+        job: Its namespace and name.
+        execution_id: The execution that it is about.
+        task: The task that it is about.
+        attempt: Number of the task's newest attempt, once it has one.
+        status: The new state of the execution or task.
+        detail: Why, in a few words, where that is not obvious.
+    """
+
+    id: str
+    type: str
+    at: InstantText
+    job_id: str | None = None
+    job: str | None = None
+    execution_id: str | None = None
+    task: str | None = None
+    attempt: int | None = None
+    status: str | None = None
+    detail: str = ""
+
+
 class VersionView(_View, frozen=True):
-    """What runs here."""
+    """What runs here.
+
+    Attributes:
+        version: Of rota.
+        node_id: This node's permanent id.
+        cluster: The cluster it belongs to.
+        shards: How many there are.
+        python: What it runs on.
+    """
 
     version: str
     node_id: str

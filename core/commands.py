@@ -60,10 +60,16 @@ class ResumeJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
-    """Make one execution now, as a person asked; *parameters* (JSON) override the job's."""
+    """Make one execution now, as a person asked.
+
+    Attributes:
+        parameters: JSON; override the job's.
+        traceparent: The trace that the request is part of.
+    """
 
     job_id: JobId
     parameters: str = ""
+    traceparent: str = ""
     ask: Ask | None = None
 
 

@@ -75,16 +75,17 @@ def pending(state: State) -> Iterator[Effect]:
         if due is not None:
             yield SetTimer(due, Fire(job_id=job_id), Timescale.WALL)
     for execution_id, tasks in state.tasks.items():
-        is_cancelled = state.executions[execution_id].cancelled_at > 0
+        execution = state.executions[execution_id]
         for task in tasks.values():
             if task.status is TaskStatus.READY:
-                yield Wait(execution_id, task.name)
+                graph = state.graph(execution.job_id, execution.job_version)
+                yield Wait(execution_id, task.name, task.ready_at, graph.spec.priority)
             elif task.status is TaskStatus.BACKING_OFF:
                 wake = Wake(
                     execution_id=execution_id, task=task.name, number=len(task.attempts) + 1
                 )
                 yield SetTimer(task.retry_at, wake, Timescale.ELAPSED)
-            elif task.status is TaskStatus.RUNNING and is_cancelled:
+            elif task.status is TaskStatus.RUNNING and execution.cancelled_at:
                 yield Stop(AttemptKey(execution_id, task.name, task.attempts[-1].number))
     for key in sorted(state.outbox):
         yield Deliver(state.outbox[key])

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from rota.core.attempt import AttemptKey, Order, Work
 from rota.core.changes import Change, Record, Table
 from rota.core.decision import Decision, Limits, Reply, Situation
-from rota.core.effects import Effect, Launch, Publish
-from rota.core.execution import Execution, ExecutionStatus, Task, TaskStatus, task_key
+from rota.core.effects import Effect, JobEvent, Launch, Publish, PublishJob
+from rota.core.execution import Execution, Task, task_key
 from rota.core.ids import ExecutionId, JobId
 from rota.core.job import Job, Plan
 from rota.core.state import State
@@ -121,12 +121,40 @@ class Draft:
             Launch(Order(key=key, token=attempt.token, work=work, fire_at=execution.fire_at))
         )
 
-    def publish(
-        self, execution: Execution, status: ExecutionStatus | TaskStatus, task: str = ""
-    ) -> None:
-        """Tell those who watch."""
+    def publish_execution(self, execution: Execution) -> None:
+        """Tell those who watch that *execution* is in a new state."""
         self._effects.append(
-            Publish(job_id=execution.job_id, execution_id=execution.id, status=status, task=task)
+            Publish(
+                at=self.now,
+                job_id=execution.job_id,
+                job=execution.job_name,
+                execution_id=execution.id,
+                status=execution.status,
+                detail=execution.reason,
+            )
+        )
+
+    def publish_task(self, execution: Execution, task: Task, detail: str = "") -> None:
+        """Tell those who watch that *task* is in a new state, because of *detail* or its reason."""
+        self._effects.append(
+            Publish(
+                at=self.now,
+                job_id=execution.job_id,
+                job=execution.job_name,
+                execution_id=execution.id,
+                status=task.status,
+                task=task.name,
+                attempt=len(task.attempts),
+                detail=detail or task.reason,
+            )
+        )
+
+    def publish_job(self, job: Job, event: JobEvent, detail: str = "") -> None:
+        """Tell those who watch what was done to *job*."""
+        self._effects.append(
+            PublishJob(
+                at=self.now, job_id=job.id, job=job.spec.full_name, event=event, detail=detail
+            )
         )
 
     def decision(self, cause: str, reply: Reply) -> Decision:

@@ -38,10 +38,17 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """A task is ready and there was no room: send `StartTask` when there is."""
+    """A task is ready and there was no room: send `StartTask` when there is.
+
+    Attributes:
+        since: When it began to wait.
+        priority: Its job's.
+    """
 
     execution_id: ExecutionId
     task: str
+    since: Instant
+    priority: int
 
 
 class SetTimer(msgspec.Struct, frozen=True):
@@ -66,17 +73,51 @@ class Deliver(msgspec.Struct, frozen=True):
     parcel: Parcel
 
 
-class Publish(msgspec.Struct, frozen=True, kw_only=True):
-    """Something happened that people may be watching.
+class Publish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An execution, or a task of one, has come into another state; people may be watching.
 
     Attributes:
+        at: Shard time of the decision.
+        job: Full name of the job.
         task: Empty when the whole execution is meant.
+        attempt: Number of the task's newest attempt; 0 if there is none yet.
+        detail: Why, in a few words, where that is not obvious.
     """
 
+    at: Instant
     job_id: JobId
+    job: str
     execution_id: ExecutionId
     status: ExecutionStatus | TaskStatus
     task: str = ""
+    attempt: int = 0
+    detail: str = ""
 
 
-Effect = Launch | Stop | Wait | SetTimer | ClearTimer | Deliver | Publish
+class JobEvent(Enum):
+    """What may happen to a job as such."""
+
+    CREATED = "created"
+    REPLACED = "replaced"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    DELETED = "deleted"
+
+
+class PublishJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Something was done to a job that people may be watching.
+
+    Attributes:
+        at: Shard time of the decision.
+        job: Its full name.
+        detail: Which version it has now, or why it is paused.
+    """
+
+    at: Instant
+    job_id: JobId
+    job: str
+    event: JobEvent
+    detail: str = ""
+
+
+Effect = Launch | Stop | Wait | SetTimer | ClearTimer | Deliver | Publish | PublishJob

@@ -10,7 +10,7 @@
 Anything not finished may be cancelled. A terminal state is final (PROTOCOL I14).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 import msgspec
@@ -117,6 +117,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         open_count: Tasks not yet in a final state.
         failed_count: Tasks that failed.
         cancelled_at: When its end was asked for; 0 if it never was.
+        traceparent: The trace (W3C) of the request that made it; empty for none.
     """
 
     id: ExecutionId
@@ -135,6 +136,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     hold: Hold = Hold.NONE
     reason: str = ""
     parameters: str = ""
+    traceparent: str = ""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -146,6 +148,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         losses: Attempts that were lost with their node.
         retry_at: While backing off, when the next attempt is due.
         reason: Why it is in this state, where that is not obvious.
+        ready_at: While ready, since when it waits for a slot.
+        place: Its place in the job's definition, from 0.
     """
 
     name: str
@@ -155,6 +159,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     losses: int = 0
     retry_at: Instant = Instant(0)
     reason: str = ""
+    ready_at: Instant = Instant(0)
+    place: int = 0
 
 
 def standing(task: Task) -> Standing:
@@ -162,6 +168,11 @@ def standing(task: Task) -> Standing:
     if task.status is TaskStatus.SKIPPED and task.reason == UPSTREAM_FAILED:
         return Standing.FAILED
     return STANDINGS[task.status]
+
+
+def in_place(tasks: Iterable[Task]) -> dict[str, Task]:
+    """Return the tasks of an execution by name, in the order in which its job defines them."""
+    return {task.name: task for task in sorted(tasks, key=lambda task: task.place)}
 
 
 def task_key(execution_id: ExecutionId, task: str) -> str:

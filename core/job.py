@@ -18,6 +18,8 @@ DEPENDENCIES_MAX = 100
 GRACE_DEFAULT = Duration(10 * SECOND)
 """Longer than the loss of a node costs (session TTL 5 s + 1 s), so failover is not a misfire."""
 TIMEOUT_MAX = Duration(365 * DAY)
+PRIORITY_MAX = 100
+"""How far a priority may be from 0, up or down; a step is worth 10 s of waiting."""
 RESERVED = "ROTA_"
 """What the variables begin with that tell a task who it is; a job cannot set them."""
 
@@ -59,6 +61,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         dependencies: Full names (``namespace/name``) of jobs; see docs/reference/jobs.md.
         parameters: JSON text handed to every task as ``ROTA_PARAMETERS``; empty for none.
         labels: Sorted pairs.
+        priority: How much sooner than others its ready tasks get a slot: see `PRIORITY_MAX`.
     """
 
     name: str
@@ -72,6 +75,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     overlap: Overlap = Overlap.ALLOW
     labels: tuple[tuple[str, str], ...] = ()
     parameters: str = ""
+    priority: int = 0
 
     @property
     def full_name(self) -> str:
@@ -163,6 +167,11 @@ def _problems_of_counts(spec: JobSpec) -> list[Problem]:
             problems.append(Problem(pointer, f"has {count} items; at most {most} are allowed"))
     if not 0 <= spec.grace <= TIMEOUT_MAX:
         problems.append(Problem("/grace", "must be between 0 and 365 days"))
+    if not -PRIORITY_MAX <= spec.priority <= PRIORITY_MAX:
+        detail = (
+            f"{spec.priority} is out of range; priorities go from -{PRIORITY_MAX} to {PRIORITY_MAX}"
+        )
+        problems.append(Problem("/priority", detail))
     return problems
 
 

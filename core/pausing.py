@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from rota.core.changes import Table
 from rota.core.commands import PauseJob, ResumeJob
 from rota.core.draft import Draft
+from rota.core.effects import JobEvent
 from rota.core.errors import not_found
 from rota.core.gate import pass_if_open
 from rota.core.ids import JobId
@@ -21,6 +22,7 @@ def pause_job(draft: Draft, command: PauseJob) -> None:
     if job.pause is None:
         pause = Pause(at=draft.now, by=command.by, reason=command.reason)
         draft.put(Table.JOB, job.id, replace(job, pause=pause))
+        draft.publish_job(job, JobEvent.PAUSED, _why(pause))
 
 
 def resume_job(draft: Draft, command: ResumeJob) -> None:
@@ -36,7 +38,13 @@ def resume_job(draft: Draft, command: ResumeJob) -> None:
         return
     awake = replace(job, pause=None)
     draft.put(Table.JOB, job.id, awake)
+    draft.publish_job(job, JobEvent.RESUMED)
     pass_if_open(draft, awake)
+
+
+def _why(pause: Pause) -> str:
+    by = f"by {pause.by}" if pause.by else ""
+    return ": ".join(part for part in (by, pause.reason) if part)
 
 
 def _job(draft: Draft, job_id: JobId) -> Job:

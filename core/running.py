@@ -47,6 +47,7 @@ class Birth:
     fire_at: Instant
     hold: Hold = Hold.NONE
     parameters: str = ""
+    traceparent: str = ""
 
 
 def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
@@ -63,11 +64,12 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
         open_count=len(job.spec.tasks),
         hold=birth.hold,
         parameters=birth.parameters or job.spec.parameters,
+        traceparent=birth.traceparent,
     )
     draft.put_execution(execution)
-    draft.publish(execution, ExecutionStatus.QUEUED)
-    for task in job.spec.tasks:
-        draft.put_task(execution.id, Task(name=task.name, status=TaskStatus.BLOCKED))
+    draft.publish_execution(execution)
+    for place, spec in enumerate(job.spec.tasks):
+        draft.put_task(execution.id, Task(name=spec.name, status=TaskStatus.BLOCKED, place=place))
     if birth.hold is Hold.NONE:
         _start_first_tasks(draft, execution, _graph(draft, execution))
 
@@ -177,8 +179,14 @@ def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
     execution = draft.execution(execution_id)
     assert execution is not None, execution_id
     if draft.room <= 0:
-        draft.put_task(execution_id, replace(task, status=TaskStatus.READY, retry_at=Instant(0)))
-        draft.add(Wait(execution_id, task.name))
+        # One that was called and found no room after all keeps its turn.
+        since = task.ready_at or draft.now
+        ready = replace(task, status=TaskStatus.READY, retry_at=Instant(0), ready_at=since)
+        draft.put_task(execution_id, ready)
+        if task.status is not TaskStatus.READY:
+            draft.publish_task(execution, ready)
+        priority = _graph(draft, execution).spec.priority
+        draft.add(Wait(execution_id, task.name, since, priority))
         return
     situation = draft.situation
     attempt = Attempt(
@@ -193,29 +201,28 @@ def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
         status=TaskStatus.RUNNING,
         attempts=(*task.attempts, attempt),
         retry_at=Instant(0),
+        ready_at=Instant(0),
     )
     draft.put_task(execution_id, running)
     if execution.status is ExecutionStatus.QUEUED:
         execution = replace(execution, status=ExecutionStatus.RUNNING, started_at=draft.now)
         draft.put_execution(execution)
-        draft.publish(execution, ExecutionStatus.RUNNING)
-    draft.publish(execution, TaskStatus.RUNNING, task.name)
+        draft.publish_execution(execution)
+    draft.publish_task(execution, running)
     draft.launch(execution, running, _work(_graph(draft, execution).tasks[task.name], execution))
 
 
 def _work(spec: TaskSpec, execution: Execution) -> Work:
-    """Return the task's work with its parameters, which go by environment too.
+    """Return the task's work with its parameters and its trace, which go by environment too.
 
-    Those of the execution (its trigger's, or the job's) stand before those of the task.
+    Parameters of the execution (its trigger's, or the job's) stand before those of the task.
     """
     parameters = execution.parameters or spec.work.parameters
-    if not parameters:
+    told = {"ROTA_PARAMETERS": parameters, "TRACEPARENT": execution.traceparent}
+    added = tuple((name, value) for name, value in told.items() if value)
+    if not added:
         return spec.work
-    return replace(
-        spec.work,
-        parameters=parameters,
-        env=(*spec.work.env, ("ROTA_PARAMETERS", parameters)),
-    )
+    return replace(spec.work, parameters=parameters, env=(*spec.work.env, *added))
 
 
 def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: Ending) -> None:
@@ -268,11 +275,9 @@ def _retry_or_fail(draft: Draft, execution: Execution, task: Task, ending: Endin
             replace(failed, status=TaskStatus.FAILED, reason=ending.reason),
         )
     else:
-        draft.put_task(
-            execution.id,
-            replace(failed, status=TaskStatus.BACKING_OFF, retry_at=retry_at, reason=""),
-        )
-        draft.publish(execution, TaskStatus.BACKING_OFF, task.name)
+        backing_off = replace(failed, status=TaskStatus.BACKING_OFF, retry_at=retry_at, reason="")
+        draft.put_task(execution.id, backing_off)
+        draft.publish_task(execution, backing_off, ending.reason)
         draft.add(SetTimer(retry_at, _wake(execution.id, task), Timescale.ELAPSED))
 
 
@@ -342,7 +347,7 @@ def _close_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
             reason=reason,
         )
     )
-    draft.publish(execution, task.status, task.name)
+    draft.publish_task(execution, task)
 
 
 def _end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
@@ -358,7 +363,7 @@ def _end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
         status = ExecutionStatus.SUCCESS
     past = replace(execution, status=status, finished_at=draft.now)
     _move_to_history(draft, past)
-    draft.publish(past, status)
+    draft.publish_execution(past)
     _drop_unused_version(draft, past)
     if status is ExecutionStatus.SUCCESS:
         _tell_dependents(draft, past)

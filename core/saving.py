@@ -6,7 +6,7 @@ from rota.core.changes import Name, Subscribe, Table, Unsubscribe
 from rota.core.commands import Cancel, DeleteJob, Fire, SaveJob
 from rota.core.decision import Done, JobSaved, Reply
 from rota.core.draft import Draft
-from rota.core.effects import ClearTimer, Timescale
+from rota.core.effects import ClearTimer, JobEvent, Timescale
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.firing import fire, first_fire, first_fire_of, set_fire_timer
 from rota.core.ids import JobId, mint_job_id, slot_of
@@ -66,6 +66,7 @@ def delete_job(draft: Draft, command: DeleteJob) -> Reply:
     draft.drop(Table.NAME, job.spec.full_name)
     draft.drop(Table.PLAN, job.id)
     _keep_version(draft, job)
+    draft.publish_job(job, JobEvent.DELETED)
     # Newest first: the end of one must not release another that is about to be cancelled too.
     for execution_id in reversed(live):
         cancel_execution(draft, Cancel(execution_id=execution_id))
@@ -85,6 +86,7 @@ def _create(draft: Draft, spec: JobSpec) -> JobId:
     draft.put(Table.NAME, spec.full_name, Name(job_id))
     _subscribe(draft, spec.full_name, before=(), after=spec.dependencies)
     _put(draft, job, _plan_of(draft, spec, Plan(), before=None))
+    draft.publish_job(job, JobEvent.CREATED, "version 1")
     return job_id
 
 
@@ -100,6 +102,7 @@ def _replace(draft: Draft, job: Job, spec: JobSpec) -> JobId:
     _subscribe(draft, spec.full_name, before=job.spec.dependencies, after=spec.dependencies)
     successor = replace(job, version=job.version + 1, spec=spec, updated_at=draft.now)
     _put(draft, successor, _plan_of(draft, spec, plan, before=job.spec))
+    draft.publish_job(successor, JobEvent.REPLACED, f"version {successor.version}")
     return job.id
 
 

@@ -4,12 +4,13 @@ Holds what is needed to schedule, and no history. It is changed by `State.apply`
 run ahead of the commit: whoever loses the shard throws it away and loads it again.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rota.core.changes import Change, Dependent, Name, Parcel, Pointer, Request, Table
 from rota.core.dag import dependents
-from rota.core.execution import EXECUTION_MOVES, TASK_MOVES, Execution, Task
+from rota.core.execution import EXECUTION_MOVES, TASK_MOVES, Execution, Task, in_place
 from rota.core.ids import ExecutionId, JobId
 from rota.core.instants import Instant
 from rota.core.job import Job, JobSpec, Plan, TaskSpec
@@ -54,6 +55,8 @@ class State:
         default_factory=dict[JobId, dict[ExecutionId, None]]
     )
     """Derived: the unfinished executions of each job, oldest first."""
+    sorted_names: list[str] = field(default_factory=list[str])
+    """Derived: the keys of `names` in order, so that a page of jobs costs what it shows."""
     _graphs: dict[JobId, dict[int, Graph]] = field(default_factory=dict[JobId, dict[int, Graph]])
     """Derived: one for each version that something still runs."""
 
@@ -76,6 +79,25 @@ class State:
         """Return what sorts unfinished executions oldest first."""
         return self.executions[execution_id].queued_at, execution_id
 
+    def fork(self) -> "State":
+        """Return a state that begins as this one and then goes its own way.
+
+        Costs O(records): what would become of a command is seldom asked.
+        """
+        return State(
+            jobs=dict(self.jobs),
+            names=dict(self.names),
+            versions=dict(self.versions),
+            plans=dict(self.plans),
+            executions=dict(self.executions),
+            tasks={each: dict(tasks) for each, tasks in self.tasks.items()},
+            requests=dict(self.requests),
+            outbox=dict(self.outbox),
+            dependents={each: dict(names) for each, names in self.dependents.items()},
+            live={each: dict(live) for each, live in self.live.items()},
+            sorted_names=list(self.sorted_names),
+        )
+
     def apply(self, change: Change) -> None:
         """Make *change* part of the state. History leaves no trace here."""
         table, key, record = change
@@ -91,7 +113,7 @@ class State:
             case Job():
                 self.jobs[record.id] = record
             case Name():
-                self.names[key] = record.job_id
+                self._put_name(key, record.job_id)
             case Dependent():
                 self.dependents.setdefault(record.upstream, {})[record.name] = None
             case JobSpec():
@@ -106,6 +128,12 @@ class State:
                 self._remove(table, key)
             case LedgerEntry() | Pointer():
                 pass
+
+    def _put_name(self, full_name: str, job_id: JobId) -> None:
+        if full_name not in self.names:
+            # Moves half the list: 8 MB and 0.2 ms for a million names, the most a shard may hold.
+            insort(self.sorted_names, full_name)
+        self.names[full_name] = job_id
 
     def _put_execution(self, execution: Execution) -> None:
         before = self.executions.get(execution.id)
@@ -132,7 +160,7 @@ class State:
             case Table.JOB:
                 self.jobs.pop(JobId(key), None)
             case Table.NAME:
-                self.names.pop(key, None)
+                self._remove_name(key)
             case Table.VERSION:
                 self.versions.pop(key, None)
             case Table.PLAN:
@@ -150,6 +178,10 @@ class State:
                 self._remove_dependent(key)
             case Table.HISTORY | Table.PAST_EXECUTION | Table.PAST_TASK | Table.LEDGER | Table.PAST:
                 pass
+
+    def _remove_name(self, full_name: str) -> None:
+        if self.names.pop(full_name, None) is not None:
+            del self.sorted_names[bisect_left(self.sorted_names, full_name)]
 
     def _remove_dependent(self, key: str) -> None:
         upstream, _, name = key.partition(" ")
@@ -173,7 +205,7 @@ class State:
 def load_state(changes: Iterable[Change]) -> State:
     """Return the state that *changes* make, which come in the order of their keys, as stored.
 
-    What `State` keeps in order of age is put in that order again.
+    What `State` keeps in order of age, or as its job is defined, is put in that order again.
     """
     state = State()
     for change in changes:
@@ -181,6 +213,8 @@ def load_state(changes: Iterable[Change]) -> State:
     state.requests = dict(sorted(state.requests.items(), key=_expiry))
     for job_id, live in state.live.items():
         state.live[job_id] = dict.fromkeys(sorted(live, key=state.age_of))
+    for execution_id, tasks in state.tasks.items():
+        state.tasks[execution_id] = in_place(tasks.values())
     return state
 
 

@@ -40,6 +40,7 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
         fire_at=draft.now,
         hold=admission.hold,
         parameters=command.parameters,
+        traceparent=command.traceparent,
     )
     begin_execution(draft, job, birth)
     remember(draft, command.ask, execution_id)

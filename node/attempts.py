@@ -4,19 +4,63 @@ An outcome is kept here until the attempt's shard has recorded it, so a report i
 full inbox or a takeover (PROTOCOL R40).
 """
 
+import heapq
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping
+from itertools import count
 
 from rota.core.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.commands import Command, FinishAttempt, StartTask
+from rota.core.effects import Wait
 from rota.core.errors import Refused
 from rota.core.ids import ExecutionId
+from rota.core.instants import SECOND, Duration, Instant, later
 from rota.executor.executor import Executor, Output
 from rota.node.clock import Clock
 from rota.node.shards import Answer, Shard, Shards
 
 log = logging.getLogger(__name__)
+
+
+PRIORITY_STEP = Duration(10 * SECOND)
+"""What one step of a job's priority is worth: it starts like one that waits so much longer.
+
+A bounded head start, not a class of its own: priorities go from -100 to 100, so whoever has waited
+for 2,000 s longer than all others is next, and nobody starves.
+"""
+
+
+class Turns:
+    """The commands that wait for a place, and who of them is next."""
+
+    def __init__(self) -> None:
+        self._shards: dict[StartTask, Shard] = {}
+        self.order: list[tuple[Instant, int, StartTask]] = []
+        """A heap. Some in it no longer wait, at most as many as those that do."""
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+    def put(self, shard: Shard, command: StartTask, rank: Instant) -> None:
+        """Have *command* wait; of one that waits already nothing changes."""
+        if command not in self._shards:
+            self._shards[command] = shard
+            heapq.heappush(self.order, (rank, next(self._numbers), command))
+
+    def pop(self) -> tuple[Shard, StartTask]:
+        """Take the one of the lowest rank; of equals the one that came first."""
+        while True:
+            _, _, command = heapq.heappop(self.order)
+            shard = self._shards.pop(command, None)
+            if shard is not None:
+                return shard, command
+
+    def discard(self, command: StartTask) -> None:
+        """Have *command* wait no longer."""
+        if self._shards.pop(command, None) is not None and len(self.order) > 2 * len(self):
+            self.order = [each for each in self.order if each[2] in self._shards]
+            heapq.heapify(self.order)
 
 
 class Places:
@@ -34,8 +78,7 @@ class Places:
         self.slots = slots
         self.used = 0
         self._called = 0
-        # Ordered, as a plain dict is slow to give up its oldest key again and again.
-        self._waiting: OrderedDict[StartTask, Shard] = OrderedDict()
+        self._waiting = Turns()
 
     @property
     def waiting(self) -> int:
@@ -58,20 +101,22 @@ class Places:
         """Give one place back."""
         self.used -= 1
 
-    def wait(self, shard: Shard, command: StartTask) -> None:
-        """Have *command* sent when there is a place."""
-        self._waiting[command] = shard
+    def wait(self, shard: Shard, waiting: Wait) -> None:
+        """Have a ready task started when there is a place and nobody is before it."""
+        command = StartTask(execution_id=waiting.execution_id, task=waiting.task)
+        rank = later(waiting.since, Duration(-waiting.priority * PRIORITY_STEP))
+        self._waiting.put(shard, command, rank)
 
     def forget(self, command: StartTask) -> None:
         """Have a command not sent after all: its task no longer waits."""
-        self._waiting.pop(command, None)
+        self._waiting.discard(command)
 
     def call(self) -> list[tuple[Shard, StartTask]]:
-        """Return the commands for which there are places now, oldest first."""
-        count = min(self.slots - self.used - self._called, len(self._waiting))
-        called = [self._waiting.popitem(last=False) for _ in range(max(0, count))]
+        """Return the commands for which there are places now, in the order of their turn."""
+        free = min(self.slots - self.used - self._called, len(self._waiting))
+        called = [self._waiting.pop() for _ in range(max(0, free))]
         self._called += len(called)
-        return [(shard, command) for command, shard in called]
+        return called
 
 
 class Attempts:
@@ -125,9 +170,9 @@ class Attempts:
         if executor is not None:
             executor.stop(key)
 
-    def wait_for_place(self, shard: Shard, execution_id: ExecutionId, task: str) -> None:
+    def wait_for_place(self, shard: Shard, waiting: Wait) -> None:
         """Have a ready task started when there is a place."""
-        self.places.wait(shard, StartTask(execution_id=execution_id, task=task))
+        self.places.wait(shard, waiting)
         self.fill()
 
     def forget_wait(self, execution_id: ExecutionId, task: str) -> None:

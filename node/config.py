@@ -68,6 +68,8 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
         body_max_mb: Largest request body.
         insecure: Listen beyond loopback without authentication.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
+        access_log: Which answers have a line in the log: ``off``, ``errors`` (400 and above) or
+            ``all``. ``errors``: what somebody will ask about, and next to nothing at full load.
     """
 
     data_dir: Path = Path("rota-data")
@@ -88,6 +90,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     body_max_mb: int = 4
     insecure: bool = False
     log_level: str = "info"
+    access_log: str = "errors"
 
 
 _LINK = re.compile(r"ROTA(_\w+)?_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
@@ -286,11 +289,13 @@ def _duration(value: object) -> Duration:
     return parse_duration(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
 
 
-def _level(value: object) -> str:
-    levels = ("debug", "info", "warning", "error")
-    if value not in levels:
-        raise ValueError(f"{value!r} is not one of {', '.join(levels)}")
-    return str(value)
+def _one_of(*words: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if value not in words:
+            raise ValueError(f"{value!r} is not one of {', '.join(words)}")
+        return str(value)
+
+    return parse
 
 
 PARSERS: Mapping[str, Callable[[object], object]] = {
@@ -311,13 +316,19 @@ PARSERS: Mapping[str, Callable[[object], object]] = {
     "disk_reserve_mb": _count(0, 1_000_000),
     "body_max_mb": _count(1, 1_000),
     "insecure": _truth,
-    "log_level": _level,
+    "log_level": _one_of("debug", "info", "warning", "error"),
+    "access_log": _one_of("off", "errors", "all"),
 }
 
 NOT_SETTINGS = frozenset(
     {
         "ROTA_CONFIG",
         "ROTA_URL",
+        "ROTA_CLIENT_CONFIG",
+        "ROTA_NAMESPACE",
+        "ROTA_OUTPUT",
+        "ROTA_PROFILE",
+        "ROTA_TIMEOUT",
         "ROTA_EXECUTION_ID",
         "ROTA_TASK",
         "ROTA_ATTEMPT",

@@ -35,6 +35,6 @@ def begin_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # One line for every connection and request is our own access log's business.
-    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    # It has a setting of its own, and no lines of another level.
+    logging.getLogger("rota.access").setLevel(logging.INFO)
     logging.getLogger("asyncio").setLevel(logging.WARNING)

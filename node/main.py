@@ -56,6 +56,7 @@ EX_TEMPFAIL = 75
 @click.option("--disk-reserve-mb", help="Disk space that has to stay free.  [default: 256]")
 @click.option("--insecure", is_flag=True, help="Listen beyond loopback without authentication.")
 @click.option("--log-level", help="debug, info, warning or error.  [default: info]")
+@click.option("--access-log", help="Answers to log: off, errors or all.  [default: errors]")
 @click.version_option(rota.__version__, prog_name="rotad")
 def command(config: Path | None, **flags: object) -> int:
     """Run a rota node.

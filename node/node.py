@@ -21,6 +21,7 @@ from rota.core.effects import (
     Effect,
     Launch,
     Publish,
+    PublishJob,
     SetTimer,
     Stop,
     Wait,
@@ -33,6 +34,7 @@ from rota.executor.executor import Executor
 from rota.executor.orphans import end_orphans
 from rota.executor.process import ProcessExecutor
 from rota.executor.scripted import ScriptedExecutor
+from rota.node.api.access_log import ACCESS_LOGGER, ACCESS_LOGS
 from rota.node.api.app import make_app
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock, SystemClock
@@ -40,6 +42,7 @@ from rota.node.config import Address, NodeConfig
 from rota.node.coordinator import Configuration, Coordinator, EmbeddedCoordinator, Member, Swap
 from rota.node.disk import DiskGuard
 from rota.node.entropy import Entropy, SystemEntropy
+from rota.node.events import Events
 from rota.node.metrics import Metrics
 from rota.node.parts import Parts
 from rota.node.shards import Answer, Life, Shard, Shards
@@ -175,7 +178,11 @@ class Node:
         app = make_app(parts, self.entropy.draw)
         # Cancelled with its client: else one that has gone is waited for as long as it asked to.
         runner = web.AppRunner(
-            app, access_log=None, shutdown_timeout=SHUTDOWN_S, handler_cancellation=True
+            app,
+            access_log_class=ACCESS_LOGS[self.config.access_log],
+            access_log=ACCESS_LOGGER,
+            shutdown_timeout=SHUTDOWN_S,
+            handler_cancellation=True,
         )
         await runner.setup()
         try:
@@ -234,6 +241,7 @@ class Works:
         self._timers = Timers(store, node.clock, self._alarm, on_failed=self._shards.fail)
         self._attempts = Attempts(self._shards, node.clock, node.config.slots)
         self._watch = Watch()
+        self._events = Events(f"{node.entropy.draw() >> 32:08x}", node.clock)
         self._metrics = Metrics()
         self._disk = DiskGuard(directory.path, node.config.disk_reserve_mb << 20)
         self.parts = Parts(
@@ -243,6 +251,7 @@ class Works:
             attempts=self._attempts,
             history=History(store, self._shards.numbers),
             watch=self._watch,
+            events=self._events,
             metrics=self._metrics,
             unready=self._unready,
         )
@@ -289,6 +298,7 @@ class Works:
             self._failure.add_done_callback(lambda _: stop.set())
             await stop.wait()
             self._watch.close()
+            self._events.close()
             for task in tasks:
                 task.cancel()
         if self._failure.done():
@@ -367,12 +377,14 @@ class Works:
                 self._attempts.launch(order)
             case Publish():
                 self._published(effect)
+            case PublishJob():
+                self._events.publish(effect)
             case SetTimer():
                 self._timers.set(shard.id, effect, shard.time(self._clock))
             case ClearTimer():
                 self._timers.clear(shard.id, effect)
-            case Wait(execution_id=execution_id, task=task):
-                self._attempts.wait_for_place(shard, execution_id, task)
+            case Wait():
+                self._attempts.wait_for_place(shard, effect)
             case Stop(attempt=attempt):
                 self._attempts.stop(attempt)
             case Deliver(parcel=parcel):
@@ -390,6 +402,7 @@ class Works:
 
     def _published(self, event: Publish) -> None:
         self._watch.publish(event)
+        self._events.publish(event)
         if event.status is TaskStatus.CANCELLED:
             self._attempts.forget_wait(event.execution_id, event.task)
         if event.status is ExecutionStatus.RUNNING:
@@ -449,10 +462,12 @@ class Works:
         gauge("rota_slots_used", "Attempts that run or are about to.", lambda: places.used)
         gauge("rota_tasks_waiting", "Ready tasks that wait for a slot.", lambda: places.waiting)
         gauge("rota_waits", "Ends of executions that are waited for.", lambda: self._watch.count)
+        gauge("rota_event_readers", "Who follows events.", lambda: self._events.reader_count)
         gauge("rota_timers", "Timers in memory.", lambda: len(self._timers))
         gauge("rota_store_bytes", "Size of the store on disk.", self._store.size_bytes)
         gauge("rota_ready", "1 if requests are taken.", lambda: float(self._unready() is None))
         counter = self._metrics.counter
+        counter("rota_events", "Events published.", lambda: self._events.count)
         counter("rota_decisions", "Commands decided.", lambda: shards.decision_count)
         counter("rota_journal_entries", "Journal entries written.", lambda: shards.entry_count)
         counter("rota_journal_syncs", "Syncs of the journal.", lambda: commit.sync_count)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
 from rota.node.config import NodeConfig
+from rota.node.events import Events
 from rota.node.metrics import Metrics
 from rota.node.shards import Shards
 from rota.node.watch import Watch
@@ -26,5 +27,6 @@ class Parts:
     attempts: Attempts
     history: History
     watch: Watch
+    events: Events
     metrics: Metrics
     unready: Callable[[], str | None]

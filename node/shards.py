@@ -20,7 +20,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Protocol, TypeVar
 
-from rota.core.changes import Change, Table
+from rota.core.changes import Change, Record, Table
 from rota.core.codec import RawChange, encode_body, encode_change
 from rota.core.commands import Command, TakeOver
 from rota.core.decide import decide, pending
@@ -38,10 +38,10 @@ from rota.core.ids import (
     slot_of,
     slot_of_id,
 )
-from rota.core.instants import MICROSECOND, Instant, later
+from rota.core.instants import MICROSECOND, Duration, Instant, later
 from rota.core.journal import EntryKind
 from rota.core.replica import Replica
-from rota.core.state import load_state
+from rota.core.state import State, load_state
 from rota.node.clock import Clock
 from rota.node.entropy import Entropy
 from rota.ring.placement import shard_of
@@ -52,7 +52,10 @@ from rota.storage.store import Batch, Store, Ticket
 INBOX_MAX = 20_000
 """Requests that may wait to be decided; one more is refused with 503 and Retry-After."""
 TURN_MAX = 512
-"""Commands that one turn decides: about 30 ms of work, then the loop sees to the rest."""
+"""Commands that one turn decides: about 30 ms of work, then the loop sees to the rest.
+
+What was asked for together is decided together, even where that alone is more.
+"""
 FLIGHT_BYTES_MAX = 32 << 20
 """Bytes written but not yet durable, beyond which deciding waits for the disk."""
 
@@ -120,8 +123,31 @@ class Shard:
         return self.replica.shard_time(clock.now())
 
 
+_Asked = tuple[Shard, Command, OnAnswer | None]
 _Taken = dict[Shard, list[tuple[Command, OnAnswer | None]]]
 """What one turn decides."""
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """What would become of commands, in the order asked, if they were meant.
+
+    Attributes:
+        states: The states of the shards concerned, as they would be.
+        past: What would have become history, by table and key.
+        answers: One for each command.
+    """
+
+    states: dict[Shard, State] = field(default_factory=dict[Shard, State])
+    past: dict[tuple[Table, str], Record] = field(default_factory=dict[tuple[Table, str], Record])
+    answers: list[Answer] = field(default_factory=list[Answer])
+
+    def add(self, state: State, changes: Iterable[Change]) -> None:
+        """Make *changes* part of what would be."""
+        for change in changes:
+            state.apply(change)
+            if change.table > Table.HISTORY and change.record is not None:
+                self.past[change.table, change.key] = change.record
 
 
 class Shards:
@@ -156,7 +182,9 @@ class Shards:
         ]
         self._host: Host | None = None
         self._commit: GroupCommit | None = None
-        self._inbox: deque[tuple[Shard, Command, OnAnswer | None]] = deque()
+        self._inbox: deque[tuple[_Asked, ...]] = deque()
+        """Those of one item are decided in one turn."""
+        self._inbox_length = 0
         self._taken: _Taken = {}
         self._flights: deque[_Flight] = deque()
         self._flight_bytes = 0
@@ -190,7 +218,7 @@ class Shards:
     @property
     def inbox_length(self) -> int:
         """Commands that wait to be decided."""
-        return len(self._inbox)
+        return self._inbox_length
 
     @property
     def execution_count(self) -> int:
@@ -214,9 +242,7 @@ class Shards:
     async def take_over(self, *, is_start: bool) -> None:
         """Become active: commit the first entry of each epoch, then find what is outstanding."""
         for shard in self._shards:
-            self._inbox.append(
-                (shard, TakeOver(epoch=shard.replica.epoch, is_start=is_start), None)
-            )
+            self._put_in((shard, TakeOver(epoch=shard.replica.epoch, is_start=is_start), None))
         while self._inbox:
             self._turn()
         assert self._host is not None
@@ -251,7 +277,7 @@ class Shards:
         """
         if self._over is not None:
             return
-        self._inbox.append((shard, command, on_answer))
+        self._put_in((shard, command, on_answer))
         self._plan_turn()
 
     async def ask(self, shard: Shard, command: Command) -> Reply:
@@ -269,15 +295,50 @@ class Shards:
         return answer
 
     async def ask_many(self, requests: Iterable[tuple[Shard, Command]]) -> list[Answer]:
-        """Have several requests decided in one turn; answers come in their order."""
+        """Have several requests decided in one turn; answers come in their order.
+
+        Raises:
+            Refused: All of them, because requests cannot be taken at the moment.
+        """
         self.check_open()
         loop = asyncio.get_running_loop()
+        asked: list[_Asked] = []
         waiting: list[asyncio.Future[Answer]] = []
         for shard, command in requests:
             answered: asyncio.Future[Answer] = loop.create_future()
             waiting.append(answered)
-            self.submit(shard, command, partial(_resolve, answered))
+            asked.append((shard, command, partial(_resolve, answered)))
+        if asked:
+            self._put_in(*asked)
+            self._plan_turn()
         return [await answered for answered in waiting]
+
+    async def rehearse(self, requests: Iterable[tuple[Shard, Command]]) -> Rehearsal:
+        """Return what would become of *requests*, one after the other; nothing does.
+
+        Each shard concerned is tried on a copy, so it costs O(records of these shards). There is
+        room for no attempt: what would run is shown waiting.
+
+        Raises:
+            Refused: All of them, because requests cannot be taken at the moment.
+        """
+        self.check_open()
+        rehearsal = Rehearsal()
+        for shard, command in requests:
+            state = rehearsal.states.get(shard)
+            if state is None:
+                state = rehearsal.states[shard] = shard.state.fork()
+            now = later(shard.time(self._clock), Duration(len(rehearsal.answers)))
+            try:
+                decision = decide(state, command, self._situation(shard, now, room=0))
+            except Refused as refusal:
+                rehearsal.answers.append(refusal)
+            else:
+                rehearsal.add(state, decision.changes)
+                rehearsal.answers.append(decision.reply)
+        # What was seen may be ahead of what is committed.
+        await self.settled()
+        return rehearsal
 
     async def settled(self) -> None:
         """Return when all that was decided until now is committed and applied.
@@ -315,6 +376,10 @@ class Shards:
             )
 
     # -- a turn ---------------------------------------------------------------------------------
+
+    def _put_in(self, *asked: _Asked) -> None:
+        self._inbox.append(asked)
+        self._inbox_length += len(asked)
 
     def _plan_turn(self) -> None:
         if not self._is_turn_planned and self._flight_bytes < FLIGHT_BYTES_MAX:
@@ -360,9 +425,13 @@ class Shards:
 
     def _next_commands(self) -> "_Taken":
         taken: _Taken = {}
-        for _ in range(min(TURN_MAX, len(self._inbox))):
-            shard, command, on_answer = self._inbox.popleft()
-            taken.setdefault(shard, []).append((command, on_answer))
+        count = 0
+        while self._inbox and (not count or count + len(self._inbox[0]) <= TURN_MAX):
+            together = self._inbox.popleft()
+            count += len(together)
+            for shard, command, on_answer in together:
+                taken.setdefault(shard, []).append((command, on_answer))
+        self._inbox_length -= count
         return taken
 
     def _decide(
@@ -378,15 +447,7 @@ class Shards:
 
     def _decide_one(self, turn: "_Turn", command: Command) -> Answer:
         assert self._host is not None
-        situation = Situation(
-            now=turn.at,
-            entropy=self._entropy.draw(),
-            position=turn.shard.replica.position,
-            room=self._host.room_for(command),
-            node_id=self._life.node_id,
-            session=self._life.session,
-            limits=self._limits,
-        )
+        situation = self._situation(turn.shard, turn.at, room=self._host.room_for(command))
         self.decision_count += 1
         try:
             decision = decide(turn.shard.state, command, situation)
@@ -396,6 +457,17 @@ class Shards:
         turn.add(command, decision)
         self._host.decided(command, decision.started)
         return decision.reply
+
+    def _situation(self, shard: Shard, now: Instant, *, room: int) -> Situation:
+        return Situation(
+            now=now,
+            entropy=self._entropy.draw(),
+            position=shard.replica.position,
+            room=room,
+            node_id=self._life.node_id,
+            session=self._life.session,
+            limits=self._limits,
+        )
 
     # -- a commit -------------------------------------------------------------------------------
 
@@ -449,11 +521,12 @@ class Shards:
         self._over = refusal
         waiting = [on_answer for flight in self._flights for on_answer, _ in flight.answers]
         waiting += [each for taken in self._taken.values() for _, each in taken if each]
-        waiting += [each for _, _, each in self._inbox if each]
+        waiting += [each for together in self._inbox for _, _, each in together if each]
         readers = [reader for flight in self._flights for reader in flight.readers]
         self._flights.clear()
         self._taken = {}
         self._inbox.clear()
+        self._inbox_length = 0
         _give([(on_answer, refusal) for on_answer in waiting])
         for reader in readers:
             if not reader.done():

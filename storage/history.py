@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from rota.core.changes import Pointer, Table
 from rota.core.codec import decode_record
 from rota.core.commands import Past
-from rota.core.execution import Execution, Task
+from rota.core.execution import Execution, Task, in_place
 from rota.core.ids import ExecutionId, JobId, ShardId
 from rota.core.instants import LATEST_INSTANT, Instant
 from rota.core.ledger import LedgerEntry
@@ -38,15 +38,15 @@ class History:
         return None if value is None else _execution(value)
 
     def tasks(self, shard: ShardId, execution_id: ExecutionId) -> dict[str, Task]:
-        """Return the tasks of a finished execution, by name."""
+        """Return the tasks of a finished execution, by name, in the order of their definition."""
         start = _key(shard, Table.PAST_TASK, f"{execution_id}/")
         end = _key(shard, Table.PAST_TASK, f"{execution_id}0")
-        tasks: dict[str, Task] = {}
+        tasks: list[Task] = []
         for _, value in self._store.scan(Family.HIST, start, end):
             task = decode_record(Table.PAST_TASK, value)
             assert isinstance(task, Task)
-            tasks[task.name] = task
-        return tasks
+            tasks.append(task)
+        return in_place(tasks)
 
     def executions_of(
         self, shard: ShardId, job_id: JobId, before: ExecutionId | None
@@ -73,12 +73,19 @@ class History:
                 yield execution
 
     def ledger(
-        self, shard: ShardId, job_id: JobId, since: Instant, until: Instant
+        self,
+        shard: ShardId,
+        job_id: JobId,
+        since: Instant,
+        until: Instant,
+        *,
+        newest_first: bool = False,
     ) -> Iterator[LedgerEntry]:
-        """Yield a job's ledger entries that begin in ``[since, until)``, oldest first."""
+        """Yield a job's ledger entries that begin in ``[since, until)``, oldest first or newest."""
         start = _key(shard, Table.LEDGER, f"{job_id}/{since:014x}")
         end = _key(shard, Table.LEDGER, f"{job_id}/{until:014x}")
-        for _, value in self._store.scan(Family.HIST, start, end):
+        # Asked for a range that ends before it begins, a store need not answer.
+        for _, value in self._store.scan(Family.HIST, start, max(start, end), reverse=newest_first):
             entry = decode_record(Table.LEDGER, value)
             assert isinstance(entry, LedgerEntry)
             yield entry

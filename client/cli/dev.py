@@ -11,8 +11,8 @@ import click
 
 import rota
 from rota.client.cli.options import examples
+from rota.client.endpoints import DEFAULT_URL
 from rota.client.local_node import LocalNode, NodeNotStarted
-from rota.client.requests import DEFAULT_URL
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -44,7 +44,14 @@ def dev(port: int, data_dir: Path | None, slots: int | None, verbose: bool) -> i
     when it is started again.
     """
     where = (data_dir or default_data_dir()).absolute()
-    node = LocalNode(where, port=port, slots=slots, log_level="info" if verbose else "warning")
+    node = LocalNode(
+        where,
+        port=port,
+        slots=slots,
+        log_level="info" if verbose else "warning",
+        # The one who is refused something reads so in the other terminal.
+        flags=("--access-log", "all" if verbose else "off"),
+    )
     with _forwarding_signals(node) as forwarded:
         try:
             node.start()

@@ -3,6 +3,7 @@
 import click
 
 from rota.client.cli.named import NoExecution
+from rota.client.cli.settings import InvalidConfig
 from rota.client.definitions import InvalidFile
 from rota.client.errors import (
     Conflict,
@@ -10,6 +11,7 @@ from rota.client.errors import (
     NodeFailed,
     NotAllowed,
     NotFound,
+    OutputBroken,
     RequestFailed,
     TooBusy,
     Unreachable,
@@ -29,9 +31,11 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (TooBusy, 6),
     (NodeFailed, 6),
     (NodeNotStarted, 6),
+    (OutputBroken, 6),
     (WaitTimedOut, 7),
     (Invalid, 9),
     (InvalidFile, 9),
+    (InvalidConfig, 9),
     (Refused, 9),
     (NodeNotInstalled, 2),
 )
@@ -40,6 +44,7 @@ HINTS = {
     "unreachable": "start a node with `rota dev`, or name another with --url or $ROTA_URL",
     "job_not_found": "`rota jobs` lists the jobs; those outside the namespace default are named "
     "as NAMESPACE/NAME",
+    "job_exists": "`rota jobs diff` shows how they differ, `rota jobs apply` replaces it",
     "execution_not_found": "`rota executions` lists the latest; what ended long ago is forgotten",
     "wait_timed_out": "what is not finished goes on; wait again with `rota executions wait`",
     "no_such_path": "is there another program, or an older rota, at this URL?",

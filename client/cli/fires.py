@@ -6,6 +6,7 @@ from rota.client.cli.human import now
 from rota.client.cli.looks import NEXT_FIRE
 from rota.client.cli.options import (
     as_time,
+    complete_job,
     connect,
     examples,
     format_option,
@@ -25,7 +26,7 @@ from rota.core.instants import format_instant, parse_instant
         'rota next --schedule "@every 6h" --from 2027-01-01T00:00:00Z',
     ),
 )
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=complete_job)
 @click.option("--schedule", metavar="TEXT", help="A schedule instead of a job; needs no node.")
 @click.option(
     "--timezone", metavar="ZONE", default="UTC", show_default=True, help="Of that schedule."

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 
 class Entry(NamedTuple):
@@ -62,6 +63,14 @@ class LazyGroup(SuggestingGroup):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin with *incomplete*, without loading them."""
+        return [
+            CompletionItem(name, help=entry.about)
+            for name, entry in self.entries.items()
+            if name.startswith(incomplete)
+        ] + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without loading them."""
         del ctx
@@ -69,11 +78,21 @@ class LazyGroup(SuggestingGroup):
             formatter.write_dl([(name, entry.about) for name, entry in self.entries.items()])
 
 
-class ListingGroup(SuggestingGroup):
+class ListingGroup(LazyGroup):
     """A group that lists when it is not told what to do: ``rota jobs`` is ``rota jobs list``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put in ``list`` where no command is named."""
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+        # A shell that asks what may follow nothing shall get the commands.
+        is_bare = not args and not ctx.resilient_parsing
+        has_option = bool(args) and args[0].startswith("-")
+        if is_bare or (has_option and args[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin with *incomplete*, or the options of ``list``."""
+        listing = self.get_command(ctx, "list") if incomplete.startswith("-") else None
+        if listing is not None:
+            return listing.shell_complete(ctx, incomplete)
+        return super().shell_complete(ctx, incomplete)

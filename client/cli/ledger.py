@@ -1,35 +1,34 @@
 """``rota ledger``: what became of fire times."""
 
-from collections import deque
+from collections.abc import Sequence
 
 import click
 
-from rota.client.cli.human import now
+from rota.client.cli import watching
 from rota.client.cli.looks import LEDGER
 from rota.client.cli.options import (
     as_time,
     connect,
     examples,
     format_option,
+    job_argument,
     namespace_option,
     url_option,
 )
 from rota.client.cli.show import say, show_many
-from rota.client.client import Client
+from rota.client.cli.watching import WatchCommand, watch_option
 from rota.client.wire import LedgerEntryView
-from rota.core.instants import DAY, HOUR, MINUTE, WEEK, Instant, format_instant, parse_instant
-
-WINDOWS = (10 * MINUTE, 3 * HOUR, 2 * DAY, 5 * WEEK)
-"""Looked at in turn for the newest entries: a ledger is read from its old end, and may be long."""
 
 
 @click.command(
+    cls=WatchCommand,
     epilog=examples(
         "rota ledger report",
+        "rota ledger report --reverse",
         "rota ledger report --since 2d --limit 1000 -o jsonl",
-    )
+    ),
 )
-@click.argument("job")
+@job_argument
 @click.option(
     "--since",
     metavar="TIME",
@@ -40,7 +39,9 @@ WINDOWS = (10 * MINUTE, 3 * HOUR, 2 * DAY, 5 * WEEK)
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="The newest so many."
 )
+@click.option("-r", "--reverse", "is_reversed", is_flag=True, help="Newest first.")
 @namespace_option
+@watch_option
 @format_option
 @url_option
 def ledger(
@@ -49,40 +50,37 @@ def ledger(
     since: str | None,
     until: str | None,
     limit: int,
+    is_reversed: bool,
     namespace: str | None,
+    watch_s: float | None,
     form: str,
 ) -> None:
     """Show what became of each fire time of a job: every one has exactly one outcome.
 
-    fired, skipped (overlap), missed, or coalesced into a later one. Oldest first.
+    fired, skipped (overlap), missed, paused, or coalesced into a later one. Oldest first.
     """
+
+    def draw(newest_first: Sequence[LedgerEntryView]) -> None:
+        if not newest_first and form in ("table", "wide"):
+            say("no fire time there" if since or until else "no fire time has come yet")
+            return
+        show_many(newest_first if is_reversed else newest_first[::-1], LEDGER, form)
+
     with connect() as client:
-        starts = [since] if since else _starts(until)
-        entries: list[LedgerEntryView] = []
-        for start in starts:
-            entries = _newest(client, job, namespace, since=start, until=until, limit=limit)
-            if len(entries) >= limit:
-                break
-    if not entries and form in ("table", "wide"):
-        say("no fire time has come yet" if not (since or until) else "no fire time there")
-        return
-    show_many(entries, LEDGER, form)
-
-
-def _starts(until: str | None) -> list[str | None]:
-    end = parse_instant(until) if until else now()
-    return [*(format_instant(Instant(max(0, end - window))) for window in WINDOWS), None]
-
-
-def _newest(
-    client: Client,
-    job: str,
-    namespace: str | None,
-    *,
-    since: str | None,
-    until: str | None,
-    limit: int,
-) -> list[LedgerEntryView]:
-    return list(
-        deque(client.ledger(job, namespace=namespace, since=since, until=until), maxlen=limit)
-    )
+        watching.show(
+            lambda: list(
+                client.ledger(
+                    job,
+                    namespace=namespace,
+                    since=since,
+                    until=until,
+                    newest_first=True,
+                    limit=limit,
+                )
+            ),
+            draw,
+            look=LEDGER,
+            form=form,
+            watch_s=watch_s,
+            is_newest_first=True,
+        )

@@ -3,6 +3,8 @@
 from rota.client.cli.human import absolute, relative, span, took
 from rota.client.cli.show import Column, Look
 from rota.client.wire import (
+    CreatedItem,
+    EventView,
     ExecutionView,
     JobView,
     LedgerEntryView,
@@ -65,7 +67,54 @@ JOB: Look[JobView] = Look(
         Column("VERSION", lambda job, _: str(job.version), is_wide=True),
         Column("MISFIRE", lambda job, _: job.misfire, is_wide=True),
         Column("OVERLAP", lambda job, _: job.overlap, is_wide=True),
+        Column("PRIORITY", lambda job, _: str(job.priority), is_wide=True),
         Column("UPDATED", lambda job, _: absolute(job.updated_at), is_wide=True),
+    ),
+)
+
+
+class AppliedView(JobView, frozen=True, kw_only=True):
+    """A job, and what applying its definition did.
+
+    Attributes:
+        change: ``created``, ``replaced`` or ``unchanged``.
+    """
+
+    change: str
+
+
+APPLIED: Look[AppliedView] = Look(
+    name=full_name,
+    columns=(
+        Column("JOB", lambda job, _: full_name(job)),
+        Column("CHANGE", lambda job, _: job.change),
+        Column("VERSION", lambda job, _: str(job.version)),
+        Column("SCHEDULE", lambda job, _: schedule_text(job)),
+        Column("NEXT", lambda job, at: relative(job.next_fire_at, at)),
+        Column("ID", lambda job, _: job.job_id, is_wide=True),
+    ),
+)
+
+CREATED: Look[CreatedItem] = Look(
+    name=lambda created: created.job or "",
+    columns=(
+        Column("JOB", lambda created, _: created.job or ""),
+        Column("CHANGE", lambda created, _: "created" if created.status == 201 else "unchanged"),
+        Column("VERSION", lambda created, _: str(created.version or "")),
+        Column("ID", lambda created, _: created.job_id or "", is_wide=True),
+    ),
+)
+
+EVENT: Look[EventView] = Look(
+    name=lambda event: event.id,
+    columns=(
+        Column("AT (UTC)", lambda event, _: absolute(event.at), width=23),
+        Column("EVENT", lambda event, _: event.type, width=18),
+        Column("JOB", lambda event, _: event.job or "", width=16),
+        Column("EXECUTION", lambda event, _: event.execution_id or "", width=36),
+        Column("TASK", lambda event, _: _attempted(event), width=6),
+        Column("ID", lambda event, _: event.id, is_wide=True),
+        Column("DETAIL", lambda event, _: event.detail),
     ),
 )
 
@@ -120,6 +169,11 @@ LEDGER: Look[LedgerEntryView] = Look(
         Column("REASON", lambda entry, _: entry.reason, is_optional=True),
     ),
 )
+
+
+def _attempted(event: EventView) -> str:
+    nth = f" #{event.attempt}" if event.attempt and event.attempt > 1 else ""
+    return f"{event.task}{nth}" if event.task else ""
 
 
 def _tasks(job: JobView) -> str:

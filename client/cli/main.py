@@ -3,17 +3,21 @@
 0  done                       5  it contradicts what exists
 1  an execution failed        6  no node answered, or none could take it
 2  wrong usage                7  the wait timed out; the execution goes on
-3  there is no such thing     9  the input is invalid
-4  not allowed              130  interrupted
+3  there is no such thing     8  there are differences
+4  not allowed                9  the input is invalid
+                            130  interrupted
 
 Nothing heavy is loaded before a command runs: listing them shall be instant.
 """
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
 import rota
+from rota.client.cli.completion import VARIABLE
 from rota.client.cli.groups import Entry, LazyGroup
 from rota.client.cli.options import examples, url_option
 
@@ -22,7 +26,7 @@ EX_INTERRUPTED = 130
 
 COMMANDS = {
     "dev": Entry("rota.client.cli.dev:dev", "Run a node for trying things out."),
-    "jobs": Entry("rota.client.cli.jobs:jobs", "List, show, create and delete jobs."),
+    "jobs": Entry("rota.client.cli.jobs:jobs", "List, show, create, change and delete jobs."),
     "trigger": Entry("rota.client.cli.trigger:trigger", "Run a job now."),
     "executions": Entry(
         "rota.client.cli.executions:executions", "List, show, cancel and wait for executions."
@@ -30,6 +34,13 @@ COMMANDS = {
     "output": Entry("rota.client.cli.output:output", "Print what a task wrote."),
     "next": Entry("rota.client.cli.fires:next_fires", "Show when a job, or a schedule, fires."),
     "ledger": Entry("rota.client.cli.ledger:ledger", "Show what became of a job's fire times."),
+    "events": Entry("rota.client.cli.events:events", "Watch what happens, as it happens."),
+    "config": Entry("rota.client.cli.config:config", "Keep URL, namespace and more in profiles."),
+    "completion": Entry(
+        "rota.client.cli.completion:completion",
+        "Print a script by which a shell completes commands.",
+    ),
+    "ring": Entry("rota.client.cli.ring:ring", "Show where shards would be, and what would move."),
     "version": Entry("rota.client.cli.version:version", "Show versions of client and node."),
 }
 
@@ -53,6 +64,8 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command with *argv*, or the program's own arguments; return the exit status."""
+    if VARIABLE in os.environ:
+        return _complete()
     try:
         status = cli.main(
             args=None if argv is None else list(argv), prog_name="rota", standalone_mode=False
@@ -68,3 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return report(error)
     return status if isinstance(status, int) else 0
+
+
+def _complete() -> int:
+    """Tell a shell what may follow; what is wrong, if anything, is no word for who presses Tab."""
+    with suppress(Exception):
+        cli.main(prog_name="rota", complete_var=VARIABLE, standalone_mode=False)
+    return 0

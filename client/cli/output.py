@@ -7,7 +7,13 @@ import click
 
 from rota.client.cli.looks import tasks_in_order
 from rota.client.cli.named import execution_id_of
-from rota.client.cli.options import connect, examples, namespace_option, url_option
+from rota.client.cli.options import (
+    connect,
+    examples,
+    execution_argument,
+    namespace_option,
+    url_option,
+)
 from rota.client.cli.show import say
 from rota.client.client import Client
 from rota.client.errors import WaitTimedOut
@@ -26,7 +32,7 @@ OVER = frozenset({"success", "failed", "skipped", "cancelled"})
         "rota output ID load --attempt 1",
     )
 )
-@click.argument("execution")
+@execution_argument
 @click.argument("task", required=False)
 @click.option("--attempt", type=click.IntRange(1), help="Which one.  [default: the latest]")
 @click.option(
@@ -99,7 +105,7 @@ def _follow(client: Client, execution_id: str, name: str, sink: BinaryIO) -> Non
 def _copy_attempt(
     client: Client, execution_id: str, name: str, number: int, sink: BinaryIO
 ) -> None:
-    for part in client.follow_output(execution_id, name, attempt=number):
+    for part in client.output(execution_id, name, attempt=number, follow=True):
         sink.write(part)
         sink.flush()
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import click
 import msgspec
@@ -29,6 +29,10 @@ STYLES = {
     "backing_off": "yellow",
     "skipped": "yellow",
     "coalesced": "yellow",
+    "paused": "yellow",
+    "replaced": "yellow",
+    "created": "green",
+    "unchanged": "dim",
     "cancelled": "yellow",
     "queued": "dim",
     "blocked": "dim",
@@ -46,12 +50,14 @@ class Column(Generic[V]):
         text: The cell of a view, seen at an instant.
         is_wide: Shown with ``-o wide`` only.
         is_optional: Left out where every cell is empty.
+        width: Kept free for cells that come later; see `Rows`.
     """
 
     title: str
     text: Callable[[V, Instant], str]
     is_wide: bool = False
     is_optional: bool = False
+    width: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,10 +96,62 @@ def show_one(view: V, look: Look[V], form: str) -> None:
             show_many([view], look, form)
 
 
+class Rows(Generic[V]):
+    """Views that come one after another, each shown when it comes.
+
+    Args:
+        look: How they look.
+        form: Of tables, the titles come once, and columns only grow; ``json`` is ``jsonl``.
+    """
+
+    def __init__(self, look: Look[V], form: str) -> None:
+        self._look = look
+        self._form = form
+        self._columns = [each for each in look.columns if form == "wide" or not each.is_wide]
+        self._widths: list[int] = []
+
+    def print(self, views: Sequence[V]) -> None:
+        """Show *views*, each in a line, or as a document of YAML."""
+        match self._form:
+            case "yaml":
+                for view in views:
+                    click.echo("---")
+                    _print_yaml(view)
+            case "json" | "jsonl" | "name":
+                _print_lines(views, self._look, self._form)
+            case _:
+                self._print_rows(views)
+        sys.stdout.flush()
+
+    def _print_rows(self, views: Sequence[V]) -> None:
+        at = now()
+        rows = [[_printable(each.text(view, at)) for each in self._columns] for view in views]
+        is_first = not self._widths
+        if is_first:
+            self._widths = [max(column.width, len(column.title)) for column in self._columns]
+        for row in rows:
+            sizes = zip(row, self._widths, strict=True)
+            self._widths = [max(len(cell), width) for cell, width in sizes]
+        if is_first:
+            titles = "  ".join(
+                f"{column.title:{width}}"
+                for column, width in zip(self._columns, self._widths, strict=True)
+            ).rstrip()
+            click.echo(click.style(titles, bold=True) if is_coloured() else titles)
+        for row in rows:
+            cells = (_styled(cell, width) for cell, width in zip(row, self._widths, strict=True))
+            click.echo("  ".join(cells).rstrip())
+
+
+def is_coloured() -> bool:
+    """Tell whether standard output wants colours: a terminal without ``NO_COLOR`` does."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table."""
     clean = [[_printable(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+    if is_coloured():
         _print_coloured(titles, clean)
     else:
         _print_plain(titles, clean)
@@ -102,12 +160,43 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     """Print names and values, one a line; those without a value are left out."""
     width = max(len(name) for name, _ in facts)
-    is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    has_colours = is_coloured()
     for name, value in facts:
         if value:
             title = f"{name:{width}}"
-            shown = click.style(title, dim=True) if is_coloured else title
-            click.echo(f"{shown}  {_printable(value)}")
+            shown = click.style(title, dim=True) if has_colours else title
+            click.echo(f"{shown}  {_styled(_printable(value))}")
+
+
+class Counter:
+    """How far long work is, on standard error if that is a terminal; ``with`` it.
+
+    Args:
+        verb: What has been done, such as ``created``.
+        total: How many there are; below `COUNTED_MIN`, nothing is shown.
+    """
+
+    def __init__(self, verb: str, total: int) -> None:
+        self._verb = verb
+        self._total = total
+        self._done = 0
+        self._is_shown = total >= COUNTED_MIN and sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._is_shown and self._done:
+            click.echo("", err=True)
+
+    def add(self, count: int) -> None:
+        """Show that *count* more are done."""
+        self._done += count
+        if self._is_shown:
+            click.echo(f"\r{self._verb} {self._done} of {self._total}", err=True, nl=False)
+
+
+COUNTED_MIN = 100
 
 
 def say(text: str) -> None:
@@ -151,6 +240,14 @@ def _print_plain(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for line in lines:
         padded = (f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
         click.echo("  ".join(padded).rstrip())
+
+
+def _styled(cell: str, width: int = 0) -> str:
+    padded = f"{cell:{width}}"
+    style = STYLES.get(cell.removeprefix("execution.").removeprefix("task."))
+    if style is None or not is_coloured():
+        return padded
+    return click.style(padded, dim=True) if style == "dim" else click.style(padded, fg=style)
 
 
 def _print_coloured(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

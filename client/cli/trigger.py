@@ -6,13 +6,15 @@ from pathlib import Path
 import click
 import msgspec
 
-from rota.client.cli.executions import print_execution
+from rota.client.cli.execution_views import print_execution
 from rota.client.cli.looks import EXECUTION, TRIGGERED
 from rota.client.cli.options import (
     as_seconds,
     connect,
+    dry_run_option,
     examples,
     format_option,
+    job_argument,
     namespace_option,
     url_option,
 )
@@ -47,7 +49,7 @@ def _text_of(text: str) -> str:
         "id=$(rota trigger report -o name)",
     )
 )
-@click.argument("job")
+@job_argument
 @click.option(
     "--wait",
     "is_waited_for",
@@ -70,6 +72,7 @@ def _text_of(text: str) -> str:
 @click.option(
     "--idempotency-key", metavar="KEY", help="The same key again gives the same execution."
 )
+@dry_run_option
 @namespace_option
 @format_option
 @url_option
@@ -80,16 +83,25 @@ def trigger(
     timeout_s: float | None,
     parameters: Json,
     idempotency_key: str | None,
+    is_dry: bool,
     namespace: str | None,
     form: str,
 ) -> int:
     """Make an execution of a job now."""
+    if is_dry and is_waited_for:
+        raise click.UsageError("a dry run makes no execution to wait for")
     with connect() as client:
         made = client.trigger(
-            job, namespace=namespace, parameters=parameters, idempotency_key=idempotency_key
+            job,
+            namespace=namespace,
+            parameters=parameters,
+            idempotency_key=idempotency_key,
+            dry_run=is_dry,
         )
         if not is_waited_for:
             show_one(made, TRIGGERED, form)
+            if is_dry:
+                say("dry run: nothing is changed")
             return 0
         say(f"execution {made.execution_id}")
         try:
@@ -97,7 +109,7 @@ def trigger(
         except KeyboardInterrupt:
             say(f"it goes on; end it with: rota executions cancel {made.execution_id}")
             raise
-        if form == "table":
+        if form in ("table", "wide"):
             print_execution(execution)
         else:
             show_one(execution, EXECUTION, form)

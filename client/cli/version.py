@@ -6,7 +6,7 @@ import click
 import msgspec
 
 import rota
-from rota.client.cli.options import connect, examples, url_option
+from rota.client.cli.options import connect, examples, output_option, url_option
 from rota.client.cli.show import Column, Look, print_facts, show_one
 
 
@@ -32,15 +32,7 @@ LOOK: Look[Versions] = Look(
 
 
 @click.command(epilog=examples("rota version", "rota --version", "rota version -o json"))
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(("table", "json", "yaml")),
-    metavar="FORM",
-    default="table",
-    help="table, json or yaml.  [default: table]",
-)
+@output_option(("table", "json", "yaml"))
 @url_option
 def version(form: str) -> None:
     """Show the versions of this client and of the node it talks to."""

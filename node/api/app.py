@@ -3,20 +3,55 @@
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from time import perf_counter
 
+import msgspec
 from aiohttp import web
 
 from rota.core.errors import Kind, Refused
-from rota.node.api import access, changing, executions, health, jobs, outputs, problems
-from rota.node.api.requests import PARTS, BodyTooLarge, BodyTooSlow, UnsupportedMediaType
+from rota.node.api import (
+    access,
+    batches,
+    changing,
+    description,
+    events,
+    executions,
+    health,
+    job_list,
+    jobs,
+    openapi,
+    outputs,
+    page,
+    problems,
+)
+from rota.node.api.access_log import BEGAN_AT
+from rota.node.api.operations import ACCEPTED
+from rota.node.api.parameters import IS_DRY_RUN
+from rota.node.api.requests import PARTS, REQUEST_ID, UnsupportedMediaType
 from rota.node.parts import Parts
 
 log = logging.getLogger(__name__)
 
-REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 REQUEST_ID_MAX = 128
 BODIES_MAX = 256 << 20
 """Bytes of request bodies in memory; beyond it requests are refused with 503 and Retry-After."""
+
+OPERATIONS = [
+    operation
+    for module in (
+        jobs,
+        job_list,
+        changing,
+        executions,
+        batches,
+        outputs,
+        events,
+        health,
+        description,
+    )
+    for operation in module.operations.declared
+]
+"""All that can be asked, in the order of the description."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -37,10 +72,9 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         is_text = given.isascii() and given.isprintable()
         request[REQUEST_ID] = (is_text and given) or f"{next_id():016x}"
         request[access.PRINCIPAL] = access.establish(request)
+        request[BEGAN_AT] = perf_counter()
         with bodies.held(request) as refusal:
             answer = _refusal(request, refusal) if refusal else await _answer(request, handler)
-        if not answer.prepared:
-            answer.headers["X-Request-Id"] = request[REQUEST_ID]
         parts.metrics.requests.labels(request.method, str(answer.status)).inc()
         return answer
 
@@ -48,9 +82,21 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         middlewares=[pass_through], client_max_size=parts.config.body_max_mb << 20
     )
     app[PARTS] = parts
-    for module in (health, jobs, changing, executions, outputs):
-        app.add_routes(module.routes)
+    # Not in the middleware, which sees a streamed answer only when it has ended.
+    app.on_response_prepare.append(_add_headers)
+    app.add_routes(operation.route() for operation in OPERATIONS)
+    document = openapi.describe(OPERATIONS)
+    app[description.OPENAPI] = msgspec.json.encode(document)
+    app[description.PAGE] = page.page_of(document)
     return app
+
+
+async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None:
+    """Add to an answer the headers that all have."""
+    if REQUEST_ID in request:
+        answer.headers["X-Request-Id"] = request[REQUEST_ID]
+    if request.get(IS_DRY_RUN):
+        answer.headers["Rota-Dry-Run"] = "true"
 
 
 class _Bodies:
@@ -116,19 +162,13 @@ async def _settled_answer(request: web.Request, handler: Handler) -> web.StreamR
 
 def _refusal(request: web.Request, refusal: Refused) -> web.Response:
     view = problems.problem_of(refusal)
-    status = _STATUS.get(type(refusal), view.status)
-    if refusal.code == "malformed_json":
-        status = 400
-    view = problems.with_status(view, status)
-    headers = {"Retry-After": str(refusal.retry_after_s)} if refusal.retry_after_s else None
+    headers: dict[str, str] = {}
+    if refusal.retry_after_s:
+        headers["Retry-After"] = str(refusal.retry_after_s)
+    if isinstance(refusal, UnsupportedMediaType):
+        name, media_types = ACCEPTED[request.method]
+        headers[name] = ", ".join(media_types)
     return problems.response(view, request_id=request[REQUEST_ID], headers=headers)
-
-
-_STATUS: dict[type[Refused], int] = {
-    BodyTooSlow: 408,
-    BodyTooLarge: 413,
-    UnsupportedMediaType: 415,
-}
 
 
 def _http_error(request: web.Request, error: web.HTTPException) -> web.Response:

@@ -41,6 +41,7 @@ def job_spec(body: JobBody) -> JobSpec:
         misfire=Misfire(body.misfire),
         grace=reader.timespan(body.grace, "/grace"),
         overlap=Overlap(body.overlap),
+        priority=body.priority,
         labels=tuple(sorted(body.labels.items())),
         parameters="" if body.type else reader.json(body.parameters, "/parameters"),
     )

@@ -9,34 +9,68 @@ from typing import cast
 import msgspec
 from aiohttp import web
 
-from rota.client.wire import JobBody, Json, PauseBody
+from rota.client.wire import JobBody, JobView, Json, PauseBody
 from rota.core.commands import PauseJob, ResumeJob, SaveJob
 from rota.core.decision import JobSaved
 from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.job import JobSpec
 from rota.node.api.access import PRINCIPAL, Verb, check
 from rota.node.api.bodies import job_spec
+from rota.node.api.codes import DECIDING
+from rota.node.api.decoding import decode
 from rota.node.api.definitions import definition_of
-from rota.node.api.jobs import job_document, resolve
+from rota.node.api.jobs import NAMESPACE, job_document
+from rota.node.api.operations import (
+    ETAG,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    LOCATION,
+    Body,
+    Operations,
+    Success,
+)
+from rota.node.api.parameters import DRY_RUN
 from rota.node.api.requests import (
     PARTS,
-    check_query,
-    decode_body,
     expected_version,
     find_job,
     read_body,
     read_object,
 )
+from rota.node.api.resolving import resolve
+from rota.node.api.writing import write
 
-routes = web.RouteTableDef()
+operations = Operations("Jobs")
+CHANGING = (
+    "invalid_job",
+    "invalid_if_match",
+    "unknown_type",
+    "unknown_dependency",
+    "version_mismatch",
+    "catching_up",
+    *DECIDING,
+)
 PATCHES_MAX = 3
 """How often a patch is applied anew because somebody else changed the job meanwhile."""
 
 
-@routes.put("/api/v1/jobs/{namespace}/{name}")
+@operations.declare(
+    "PUT",
+    "/api/v1/jobs/{namespace}/{name}",
+    Success(200, "The job, replaced or as it was.", JobView, headers=(ETAG,)),
+    Success(201, "The job, created.", JobView, headers=(LOCATION, ETAG)),
+    query=(DRY_RUN,),
+    headers=(IF_MATCH, IF_NONE_MATCH),
+    body=Body(JobBody, in_path=("namespace", "name")),
+    problems=(*CHANGING, "job_exists", "too_many_jobs"),
+)
 async def put_job(request: web.Request) -> web.Response:
-    """Create the job of this name, or replace it; ``If-Match`` and ``If-None-Match: *`` hold."""
-    check_query(request)
+    """Create the job of this name, or give it its next version.
+
+    The same definition again changes nothing. Unfinished executions go on with the version that
+    they began with. A schedule that stays keeps its next fire time; fire times that are due get
+    their outcome under the old definition first.
+    """
     namespace, name = request.match_info["namespace"], request.match_info["name"]
     check(request, Verb.WRITE, namespace)
     content = await read_object(request)
@@ -48,10 +82,21 @@ async def put_job(request: web.Request) -> web.Response:
     return await _save(request, spec, expected_version(request))
 
 
-@routes.patch("/api/v1/jobs/{job}")
+@operations.declare(
+    "PATCH",
+    "/api/v1/jobs/{job}",
+    Success(200, "The job, changed.", JobView, headers=(ETAG,)),
+    query=(NAMESPACE, DRY_RUN),
+    headers=(IF_MATCH,),
+    body=Body(JobBody, is_patch=True),
+    problems=(*CHANGING, "job_not_found"),
+)
 async def patch_job(request: web.Request) -> web.Response:
-    """Change some fields of a job's definition (JSON merge patch, RFC 7396)."""
-    check_query(request, "namespace")
+    """Change some fields of a job's definition.
+
+    The body is a JSON merge patch (RFC 7396) of the job's ``definition``: what it names is changed,
+    null takes a member away, the rest stays. A job cannot be renamed.
+    """
     patch = await read_object(request)
     expected = expected_version(request)
     for attempt in range(PATCHES_MAX):
@@ -71,27 +116,46 @@ async def patch_job(request: web.Request) -> web.Response:
     raise AssertionError("the last attempt returns or raises")
 
 
-@routes.post("/api/v1/jobs/{job}/pause")
+@operations.declare(
+    "POST",
+    "/api/v1/jobs/{job}/pause",
+    Success(200, "The job, paused.", JobView, headers=(ETAG,)),
+    query=(NAMESPACE, DRY_RUN),
+    body=Body(PauseBody, is_optional=True),
+    problems=("job_not_found", *DECIDING),
+)
 async def pause_job(request: web.Request) -> web.Response:
-    """Pause a job: its fire times are recorded as paused; what runs goes on."""
-    check_query(request, "namespace")
+    """Pause a job: it makes no executions by itself until it is resumed.
+
+    Its fire times are recorded as ``paused`` in the ledger, with the reason. What runs goes on, and
+    a trigger still works. Successes of the jobs that it depends on are kept for later. Pausing it
+    again changes nothing.
+    """
     shard, job = find_job(request, request.match_info["job"])
     check(request, Verb.WRITE, job.spec.namespace)
     body = await read_body(request, PauseBody, if_empty=PauseBody())
     by = request[PRINCIPAL].name
     command = PauseJob(job_id=job.id, by=by, reason=body.reason)
-    await request.app[PARTS].shards.ask(shard, command)
-    return await job_document(request.app[PARTS], job.id)
+    _, written = await write(request, shard, command)
+    return await job_document(request.app[PARTS], job.id, written.state(shard))
 
 
-@routes.post("/api/v1/jobs/{job}/resume")
+@operations.declare(
+    "POST",
+    "/api/v1/jobs/{job}/resume",
+    Success(200, "The job, resumed.", JobView, headers=(ETAG,)),
+    query=(NAMESPACE, DRY_RUN),
+    problems=("job_not_found", *DECIDING),
+)
 async def resume_job(request: web.Request) -> web.Response:
-    """Let a paused job fire again."""
-    check_query(request, "namespace")
+    """Let a paused job fire again, from its next fire time on.
+
+    If its dependencies succeeded meanwhile, it runs now.
+    """
     shard, job = find_job(request, request.match_info["job"])
     check(request, Verb.WRITE, job.spec.namespace)
-    await request.app[PARTS].shards.ask(shard, ResumeJob(job_id=job.id))
-    return await job_document(request.app[PARTS], job.id)
+    _, written = await write(request, shard, ResumeJob(job_id=job.id))
+    return await job_document(request.app[PARTS], job.id, written.state(shard))
 
 
 def merged(target: Json, patch: Json) -> Json:
@@ -114,11 +178,11 @@ async def _save(request: web.Request, spec: JobSpec, expected: int | None) -> we
         command = SaveJob(spec=spec)
     else:
         command = SaveJob(spec=spec, may_replace=True, if_version=expected)
-    saved = await parts.shards.ask(shard, command)
+    saved, written = await write(request, shard, command)
     assert isinstance(saved, JobSaved)
-    return await job_document(parts, saved.job_id, is_new=saved.is_new)
+    return await job_document(parts, saved.job_id, written.state(shard), is_new=saved.is_new)
 
 
 def _spec_of(request: web.Request, content: dict[str, Json]) -> JobSpec:
-    body = decode_body(msgspec.json.encode(content), JobBody)
+    body = decode(msgspec.json.encode(content), JobBody)
     return resolve(request.app[PARTS], job_spec(body))

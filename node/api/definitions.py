@@ -21,15 +21,16 @@ def definition_of(spec: JobSpec) -> JobBody:
     single, several = _schedules(spec.schedules)
     shared = JobBody(
         name=spec.name,
-        namespace=spec.namespace,
+        namespace=_unless_same(_PLAIN.namespace, spec.namespace),
         description=spec.description,
         schedule=single.text if single else None,
-        timezone=single.timezone if single else "UTC",
+        timezone=_unless_same(_PLAIN.timezone, single.timezone) if single else _PLAIN.timezone,
         schedules=several,
         dependencies=list(spec.dependencies),
         misfire=spec.misfire.value,
         grace=_unless(_PLAIN.grace, spec.grace),
         overlap=spec.overlap.value,
+        priority=spec.priority,
         labels=dict(spec.labels),
         parameters=_json(spec.parameters),
     )
@@ -120,6 +121,11 @@ def _retries(policy: RetryPolicy) -> int | RetryBody:
             return msgspec.structs.replace(
                 body, delay=_text(first), factor=factor, max_delay=_text(delay_max)
             )
+
+
+def _unless_same(default: str, text: str) -> str:
+    """Return the default itself where *text* equals it: only that very object is left out."""
+    return default if text == default else text
 
 
 def _unless(default: Timespan, duration: Duration) -> Timespan:

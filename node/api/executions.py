@@ -1,4 +1,4 @@
-"""Executions: read, list, wait for, cancel; many triggers at once."""
+"""Executions: read, list, wait for, cancel."""
 
 import heapq
 from collections.abc import Callable, Iterable
@@ -6,44 +6,52 @@ from collections.abc import Callable, Iterable
 from aiohttp import web
 
 from rota.client.wire import (
-    ITEMS_MAX,
     ExecutionList,
     ExecutionView,
-    TriggeredItem,
-    TriggeredManyView,
-    TriggerItem,
-    TriggerManyBody,
     WaitManyBody,
 )
-from rota.core.commands import Ask, Cancel, Trigger
-from rota.core.decision import Triggered
+from rota.core.commands import Cancel
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.execution import Execution, ExecutionStatus, Task
 from rota.core.ids import ExecutionId, instant_of, is_execution_id
-from rota.core.instants import LATEST_INSTANT, SECOND, Duration, Instant, parse_duration, seconds
+from rota.core.instants import SECOND, Duration, Instant, parse_duration, seconds
 from rota.node.api import requests
 from rota.node.api.access import Verb, check
-from rota.node.api.bodies import parameters_json, print_of
-from rota.node.api.problems import problem_of
+from rota.node.api.codes import DECIDING, READING, WAITING
+from rota.node.api.operations import Body, Operations, Success
+from rota.node.api.parameters import DRY_RUN, FROM, LIMIT, TO, Parameter, choice, text, timespan
 from rota.node.api.requests import (
     PARTS,
-    check_query,
-    checked_key,
+    check_count,
     document,
-    find_job,
     find_job_id,
     read_body,
 )
 from rota.node.api.views import execution_view
+from rota.node.api.writing import write
 from rota.node.parts import Parts
-from rota.node.shards import Answer, Shard
 from rota.storage.history import NEWEST, past_before
 
-routes = web.RouteTableDef()
+operations = Operations("Executions")
 WAIT_DEFAULT = Duration(30 * SECOND)
 WAIT_MAX = Duration(300 * SECOND)
+TIMEOUT = timespan("timeout", "How long to wait; at most 300 seconds count.", default=WAIT_DEFAULT)
+JOB = text("jobId", "Only those of one job: its id, or its name together with `namespace`.")
+NAMESPACE = text("namespace", "Only those of jobs in it; where `jobId` is a name, where it is.")
+STATUS = choice("status", "Only those in it.", [each.value for each in ExecutionStatus])
 SCANNED_MAX = 10_000
 """Executions that one page looks at: a filter that matches nothing must not stall the node."""
+
+
+def _read_cursor(text: str) -> ExecutionId:
+    if not is_execution_id(text):
+        raise ValueError(f"{text!r} is not the nextCursor of a page")
+    return ExecutionId(text)
+
+
+CURSOR: Parameter[ExecutionId | None] = Parameter(
+    "cursor", "The `nextCursor` of the page before.", _read_cursor, None, {"type": "string"}
+)
 
 
 async def load_execution(
@@ -64,78 +72,91 @@ async def load_execution(
     return _past(parts, execution_id), parts.history.tasks(shard.id, execution_id)
 
 
-@routes.get("/api/v1/executions/{execution_id}")
+@operations.declare(
+    "GET",
+    "/api/v1/executions/{execution}",
+    Success(200, "The execution and its tasks.", ExecutionView),
+    problems=("execution_not_found", *READING),
+)
 async def get_execution(request: web.Request) -> web.Response:
-    """Show one execution with its tasks."""
-    check_query(request)
+    """Show an execution with its tasks."""
     check(request, Verb.READ, "*")
     execution_id = requests.execution_id_of(request)
     return document(execution_view(*await load_execution(request.app[PARTS], execution_id)))
 
 
-@routes.get("/api/v1/executions/{execution_id}/wait")
+@operations.declare(
+    "GET",
+    "/api/v1/executions/{execution}/wait",
+    Success(200, "The execution, as it is then.", ExecutionView),
+    query=(TIMEOUT,),
+    problems=("execution_not_found", *WAITING),
+)
 async def wait_for_execution(request: web.Request) -> web.Response:
-    """Answer when an execution has ended, or after ``?timeout=`` with what it is then."""
-    check_query(request, "timeout")
+    """Answer when an execution has ended, or after a timeout.
+
+    The answer shows the execution as it is then: ``finishedAt`` tells which of the two it was. A
+    node that stops answers 503, ``stopping``.
+    """
     check(request, Verb.READ, "*")
     parts = request.app[PARTS]
     execution_id = requests.execution_id_of(request)
-    timeout = min(requests.timespan_of(request, "timeout", WAIT_DEFAULT), WAIT_MAX)
+    timeout = min(TIMEOUT.of(request), WAIT_MAX)
     shard = parts.shards.of_id(execution_id)
     if execution_id in shard.state.executions:
         await parts.watch.ended([execution_id], timeout / SECOND)
     return document(execution_view(*await load_execution(parts, execution_id)))
 
 
-@routes.post("/api/v1/executions/{execution_id}/cancel")
+@operations.declare(
+    "POST",
+    "/api/v1/executions/{execution}/cancel",
+    Success(202, "The execution; its end is asked for.", ExecutionView),
+    query=(DRY_RUN,),
+    problems=("execution_not_found", *DECIDING),
+)
 async def cancel_execution(request: web.Request) -> web.Response:
-    """Ask for the end of an execution; one that is over is left as it is."""
-    check_query(request)
+    """End an execution.
+
+    Nothing more of it starts; attempts that run get TERM, and KILL after their ``stopGrace``. It is
+    ``cancelled`` when the last has ended. One that is over is left as it is, and shown.
+    """
     check(request, Verb.RUN, "*")
     parts = request.app[PARTS]
     execution_id = requests.execution_id_of(request)
     shard = parts.shards.of_id(execution_id)
+    found = None
     if execution_id in shard.state.executions:
         try:
-            await parts.shards.ask(shard, Cancel(execution_id=execution_id))
+            _, written = await write(request, shard, Cancel(execution_id=execution_id))
+            found = written.execution(shard, execution_id)
         except Refused as refusal:
             # It may have ended while the request waited its turn.
             if refusal.kind is not Kind.NOT_FOUND:
                 raise
-    return document(execution_view(*await load_execution(parts, execution_id)), status=202)
+    execution, tasks = found or await load_execution(parts, execution_id)
+    return document(execution_view(execution, tasks), status=202)
 
 
-@routes.post("/api/v1/executions:batch")
-async def trigger_many(request: web.Request) -> web.Response:
-    """Make many executions now; each item succeeds or fails alone."""
-    check_query(request)
-    check(request, Verb.RUN, "*")
-    body = await read_body(request, TriggerManyBody)
-    _check_count(len(body.items), "/items")
-    results: list[TriggeredItem | None] = []
-    commands: list[tuple[Shard, Trigger]] = []
-    for item in body.items:
-        try:
-            commands.append(_trigger_of(request, item))
-            results.append(None)
-        except Refused as refusal:
-            results.append(TriggeredItem(error=problem_of(refusal)))
-    answers = iter(await request.app[PARTS].shards.ask_many(commands))
-    items = [_triggered(next(answers)) if result is None else result for result in results]
-    if not commands:
-        # No answer waited for a commit, though what was not found may have gone in one to come.
-        await request.app[PARTS].shards.settled()
-    return document(TriggeredManyView(items=items))
-
-
-@routes.post("/api/v1/executions:wait")
+@operations.declare(
+    "POST",
+    "/api/v1/executions:wait",
+    Success(200, "The executions in the order asked for, without their tasks.", ExecutionList),
+    body=Body(WaitManyBody),
+    problems=(
+        "no_items",
+        "too_many_items",
+        "invalid_execution_id",
+        "execution_not_found",
+        *WAITING,
+    ),
+)
 async def wait_for_many(request: web.Request) -> web.Response:
-    """Answer when all the executions have ended, or after the timeout with what they are then."""
-    check_query(request)
+    """Answer when many executions have ended, or after a timeout with what they are then."""
     check(request, Verb.READ, "*")
     parts = request.app[PARTS]
     body = await read_body(request, WaitManyBody)
-    _check_count(len(body.execution_ids), "/executionIds")
+    check_count(len(body.execution_ids), "/executionIds")
     ids = [_checked_id(text, number) for number, text in enumerate(body.execution_ids)]
     open_ones = [each for each in ids if each in parts.shards.of_id(each).state.executions]
     await parts.watch.ended(open_ones, _wait_of(body) / SECOND)
@@ -148,14 +169,23 @@ async def wait_for_many(request: web.Request) -> web.Response:
     return document(ExecutionList(items=items))
 
 
-@routes.get("/api/v1/executions")
+@operations.declare(
+    "GET",
+    "/api/v1/executions",
+    Success(200, "A page of executions, without their tasks.", ExecutionList),
+    query=(JOB, NAMESPACE, STATUS, FROM, TO, LIMIT, CURSOR),
+    problems=("job_not_found", *READING),
+)
 async def list_executions(request: web.Request) -> web.Response:
-    """List executions, latest fire time first, of one job or of all."""
-    check_query(request, "jobId", "namespace", "status", "from", "to", "limit", "cursor")
+    """List executions of one job or of all, latest fire time first.
+
+    One page looks at 10,000 executions at most: with a filter it may hold fewer than ``limit``, or
+    none, and still have a ``nextCursor``.
+    """
     check(request, Verb.READ, "*")
     parts = request.app[PARTS]
     matches = _filter_of(request)
-    limit = requests.limit_of(request)
+    limit = LIMIT.of(request)
     streams = _streams(request, parts)
     await parts.shards.settled()
     items: list[ExecutionView] = []
@@ -181,9 +211,7 @@ Stream = Callable[[], Iterable[Execution]]
 
 def _streams(request: web.Request, parts: Parts) -> tuple[Stream, Stream]:
     """Return the history and, as it is at this moment, what is not finished; newest first."""
-    cursor = request.query.get("cursor")
-    before = _checked_id(cursor, 0) if cursor else None
-    named = request.query.get("jobId")
+    before, named = CURSOR.of(request), JOB.of(request)
     if named:
         shard, job_id = find_job_id(request, named)
         live = [shard.state.executions[each] for each in shard.state.live_of(job_id)]
@@ -212,15 +240,9 @@ def _order(execution: Execution) -> tuple[Instant, ExecutionId]:
 
 
 def _filter_of(request: web.Request) -> Callable[[Execution], bool]:
-    status = request.query.get("status")
-    known = [each.value for each in ExecutionStatus]
-    if status is not None and status not in known:
-        detail = f"{status!r} is not one of {', '.join(known)}"
-        raise invalid("invalid_query", f"status: {detail}", Problem("/query/status", detail))
-    since = requests.instant_of(request, "from", Instant(0))
-    until = requests.instant_of(request, "to", LATEST_INSTANT)
-    is_named = request.query.get("jobId")
-    within = "" if is_named else _prefix_of(request.query.get("namespace"))
+    status = STATUS.of(request)
+    since, until = FROM.of(request), TO.of(request)
+    within = "" if JOB.of(request) else _prefix_of(NAMESPACE.of(request))
     return lambda execution: (
         (status is None or execution.status.value == status)
         and since <= execution.fire_at < until
@@ -230,24 +252,6 @@ def _filter_of(request: web.Request) -> Callable[[Execution], bool]:
 
 def _prefix_of(namespace: str | None) -> str:
     return "" if namespace is None else f"{namespace}/"
-
-
-def _trigger_of(request: web.Request, item: TriggerItem) -> tuple[Shard, Trigger]:
-    shard, job = find_job(request, item.job)
-    parameters = parameters_json(item.parameters)
-    ask = None
-    key = checked_key(item.idempotency_key or "")
-    if key:
-        digest = print_of(job.id.encode(), parameters.encode())
-        ask = Ask(key=key, print=digest)
-    return shard, Trigger(job_id=job.id, parameters=parameters, ask=ask)
-
-
-def _triggered(answer: Answer) -> TriggeredItem:
-    if isinstance(answer, Refused):
-        return TriggeredItem(error=problem_of(answer))
-    assert isinstance(answer, Triggered)
-    return TriggeredItem(execution_id=answer.execution_id)
 
 
 def _past(parts: Parts, execution_id: ExecutionId) -> Execution:
@@ -262,12 +266,6 @@ def _checked_id(text: str, number: int) -> ExecutionId:
         detail = f"{text!r} is not an execution id"
         raise invalid("invalid_execution_id", detail, Problem(f"/executionIds/{number}", detail))
     return ExecutionId(text)
-
-
-def _check_count(count: int, pointer: str) -> None:
-    if not 1 <= count <= ITEMS_MAX:
-        detail = f"has {count} items; 1 to {ITEMS_MAX} are taken at once"
-        raise invalid("too_many_items", detail, Problem(pointer, detail))
 
 
 def _wait_of(body: WaitManyBody) -> Duration:

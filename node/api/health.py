@@ -7,36 +7,52 @@ from aiohttp import web
 import rota
 from rota.client.wire import VersionView
 from rota.core.errors import Kind, Refused
+from rota.node.api.operations import TEXT, Operations, Success
 from rota.node.api.requests import PARTS, document
 
-routes = web.RouteTableDef()
+operations = Operations("Health")
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-@routes.get("/livez")
+@operations.declare("GET", "/livez", Success(200, "It turns.", media_types=(TEXT,)), query=None)
 async def livez(request: web.Request) -> web.Response:
-    """Say that the loop turns."""
+    """Say that the process lives.
+
+    Restart the node if it does not answer.
+    """
     del request
     return web.Response(text="ok\n")
 
 
-@routes.get("/readyz")
+@operations.declare(
+    "GET",
+    "/readyz",
+    Success(200, "It takes requests.", media_types=(TEXT,)),
+    query=None,
+    problems=("not_ready", "disk_full"),
+)
 async def readyz(request: web.Request) -> web.Response:
-    """Say whether requests are taken, and if not, why."""
+    """Say whether requests are taken, and if not, why.
+
+    They are not while the node is starting or stopping, or its disk is nearly full. Send them
+    elsewhere then.
+    """
     reason = request.app[PARTS].unready()
     if reason is not None:
         raise Refused(Kind.UNAVAILABLE, "not_ready", reason, retry_after_s=5)
     return web.Response(text="ok\n")
 
 
-@routes.get("/metrics")
+@operations.declare(
+    "GET", "/metrics", Success(200, "The metrics.", media_types=(METRICS_TYPE,)), query=None
+)
 async def metrics(request: web.Request) -> web.Response:
     """Show the metrics in Prometheus' text format."""
     text = request.app[PARTS].metrics.text()
     return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
 
 
-@routes.get("/version")
+@operations.declare("GET", "/version", Success(200, "What runs here.", VersionView), query=None)
 async def version(request: web.Request) -> web.Response:
     """Show what runs here."""
     parts = request.app[PARTS]

@@ -1,12 +1,12 @@
-"""Jobs: create, read, list, delete, trigger; their coming fire times and their ledger."""
+"""Jobs: create, read, delete, trigger; their coming fire times and their ledger."""
 
 import msgspec
 from aiohttp import web
 
 from rota.client.wire import (
     JobBody,
-    JobList,
     JobView,
+    Json,
     LedgerEntryView,
     LedgerPage,
     NextFires,
@@ -16,103 +16,158 @@ from rota.client.wire import (
 )
 from rota.core.commands import Ask, DeleteJob, SaveJob, Trigger
 from rota.core.decision import JobSaved, Triggered
-from rota.core.errors import Problem, invalid, not_found
+from rota.core.errors import not_found
 from rota.core.execution import ExecutionStatus
-from rota.core.ids import JobId, is_job_id, job_of
-from rota.core.instants import LATEST_INSTANT, Instant
-from rota.core.job import Job, JobSpec
+from rota.core.ids import JobId, job_of
+from rota.core.instants import MICROSECOND, later
 from rota.core.schedule import preview
+from rota.core.state import State
 from rota.node.api.access import Verb, check
 from rota.node.api.bodies import job_spec, parameters_json, print_of
+from rota.node.api.codes import DECIDING, READING
+from rota.node.api.operations import (
+    ETAG,
+    IDEMPOTENCY_KEY,
+    IF_MATCH,
+    LOCATION,
+    Body,
+    Operations,
+    Success,
+)
+from rota.node.api.parameters import (
+    DRY_RUN,
+    FROM,
+    LIMIT,
+    TO,
+    choice,
+    instant,
+    text,
+    whole_number_or,
+)
 from rota.node.api.requests import (
     PARTS,
-    check_query,
     document,
     expected_version,
     find_job,
     find_job_id,
     idempotency_key,
-    instant_of,
-    limit_of,
-    number_of,
     read_body,
 )
-from rota.node.api.views import job_view, ledger_entry_view, next_fire_views
+from rota.node.api.resolving import resolve
+from rota.node.api.tracing import TRACEPARENT, traceparent_of
+from rota.node.api.views import ledger_entry_view, next_fire_views, view_of
+from rota.node.api.writing import write
 from rota.node.parts import Parts
-from rota.node.shards import Shard, Shards
+from rota.node.shards import Shard
 
-routes = web.RouteTableDef()
+operations = Operations("Jobs")
 NEXT_MAX = 1_000
+NAMESPACE = text("namespace", "Where to look for a job's bare name; by default in `default`.")
+COUNT = whole_number_or(10, "count", "How many fire times.", most=NEXT_MAX)
+AFTER = instant("after", "Fire times after it; by default now.")
+ORDER = choice("order", "Oldest first (`asc`, as by default) or newest (`desc`).", ["asc", "desc"])
+LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the page before.")
 
 
-@routes.post("/api/v1/jobs")
+@operations.declare(
+    "POST",
+    "/api/v1/jobs",
+    Success(201, "The job, created.", JobView, headers=(LOCATION, ETAG)),
+    Success(200, "The job that is there, if its definition is the same.", JobView, headers=(ETAG,)),
+    query=(DRY_RUN,),
+    headers=(IDEMPOTENCY_KEY,),
+    body=Body(JobBody),
+    problems=(
+        "invalid_job",
+        "unknown_type",
+        "unknown_dependency",
+        "invalid_idempotency_key",
+        "idempotency_key_reused",
+        "job_exists",
+        "job_not_found",
+        "too_many_jobs",
+        *DECIDING,
+    ),
+)
 async def create_job(request: web.Request) -> web.Response:
-    """Create a job: 201, or 200 if this very job is already there."""
-    check_query(request)
+    """Create a job.
+
+    The same definition again does nothing, and gets 200 with the job that is there; another one
+    under the same name is refused.
+    """
     body = await read_body(request, JobBody)
-    check(request, Verb.WRITE, body.namespace)
-    parts = request.app[PARTS]
-    spec = resolve(parts, job_spec(body))
-    key = idempotency_key(request)
-    ask = Ask(key=key, print=print_of(msgspec.msgpack.encode(spec))) if key else None
-    shard = parts.shards.of_name(spec.namespace, spec.name)
-    saved = await parts.shards.ask(shard, SaveJob(spec=spec, ask=ask))
+    shard, command = creation_of(request, body, idempotency_key(request))
+    saved, written = await write(request, shard, command)
     assert isinstance(saved, JobSaved)
-    return await job_document(parts, saved.job_id, is_new=saved.is_new)
+    state = written.state(shard)
+    return await job_document(request.app[PARTS], saved.job_id, state, is_new=saved.is_new)
 
 
-@routes.get("/api/v1/jobs")
-async def list_jobs(request: web.Request) -> web.Response:
-    """List jobs by name."""
-    check_query(request, "namespace", "q", "limit", "cursor")
-    namespace, word = request.query.get("namespace"), request.query.get("q", "")
-    check(request, Verb.READ, namespace or "*")
-    limit, cursor = limit_of(request), request.query.get("cursor", "")
-    shards = request.app[PARTS].shards
-    found = sorted(
-        (name, shard, job_id)
-        for shard in shards
-        for name, job_id in shard.state.names.items()
-        if name > cursor and word in name and (namespace is None or _is_in(name, namespace))
-    )
-    page = [_view(shard, shard.state.jobs[job_id]) for _, shard, job_id in found[:limit]]
-    await shards.settled()
-    next_cursor = found[limit - 1][0] if len(found) > limit else None
-    return document(JobList(items=page, next_cursor=next_cursor))
-
-
-@routes.get("/api/v1/jobs/{job}")
+@operations.declare(
+    "GET",
+    "/api/v1/jobs/{job}",
+    Success(200, "The job.", JobView, headers=(ETAG,)),
+    query=(NAMESPACE,),
+    problems=("job_not_found", *READING),
+)
 async def get_job(request: web.Request) -> web.Response:
-    """Show one job."""
-    check_query(request, "namespace")
-    _, job = find_job(request, request.match_info["job"])
+    """Show a job."""
+    shard, job = find_job(request, request.match_info["job"])
     check(request, Verb.READ, job.spec.namespace)
-    return await job_document(request.app[PARTS], job.id)
+    return await job_document(request.app[PARTS], job.id, shard.state)
 
 
-@routes.delete("/api/v1/jobs/{job}")
+@operations.declare(
+    "DELETE",
+    "/api/v1/jobs/{job}",
+    Success(204, "It is deleted.", media_types=()),
+    query=(NAMESPACE, DRY_RUN),
+    headers=(IF_MATCH,),
+    problems=("job_not_found", "version_mismatch", "invalid_if_match", *DECIDING),
+)
 async def delete_job(request: web.Request) -> web.Response:
-    """Delete a job; its unfinished executions are cancelled, its history stays."""
-    check_query(request, "namespace")
+    """Delete a job.
+
+    Its unfinished executions are cancelled. Its finished ones and its ledger stay for as long as
+    they are kept; they are found by the job's id.
+    """
     shard, job = find_job(request, request.match_info["job"])
     check(request, Verb.WRITE, job.spec.namespace)
     command = DeleteJob(job_id=job.id, if_version=expected_version(request))
-    await request.app[PARTS].shards.ask(shard, command)
+    await write(request, shard, command)
     return web.Response(status=204)
 
 
-@routes.post("/api/v1/jobs/{job}/trigger")
+@operations.declare(
+    "POST",
+    "/api/v1/jobs/{job}/trigger",
+    Success(201, "The execution, made.", TriggeredView, headers=(LOCATION,)),
+    Success(
+        200, "The execution that the idempotency key made.", TriggeredView, headers=(LOCATION,)
+    ),
+    query=(NAMESPACE, DRY_RUN),
+    headers=(IDEMPOTENCY_KEY, TRACEPARENT),
+    body=Body(TriggerBody, is_optional=True),
+    problems=(
+        "job_not_found",
+        "overlap",
+        "invalid_parameters",
+        "invalid_idempotency_key",
+        "idempotency_key_reused",
+        "too_many_executions",
+        *DECIDING,
+    ),
+)
 async def trigger_job(request: web.Request) -> web.Response:
-    """Make one execution now."""
-    check_query(request, "namespace")
-    shard, job = find_job(request, request.match_info["job"])
-    check(request, Verb.RUN, job.spec.namespace)
+    """Run a job now.
+
+    The execution waits neither for a schedule nor for dependencies. Its ``status`` is always
+    ``queued``.
+    """
     body = await read_body(request, TriggerBody, if_empty=TriggerBody())
-    parameters = parameters_json(body.parameters)
-    key = idempotency_key(request)
-    ask = Ask(key=key, print=print_of(job.id.encode(), parameters.encode())) if key else None
-    command = Trigger(job_id=job.id, parameters=parameters, ask=ask)
-    made = await request.app[PARTS].shards.ask(shard, command)
+    named, key = request.match_info["job"], idempotency_key(request)
+    shard, command = trigger_of(request, named, body.parameters, key)
+    made, _ = await write(request, shard, command)
     assert isinstance(made, Triggered)
     view = TriggeredView(
         execution_id=made.execution_id,
@@ -126,15 +181,21 @@ async def trigger_job(request: web.Request) -> web.Response:
     )
 
 
-@routes.get("/api/v1/jobs/{job}/next")
+@operations.declare(
+    "GET",
+    "/api/v1/jobs/{job}/next",
+    Success(200, "The coming fire times, earliest first.", NextFires),
+    query=(NAMESPACE, COUNT, AFTER),
+    problems=("job_not_found", *READING),
+)
 async def next_fires(request: web.Request) -> web.Response:
-    """Preview the coming fire times of all schedules of a job."""
-    check_query(request, "namespace", "count", "after")
+    """Preview the coming fire times of all schedules of a job, together."""
     _, job = find_job(request, request.match_info["job"])
     check(request, Verb.READ, job.spec.namespace)
     parts = request.app[PARTS]
-    count = number_of(request, "count", default=10, most=NEXT_MAX)
-    after = instant_of(request, "after", parts.clock.now())
+    count = COUNT.of(request)
+    asked = AFTER.of(request)
+    after = parts.clock.now() if asked is None else asked
     await parts.shards.settled()
     coming: list[NextFireView] = []
     for number, schedule in enumerate(job.spec.schedules):
@@ -143,21 +204,36 @@ async def next_fires(request: web.Request) -> web.Response:
     return document(NextFires(items=coming[:count]))
 
 
-@routes.get("/api/v1/jobs/{job}/ledger")
+@operations.declare(
+    "GET",
+    "/api/v1/jobs/{job}/ledger",
+    Success(200, "A page of the ledger.", LedgerPage),
+    query=(NAMESPACE, FROM, TO, ORDER, LIMIT, LEDGER_CURSOR),
+    problems=("job_not_found", *READING),
+)
 async def read_ledger(request: web.Request) -> web.Response:
-    """Show what became of each fire time of a job; an id works after the job is deleted too."""
-    check_query(request, "namespace", "from", "to", "limit", "cursor")
+    """Show what became of each fire time of a job.
+
+    By the job's id it works after the job is deleted, too. Entries with the same fire time stay on
+    one page, which may so be longer than ``limit``.
+    """
     parts = request.app[PARTS]
     named = request.match_info["job"]
     shard, job_id = find_job_id(request, named)
     check(request, Verb.READ, request.query.get("namespace", "default"))
-    limit = limit_of(request)
-    since = instant_of(request, "cursor", instant_of(request, "from", Instant(0)))
-    until = instant_of(request, "to", LATEST_INSTANT)
+    limit, cursor = LIMIT.of(request), LEDGER_CURSOR.of(request)
+    since, until = FROM.of(request), TO.of(request)
+    newest_first = ORDER.of(request) == "desc"
+    # A cursor is the fire time to go on with.
+    if cursor is not None and newest_first:
+        until = min(until, later(cursor, MICROSECOND))
+    elif cursor is not None:
+        since = max(since, cursor)
     await parts.shards.settled()
     items: list[LedgerEntryView] = []
     next_cursor = None
-    for entry in parts.history.ledger(shard.id, job_id, since, until):
+    entries = parts.history.ledger(shard.id, job_id, since, until, newest_first=newest_first)
+    for entry in entries:
         view = ledger_entry_view(entry)
         # A page ends between instants, so that several schedules' entries of one stay together.
         if len(items) >= limit and view.fire_time != items[-1].fire_time:
@@ -167,15 +243,16 @@ async def read_ledger(request: web.Request) -> web.Response:
     return document(LedgerPage(items=items, next_cursor=next_cursor))
 
 
-async def job_document(parts: Parts, job_id: JobId, *, is_new: bool = False) -> web.Response:
-    """Return the response that shows a job whole, with its version as its entity tag.
+async def job_document(
+    parts: Parts, job_id: JobId, state: State, *, is_new: bool = False
+) -> web.Response:
+    """Return the response that shows a job of *state* whole, its version as its entity tag.
 
     Raises:
         Refused: It has been deleted.
     """
-    shard = parts.shards.of_id(job_id)
-    job = shard.state.jobs.get(job_id)
-    view = _view(shard, job, is_whole=True) if job else None
+    job = state.jobs.get(job_id)
+    view = view_of(state, job, is_whole=True) if job else None
     # Memory may be ahead of what is committed.
     await parts.shards.settled()
     if view is None:
@@ -186,59 +263,41 @@ async def job_document(parts: Parts, job_id: JobId, *, is_new: bool = False) -> 
     return document(view, status=201 if is_new else 200, headers=headers)
 
 
-def _view(shard: Shard, job: Job, *, is_whole: bool = False) -> JobView:
-    latest = None
-    for execution_id in shard.state.live_of(job.id):
-        latest = shard.state.executions[execution_id]
-    return job_view(job, shard.state.plans[job.id], latest, is_whole=is_whole)
+def creation_of(request: web.Request, body: JobBody, key: str) -> tuple[Shard, SaveJob]:
+    """Return the command that creates the job *body*, and for whom it is.
 
-
-def _is_in(full_name: str, namespace: str) -> bool:
-    return full_name.startswith(f"{namespace}/")
-
-
-def resolve(parts: Parts, spec: JobSpec) -> JobSpec:
-    """Return *spec* with each dependency, a name or an id, as a full name.
+    Args:
+        request: By whom it is asked.
+        body: The job.
+        key: The idempotency key, or empty.
 
     Raises:
-        Refused: Code ``unknown_dependency``: there is no such job; code ``unknown_type``: this
-            node cannot run a task's type.
+        Refused: It is not a job that could work here, or its namespace is not theirs.
     """
-    _check_types(parts, spec)
-    full_names: list[str] = []
-    problems: list[Problem] = []
-    for number, named in enumerate(spec.dependencies):
-        namespace, _, name = named.rpartition("/")
-        by_id = _job_by_id(name, parts.shards)
-        if by_id is not None:
-            full_names.append(by_id.spec.full_name)
-        elif named in parts.shards.of_name(namespace, name).state.names:
-            full_names.append(named)
-        else:
-            problems.append(
-                Problem(f"/dependencies/{number}", f"there is no job {named!r}; create it first")
-            )
-    if problems:
-        raise invalid("unknown_dependency", "; ".join(map(str, problems)), *problems)
-    return msgspec.structs.replace(spec, dependencies=tuple(full_names))
+    check(request, Verb.WRITE, body.namespace)
+    parts = request.app[PARTS]
+    spec = resolve(parts, job_spec(body))
+    ask = Ask(key=key, print=print_of(msgspec.msgpack.encode(spec))) if key else None
+    return parts.shards.of_name(spec.namespace, spec.name), SaveJob(spec=spec, ask=ask)
 
 
-def _check_types(parts: Parts, spec: JobSpec) -> None:
-    known = sorted(parts.attempts.types)
-    problems = [
-        Problem(
-            f"/tasks/{number}/type" if len(spec.tasks) > 1 else "/type",
-            f"there is no type {task.work.executor!r} here; there are {', '.join(known)}",
-        )
-        for number, task in enumerate(spec.tasks)
-        if task.work.executor not in known
-    ]
-    if problems:
-        raise invalid("unknown_type", "; ".join(map(str, problems)), *problems)
+def trigger_of(
+    request: web.Request, named: str, parameters: Json, key: str
+) -> tuple[Shard, Trigger]:
+    """Return the command that triggers the job *named*, and for whom it is.
 
+    Args:
+        request: By whom it is asked; its trace goes with the execution.
+        named: An id or a name.
+        parameters: In place of the job's.
+        key: The idempotency key, or empty.
 
-def _job_by_id(named: str, shards: Shards) -> Job | None:
-    if not is_job_id(named):
-        return None
-    job_id = JobId(named)
-    return shards.of_id(job_id).state.jobs.get(job_id)
+    Raises:
+        Refused: There is no such job, it is not theirs to run, or the parameters are too long.
+    """
+    shard, job = find_job(request, named)
+    check(request, Verb.RUN, job.spec.namespace)
+    text = parameters_json(parameters)
+    ask = Ask(key=key, print=print_of(job.id.encode(), text.encode())) if key else None
+    traceparent = traceparent_of(request)
+    return shard, Trigger(job_id=job.id, parameters=text, traceparent=traceparent, ask=ask)

@@ -11,20 +11,33 @@ from rota.core.execution import Task
 from rota.executor.executor import Output
 from rota.node.api import requests
 from rota.node.api.access import Verb, check
+from rota.node.api.codes import READING
 from rota.node.api.executions import load_execution
-from rota.node.api.requests import PARTS, check_query
+from rota.node.api.operations import TEXT, Operations, Success
+from rota.node.api.parameters import flag, whole_number
+from rota.node.api.requests import PARTS
 from rota.node.parts import Parts
 
 log = logging.getLogger(__name__)
 
-routes = web.RouteTableDef()
-ATTEMPT_MAX = 1_000_000
+operations = Operations("Executions")
+ATTEMPT = whole_number("attempt", "The attempt's number; by default the latest.", most=1_000_000)
+FOLLOW = flag("follow", "Go on until the attempt has ended.")
 
 
-@routes.get("/api/v1/executions/{execution_id}/tasks/{task}/output")
+@operations.declare(
+    "GET",
+    "/api/v1/executions/{execution}/tasks/{task}/output",
+    Success(200, "What the attempt wrote.", media_types=(TEXT,)),
+    query=(ATTEMPT, FOLLOW),
+    problems=("execution_not_found", "task_not_found", "attempt_not_found", *READING),
+)
 async def read_output(request: web.Request) -> web.StreamResponse:
-    """Stream an attempt's output as text; ``?follow=1`` goes on until the attempt has ended."""
-    check_query(request, "attempt", "follow")
+    """Stream what an attempt wrote.
+
+    The first 10 MiB where they still are, else the last 4096 bytes. While the attempt runs, what it
+    has written so far. An attempt that has not started yet is not found.
+    """
     check(request, Verb.READ, "*")
     parts = request.app[PARTS]
     execution_id = requests.execution_id_of(request)
@@ -32,7 +45,7 @@ async def read_output(request: web.Request) -> web.StreamResponse:
     name = request.match_info["task"]
     if name not in tasks:
         raise not_found("task", name)
-    attempt = _attempt_of(request, tasks[name])
+    attempt, is_followed = _attempt_of(request, tasks[name]), FOLLOW.of(request)
     key = AttemptKey(execution_id, name, attempt.number)
     kept = await parts.attempts.output(key)
     if kept is None:
@@ -40,14 +53,11 @@ async def read_output(request: web.Request) -> web.StreamResponse:
         return web.Response(body=content, content_type="text/plain", charset="utf-8")
     if request.method == "HEAD":
         return web.Response(content_type="text/plain", charset="utf-8")
-    is_followed = request.query.get("follow", "0") not in ("0", "false", "")
     return await _stream(request, kept.follow() if is_followed else _written(kept))
 
 
 def _attempt_of(request: web.Request, task: Task) -> Attempt:
-    number = requests.number_of(
-        request, "attempt", default=len(task.attempts) or 1, most=ATTEMPT_MAX
-    )
+    number = ATTEMPT.of(request) or len(task.attempts) or 1
     if number > len(task.attempts):
         raise not_found("attempt", f"{number} of task {task.name}")
     return task.attempts[number - 1]

@@ -1,4 +1,4 @@
-"""Reading requests: bodies, queries, ids; and writing documents."""
+"""Reading requests: bodies, headers, ids; and writing documents."""
 
 import asyncio
 import re
@@ -8,27 +8,24 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from rota.client.wire import Json
+from rota.client.wire import ITEMS_MAX, Json
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.ids import ExecutionId, JobId, is_execution_id, is_job_id
-from rota.core.instants import Duration, Instant, parse_duration, parse_instant, seconds
 from rota.core.job import Job
-from rota.node.api import problems
+from rota.node.api.decoding import decode
+from rota.node.api.operations import ACCEPTED
 from rota.node.parts import Parts
 from rota.node.shards import Shard
 
 T = TypeVar("T", bound=msgspec.Struct)
-D = TypeVar("D")
 
 PARTS: web.AppKey[Parts] = web.AppKey("parts", Parts)
-LIMIT_DEFAULT = 100
-LIMIT_MAX = 1_000
+REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 IDEMPOTENCY_KEY_MAX = 255
-DIGITS_MAX = 18
 _TAG = re.compile(r'"(\d{1,18})"', re.ASCII)
 BODY_TIMEOUT_S = 30
-MEDIA_TYPES = ("application/json", "application/merge-patch+json", "application/octet-stream")
-"""The last is what a request without a Content-Type is taken for."""
+UNTYPED = "application/octet-stream"
+"""What a request without a Content-Type is taken for."""
 
 
 def document(
@@ -53,7 +50,7 @@ async def read_body(request: web.Request, kind: type[T], *, if_empty: T | None =
     if not content.strip() and if_empty is not None:
         return if_empty
     _check_media_type(request)
-    return decode_body(content, kind)
+    return decode(content, kind)
 
 
 async def read_object(request: web.Request) -> dict[str, Json]:
@@ -64,16 +61,7 @@ async def read_object(request: web.Request) -> dict[str, Json]:
     """
     content = await _read(request)
     _check_media_type(request)
-    return _decode(content, dict[str, Json], frozenset())
-
-
-def decode_body(content: bytes, kind: type[T]) -> T:
-    """Return JSON as a *kind*.
-
-    Raises:
-        Refused: It is not JSON, or has another form.
-    """
-    return _decode(content, kind, frozenset(_field_names(kind)))
+    return decode(content, dict[str, Json])
 
 
 async def _read(request: web.Request) -> bytes:
@@ -89,21 +77,9 @@ async def _read(request: web.Request) -> bytes:
 
 
 def _check_media_type(request: web.Request) -> None:
-    if request.content_type not in MEDIA_TYPES:
+    _, media_types = ACCEPTED[request.method]
+    if request.content_type not in (*media_types, UNTYPED):
         raise UnsupportedMediaType(request)
-
-
-def _decode(content: bytes, kind: type[D], fields: frozenset[str]) -> D:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except msgspec.DecodeError as error:
-        raise problems.refused_body(error, fields) from error
-    except UnicodeDecodeError as error:
-        raise Refused(
-            Kind.INVALID, "malformed_json", f"the body is not JSON in UTF-8: {error}"
-        ) from error
-    except RecursionError as error:
-        raise invalid("invalid_body", "the body is nested too deeply") from error
 
 
 class BodyTooLarge(Refused):
@@ -132,8 +108,20 @@ class UnsupportedMediaType(Refused):
         super().__init__(
             Kind.INVALID,
             "unsupported_media_type",
-            f"the body is {request.content_type!r}; send application/json",
+            f"the body is {request.content_type!r}; send {ACCEPTED[request.method][1][-1]}",
         )
+
+
+def check_count(count: int, pointer: str) -> None:
+    """Let a list of *count* things to be done together pass, 1 to `ITEMS_MAX`.
+
+    Raises:
+        Refused: Code ``no_items`` or ``too_many_items``.
+    """
+    if 1 <= count <= ITEMS_MAX:
+        return
+    detail = f"has {count} items; 1 to {ITEMS_MAX} are taken at once"
+    raise invalid("too_many_items" if count else "no_items", detail, Problem(pointer, detail))
 
 
 def idempotency_key(request: web.Request) -> str:
@@ -223,94 +211,7 @@ def execution_id_of(request: web.Request) -> ExecutionId:
     Raises:
         Refused: It does not have the form of one.
     """
-    text = request.match_info["execution_id"]
+    text = request.match_info["execution"]
     if not is_execution_id(text):
         raise not_found("execution", text)
     return ExecutionId(text)
-
-
-def limit_of(request: web.Request) -> int:
-    """Return ``?limit=``, 1 to `LIMIT_MAX`."""
-    return number_of(request, "limit", default=LIMIT_DEFAULT, most=LIMIT_MAX)
-
-
-def number_of(request: web.Request, name: str, *, default: int, most: int) -> int:
-    """Return a whole number of the query, 1 to *most*.
-
-    Raises:
-        Refused: It is something else.
-    """
-    text = request.query.get(name)
-    if text is None:
-        return default
-    # Python refuses to read thousands of digits as a number; so do we, and earlier.
-    is_number = text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX
-    if not (is_number and 1 <= int(text) <= most):
-        raise _bad_query(name, f"{text!r} is not a whole number from 1 to {most}")
-    return int(text)
-
-
-def instant_of(request: web.Request, name: str, default: Instant) -> Instant:
-    """Return an instant of the query.
-
-    Raises:
-        Refused: It is not RFC 3339.
-    """
-    text = request.query.get(name)
-    if text is None:
-        return default
-    try:
-        # A query turns the plus of an offset into a space.
-        return parse_instant(text.replace(" ", "+"))
-    except ValueError as error:
-        raise _bad_query(name, str(error)) from error
-
-
-def timespan_of(request: web.Request, name: str, default: Duration) -> Duration:
-    """Return a duration of the query: seconds, or text with units.
-
-    Raises:
-        Refused: It is neither.
-    """
-    text = request.query.get(name)
-    if text is None:
-        return default
-    try:
-        return (
-            seconds(float(text)) if text.replace(".", "", 1).isdecimal() else parse_duration(text)
-        )
-    except (ValueError, OverflowError) as error:
-        raise _bad_query(name, str(error)) from error
-
-
-def check_query(request: web.Request, *known: str) -> None:
-    """Refuse a query with a parameter that is not *known*: it would be ignored in silence.
-
-    Raises:
-        Refused: Naming the parameter.
-    """
-    for name in request.query:
-        if name not in known:
-            listed = ", ".join(known) or "none"
-            raise _bad_query(name, f"there is no parameter {name!r} here; there are: {listed}")
-
-
-def _bad_query(name: str, detail: str) -> Refused:
-    return invalid("invalid_query", f"{name}: {detail}", Problem(f"/query/{name}", detail))
-
-
-def _field_names(kind: type[msgspec.Struct]) -> set[str]:
-    """Return the names of all fields that a body of *kind* may have, at any depth."""
-    names: set[str] = set()
-    todo: list[object] = [msgspec.inspect.type_info(kind)]
-    while todo:
-        info = todo.pop()
-        if isinstance(info, msgspec.inspect.StructType):
-            for field in info.fields:
-                names.add(field.encode_name)
-                todo.append(field.type)
-        elif isinstance(info, msgspec.inspect.UnionType):
-            todo += info.types
-        elif isinstance(info, msgspec.inspect.ListType):
-            todo.append(info.item_type)
-    return names

@@ -21,7 +21,22 @@ from rota.core.instants import MILLISECOND, SECOND, Instant, format_instant
 from rota.core.job import Job, Plan, TaskSpec
 from rota.core.ledger import LedgerEntry
 from rota.core.schedule import FirePreview
+from rota.core.state import State
 from rota.node.api.definitions import definition_of
+
+JOB_STATUSES = ("scheduled", "running", "paused", "finished")
+
+
+def view_of(state: State, job: Job, *, is_whole: bool = False) -> JobView:
+    """Return the document of a job of *state*; with its definition if *is_whole*."""
+    newest = next(reversed(state.live.get(job.id, {})), None)
+    latest = state.executions[newest] if newest is not None else None
+    return job_view(job, state.plans[job.id], latest, is_whole=is_whole)
+
+
+def status_of(state: State, job: Job) -> str:
+    """Return which of `JOB_STATUSES` a job of *state* has."""
+    return _job_status(job, state.plans[job.id], is_busy=job.id in state.live)
 
 
 def job_view(job: Job, plan: Plan, latest: Execution | None, *, is_whole: bool = False) -> JobView:
@@ -39,7 +54,7 @@ def job_view(job: Job, plan: Plan, latest: Execution | None, *, is_whole: bool =
         job_id=job.id,
         name=spec.name,
         namespace=spec.namespace,
-        status=_job_status(job, next_fires, latest),
+        status=_job_status(job, plan, is_busy=latest is not None),
         version=job.version,
         description=spec.description,
         schedules=[
@@ -53,6 +68,7 @@ def job_view(job: Job, plan: Plan, latest: Execution | None, *, is_whole: bool =
         misfire=spec.misfire.value,
         grace_s=spec.grace / SECOND,
         overlap=spec.overlap.value,
+        priority=spec.priority,
         labels=dict(spec.labels),
         created_at=format_instant(job.created_at),
         updated_at=format_instant(job.updated_at),
@@ -88,6 +104,7 @@ def execution_view(
         tasks={name: _task_view(task) for name, task in tasks.items()}
         if tasks is not None
         else None,
+        traceparent=execution.traceparent,
     )
 
 
@@ -118,12 +135,13 @@ def next_fire_views(number: int, previews: Iterable[FirePreview]) -> list[NextFi
     ]
 
 
-def _job_status(job: Job, next_fires: list[Instant], latest: Execution | None) -> str:
+def _job_status(job: Job, plan: Plan, *, is_busy: bool) -> str:
     if job.pause is not None:
         return "paused"
-    if latest is not None:
+    if is_busy:
         return "running"
-    is_over = bool(job.spec.schedules) and not next_fires and not job.spec.dependencies
+    fires_again = any(at is not None for at in plan.next_fires)
+    is_over = bool(job.spec.schedules) and not fires_again and not job.spec.dependencies
     return "finished" if is_over else "scheduled"
 
 

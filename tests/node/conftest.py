@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rota_program import Rota
 from rotad import Rotad
 
 
@@ -20,3 +21,21 @@ def own_node(tmp_path: Path) -> Iterator[Rotad]:
     """A node for one test; not started."""
     with Rotad(tmp_path / "data", "--drain", "0s") as rotad:
         yield rotad
+
+
+@pytest.fixture
+def rota_alone(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Rota:
+    """The command ``rota`` where no node is, with neither variables nor a file of its own."""
+    for name in ("URL", "NAMESPACE", "OUTPUT", "PROFILE", "TIMEOUT"):
+        monkeypatch.delenv(f"ROTA_{name}", raising=False)
+    monkeypatch.setenv("ROTA_CLIENT_CONFIG", str(tmp_path / "client.toml"))
+    return Rota(capfd)
+
+
+@pytest.fixture
+def rota(rota_alone: Rota, node: Rotad, monkeypatch: pytest.MonkeyPatch) -> Rota:
+    """The command ``rota``, talking to the module's node."""
+    monkeypatch.setenv("ROTA_URL", node.url)
+    return rota_alone

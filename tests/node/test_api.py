@@ -71,7 +71,14 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
          "task 'a' needs 'z', which is not a task of this job"),
         ({}, "/tasks", "needs a command, a type, or at least one task"),
         ({"command": "true", "type": "scripted"}, "", "one of command, type and tasks"),
-        ({"command": "true", "overlap": "never"}, "/overlap", "Invalid enum value 'never'"),
+        ({"command": "true", "overlap": "allways"}, "/overlap",
+         "'allways' is not one of allow, queue_one, skip"),
+        ({"command": "true", "retries": {"limit": 1, "backoff": "none"}}, "/retries/backoff",
+         "'none' is not one of explicit, exponential, fixed"),
+        ({"tasks": [{"name": "a", "command": "true", "need": ["b"]}]}, "/tasks/0/need",
+         "did you mean 'needs'?"),
+        ({"command": "true", "env": {"A": 1}}, "/env", "Expected `str`, got `int`"),
+        ({"command": "true", "priority": 101}, "/priority", "priorities go from -100 to 100"),
         ({"command": "true", "env": {"A=B": "x"}}, "/env", "'A=B' cannot be a variable"),
         ({"command": "true", "env": {"ROTA_TOKEN": "x"}}, "/env", "ROTA_ are rota's own"),
         ({"command": "true", "stopGrace": "400d"}, "/stopGrace", "between 0 and 365 days"),
@@ -300,3 +307,32 @@ def test_every_wrong_setting_is_told_at_once(tmp_path: Path) -> None:
         assert "data_dri: no such setting; did you mean data_dir?" in rotad.log()
         assert "slots: 0 is out of range" in rotad.log()
         assert "7 is not a power of two" in rotad.log()
+
+
+def test_a_trace_goes_from_the_request_to_the_program(node: Rotad) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    node.create(name="traced", command="echo $TRACEPARENT")
+    path, items = "/api/v1/jobs/traced/trigger", {"items": [{"job": "traced"}]}
+
+    one = node.call("POST", path, {}, {"traceparent": trace})
+    [many] = node.call("POST", "/api/v1/executions:batch", items, {"traceparent": trace})["items"]
+    malformed = node.call("POST", path, {}, {"traceparent": trace[:-1]})
+
+    seen = [node.ended(each["executionId"]) for each in (one, many, malformed)]
+    assert [each["traceparent"] for each in seen] == [trace, trace, ""]
+    outputs = [each["tasks"]["main"]["attempts"][0]["outputTail"] for each in seen]
+    assert outputs == [f"{trace}\n", f"{trace}\n", "\n"]
+
+
+def test_tasks_of_a_past_execution_come_as_they_are_defined(node: Rotad) -> None:
+    names = ["z", "b", "m", "a"]
+
+    execution = node.run(name="ordered", tasks=[{"name": n, "type": "scripted"} for n in names])
+
+    assert list(execution["tasks"]) == names
+
+
+def test_a_job_keeps_its_priority(node: Rotad) -> None:
+    made = node.create(name="first", type="scripted", priority=-100)
+
+    assert made["priority"] == made["definition"]["priority"] == -100

@@ -13,10 +13,11 @@ from in_process import HeldStore, running_works, save, spec_of, submit, trigger,
 from rota.client.wire import RetryBody
 from rota.core.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.commands import Cancel, DeleteJob, StartTask, Trigger
+from rota.core.effects import Wait
 from rota.core.execution import ExecutionStatus
 from rota.core.ids import ExecutionId, JobId
-from rota.core.instants import Instant
-from rota.node.attempts import Attempts, Places
+from rota.core.instants import SECOND, Instant
+from rota.node.attempts import Attempts, Places, Turns
 from rota.node.node import Works
 from rota.node.shards import Shards
 
@@ -91,7 +92,7 @@ async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
         places = Places(1)
         gone, next_one = (StartTask(execution_id=ExecutionId("e"), task=task) for task in "ab")
         for command in (gone, next_one):
-            places.wait(shard, command)
+            places.wait(shard, Wait(command.execution_id, command.task, Instant(0), 0))
 
         [called] = places.call()
         places.decided(gone, 0)
@@ -100,6 +101,56 @@ async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
         assert called == (shard, gone)
         assert room == 0, "whoever asks now was not there first"
         assert places.call() == [(shard, next_one)]
+
+
+async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        [shard, *_] = works.parts.shards
+        places = Places(0)
+        waits = {
+            "old": (0, 0),
+            "urgent": (90, 10),
+            "late": (102, 10),
+            "new": (1, 0),
+            "low": (0, -1),
+        }
+        for name, (since_s, priority) in waits.items():
+            since = Instant(since_s * SECOND)
+            places.wait(shard, Wait(ExecutionId("e"), name, since, priority))
+
+        places.slots = len(waits)
+        called = [command.task for _, command in places.call()]
+
+        assert called == ["urgent", "old", "new", "late", "low"]
+
+
+async def test_who_no_longer_waits_is_not_called_and_takes_no_memory(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        [shard, *_] = works.parts.shards
+        queue = Turns()
+        commands = [StartTask(execution_id=ExecutionId("e"), task=f"{n}") for n in range(100)]
+        for command in commands:
+            queue.put(shard, command, Instant(0))
+
+        for command in commands[:-1]:
+            queue.discard(command)
+
+        assert len(queue) == 1
+        assert len(queue.order) <= 2
+        assert queue.pop() == (shard, commands[-1])
+
+
+async def test_a_job_of_high_priority_gets_the_next_place(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=1) as works:
+        shards = works.parts.shards
+        first = await trigger(shards, await save(shards, "job", parameters=LONG))
+        await trigger(shards, await save(shards, "plain", parameters=LONG))
+        urgent = await trigger(shards, await save(shards, "urgent", parameters=LONG, priority=1))
+
+        await cancel(shards, first)
+        await until(lambda: bool(_running(shards)))
+
+        assert _running(shards) == [urgent]
 
 
 async def test_what_is_cancelled_while_it_waits_does_not_pile_up(tmp_path: Path) -> None:

@@ -1,88 +1,31 @@
 """Every command of ``rota`` against a real node: what it prints, where, and its exit status."""
 
 import json
-import os
-import pty
 import re
-import select
 import signal
 import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import click
 import pytest
 import yaml
 
 from rota.client import Client
-from rota.client.cli.groups import SuggestingGroup
 from rota.client.cli.human import relative, span
-from rota.client.cli.main import COMMANDS, cli, main
 from rota.client.definitions import InvalidFile, parse_definitions
-from rota.client.local_node import LocalNode
+from rota.client.errors import NotFound
 from rota.core.instants import parse_instant
+from rota_program import NO_NODE, PROGRAM, Rota, on_terminal, until
+from rotad import Rotad
 
-T = TypeVar("T")
-PROGRAM = [
-    sys.executable,
-    "-c",
-    "import sys; from rota.client.cli.main import main; sys.exit(main())",
-]
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NO_NODE = "http://127.0.0.1:1"
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a command did."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """What it printed, as JSON: Any, as JSON is."""
-        return json.loads(self.out)
-
-
-Rota = Callable[..., Ran]
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A node for the tests of this module."""
-    data_dir = tmp_path_factory.mktemp("cli") / "data"
-    with LocalNode(data_dir, flags=("--drain", "0s")) as local_node:
-        yield local_node.url
 
 
 @pytest.fixture
-def rota(url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Rota:
-    """Run a command in this process."""
-    monkeypatch.setenv("ROTA_URL", url)
-
-    def run(*argv: str) -> Ran:
-        status = main(argv)
-        sys.stdout.flush()
-        written = capfd.readouterr()
-        return Ran(status, written.out, written.err)
-
-    return run
-
-
-def until(found: Callable[[], T]) -> T:
-    """Return what *found* finds as soon as it is something."""
-    for _ in range(400):
-        result = found()
-        if result:
-            return result
-        threading.Event().wait(0.05)
-    raise AssertionError("it never came")
+def url(node: Rotad) -> str:
+    """Where the node is."""
+    return node.url
 
 
 # -- jobs ------------------------------------------------------------------------------------------
@@ -187,14 +130,173 @@ def test_a_job_is_paused_and_resumed(rota: Rota) -> None:
     assert rota("jobs", "pause", "nobody").status == 3
 
 
-def test_of_several_jobs_the_refused_one_is_named(rota: Rota, tmp_path: Path) -> None:
+def test_of_several_jobs_the_refused_one_is_named_and_the_others_are_created(
+    rota: Rota, tmp_path: Path
+) -> None:
     file = tmp_path / "jobs.json"
-    file.write_text('[{"name": "good-one", "command": "true"}, {"name": "bad-one"}]')
+    file.write_text(
+        '[{"name": "one-good", "command": "true"}, {"name": "one-bad"},'
+        ' {"name": "two-good", "command": "true"}]'
+    )
 
-    created = rota("jobs", "create", "-f", str(file))
+    created = rota("jobs", "create", "-f", str(file), "-o", "name")
 
     assert created.status == 9
-    assert created.err.startswith("after 1 taken, job 'bad-one' is refused:\nerror:")
+    assert created.err.startswith("job 'one-bad' is refused:\nerror: invalid input\n  /tasks: ")
+    assert created.out == "default/one-good\ndefault/two-good\n"
+
+
+def test_of_several_applied_jobs_the_refused_one_ends_it(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    file.write_text('[{"name": "applied-one", "command": "true"}, {"name": "bad-one"}]')
+
+    applied = rota("jobs", "apply", "-f", str(file))
+
+    assert (applied.status, applied.out) == (9, "")
+    assert applied.err.startswith("after 1 taken, job 'bad-one' is refused:\nerror:")
+    assert rota("jobs", "show", "applied-one").status == 0
+
+
+def test_more_jobs_than_one_request_takes_are_created(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    jobs = [{"name": f"many-{n}", "namespace": "many", "command": "true"} for n in range(1_050)]
+    file.write_text(json.dumps(jobs))
+
+    created = rota("jobs", "create", "-f", str(file), "-o", "json")
+
+    assert [item["job"] for item in created.json] == [f"many/many-{n}" for n in range(1_050)]
+    assert {item["status"] for item in created.json} == {201}
+    assert created.err == ""
+    with on_terminal("jobs", "create", "-f", str(file)) as terminal:
+        assert "created 1000 of 1050\rcreated 1050 of 1050" in terminal.rest()
+
+
+def test_jobs_may_depend_on_those_before_them_in_the_file(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    jobs: list[dict[str, Any]] = [
+        {"name": f"chain-{n}", "namespace": "chain", "command": "true"} for n in range(4)
+    ]
+    jobs[2] |= {"dependencies": ["chain-1"]}
+    jobs[3] |= {"dependencies": ["chain/chain-2", "chain-0"]}
+    file.write_text(json.dumps(jobs))
+
+    created = rota("jobs", "create", "-f", str(file), "-o", "json")
+
+    assert created.status == 0
+    assert [item["status"] for item in created.json] == [201, 201, 201, 201]
+
+
+def test_a_file_without_a_name_for_its_job_is_refused(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("command: 'true'\n")
+
+    for command in ("apply", "diff", "create"):
+        refused = rota("jobs", command, "-f", str(file))
+        assert (refused.status, refused.out) == (9, "")
+        assert "name" in refused.err
+
+
+def test_applying_tells_what_it_does_to_each_job(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text("[{name: told-1, command: a}, {name: told-2, command: a}]")
+    rota("jobs", "apply", "-f", str(file))
+    file.write_text(
+        "[{name: told-1, command: a}, {name: told-2, command: b}, {name: told-3, command: a}]"
+    )
+
+    tried = rota("jobs", "apply", "-f", str(file), "--dry-run", "-o", "json")
+    applied = rota("jobs", "apply", "-f", str(file), "-o", "json")
+
+    assert [job["change"] for job in tried.json] == ["unchanged", "replaced", "created"]
+    assert tried.err == "dry run: nothing is changed\n"
+    assert [job["change"] for job in applied.json] == ["unchanged", "replaced", "created"]
+
+
+def test_a_diff_shows_what_applying_would_change(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text('name: differs\nschedule: "@daily"\ncommand: echo one\ntimezone: UTC\n')
+    rota("jobs", "create", "-f", str(file))
+    equal = rota("jobs", "diff", "-f", str(file))
+    file.write_text('name: differs\nschedule: "@daily"\ncommand: echo two\n')
+
+    different = rota("jobs", "diff", "-f", str(file))
+
+    assert (equal.status, equal.out) == (0, "")
+    assert different.status == 8
+    assert different.out == (
+        "--- default/differs (version 1)\n"
+        "+++ default/differs (as given)\n"
+        "@@ -1,3 +1,3 @@\n"
+        " name: differs\n"
+        " schedule: '@daily'\n"
+        "-command: echo one\n"
+        "+command: echo two\n"
+    )
+    assert "echo one" in rota("jobs", "show", "differs").out
+
+
+def test_a_diff_of_a_job_that_is_not_there_is_all_of_it(rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: undiffered\ncommand: echo one\n")
+
+    different = rota("jobs", "diff", "-f", str(file))
+
+    assert different.status == 8
+    assert "--- default/undiffered (not there)\n" in different.out
+    assert "+command: echo one\n" in different.out
+    assert rota("jobs", "show", "undiffered").status == 3
+
+
+def test_a_dry_run_changes_nothing(rota: Rota) -> None:
+    rota("jobs", "create", "dry", "--schedule", "@daily", "--", "sleep", "60")
+    running = rota("trigger", "dry", "-o", "name").out.strip()
+    rota("jobs", "create", "dry-paused", "--", "true")
+    rota("jobs", "pause", "dry-paused")
+    before = rota("jobs", "-q", "dry", "-o", "json").json
+
+    tried = [
+        rota("jobs", "create", "dry-2", "--dry-run", "--", "true"),
+        rota("jobs", "pause", "dry", "--dry-run"),
+        rota("jobs", "resume", "dry-paused", "--dry-run"),
+        rota("jobs", "delete", "dry", "--dry-run"),
+        rota("trigger", "dry", "--dry-run"),
+        rota("executions", "cancel", running, "--dry-run"),
+    ]
+
+    assert {each.status for each in tried} == {0}
+    assert all("dry run: nothing is changed" in each.err for each in tried)
+    assert rota("jobs", "-q", "dry", "-o", "json").json == before
+    assert rota("executions", "list", "dry", "-o", "name").out == f"{running}\n"
+    assert rota("executions", "show", running, "-o", "json").json["status"] == "running"
+    rota("executions", "cancel", running)
+
+
+def test_a_dry_run_finds_what_is_wrong(rota: Rota) -> None:
+    refused = rota("jobs", "create", "dry-bad", "--schedule", "61 * * * *", "--dry-run", "--", "x")
+
+    assert refused.status == 9
+    assert rota("trigger", "nobody", "--dry-run").status == 3
+    assert rota("trigger", "nobody", "--dry-run", "--wait").status == 2
+
+
+def test_jobs_are_listed_by_status_and_labels(rota: Rota) -> None:
+    for name, *labels in (("l1", "team=a", "urgent="), ("l2", "team=a"), ("l3", "team=b")):
+        flags = [part for label in labels for part in ("--label", label)]
+        rota("jobs", "create", name, "-n", "labelled", *flags, "--", "true")
+    rota("jobs", "pause", "labelled/l2")
+    listed = ("jobs", "list", "-n", "labelled", "-o", "name")
+
+    assert rota(*listed, "--label", "team=a").out == "labelled/l1\nlabelled/l2\n"
+    assert rota(*listed, "--label", "team=a", "--label", "urgent").out == "labelled/l1\n"
+    assert rota(*listed, "--label", "team").out == "labelled/l1\nlabelled/l2\nlabelled/l3\n"
+    assert rota(*listed, "--status", "paused").out == "labelled/l2\n"
+
+
+def test_a_job_has_a_priority(rota: Rota) -> None:
+    rota("jobs", "create", "urgent", "--priority", "7", "--", "true")
+
+    assert rota("jobs", "show", "urgent", "-o", "json").json["priority"] == 7
+    assert re.search(r"priority +7\n", rota("jobs", "show", "urgent").out)
 
 
 def test_the_users_own_job_works_word_for_word(rota: Rota) -> None:
@@ -438,6 +540,8 @@ def test_the_ledger_shows_the_newest_entries_oldest_first(rota: Rota) -> None:
     titles, *rows = table.out.splitlines()
     assert titles.split() == ["FIRE", "TIME", "(UTC)", "FIRES", "OUTCOME", "EXECUTION"]
     assert len(rows) == 2
+    backwards = rota("ledger", "noted", "--reverse", "--until", times[2], "-o", "name")
+    assert backwards.out.split() == [times[1], times[0]]
     rota("jobs", "delete", "noted")
 
 
@@ -471,7 +575,8 @@ def test_no_node_is_told_with_what_to_do(rota: Rota, argv: list[str]) -> None:
         (["jbos"], "Did you mean 'jobs'?"),
         (["jobs", "craete"], "Did you mean 'create' or 'resume' or 'delete'?"),
         (["zzzz"], "There are: dev, jobs,"),
-        (["jobs", "--naemspace", "x"], "Did you mean '--namespace'?"),
+        (["jobs", "--naemspace", "x"], "'--namespace'?"),
+        (["trigger", "x", "--wiat"], "Did you mean '--wait'?"),
         (["jobs", "create", "x"], "after two dashes, its command"),
         (["jobs", "create", "x", "--env", "A", "--", "true"], "'A' is not KEY=VALUE"),
         (["jobs", "create", "x", "-f", "y"], "not both"),
@@ -500,69 +605,7 @@ def test_what_is_not_there_exits_with_3(rota: Rota) -> None:
     assert (never.status, never.err) == (3, "error: job never-ran has no execution yet\n")
 
 
-def commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield every command and group with its full name."""
-    todo: list[tuple[str, click.Command]] = [("rota", cli)]
-    while todo:
-        name, command = todo.pop()
-        yield name, command
-        if isinstance(command, SuggestingGroup):
-            context = click.Context(command)
-            for each in command.list_commands(context):
-                found = command.get_command(context, each)
-                assert found is not None
-                todo.append((f"{name} {each}", found))
-
-
-@pytest.mark.parametrize(
-    ("name", "command"), [pytest.param(*each, id=each[0]) for each in commands()]
-)
-def test_every_help_text_has_an_example(rota: Rota, name: str, command: click.Command) -> None:
-    shown = rota(*name.split()[1:], "--help")
-
-    assert shown.status == 0
-    assert re.search(rf"Examples:\n.*{name}", shown.out, re.DOTALL)
-    undocumented = [
-        each.name for each in command.params if isinstance(each, click.Option) and not each.help
-    ]
-    assert undocumented == []
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_they_say_of_themselves(name: str) -> None:
-    command = cli.get_command(click.Context(cli), name)
-
-    assert command is not None
-    assert COMMANDS[name].about.endswith(".")
-
-
 # -- terminals -------------------------------------------------------------------------------------
-
-
-def on_terminal(argv: Sequence[str], environment: dict[str, str]) -> str:
-    """Return what a command writes to a terminal."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [*PROGRAM, *argv],
-        stdout=theirs,
-        stderr=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", **environment},
-    ) as process:
-        os.close(theirs)
-        written = b""
-        try:
-            while select.select([ours], [], [], 20.0)[0]:
-                part = os.read(ours, 65_536)
-                if not part:
-                    break
-                written += part
-        except OSError:
-            pass  # Linux says so when the other end is closed.
-        finally:
-            os.close(ours)
-        assert process.wait(20) == 0
-    return written.decode()
 
 
 def test_a_terminal_gets_colours_unless_it_wants_none(rota: Rota, url: str) -> None:
@@ -570,8 +613,10 @@ def test_a_terminal_gets_colours_unless_it_wants_none(rota: Rota, url: str) -> N
     rota("trigger", "colourful", "--wait")
     argv = ["executions", "list", "colourful", "--url", url]
 
-    coloured = on_terminal(argv, {})
-    plain = on_terminal(argv, {"NO_COLOR": "1"})
+    with on_terminal(*argv) as terminal:
+        coloured = terminal.rest()
+    with on_terminal(*argv, environment={"NO_COLOR": "1"}) as terminal:
+        plain = terminal.rest()
 
     assert "\x1b[32msuccess" in coloured
     assert "success" in plain
@@ -590,20 +635,24 @@ def test_control_characters_of_users_do_not_reach_the_terminal(rota: Rota) -> No
 def test_dev_runs_a_node_and_stops_it(tmp_path: Path) -> None:
     argv = [*PROGRAM, "dev", "--port", "0", "--data-dir", str(tmp_path / "data"), "--slots", "2"]
 
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as dev:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as dev:
         assert dev.stdout is not None
+        assert dev.stderr is not None
         try:
             greeting = [*iter(dev.stdout.readline, "  rota executions\n")]
             url = next(line.split()[1] for line in greeting if line.startswith("  API"))
             with Client(url, repeats_max=0) as client:
                 assert client.ready()
+                with pytest.raises(NotFound):
+                    client.job("nobody")
                 dev.send_signal(signal.SIGINT)
                 status = dev.wait(20)
                 assert not client.ready()
         finally:
             dev.terminate()
+        told = dev.stderr.read()
 
-    assert status == 0
+    assert (status, told) == (0, "")
     assert f"  data  {tmp_path / 'data'} (kept; delete it to start afresh)\n" in greeting
     assert f"  export ROTA_URL={url}\n" in greeting
 

@@ -1,26 +1,23 @@
-"""`Client`, `AsyncClient` and the CLI against a real node; and the client against a strange one."""
-# ruff: noqa: D102 - the methods of the three ways are what their names say
+"""`Client` and `AsyncClient` against a real node, and against a strange one."""
 
 import asyncio
 import gc
 import inspect
 import json
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar, get_overloads
 
-import msgspec
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
-from rota.client import AsyncClient, Client, requests
+from rota.client import AsyncClient, Client
+from rota.client.call import Answer, failure_of
+from rota.client.endpoints import urls_of
 from rota.client.errors import (
     Conflict,
     Invalid,
@@ -34,16 +31,13 @@ from rota.client.errors import (
 )
 from rota.client.local_node import LocalNode, NodeNotStarted
 from rota.client.wire import (
-    ExecutionView,
+    EventView,
     JobBody,
-    JobView,
-    LedgerEntryView,
-    NextFireView,
-    ProblemView,
     RetryBody,
     TaskBody,
     TriggerItem,
 )
+from strange import Strange, hang_up, problem, refusing, serving
 
 T = TypeVar("T")
 WAIT_S = 20.0
@@ -63,207 +57,6 @@ def client(url: str) -> Iterator[Client]:
         yield client
 
 
-# -- one scenario, three ways ----------------------------------------------------------------------
-
-
-class Way(Protocol):
-    """A way to talk to a node."""
-
-    def create(self, definition: dict[str, object]) -> JobView: ...
-    def jobs(self, q: str) -> list[JobView]: ...
-    def next_fires(self, job: str, count: int) -> list[NextFireView]: ...
-    def run(self, job: str) -> ExecutionView: ...
-    def executions(self, job: str) -> list[ExecutionView]: ...
-    def output(self, execution_id: str) -> bytes: ...
-    def ledger(self, job: str) -> list[LedgerEntryView]: ...
-    def delete(self, job: str) -> None: ...
-    def close(self) -> None: ...
-
-
-class ByClient:
-    """The blocking client."""
-
-    def __init__(self, url: str) -> None:
-        self.client = Client(url)
-
-    def create(self, definition: dict[str, object]) -> JobView:
-        return self.client.create_job(definition)
-
-    def jobs(self, q: str) -> list[JobView]:
-        return list(self.client.jobs(q=q))
-
-    def next_fires(self, job: str, count: int) -> list[NextFireView]:
-        return self.client.next_fires(job, count=count)
-
-    def run(self, job: str) -> ExecutionView:
-        return self.client.wait(self.client.trigger(job).execution_id, timeout_s=WAIT_S)
-
-    def executions(self, job: str) -> list[ExecutionView]:
-        return list(self.client.executions(job=job))
-
-    def output(self, execution_id: str) -> bytes:
-        return self.client.output(execution_id)
-
-    def ledger(self, job: str) -> list[LedgerEntryView]:
-        return list(self.client.ledger(job))
-
-    def delete(self, job: str) -> None:
-        self.client.delete_job(job)
-
-    def close(self) -> None:
-        self.client.close()
-
-
-class ByAsyncClient:
-    """The client for event loops."""
-
-    def __init__(self, url: str) -> None:
-        self.runner = asyncio.Runner()
-        self.client = AsyncClient(url)
-
-    def create(self, definition: dict[str, object]) -> JobView:
-        return self.runner.run(self.client.create_job(definition))
-
-    def jobs(self, q: str) -> list[JobView]:
-        return self.runner.run(_listed(self.client.jobs(q=q)))
-
-    def next_fires(self, job: str, count: int) -> list[NextFireView]:
-        return self.runner.run(self.client.next_fires(job, count=count))
-
-    def run(self, job: str) -> ExecutionView:
-        async def run() -> ExecutionView:
-            triggered = await self.client.trigger(job)
-            return await self.client.wait(triggered.execution_id, timeout_s=WAIT_S)
-
-        return self.runner.run(run())
-
-    def executions(self, job: str) -> list[ExecutionView]:
-        return self.runner.run(_listed(self.client.executions(job=job)))
-
-    def output(self, execution_id: str) -> bytes:
-        return self.runner.run(self.client.output(execution_id))
-
-    def ledger(self, job: str) -> list[LedgerEntryView]:
-        return self.runner.run(_listed(self.client.ledger(job)))
-
-    def delete(self, job: str) -> None:
-        self.runner.run(self.client.delete_job(job))
-
-    def close(self) -> None:
-        self.runner.run(self.client.close())
-        self.runner.close()
-
-
-class ByCli:
-    """The command line."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    def create(self, definition: dict[str, object]) -> JobView:
-        made = self._rota("jobs", "create", "-f", "-", "-o", "jsonl", given=json.dumps(definition))
-        return msgspec.json.decode(made, type=JobView)
-
-    def jobs(self, q: str) -> list[JobView]:
-        found = self._rota("jobs", "-q", q, "-o", "json")
-        return msgspec.json.decode(found, type=list[JobView])
-
-    def next_fires(self, job: str, count: int) -> list[NextFireView]:
-        found = self._rota("next", job, "--count", str(count), "-o", "json")
-        return msgspec.json.decode(found, type=list[NextFireView])
-
-    def run(self, job: str) -> ExecutionView:
-        ran = self._rota("trigger", job, "--wait", "-o", "json", statuses=(0, 1))
-        return msgspec.json.decode(ran, type=ExecutionView)
-
-    def executions(self, job: str) -> list[ExecutionView]:
-        found = self._rota("executions", "list", job, "-o", "json")
-        return msgspec.json.decode(found, type=list[ExecutionView])
-
-    def output(self, execution_id: str) -> bytes:
-        return self._rota("output", execution_id)
-
-    def ledger(self, job: str) -> list[LedgerEntryView]:
-        found = self._rota("ledger", job, "-o", "json")
-        return msgspec.json.decode(found, type=list[LedgerEntryView])
-
-    def delete(self, job: str) -> None:
-        self._rota("jobs", "delete", job)
-
-    def close(self) -> None:
-        return
-
-    def _rota(self, *argv: str, given: str = "", statuses: tuple[int, ...] = (0,)) -> bytes:
-        program = "import sys; from rota.client.cli.main import main; sys.exit(main())"
-        ran = subprocess.run(
-            [sys.executable, "-c", program, "--url", self.url, *argv],
-            input=given.encode(),
-            capture_output=True,
-            timeout=WAIT_S,
-            check=False,
-        )
-        if ran.returncode == 3:
-            raise NotFound(msgspec.convert(_problem(404, ran.stderr.decode()), ProblemView))
-        assert ran.returncode in statuses, ran.stderr.decode()
-        return ran.stdout
-
-
-WAYS: dict[str, Callable[[str], Way]] = {
-    "client": ByClient,
-    "async": ByAsyncClient,
-    "cli": ByCli,
-}
-
-
-@pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest, url: str) -> Iterator[Way]:
-    """Each way to talk to the node."""
-    way = WAYS[request.param](url)
-    yield way
-    way.close()
-
-
-def test_a_job_lives_the_same_life_whoever_asks(way: Way) -> None:
-    name = f"life-{type(way).__name__}"
-    definition: dict[str, object] = {
-        "name": name,
-        "schedule": "@every 1s",
-        "command": 'test "$ROTA_ATTEMPT" = 2 && echo done',
-        "retries": {"limit": 1, "backoff": "fixed", "delay": "50ms"},
-    }
-
-    job = way.create(definition)
-
-    assert way.create(definition).job_id == job.job_id
-    assert [each.name for each in way.jobs(name)] == [name]
-    assert len(way.next_fires(name, 3)) == 3
-    execution = way.run(name)
-    assert execution.status == "success"
-    assert execution.tasks is not None
-    outcomes = [attempt.outcome for attempt in execution.tasks["main"].attempts]
-    assert outcomes == ["failed", "succeeded"]
-    assert way.output(execution.execution_id) == b"done\n"
-    assert execution.execution_id in {each.execution_id for each in way.executions(name)}
-    entry = until(lambda: way.ledger(name))[0]
-    assert (entry.outcome, entry.count) == ("fired", 1)
-    way.delete(name)
-    with pytest.raises(NotFound, match=name):
-        way.next_fires(name, 1)
-
-
-def test_a_failed_execution_tells_how_it_failed_whoever_asks(way: Way) -> None:
-    name = f"failing-{type(way).__name__}"
-    way.create({"name": name, "command": "echo sorry; exit 3"})
-
-    execution = way.run(name)
-
-    assert execution.status == "failed"
-    assert execution.tasks is not None
-    [attempt] = execution.tasks["main"].attempts
-    assert (attempt.outcome, attempt.exit_code) == ("failed", 3)
-    assert way.output(execution.execution_id) == b"sorry\n"
-
-
 # -- both clients are one --------------------------------------------------------------------------
 
 
@@ -275,16 +68,44 @@ def public_methods(kind: type) -> dict[str, inspect.Signature]:
     }
 
 
+def signatures(kind: type, name: str) -> list[inspect.Signature]:
+    """Return those of a method's overloads, or its own."""
+    method = getattr(kind, name)
+    return [inspect.signature(each) for each in get_overloads(method) or [method]]
+
+
+def blocking_form(annotation: str) -> str:
+    """Return how what is awaited is named where it is waited for."""
+    waited_for = annotation.replace(
+        "collections.abc.Coroutine[typing.Any, typing.Any, bytes]", "<class 'bytes'>"
+    )
+    return waited_for.replace("AsyncGenerator", "Generator").replace(", None]", ", None, None]")
+
+
 def test_both_clients_have_the_same_methods() -> None:
     assert public_methods(Client) == public_methods(AsyncClient)
 
 
+def test_both_clients_have_the_same_attributes(url: str) -> None:
+    one, other = AsyncClient(url), Client(url)
+
+    assert one.url == other.url == url
+    assert one.urls == other.urls == (url,)
+
+
 @pytest.mark.parametrize("name", sorted(public_methods(Client)))
 def test_both_clients_return_the_same(name: str) -> None:
-    blocking = str(inspect.signature(getattr(Client, name)).return_annotation)
-    awaited = str(inspect.signature(getattr(AsyncClient, name)).return_annotation)
+    blocking = [str(each.return_annotation) for each in signatures(Client, name)]
+    awaited = [str(each.return_annotation) for each in signatures(AsyncClient, name)]
 
-    assert blocking == awaited.replace("AsyncGenerator", "Iterator").replace(", None]", "]")
+    assert blocking == [blocking_form(each) for each in awaited]
+
+
+@pytest.mark.parametrize("name", sorted(public_methods(Client)))
+def test_both_clients_have_the_same_overloads(name: str) -> None:
+    blocking, awaited = signatures(Client, name), signatures(AsyncClient, name)
+
+    assert [each.parameters for each in blocking] == [each.parameters for each in awaited]
 
 
 @pytest.mark.parametrize("name", sorted(set(public_methods(Client)) - {"__init__", "close"}))
@@ -331,7 +152,7 @@ def test_jobs_are_iterated_over_page_by_page(client: Client) -> None:
 async def test_pages_are_joined_by_their_cursors(
     url: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.client.async_client.PAGE", 2)
+    monkeypatch.setattr("rota.client.paging.PAGE", 2)
     for number in range(5):
         client.create_job({"name": f"p{number}", "namespace": "small-pages", "command": "true"})
 
@@ -361,6 +182,133 @@ def test_more_triggers_than_one_request_takes_are_divided(client: Client) -> Non
     assert all(item.error for item in triggered)
 
 
+def test_many_jobs_are_created_or_refused_alone(client: Client) -> None:
+    client.create_job({"name": "there", "namespace": "bulk", "command": "false"})
+    bodies: list[JobBody | dict[str, object]] = [
+        JobBody(name="typed", namespace="bulk", command="true"),
+        {"name": "there", "namespace": "bulk", "command": "true"},
+        {"name": "free", "namespace": "bulk", "schedule": "61 * * * *", "command": "true"},
+        {"name": "free", "namespace": "bulk", "command": "true"},
+    ]
+
+    created = client.create_many(bodies)
+
+    assert [item.status for item in created] == [201, 409, 422, 201]
+    assert [item.job for item in created] == ["bulk/typed", None, None, "bulk/free"]
+    errors = [item.error for item in created if item.error]
+    assert [error.code for error in errors] == ["job_exists", "invalid_job"]
+    assert [error.pointer for error in errors[1].errors] == ["/items/2/schedule"]
+    assert client.job("bulk/free").job_id == created[3].job_id
+
+
+def test_more_jobs_than_one_request_takes_are_divided(client: Client) -> None:
+    bodies = [{"name": f"n{number}", "namespace": "divided"} for number in range(1_001)]
+
+    created = client.create_many({**body, "command": "true"} for body in bodies)
+
+    assert [item.job for item in created] == [f"divided/n{number}" for number in range(1_001)]
+
+
+def test_no_jobs_are_created_without_asking(client: Client) -> None:
+    assert client.create_many([]) == []
+    assert client.trigger_many([]) == []
+    assert client.wait_many([]) == []
+
+
+def test_jobs_are_found_by_status_and_labels(client: Client) -> None:
+    for name, labels in (("a", {"team": "x", "gpu": "1"}), ("b", {"team": "x"}), ("c", {})):
+        client.create_job(
+            {"name": name, "namespace": "labelled", "command": "true", "labels": labels}
+        )
+    client.pause_job("labelled/b")
+
+    def names(**filters: Any) -> list[str]:  # Any: the client's own
+        return [job.name for job in client.jobs(namespace="labelled", **filters)]
+
+    assert names(labels={"team": "x"}) == ["a", "b"]
+    assert names(labels={"team": "x", "gpu": None}) == ["a"]
+    assert names(status="paused") == ["b"]
+    assert names(status="paused", labels={"gpu": None}) == []
+
+
+def test_a_ledger_is_read_from_either_end(client: Client) -> None:
+    job = client.create_job({"name": "ticks", "schedule": "@every 1s", "command": "true"})
+    until(lambda: len(list(client.ledger("ticks"))) >= 2)
+    client.delete_job("ticks")
+
+    oldest = [entry.fire_time for entry in client.ledger(job.job_id)]
+    newest = [entry.fire_time for entry in client.ledger(job.job_id, newest_first=True)]
+
+    assert newest == oldest[::-1]
+    assert oldest == sorted(oldest)
+
+
+DRY_WRITES: list[Callable[[Client], object]] = [
+    lambda client: client.create_job({"name": "other", "command": "true"}, dry_run=True),
+    lambda client: client.create_many([{"name": "other", "command": "true"}], dry_run=True),
+    lambda client: client.put_job({"name": "dry", "command": "false"}, dry_run=True),
+    lambda client: client.patch_job("dry", {"description": "new"}, dry_run=True),
+    lambda client: client.pause_job("dry", dry_run=True),
+    lambda client: client.resume_job("dry", dry_run=True),
+    lambda client: client.trigger("dry", dry_run=True),
+    lambda client: client.trigger_many(["dry"], dry_run=True),
+    lambda client: client.delete_job("dry", dry_run=True),
+]
+
+
+def test_a_dry_run_changes_nothing(client: Client) -> None:
+    before = client.create_job({"name": "dry", "command": "true"})
+
+    for write in DRY_WRITES:
+        write(client)
+
+    assert client.job("dry") == before
+    assert not list(client.executions(job="dry"))
+    with pytest.raises(NotFound):
+        client.job("other")
+
+
+def test_a_dry_run_ends_nothing(client: Client) -> None:
+    client.create_job({"name": "dry-long", "command": "sleep 60"})
+    execution_id = client.trigger("dry-long").execution_id
+
+    client.cancel(execution_id, dry_run=True)
+
+    with pytest.raises(WaitTimedOut):
+        client.wait(execution_id, timeout_s=0.2)
+    client.cancel(execution_id)
+
+
+CHANGES: list[Callable[[Client, int], object]] = [
+    lambda client, version: client.put_job({"name": "v", "command": "no"}, if_version=version),
+    lambda client, version: client.patch_job("v", {"description": "x"}, if_version=version),
+    lambda client, version: client.delete_job("v", if_version=version),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_may_depend_on_the_version(
+    client: Client, change: Callable[[Client, int], object]
+) -> None:
+    job = client.put_job({"name": "v", "command": "true"})
+
+    with pytest.raises(Conflict):
+        change(client, job.version + 1)
+    assert client.job("v") == job
+
+    change(client, job.version)
+
+
+def test_a_trace_goes_with_the_execution(client: Client) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    client.create_job({"name": "traced", "command": "echo $TRACEPARENT"})
+
+    made = client.trigger("traced", traceparent=trace)
+
+    assert client.wait(made.execution_id, timeout_s=WAIT_S).traceparent == trace
+    assert client.output(made.execution_id) == f"{trace}\n".encode()
+
+
 def test_the_same_idempotency_key_gives_the_same_execution(client: Client) -> None:
     client.create_job({"name": "keyed", "command": "true"})
 
@@ -384,33 +332,6 @@ def test_a_wait_ends_in_time_and_the_execution_goes_on(client: Client) -> None:
     assert many.value.executions[0].finished_at is None
     client.cancel(execution_id)
     assert client.wait(execution_id, timeout_s=WAIT_S).status == "cancelled"
-
-
-def test_output_is_followed_until_the_attempt_has_ended(client: Client, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    command = f"echo first; while [ ! -e {gate} ]; do sleep 0.02; done; echo last"
-    client.create_job({"name": "followed", "command": command})
-    execution_id = client.trigger("followed").execution_id
-    until(lambda: (client.execution(execution_id).tasks or {})["main"].attempts)
-
-    parts = client.follow_output(execution_id)
-    first = next(parts)
-    gate.touch()
-
-    assert first == b"first\n"
-    assert b"".join(parts) == b"last\n"
-
-
-def test_a_follower_may_leave_early(client: Client) -> None:
-    client.create_job({"name": "left", "command": "echo here; sleep 60"})
-    execution_id = client.trigger("left").execution_id
-    until(lambda: (client.execution(execution_id).tasks or {})["main"].attempts)
-
-    for part in client.follow_output(execution_id):
-        assert part == b"here\n"
-        break
-
-    assert client.cancel(execution_id).execution_id == execution_id
 
 
 REFUSED: list[tuple[Callable[[Client], object], type[RequestFailed], str]] = [
@@ -506,85 +427,92 @@ def test_threads_share_a_client(client: Client) -> None:
     assert len(names) == 8
 
 
-def test_an_interrupted_wait_leaves_the_client_usable(client: Client) -> None:
+def test_a_closed_client_says_so(url: str) -> None:
+    client = Client(url)
+    client.close()
+
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        client.version()
+
+
+def test_a_client_with_another_timeout_keeps_the_first_alive(url: str) -> None:
+    before = client_threads()
+    near = Client(url).within(5.0)
+    gc.collect()
+
+    assert near.ready()
+
+    near.close()
+    assert client_threads() == before
+
+
+@contextmanager
+def interrupted() -> Generator[None]:
+    """Press Ctrl-C a moment after the beginning."""
+
     def interrupt(number: int, frame: FrameType | None) -> None:
         del number, frame
         raise KeyboardInterrupt
 
-    client.create_job({"name": "interrupted", "command": "sleep 60"})
-    execution_id = client.trigger("interrupted").execution_id
     before = signal.signal(signal.SIGUSR1, interrupt)
     main = threading.get_ident()
     timer = threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGUSR1))
-
+    timer.start()
     try:
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            client.wait(execution_id)
+        yield
     finally:
+        timer.join()
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_an_interrupted_wait_leaves_the_client_usable(client: Client) -> None:
+    client.create_job({"name": "interrupted", "command": "sleep 60"})
+    execution_id = client.trigger("interrupted").execution_id
+
+    with pytest.raises(KeyboardInterrupt), interrupted():
+        client.wait(execution_id)
 
     assert client.cancel(execution_id).execution_id == execution_id
 
 
+def test_an_interrupted_iterator_is_left_when_it_can_be(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_left = threading.Event()
+
+    async def slow_to_leave(
+        client: AsyncClient, **filters: object
+    ) -> AsyncGenerator[EventView, None]:
+        del client, filters
+        try:
+            await asyncio.Event().wait()
+            yield pytest.fail("nothing comes")
+        finally:
+            await asyncio.sleep(0.1)
+            has_left.set()
+
+    monkeypatch.setattr(AsyncClient, "events", slow_to_leave)
+
+    with pytest.raises(KeyboardInterrupt), interrupted():
+        next(client.events())
+
+    assert has_left.is_set()
+
+
 # -- nodes that are busy, broken or not there ------------------------------------------------------
-
-
-class Strange:
-    """A server that answers what it is told to, and remembers what it was asked."""
-
-    def __init__(self, *answers: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> None:
-        self.answers = list(answers)
-        self.asked: list[web.Request] = []
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(request)
-        await request.read()
-        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
-        return await answer(request)
-
-    @property
-    def keys(self) -> list[str]:
-        return [request.headers.get("Idempotency-Key", "") for request in self.asked]
 
 
 @asynccontextmanager
 async def asking(
     strange: Strange, **options: Any
 ) -> AsyncGenerator[AsyncClient, None]:  # Any: the client's own
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", strange.answer)
-    async with (
-        TestServer(app) as server,
-        AsyncClient(str(server.make_url("")), **options) as client,
-    ):
+    async with serving(strange) as url, AsyncClient(url, **options) as client:
         yield client
-
-
-def _problem(status: int, code: str) -> dict[str, object]:
-    return {"type": "", "title": "", "status": status, "code": code, "detail": code}
-
-
-def refusing(
-    status: int, retry_after: str | None = None
-) -> Callable[[web.Request], Coroutine[Any, Any, web.Response]]:
-    async def answer(request: web.Request) -> web.Response:
-        del request
-        headers = {"Retry-After": retry_after} if retry_after else None
-        return web.json_response(_problem(status, "told_so"), status=status, headers=headers)
-
-    return answer
 
 
 async def triggered(request: web.Request) -> web.Response:
     del request
     return web.json_response({"executionId": "e", "jobId": "j", "status": "queued"})
-
-
-async def hang_up(request: web.Request) -> web.Response:
-    assert request.transport is not None
-    request.transport.abort()
-    return web.Response()
 
 
 async def not_json(request: web.Request) -> web.Response:
@@ -704,17 +632,28 @@ async def test_no_node_is_told_as_such() -> None:
     ],
 )
 def test_each_status_has_its_error(status: int, kind: type[RequestFailed]) -> None:
-    told = requests.failure_of(requests.Answer(status, json.dumps(_problem(status, "x")).encode()))
-    untold = requests.failure_of(requests.Answer(status, b"<html>"))
+    told = failure_of(Answer(status, json.dumps(problem(status, "x")).encode()))
+    untold = failure_of(Answer(status, b"<html>"))
 
     assert type(told) is type(untold) is kind
     assert (told.code, untold.code) == ("x", "unexplained")
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:7400", "ftp://x", "", "http://", "http://x?y"])
-def test_a_url_that_is_none_is_refused_at_once(url: str) -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:7400",
+        "ftp://x",
+        "http://",
+        "http://x?y",
+        "http://x,,http://y",
+        [],
+        ["http://x", ""],
+    ],
+)
+def test_a_url_that_is_none_is_refused_at_once(url: str | list[str]) -> None:
     with pytest.raises(ValueError, match="is not the URL"):
-        requests.base_url(url)
+        urls_of(url)
 
 
 def test_the_url_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -722,6 +661,16 @@ def test_the_url_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert AsyncClient().url == "http://127.0.0.1:7999"
     assert AsyncClient("http://127.0.0.1:1").url == "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize("given", ["http://a, http://b/,http://a", ["http://a/", "http://b"]])
+def test_several_addresses_are_given_with_commas_or_one_by_one(
+    given: str | list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert urls_of(given) == ("http://a", "http://b")
+
+    monkeypatch.setenv("ROTA_URL", ",".join(given) if isinstance(given, list) else given)
+    assert urls_of(None) == urls_of("") == ("http://a", "http://b")
 
 
 # -- a local node ----------------------------------------------------------------------------------
@@ -750,7 +699,3 @@ def until(found: Callable[[], T]) -> T:
             return result
         threading.Event().wait(0.05)
     raise AssertionError("it never came")
-
-
-async def _listed(items: AsyncIterator[T]) -> list[T]:
-    return [item async for item in items]

@@ -48,7 +48,18 @@ def test_the_client_loads_no_server_module(code: str) -> None:
     assert loaded.isdisjoint(SERVER)
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["--version"], ["jbos"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--help"],
+        ["--version"],
+        ["jbos"],
+        ["jobs", "--help"],
+        ["jobs", "craete"],
+        ["executions", "--help"],
+        ["completion", "bash"],
+    ],
+)
 def test_rota_help_loads_nothing_heavy(argv: list[str]) -> None:
     loaded = modules_loaded_by(f"from rota.client.cli.main import main; main({argv})")
 

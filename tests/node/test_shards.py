@@ -223,6 +223,30 @@ async def test_a_turn_decides_no_more_than_its_share(tmp_path: Path) -> None:
         assert shards.decision_count - before == TURN_MAX + 100
 
 
+async def test_what_is_asked_together_is_decided_together_however_much_waits(
+    tmp_path: Path,
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as works, asyncio.TaskGroup() as group:
+        shards = works.parts.shards
+        [shard, *_] = shards
+        nothing = Delivered(key="nothing")
+        before = shards.decision_count
+        decided: list[int] = []
+
+        # It puts in what it asks before the turn that the others plan, and behind them.
+        asked = group.create_task(shards.ask_many([(shard, nothing)] * (TURN_MAX + 1)))
+        for _ in range(TURN_MAX - 100):
+            shards.submit(shard, nothing)
+        for _ in range(4):
+            await asyncio.sleep(0)
+            decided.append(shards.decision_count - before)
+
+        assert next(each for each in decided if each) == TURN_MAX - 100
+        assert set(decided) <= {0, TURN_MAX - 100, 2 * TURN_MAX - 99}
+        assert len(await asked) == TURN_MAX + 1
+        assert shards.inbox_length == 0
+
+
 async def test_a_full_inbox_refuses_requests_and_takes_the_nodes_own(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path) as works:
         shards = works.parts.shards

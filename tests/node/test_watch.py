@@ -9,13 +9,22 @@ from rota.core.effects import Publish
 from rota.core.errors import Refused
 from rota.core.execution import ExecutionStatus, TaskStatus
 from rota.core.ids import ExecutionId, JobId
+from rota.core.instants import Instant
 from rota.node.watch import Watch
 
 ONE, TWO = ExecutionId("one"), ExecutionId("two")
 
 
 def publish(watch: Watch, execution_id: ExecutionId, status: ExecutionStatus | TaskStatus) -> None:
-    watch.publish(Publish(job_id=JobId("job"), execution_id=execution_id, status=status))
+    watch.publish(
+        Publish(
+            at=Instant(0),
+            job_id=JobId("job"),
+            job="default/job",
+            execution_id=execution_id,
+            status=status,
+        )
+    )
 
 
 async def test_a_wait_is_over_when_all_have_ended() -> None:

@@ -96,6 +96,7 @@ class Fields(TypedDict, total=False):
     grace: Duration
     overlap: Overlap
     parameters: str
+    priority: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,23 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     ),
     (Table.DEPENDENT, Dependent(upstream="a/b", name="c/d")),
     (Table.PAST_TASK, Task(name="main", status=TaskStatus.SKIPPED, reason="upstream_failed")),
+    (Table.TASK, Task(name="third", status=TaskStatus.READY, ready_at=NOON, place=2)),
+    (Table.VERSION, job(priority=-7)),
+    (
+        Table.PAST_EXECUTION,
+        Execution(
+            id=EXECUTION,
+            job_id=JOB,
+            job_name="default/job",
+            job_version=1,
+            status=ExecutionStatus.SUCCESS,
+            origin=Origin.MANUAL,
+            fire_at=NOON,
+            queued_at=NOON,
+            open_count=0,
+            traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ),
+    ),
     (
         Table.LEDGER,
         LedgerEntry(

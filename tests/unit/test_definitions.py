@@ -96,6 +96,7 @@ BODIES = st.builds(
             "misfire": st.sampled_from(["all", "latest", "skip"]),
             "grace": TIMESPANS,
             "overlap": st.sampled_from(["allow", "skip", "queue_one"]),
+            "priority": st.integers(-100, 100),
             "env": ENVIRONMENTS,
             "cwd": st.just("/"),
             "stdin": st.just("x"),

@@ -575,7 +575,8 @@ def test_without_room_tasks_wait_and_the_execution_is_queued() -> None:
     execution_id = shard.run(task("a"), task("b"))
 
     assert shard.status(execution_id) == "queued"
-    assert shard.all_effects(Wait) == [Wait(execution_id, "a"), Wait(execution_id, "b")]
+    waits = [(wait.execution_id, wait.task) for wait in shard.all_effects(Wait)]
+    assert waits == [(execution_id, "a"), (execution_id, "b")]
     assert shard.all_effects(Launch) == []
 
 
@@ -598,14 +599,31 @@ def test_a_waiting_task_starts_when_there_is_room() -> None:
     assert [launch.order.key.number for launch in shard.all_effects(Launch)] == [1]
 
 
-def test_a_task_offered_a_place_that_is_gone_waits_again() -> None:
+def test_a_task_offered_a_place_that_is_gone_waits_again_since_it_first_did() -> None:
     shard = Shard(slots=0)
-    execution_id = shard.run()
+    execution_id = shard.run(priority=7)
+    [first] = shard.all_effects(Wait)
+    shard.pass_time(TEN_SECONDS)
 
     shard.start(execution_id)
 
     assert shard.statuses(execution_id) == {"main": "ready"}
-    assert shard.all_effects(Wait) == [Wait(execution_id, "main")]
+    assert shard.all_effects(Wait) == [first]
+    assert first == Wait(execution_id, "main", first.since, 7)
+
+
+def test_a_task_that_waits_anew_after_it_ran_waits_since_then() -> None:
+    shard = Shard(slots=0)
+    execution_id = shard.run(task("a", retry=ONE_RETRY))
+    shard.slots = 1
+    shard.start(execution_id, "a")
+    shard.fail(execution_id, "a")
+    shard.slots = 0
+
+    shard.pass_time(TEN_SECONDS)
+
+    [wait] = shard.all_effects(Wait)
+    assert wait.since == shard.decided_at
 
 
 def test_a_place_offered_twice_starts_one_attempt() -> None:
@@ -794,7 +812,7 @@ def test_an_attempt_stopped_by_nobody_we_know_is_started_again() -> None:
 
 def test_a_new_primary_finds_tasks_that_wait_for_room_or_for_time() -> None:
     shard = Shard(slots=1)
-    execution_id = shard.run(task("a", retry=ONE_RETRY), task("b"))
+    execution_id = shard.run(task("a", retry=ONE_RETRY), task("b"), priority=3)
     shard.fail(execution_id, "a")
 
     found = list(pending(shard.reloaded()))
@@ -803,7 +821,7 @@ def test_a_new_primary_finds_tasks_that_wait_for_room_or_for_time() -> None:
     retry_at = shard.task(execution_id, "a").retry_at
     assert found == [
         SetTimer(retry_at, wake, Timescale.ELAPSED),
-        Wait(execution_id, "b"),
+        Wait(execution_id, "b", shard.task(execution_id, "b").ready_at, 3),
     ]
 
 

@@ -1,0 +1,162 @@
+"""What the API costs: requests a second by kind, and the CPU of its layer. ``make bench``.
+
+A real ``rotad`` on disk with fsync is driven over HTTP by this process on the same machine: 32
+connections for single requests, 4 for batches. The CPU of the HTTP layer is measured here, without
+a node: decoding a batch of jobs, making their definitions, encoding the answer; not deciding.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from bench.one_node import Api, Json, Node, show
+
+from rota.client.wire import CreatedItem, CreatedManyView, JobBody
+from rota.node.api.batches import Items
+from rota.node.api.bodies import job_spec
+from rota.node.api.decoding import decode
+
+BATCH = 100
+ROUNDS = 200
+Request = Callable[[Api, int], Awaitable[Json]]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One kind of request.
+
+    Attributes:
+        each: What one request does: jobs or executions made, or shown.
+        connections: How many ask at the same time.
+    """
+
+    name: str
+    ask: Request
+    requests: int
+    each: int = 1
+    connections: int = 32
+
+
+def job(number: int) -> dict[str, Json]:
+    """Return a job that is like no other, with a schedule out of 1,440."""
+    return {
+        "name": f"job-{number}",
+        "schedule": f"{number % 60} {number // 60 % 24} * * *",
+        "timezone": "Europe/Berlin",
+        "command": "python generate_report.py",
+        "retries": 3,
+        "timeout": "1h",
+        "labels": {"team": "reports"},
+    }
+
+
+def jobs(batch: int) -> dict[str, Json]:
+    """Return the body that creates `BATCH` jobs of its own."""
+    first = 1_000_000 + BATCH * batch
+    return {"items": [job(first + number) for number in range(BATCH)]}
+
+
+def scenarios(share: int) -> list[Scenario]:
+    """Return what is measured, of each kind one request in *share*."""
+    triggers = {"items": [{"job": "noop"}] * BATCH}
+    return [
+        Scenario("create", lambda api, n: api.post("/jobs", job(n)), 4_000 // share),
+        Scenario("get", lambda api, n: api.get(f"/jobs/job-{n}"), 4_000 // share),
+        Scenario("trigger", lambda api, _: api.post("/jobs/noop/trigger"), 4_000 // share),
+        Scenario(
+            "create, batches of 100",
+            lambda api, n: api.post("/jobs:batch", jobs(n)),
+            200 // share,
+            each=BATCH,
+            connections=4,
+        ),
+        Scenario(
+            "trigger, batches of 100",
+            lambda api, _: api.post("/executions:batch", triggers),
+            200 // share,
+            each=BATCH,
+            connections=4,
+        ),
+        Scenario("list, pages of 100", lambda api, _: api.get("/jobs"), 400 // share, each=100),
+    ]
+
+
+async def run(share: int, folder: Path) -> list[dict[str, Json]]:
+    """Run every scenario on one node."""
+    node = Node(folder / "data")
+    try:
+        await node.ready()
+        connector = aiohttp.TCPConnector(limit=64)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            api = Api(session, node.url)
+            await api.post("/jobs", {"name": "noop", "type": "scripted"})
+            return [await measure(api, node, scenario) for scenario in scenarios(share)]
+    finally:
+        node.stop()
+
+
+async def measure(api: Api, node: Node, scenario: Scenario) -> dict[str, Json]:
+    """Make the requests of a scenario, each connection one after the other."""
+    numbers = iter(range(scenario.requests))
+
+    async def connection() -> None:
+        for number in numbers:
+            await scenario.ask(api, number)
+
+    cpu, began = node.cpu_s(), time.perf_counter()
+    await asyncio.gather(*(connection() for _ in range(scenario.connections)))
+    took_s = time.perf_counter() - began
+    items = scenario.requests * scenario.each
+    return {
+        "scenario": scenario.name,
+        "requests_per_s": round(scenario.requests / took_s),
+        "items_per_s": round(items / took_s),
+        "node_cpu_ms_each": round((node.cpu_s() - cpu) * 1e3 / items, 3),
+    }
+
+
+def layer_ms(numbers: "count[int]") -> float:
+    """Return the CPU that the HTTP layer takes for one job of a batch, in milliseconds."""
+    bodies = [msgspec.json.encode(jobs(next(numbers))) for _ in range(ROUNDS)]
+    began = time.process_time()
+    for body in bodies:
+        specs = [job_spec(decode(raw, JobBody)) for raw in decode(body, Items).items]
+        items = [
+            CreatedItem(status=201, job_id="0" * 16, job=spec.full_name, version=1)
+            for spec in specs
+        ]
+        msgspec.json.encode(CreatedManyView(items=items))
+    return (time.process_time() - began) * 1e3 / (ROUNDS * BATCH)
+
+
+def layer() -> dict[str, Json]:
+    """Measure the HTTP layer with schedules that it sees for the first time, then again."""
+    numbers = count()
+    first, again = layer_ms(numbers), layer_ms(numbers)
+    return {
+        "scenario": "HTTP layer, a job of a batch of 100",
+        "cpu_ms_each": round(again, 4),
+        "with_1440_new_schedules": round(first, 4),
+    }
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    chosen = parser.parse_args()
+    print("the API of one node, fsync on, cores shared with the load generator")
+    with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
+        rows = [layer(), *asyncio.run(run(10 if chosen.quick else 1, Path(folder)))]
+    show(rows)
+
+
+if __name__ == "__main__":
+    main()

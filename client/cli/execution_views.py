@@ -1,0 +1,174 @@
+"""``rota executions list`` and ``show``."""
+
+from collections.abc import Sequence
+
+import click
+
+from rota.client.cli import watching
+from rota.client.cli.human import absolute, now, relative, took
+from rota.client.cli.looks import EXECUTION, duration, lateness, tasks_in_order
+from rota.client.cli.options import (
+    as_time,
+    complete_job,
+    connect,
+    everywhere_option,
+    examples,
+    execution_argument,
+    format_option,
+    namespace_option,
+    url_option,
+)
+from rota.client.cli.show import print_facts, print_table, say, show_many, show_one
+from rota.client.cli.watching import WatchCommand, watch_option
+from rota.client.wire import AttemptView, ExecutionView, TaskView
+
+STATUSES = ("queued", "running", "success", "failed", "cancelled")
+
+
+@click.command(
+    "list",
+    cls=WatchCommand,
+    epilog=examples(
+        "rota executions list",
+        "rota executions list report --status failed --since 2d",
+        "rota executions --watch",
+        "rota executions --limit 1000 -o jsonl",
+    ),
+)
+@click.argument("job", required=False, shell_complete=complete_job)
+@click.option("--status", type=click.Choice(STATUSES), help="Only those in it.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=as_time,
+    help="Fire times from then on, or so long ago, such as 2h.",
+)
+@click.option("--until", metavar="TIME", callback=as_time, help="Fire times before then.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many."
+)
+@namespace_option
+@everywhere_option
+@watch_option
+@format_option
+@url_option
+def list_executions(
+    job: str | None,
+    *,
+    status: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int,
+    namespace: str | None,
+    is_everywhere: bool,
+    watch_s: float | None,
+    form: str,
+) -> None:
+    """List executions, latest fire time first."""
+    within = None if is_everywhere else namespace
+
+    def draw(found: Sequence[ExecutionView]) -> None:
+        if not found and form in ("table", "wide"):
+            is_filtered = bool(job or within or status or since or until)
+            say("no such executions" if is_filtered else "no executions yet")
+            return
+        show_many(found, EXECUTION, form)
+
+    with connect() as client:
+        watching.show(
+            lambda: list(
+                client.executions(
+                    job=job,
+                    namespace=within,
+                    status=status,
+                    since=since,
+                    until=until,
+                    limit=limit,
+                )
+            ),
+            draw,
+            look=EXECUTION,
+            form=form,
+            watch_s=watch_s,
+            is_newest_first=True,
+        )
+
+
+@click.command(
+    "show",
+    cls=WatchCommand,
+    epilog=examples(
+        "rota executions show @latest",
+        "rota executions show report@latest -o json",
+        "rota executions show report@latest --watch",
+    ),
+)
+@execution_argument
+@namespace_option
+@watch_option
+@format_option
+@url_option
+def show_execution(
+    execution: str, *, namespace: str | None, watch_s: float | None, form: str
+) -> None:
+    """Show an execution: its tasks and their attempts."""
+    from rota.client.cli.named import execution_id_of
+
+    def draw(found: Sequence[ExecutionView]) -> None:
+        for view in found:
+            if form in ("table", "wide"):
+                print_execution(view)
+            else:
+                show_one(view, EXECUTION, form)
+
+    with connect() as client:
+        execution_id = execution_id_of(client, execution, namespace)
+        watching.show(
+            lambda: [client.execution(execution_id)],
+            draw,
+            look=EXECUTION,
+            form=form,
+            watch_s=watch_s,
+        )
+
+
+def print_execution(execution: ExecutionView) -> None:
+    """Print an execution with its tasks, for people."""
+    at = now()
+    fire = f"{absolute(execution.fire_time)} UTC, {relative(execution.fire_time, at)}"
+    print_facts(
+        [
+            ("execution", execution.execution_id),
+            ("job", f"{execution.job}, version {execution.job_version}"),
+            ("status", execution.status),
+            ("trigger", execution.trigger),
+            ("fire time", fire),
+            ("late", lateness(execution)),
+            ("took", duration(execution, at)),
+            ("done", "" if execution.finished_at else f"{execution.progress}%"),
+            ("reason", execution.reason),
+        ]
+    )
+    rows = [row for name, task in tasks_in_order(execution) for row in _rows(name, task)]
+    if rows:
+        click.echo()
+        print_table(("TASK", "STATUS", "ATTEMPT", "OUTCOME", "STARTED", "TOOK", "REASON"), rows)
+
+
+def _rows(name: str, task: TaskView) -> list[tuple[str, ...]]:
+    """Return one row for each attempt, the task's name and status in the first."""
+    if not task.attempts:
+        return [(name, task.status, "", "", "", "", task.reason)]
+    rows = [_attempt_row(attempt) for attempt in task.attempts]
+    first = ((name, task.status, *rows[0]), *(("", "", *row) for row in rows[1:]))
+    return list(first)
+
+
+def _attempt_row(attempt: AttemptView) -> tuple[str, ...]:
+    return (
+        str(attempt.number),
+        attempt.outcome or "running",
+        absolute(attempt.started_at),
+        took(attempt.started_at, attempt.finished_at),
+        attempt.reason,
+    )

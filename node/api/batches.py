@@ -1,0 +1,185 @@
+"""Many at once: jobs created, or triggered, by one request, each item as if it were alone.
+
+Items are decoded one by one, so that a bad one says what is wrong with it and harms no other. All
+that are sound are decided in one turn: one journal entry for each shard concerned, one sync.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+from aiohttp import web
+
+from rota.client.wire import (
+    CreatedItem,
+    CreatedManyView,
+    CreateManyBody,
+    JobBody,
+    ProblemView,
+    TriggeredItem,
+    TriggeredManyView,
+    TriggerItem,
+    TriggerManyBody,
+)
+from rota.core.commands import Command
+from rota.core.decision import JobSaved, Triggered
+from rota.core.errors import Problem, Refused, not_found
+from rota.node.api.codes import DECIDING
+from rota.node.api.decoding import decode
+from rota.node.api.jobs import creation_of, trigger_of
+from rota.node.api.operations import IDEMPOTENCY_KEY, Body, Operations, Success
+from rota.node.api.parameters import DRY_RUN
+from rota.node.api.problems import problem_of
+from rota.node.api.requests import (
+    PARTS,
+    REQUEST_ID,
+    check_count,
+    checked_key,
+    document,
+    idempotency_key,
+    read_body,
+)
+from rota.node.api.tracing import TRACEPARENT
+from rota.node.api.writing import Written, write_all
+from rota.node.shards import Answer, Shard
+
+operations = Operations("Batches")
+
+
+class Items(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a batch, its items not yet looked at."""
+
+    items: list[msgspec.Raw]
+
+
+@operations.declare(
+    "POST",
+    "/api/v1/jobs:batch",
+    Success(200, "A result for each item, in its place.", CreatedManyView),
+    query=(DRY_RUN,),
+    headers=(IDEMPOTENCY_KEY,),
+    body=Body(CreateManyBody),
+    problems=("no_items", "too_many_items", "invalid_idempotency_key", *DECIDING),
+)
+async def create_many(request: web.Request) -> web.Response:
+    """Create up to 1,000 jobs; each item succeeds or fails alone.
+
+    The `status` of a result is that of the answer to `POST /api/v1/jobs` with the same body, and
+    `error` its problem document, with pointers such as `/items/3/schedule`. The jobs that an item
+    depends on have to exist before the request. With `Idempotency-Key: K` the item number *i*, from
+    0, has the key `K/i`.
+    """
+    raws, key = await _read_items(request), idempotency_key(request)
+
+    def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
+        return creation_of(request, decode(raw, JobBody), _key_of(key, number))
+
+    answers, written = await _write_each(request, raws, command_of)
+    items = [_created(request, written, answer) for answer in answers]
+    # A job's version may be ahead of what is committed, as may be what an item was refused for.
+    await request.app[PARTS].shards.settled()
+    return document(CreatedManyView(items=items))
+
+
+@operations.declare(
+    "POST",
+    "/api/v1/executions:batch",
+    Success(200, "A result for each item, in its place.", TriggeredManyView),
+    query=(DRY_RUN,),
+    headers=(IDEMPOTENCY_KEY, TRACEPARENT),
+    body=Body(TriggerManyBody),
+    problems=("no_items", "too_many_items", "invalid_idempotency_key", *DECIDING),
+)
+async def trigger_many(request: web.Request) -> web.Response:
+    """Trigger up to 1,000 jobs at once; each item succeeds or fails alone.
+
+    `items` have a `job` (its id, its name in `default`, or `namespace/name`), and may have
+    `parameters` and an `idempotencyKey`. A result has an `executionId`, or the problem document in
+    `error`, with pointers such as `/items/3/parameters`. With `Idempotency-Key: K` the item number
+    *i*, from 0, has the key `K/i` if it has none of its own.
+    """
+    raws, key = await _read_items(request), idempotency_key(request)
+
+    def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
+        item = decode(raw, TriggerItem)
+        own_key = checked_key(item.idempotency_key or "") or _key_of(key, number)
+        return trigger_of(request, item.job, item.parameters, own_key)
+
+    answers, _ = await _write_each(request, raws, command_of)
+    items = [_triggered(request, answer) for answer in answers]
+    await request.app[PARTS].shards.settled()
+    return document(TriggeredManyView(items=items))
+
+
+async def _read_items(request: web.Request) -> list[msgspec.Raw]:
+    body = await read_body(request, Items)
+    check_count(len(body.items), "/items")
+    return body.items
+
+
+async def _write_each(
+    request: web.Request,
+    raws: list[msgspec.Raw],
+    command_of: Callable[[msgspec.Raw, int], tuple[Shard, Command]],
+) -> tuple[list[Answer], Written]:
+    """Have each item decided, and return what came of each in their order.
+
+    Args:
+        request: With the batch.
+        raws: Its items.
+        command_of: Makes the command of an item, given its number; may refuse it.
+    """
+    commands: dict[int, tuple[Shard, Command]] = {}
+    answers: dict[int, Answer] = {}
+    for number, raw in enumerate(raws):
+        try:
+            commands[number] = command_of(raw, number)
+        except Refused as refusal:
+            answers[number] = _at(refusal, f"/items/{number}")
+    written = await write_all(request, commands.values())
+    answers.update(zip(commands, written.answers, strict=True))
+    return [answers[number] for number in range(len(raws))], written
+
+
+def _at(refusal: Refused, place: str) -> Refused:
+    """Return the refusal of the item at *place*, its pointers beginning at the request's root."""
+    problems = [Problem(place + each.pointer, each.detail) for each in refusal.problems]
+    return Refused(
+        refusal.kind,
+        refusal.code,
+        refusal.detail,
+        problems=tuple(problems),
+        retry_after_s=refusal.retry_after_s,
+    )
+
+
+def _key_of(key: str, number: int) -> str:
+    return f"{key}/{number}" if key else ""
+
+
+def _created(request: web.Request, written: Written, answer: Answer) -> CreatedItem:
+    if isinstance(answer, JobSaved):
+        state = written.state(request.app[PARTS].shards.of_id(answer.job_id))
+        job = state.jobs.get(answer.job_id)
+        if job is not None:
+            return CreatedItem(
+                status=201 if answer.is_new else 200,
+                job_id=job.id,
+                job=job.spec.full_name,
+                version=job.version,
+            )
+        # The answer to a repetition, and meanwhile the job was deleted.
+        answer = not_found("job", answer.job_id)
+    assert isinstance(answer, Refused), answer
+    error = _told(request, answer)
+    return CreatedItem(status=error.status, error=error)
+
+
+def _triggered(request: web.Request, answer: Answer) -> TriggeredItem:
+    if isinstance(answer, Triggered):
+        return TriggeredItem(execution_id=answer.execution_id)
+    assert isinstance(answer, Refused), answer
+    return TriggeredItem(error=_told(request, answer))
+
+
+def _told(request: web.Request, refusal: Refused) -> ProblemView:
+    return msgspec.structs.replace(problem_of(refusal), request_id=request[REQUEST_ID])

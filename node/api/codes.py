@@ -1,0 +1,71 @@
+"""The codes of failures: programs match them, so none ever changes its meaning."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a failure is.
+
+    Attributes:
+        status: The HTTP status that it comes with.
+        meaning: When it comes, for people.
+    """
+
+    status: int
+    meaning: str
+
+
+CODES = {
+    "malformed_json": Code(400, "the body is not JSON"),
+    "bad_request": Code(400, "the request is not HTTP as it should be"),
+    "forbidden": Code(403, "whoever asks may not do this"),
+    "job_not_found": Code(404, "there is no such job"),
+    "execution_not_found": Code(404, "there is no such execution"),
+    "task_not_found": Code(404, "the execution has no such task"),
+    "attempt_not_found": Code(404, "the task has no such attempt yet"),
+    "no_such_path": Code(404, "there is no such endpoint"),
+    "method_not_allowed": Code(405, "`Allow` names those that are"),
+    "body_too_slow": Code(408, "the body did not come within 30 s"),
+    "job_exists": Code(409, "another job has that name"),
+    "overlap": Code(
+        409,
+        "the job is busy and its overlap policy forbids another execution",
+    ),
+    "version_mismatch": Code(412, "the job is not at the version that `If-Match` names"),
+    "body_too_large": Code(413, "the body is larger than the node takes"),
+    "unsupported_media_type": Code(415, "the body is not `application/json`"),
+    "invalid_body": Code(422, "a field that does not exist, is missing, or has the wrong type"),
+    "invalid_job": Code(422, "a job that cannot work"),
+    "unknown_type": Code(422, "a task has a type that this node does not know"),
+    "unknown_dependency": Code(422, "a job of `dependencies` does not exist"),
+    "invalid_if_match": Code(422, "`If-Match` is not an `ETag` of a job"),
+    "invalid_parameters": Code(422, "parameters of a trigger are too long"),
+    "invalid_query": Code(422, "a parameter of the query does not exist or cannot be read"),
+    "invalid_event_id": Code(422, "`Last-Event-ID` is not the id of an event"),
+    "invalid_execution_id": Code(422, "an id in a list is not one"),
+    "no_items": Code(422, "there are none"),
+    "too_many_items": Code(422, "there are more than 1,000"),
+    "invalid_idempotency_key": Code(422, "it is longer than 255 characters, or not printable"),
+    "idempotency_key_reused": Code(422, "the key was used for another request"),
+    "too_many_executions": Code(429, "the shard holds as many executions as it may"),
+    "too_many_jobs": Code(429, "the shard holds as many jobs as it may"),
+    "internal": Code(500, "a bug in rota; the node's log has the details under the request id"),
+    "catching_up": Code(503, "a replaced job still decides fire times of its past"),
+    "busy": Code(503, "too many requests wait already, or their bodies fill 256 MiB"),
+    "too_many_waiters": Code(503, "too many requests wait for executions already"),
+    "too_many_readers": Code(503, "1,000 requests follow events already"),
+    "disk_full": Code(503, "the node's disk is nearly full"),
+    "storage_unavailable": Code(
+        503, "the node cannot write; it is not known whether the request took effect"
+    ),
+    "not_ready": Code(503, "the node is starting or stopping"),
+    "stopping": Code(503, "the node is stopping"),
+}
+
+READING = ("storage_unavailable",)
+"""Of an operation that shows what is committed."""
+DECIDING = ("busy", "disk_full", "storage_unavailable", "stopping")
+"""Of an operation that asks a shard for a decision."""
+WAITING = (*READING, "too_many_waiters", "stopping")
+"""Of an operation that waits for the ends of executions."""

@@ -1,0 +1,137 @@
+"""The ``rota`` program in tests: run inside the test's process, or as one of its own."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pytest
+
+from rota.client.cli.main import main
+
+T = TypeVar("T")
+
+PROGRAM = [
+    sys.executable,
+    "-c",
+    "import sys; from rota.client.cli.main import main; sys.exit(main())",
+]
+NO_NODE = "http://127.0.0.1:1"
+PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed, as JSON: Any, as JSON is."""
+        return json.loads(self.out)
+
+
+class Rota:
+    """Runs commands in this process: quick, and seen by a debugger."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+
+    def __call__(self, *argv: str) -> Ran:
+        """Run one."""
+        status = main(argv)
+        sys.stdout.flush()
+        written = self._capfd.readouterr()
+        return Ran(status, written.out, written.err)
+
+
+@contextmanager
+def running(*argv: str) -> Generator[subprocess.Popen[str], None, None]:
+    """Run a command that goes on, as a process of its own; it is ended."""
+    with subprocess.Popen(
+        [*PROGRAM, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def interrupted(process: "subprocess.Popen[str]") -> Ran:
+    """Press Ctrl-C, and return what a command did that had not ended before."""
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    return Ran(process.returncode, out, err)
+
+
+class Terminal:
+    """A terminal on which a command runs."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", ours: int) -> None:
+        self.process = process
+        self.shown = ""
+        self._ours = ours
+
+    def until(self, is_shown: Callable[[str], bool]) -> str:
+        """Read until what has been written makes *is_shown* true, and return all of it."""
+        while not is_shown(self.shown):
+            assert self._read(), f"it ended, or was silent: {self.shown!r}"
+        return self.shown
+
+    def rest(self) -> str:
+        """Read until the command ends, and return all it wrote."""
+        while self._read():
+            pass
+        return self.shown
+
+    def _read(self) -> bool:
+        if not select.select([self._ours], [], [], PATIENCE_S)[0]:
+            return False
+        try:
+            part = os.read(self._ours, 65_536)
+        except OSError:  # Linux says so when the other end is closed.
+            return False
+        self.shown += part.decode()
+        return bool(part)
+
+
+@contextmanager
+def on_terminal(
+    *argv: str, environment: Mapping[str, str] | None = None
+) -> Generator[Terminal, None, None]:
+    """Run a command on a terminal of 120 columns; it is ended."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*PROGRAM, *argv],
+        stdout=theirs,
+        stderr=theirs,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", **(environment or {})},
+    ) as process:
+        os.close(theirs)
+        try:
+            yield Terminal(process, ours)
+        finally:
+            os.close(ours)
+            process.kill()
+
+
+def until(found: Callable[[], T]) -> T:
+    """Return what *found* finds as soon as it is something."""
+    for _ in range(400):
+        result = found()
+        if result:
+            return result
+        threading.Event().wait(0.05)
+    raise AssertionError("it never came")

@@ -1,0 +1,165 @@
+"""Servers that are not as they should be, for clients to cope with: all in this process."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Strange:
+    """A server that answers what it is told to, the last answer for ever, and remembers."""
+
+    def __init__(self, *answers: Handler) -> None:
+        self.answers = list(answers)
+        self.asked: list[web.Request] = []
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Give the next answer."""
+        self.asked.append(request)
+        await request.read()
+        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        return await answer(request)
+
+    @property
+    def keys(self) -> list[str]:
+        """The idempotency keys that came."""
+        return [request.headers.get("Idempotency-Key", "") for request in self.asked]
+
+
+@asynccontextmanager
+async def serving(strange: Strange) -> AsyncGenerator[str, None]:
+    """Serve *strange* and give its URL."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", strange.answer)
+    async with TestServer(app) as server:
+        yield str(server.make_url("")).rstrip("/")
+
+
+def problem(status: int, code: str) -> dict[str, object]:
+    """Return a problem document."""
+    return {"type": "", "title": "", "status": status, "code": code, "detail": code}
+
+
+def refusing(
+    status: int, retry_after: str | None = None
+) -> Callable[[web.Request], Coroutine[Any, Any, web.Response]]:
+    """Return an answer that refuses."""
+
+    async def answer(request: web.Request) -> web.Response:
+        del request
+        headers = {"Retry-After": retry_after} if retry_after else None
+        return web.json_response(problem(status, "told_so"), status=status, headers=headers)
+
+    return answer
+
+
+async def hang_up(request: web.Request) -> web.Response:
+    """Cut the connection instead of an answer."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+async def gateway_error(request: web.Request) -> web.Response:
+    """Answer as a proxy does that got none from the node behind it."""
+    del request
+    return web.Response(status=502, text="<html>bad gateway</html>", content_type="text/html")
+
+
+def passing_on(url: str, *, cut_after: int | None = None) -> Handler:
+    """Return an answer that is the one of the node at *url*, as it comes.
+
+    Args:
+        url: Of the node.
+        cut_after: Cut the connection when so many bytes of the body have been passed on.
+    """
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        left = cut_after
+        async with _forwarding(request, url) as upstream:
+            response = web.StreamResponse(status=upstream.status)
+            await response.prepare(request)
+            async for part in upstream.content.iter_any():
+                await response.write(part[:left])
+                if left is not None:
+                    left = max(left - len(part), 0)
+                if left == 0:
+                    assert request.transport is not None
+                    # What was written goes out first; the end of the body does not come.
+                    request.transport.close()
+                    break
+        return response
+
+    return answer
+
+
+def telling(*lines: str, is_over: bool = True) -> Handler:
+    """Return an answer of lines, after which it is over, or nothing comes any more."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write("".join(f"{line}\n" for line in lines).encode())
+        if not is_over:
+            await asyncio.Event().wait()
+        return response
+
+    return answer
+
+
+def losing_answers_of(url: str) -> Handler:
+    """Return an answer that hands the request on to the node at *url*, and then is cut."""
+
+    async def answer(request: web.Request) -> web.Response:
+        async with _forwarding(request, url) as upstream:
+            await upstream.read()
+        return await hang_up(request)
+
+    return answer
+
+
+@asynccontextmanager
+async def _forwarding(
+    request: web.Request, url: str
+) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+    skipped = ("host", "content-length", "transfer-encoding")
+    headers = {key: value for key, value in request.headers.items() if key.lower() not in skipped}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(
+            request.method, f"{url}{request.raw_path}", data=await request.read(), headers=headers
+        ) as upstream,
+    ):
+        yield upstream
+
+
+@contextmanager
+def silent() -> Generator[str]:
+    """Accept connections at the URL given, and never say a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def dead() -> Generator[str]:
+    """Give a URL whose port is taken, so that nobody else gets it, and where nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+
+
+def without_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clients ask their endpoints in the order given."""
+
+    def leave(random: object, items: list[str]) -> None:
+        del random, items
+
+    monkeypatch.setattr("rota.client.endpoints.SystemRandom.shuffle", leave)

@@ -1,0 +1,132 @@
+"""Streams that go on after a lost connection: what they ask for again, and what they pass on."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.client.call import Call
+from rota.client.errors import NodeFailed, OutputBroken
+from rota.client.events import EventReader
+from rota.client.output import FollowedOutput
+from rota.client.requests import EventFilter
+
+
+def line(number: int, kind: str = "job.created") -> bytes:
+    event = {"id": f"life-{number}", "type": kind, "at": "2027-01-01T00:00:00.000000Z"}
+    return json.dumps(event).encode() + b"\n"
+
+
+def reader(after: str = "") -> EventReader:
+    reader = EventReader(EventFilter(), after)
+    reader.next_call()
+    return reader
+
+
+def types(reader: EventReader, part: bytes) -> list[str]:
+    return [event.type for event in reader.read(part)]
+
+
+def asked_after(reader: EventReader) -> str:
+    return reader.next_call().headers.get("Last-Event-ID", "")
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 200))
+def test_events_are_the_same_however_the_bytes_are_cut(size: int) -> None:
+    content = line(0, "stream.opened") + b"\n" + line(1) + b"\n" + line(2, "task.running")
+    events = reader()
+
+    told = [
+        event.type
+        for start in range(0, len(content), size)
+        for event in events.read(content[start : start + size])
+    ]
+
+    assert told == ["stream.opened", "job.created", "task.running"]
+
+
+def test_a_reader_begins_now_or_after_the_event_that_it_was_given() -> None:
+    assert asked_after(reader()) == ""
+    assert asked_after(reader("life-7")) == "life-7"
+
+
+def test_after_a_lost_connection_it_goes_on_after_the_last_whole_event() -> None:
+    events = reader()
+    list(events.read(line(1) + line(2)[:-5]))
+
+    assert asked_after(events) == "life-1"
+    assert types(events, line(2)) == ["job.created"]
+
+
+def test_the_opening_of_a_further_connection_is_not_told_and_not_gone_on_from() -> None:
+    events = reader()
+    list(events.read(line(0, "stream.opened") + line(1)))
+    events.next_call()
+
+    told = types(events, line(9, "stream.opened"))
+
+    assert told == []
+    assert asked_after(events) == "life-1"
+
+
+def test_a_gap_is_told_and_gone_on_from() -> None:
+    events = reader()
+    list(events.read(line(0, "stream.opened")))
+
+    assert types(events, line(5, "stream.gap")) == ["stream.gap"]
+    assert asked_after(events) == "life-5"
+
+
+@pytest.mark.parametrize("word", ["stream.dropped", "stream.closed"])
+def test_the_last_word_of_a_connection_is_not_told_but_gone_on_from(word: str) -> None:
+    events = reader()
+
+    assert types(events, line(3, word)) == []
+    assert asked_after(events) == "life-3"
+
+
+def test_what_is_no_event_is_the_nodes_failure() -> None:
+    with pytest.raises(NodeFailed, match="is there a rota node"):
+        list(reader().read(b"<html>\n"))
+
+
+# -- output ----------------------------------------------------------------------------------------
+
+
+def followed() -> FollowedOutput:
+    output = FollowedOutput(Call("GET", "/", bytes))
+    output.next_call()
+    return output
+
+
+@given(st.binary(max_size=40), st.integers(0, 40), st.integers(1, 9))
+def test_output_comes_once_however_often_the_connection_is_lost(
+    content: bytes, lost_after: int, size: int
+) -> None:
+    output = followed()
+    got = output.new_of(content[:lost_after])
+    output.next_call()
+
+    for start in range(0, len(content), size):
+        got += output.new_of(content[start : start + size])
+    output.end()
+
+    assert got == content
+
+
+@pytest.mark.parametrize("kept", [b"other", b"othe", b"yy", b""])
+def test_output_that_begins_otherwise_than_before_is_not_gone_on_with(kept: bytes) -> None:
+    output = followed()
+    output.new_of(b"begun")
+    output.next_call()
+
+    def goes_on() -> None:
+        output.new_of(kept)
+        output.end()
+
+    with pytest.raises(OutputBroken, match="after 5 bytes"):
+        goes_on()

@@ -1,0 +1,76 @@
+"""How what a client asks for is cut into requests, and what these carry."""
+
+import json
+
+import pytest
+
+from rota.client import requests
+from rota.client.call import Call
+from rota.client.requests import BATCH_BYTES_MAX
+from rota.client.wire import ITEMS_MAX, CreatedManyView, TriggerItem
+
+
+def create_many(jobs: list[dict[str, object]]) -> list[Call[CreatedManyView]]:
+    return list(requests.create_many(jobs, key="K", dry_run=False))
+
+
+def names_in(call: Call[CreatedManyView]) -> list[object]:
+    return [item["name"] for item in json.loads(call.body or b"")["items"]]
+
+
+def test_jobs_are_cut_by_their_number_and_each_request_has_a_key_of_its_own() -> None:
+    calls = create_many([{"name": number} for number in range(2 * ITEMS_MAX + 1)])
+
+    assert [len(names_in(call)) for call in calls] == [ITEMS_MAX, ITEMS_MAX, 1]
+    assert [call.key for call in calls] == ["K", "K/1000", "K/2000"]
+
+
+def test_jobs_are_cut_by_their_bytes_and_one_that_is_too_large_goes_alone() -> None:
+    sizes = [BATCH_BYTES_MAX // 2, BATCH_BYTES_MAX // 3, 2 * BATCH_BYTES_MAX, 10, 10]
+
+    calls = create_many([{"name": n, "stdin": "x" * size} for n, size in enumerate(sizes)])
+
+    assert [names_in(call) for call in calls] == [[0, 1], [2], [3, 4]]
+
+
+def test_each_trigger_has_a_key_of_its_own_unless_it_was_given_one() -> None:
+    items: list[TriggerItem | str] = [
+        "a",
+        TriggerItem(job="b"),
+        TriggerItem(job="c", idempotency_key="mine"),
+    ]
+
+    [call] = requests.trigger_many(items, dry_run=False)
+
+    keys = [item["idempotencyKey"] for item in json.loads(call.body or b"")["items"]]
+    assert keys[2] == "mine"
+    assert len(set(keys)) == 3
+    assert all(keys)
+
+
+def test_a_name_is_quoted_wherever_it_stands() -> None:
+    assert requests.job("a/b?c#d", None).path == "/api/v1/jobs/a%2Fb%3Fc%23d"
+    put = requests.put_job({"namespace": "a b", "name": "c/d"}, if_version=None, dry_run=False)
+    assert put.path == "/api/v1/jobs/a%20b/c%2Fd"
+
+
+def test_what_is_none_is_left_out_of_the_query_and_a_list_is_repeated() -> None:
+    call = requests.jobs(
+        namespace=None,
+        q="x y",
+        status=None,
+        labels={"team": "a&b", "gpu": None},
+        limit=5,
+        cursor=None,
+    )
+
+    assert call.target == "/api/v1/jobs?q=x+y&label=team%3Da%26b&label=gpu&limit=5"
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_dry_run_may_always_be_repeated(dry_run: bool) -> None:
+    call = requests.delete_job("a", None, if_version=3, dry_run=dry_run)
+
+    assert call.is_repeatable == dry_run
+    assert call.is_write != dry_run
+    assert call.all_headers == {"If-Match": '"3"'}
