@@ -37,6 +37,9 @@ class Call(Generic[T]):
         is_write: Whether it changes anything.
         is_repeatable: Whether sending it twice does what sending it once does.
         waits_s: How long the node is asked to keep it open.
+
+    Raises:
+        Invalid: A header has characters that do not print, which no header can have.
     """
 
     method: str
@@ -50,11 +53,18 @@ class Call(Generic[T]):
     is_repeatable: bool = True
     waits_s: float = 0.0
 
+    def __post_init__(self) -> None:
+        for name, value in self.all_headers.items():
+            if not value.isprintable():
+                detail = f"{name}: {value!r} has characters that do not print"
+                raise Invalid(_problem(0, "invalid_header", detail))
+
     @property
     def target(self) -> str:
         """Path and query."""
         given = {name: value for name, value in self.query.items() if value not in (None, [])}
-        return f"{self.path}?{urlencode(given, doseq=True)}" if given else self.path
+        text = urlencode(given, doseq=True, errors="replace")
+        return f"{self.path}?{text}" if given else self.path
 
     @property
     def all_headers(self) -> dict[str, str]:

@@ -116,9 +116,10 @@ class Connection:
                 return result
 
     async def _answer(self, call: Call[T], url: str, limit_s: float) -> T:
-        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=CONNECT_S)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
         try:
-            async with await self._send(call, url, timeout) as response:
+            # Not aiohttp's total, for which a limit of 0 s, or less, is none.
+            async with asyncio.timeout(limit_s), await self._send(call, url, timeout) as response:
                 answer = await _whole(response)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _unreachable(url, error) from error

@@ -67,7 +67,16 @@ def urls_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _checked(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+    if not _is_of_node(text):
         raise ValueError(f"{text!r} is not the URL of a node; write it as {DEFAULT_URL}")
     return text.rstrip("/")
+
+
+def _is_of_node(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        has_place = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        # Brackets that do not match, or a port beyond 65535.
+        return False
+    return parts.scheme in ("http", "https") and has_place and not parts.query

@@ -96,7 +96,7 @@ def put_job(job: JobBody | Body, *, if_version: int | None, dry_run: bool) -> Ca
     content = as_json(job)
     fields: Body = msgspec.json.decode(content)
     namespace, name = fields.get("namespace") or "default", fields.get("name") or ""
-    path = f"{_JOBS}/{quote(str(namespace), safe='')}/{quote(str(name), safe='')}"
+    path = f"{_JOBS}/{_quoted(str(namespace))}/{_quoted(str(name))}"
     return _change("PUT", path, _as(JobView), body=content, if_version=if_version, dry_run=dry_run)
 
 
@@ -294,7 +294,7 @@ def cancel(execution_id: str, *, dry_run: bool) -> Call[ExecutionView]:
 
 def output(execution_id: str, task: str, attempt: int | None, *, follow: bool) -> Call[bytes]:
     """Return the call that reads what an attempt wrote."""
-    path = f"{_execution_path(execution_id)}/tasks/{quote(task, safe='')}/output"
+    path = f"{_execution_path(execution_id)}/tasks/{_quoted(task)}/output"
     query: Query = {"attempt": attempt, "follow": 1 if follow else None}
     return Call("GET", path, bytes, query=query)
 
@@ -406,11 +406,16 @@ def _traced(traceparent: str | None) -> dict[str, str]:
 
 
 def _job_path(named: str) -> str:
-    return f"{_JOBS}/{quote(named, safe='')}"
+    return f"{_JOBS}/{_quoted(named)}"
 
 
 def _execution_path(execution_id: str) -> str:
-    return f"{_EXECUTIONS}/{quote(execution_id, safe='')}"
+    return f"{_EXECUTIONS}/{_quoted(execution_id)}"
+
+
+def _quoted(text: str) -> str:
+    """Return *text* as a part of a path; what is no text of Unicode is a ?, which no name has."""
+    return quote(text, safe="", errors="replace")
 
 
 def _as(kind: type[T]) -> Callable[[bytes], T]:

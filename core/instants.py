@@ -6,6 +6,7 @@ does), a duration of any sign. Integers order, add and store exactly; text is RF
 
 import re
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import NewType
 
 Instant = NewType("Instant", int)
@@ -40,8 +41,15 @@ _RFC3339 = re.compile(
 
 
 def seconds(count: float) -> Duration:
-    """Return *count* seconds as a duration, rounded to the microsecond."""
-    return Duration(round(count * SECOND))
+    """Return *count* seconds as a duration, rounded to the microsecond.
+
+    Raises:
+        ValueError: They are not finite, or so many that no number holds their microseconds.
+    """
+    microseconds = count * SECOND
+    if not isfinite(microseconds):
+        raise ValueError(f"{count} s is not a duration")
+    return Duration(round(microseconds))
 
 
 def later(instant: Instant, duration: Duration) -> Instant:

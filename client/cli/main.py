@@ -5,12 +5,14 @@
 2  wrong usage                7  the wait timed out; the execution goes on
 3  there is no such thing     8  there are differences
 4  not allowed                9  the input is invalid
-                            130  interrupted
+74  its output could not    130  interrupted
+    be written              141  whoever read its output has gone
 
 Nothing heavy is loaded before a command runs: listing them shall be instant.
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -22,7 +24,10 @@ from rota.client.cli.groups import Entry, LazyGroup
 from rota.client.cli.options import examples, url_option
 
 EX_USAGE = 2
+EX_IO = 74
 EX_INTERRUPTED = 130
+EX_UNREAD = 141
+"""What a shell says of programs that SIGPIPE ends; Python ignores the signal."""
 
 COMMANDS = {
     "dev": Entry("rota.client.cli.dev:dev", "Run a node for trying things out."),
@@ -64,12 +69,25 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command with *argv*, or the program's own arguments; return the exit status."""
+    if sys.stdout is None:
+        # Whoever closed it wants none of it; nor may a socket get its number.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
     if VARIABLE in os.environ:
         return _complete()
     try:
         status = cli.main(
             args=None if argv is None else list(argv), prog_name="rota", standalone_mode=False
         )
+        # Here, for at the end Python would tell of a failure in its own words.
+        sys.stdout.flush()
+    except (SystemExit, BrokenPipeError):
+        # click catches the first broken pipe and exits with 1, which means something else here.
+        _drop_output()
+        return EX_UNREAD
+    except OSError as error:
+        _drop_output()
+        click.echo(f"error: {error}", err=True)
+        return EX_IO
     except click.ClickException as error:
         error.show()
         return EX_USAGE
@@ -81,6 +99,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return report(error)
     return status if isinstance(status, int) else 0
+
+
+def _drop_output() -> None:
+    """Let what is left to be printed go nowhere, so that it does not fail again at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _complete() -> int:

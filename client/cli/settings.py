@@ -163,6 +163,9 @@ def write_profiles(profiles: Profiles) -> None:
     path = config_path().resolve()
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            # Root would put a file in the place of /dev/null.
+            raise InvalidConfig(f"{path}: is not a file")
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.touch(mode=0o600)
         beside.write_text(_as_toml(profiles), encoding="utf-8")

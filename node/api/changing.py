@@ -34,6 +34,7 @@ from rota.node.api.requests import (
     PARTS,
     expected_version,
     find_job,
+    only_creates,
     read_body,
     read_object,
 )
@@ -50,8 +51,8 @@ CHANGING = (
     "catching_up",
     *DECIDING,
 )
-PATCHES_MAX = 3
-"""How often a patch is applied anew because somebody else changed the job meanwhile."""
+PATCHES_MAX = 30
+"""How often a patch is tried where others change the job at the same time: one wins each turn."""
 
 
 @operations.declare(
@@ -62,7 +63,7 @@ PATCHES_MAX = 3
     query=(DRY_RUN,),
     headers=(IF_MATCH, IF_NONE_MATCH),
     body=Body(JobBody, in_path=("namespace", "name")),
-    problems=(*CHANGING, "job_exists", "too_many_jobs"),
+    problems=(*CHANGING, "invalid_if_none_match", "job_exists", "too_many_jobs"),
 )
 async def put_job(request: web.Request) -> web.Response:
     """Create the job of this name, or give it its next version.
@@ -99,7 +100,7 @@ async def patch_job(request: web.Request) -> web.Response:
     """
     patch = await read_object(request)
     expected = expected_version(request)
-    for attempt in range(PATCHES_MAX):
+    for _ in range(PATCHES_MAX):
         _, job = find_job(request, request.match_info["job"])
         check(request, Verb.WRITE, job.spec.namespace)
         content = merged(msgspec.to_builtins(definition_of(job.spec)), patch)
@@ -110,10 +111,11 @@ async def patch_job(request: web.Request) -> web.Response:
         try:
             return await _save(request, spec, job.version if expected is None else expected)
         except Refused as refusal:
-            is_last = attempt == PATCHES_MAX - 1
-            if refusal.kind is not Kind.PRECONDITION or expected is not None or is_last:
+            if refusal.kind is not Kind.PRECONDITION or expected is not None:
                 raise
-    raise AssertionError("the last attempt returns or raises")
+    # Not 412: whoever sends no If-Match expects no version.
+    detail = f"the job was changed {PATCHES_MAX} times meanwhile; ask again"
+    raise Refused(Kind.UNAVAILABLE, "busy", detail, retry_after_s=1)
 
 
 @operations.declare(
@@ -174,7 +176,7 @@ def merged(target: Json, patch: Json) -> Json:
 async def _save(request: web.Request, spec: JobSpec, expected: int | None) -> web.Response:
     parts = request.app[PARTS]
     shard = parts.shards.of_name(spec.namespace, spec.name)
-    if request.headers.get("If-None-Match") == "*":
+    if only_creates(request):
         command = SaveJob(spec=spec)
     else:
         command = SaveJob(spec=spec, may_replace=True, if_version=expected)

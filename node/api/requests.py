@@ -156,7 +156,8 @@ def expected_version(request: web.Request) -> int | None:
     Raises:
         Refused: It is not an entity tag that this API gives.
     """
-    header = request.headers.get("If-Match", "*").strip()
+    # Of several lines, one alone would be a condition that was not meant.
+    header = ", ".join(request.headers.getall("If-Match", ["*"])).strip()
     if header == "*":
         return None
     tag = _TAG.fullmatch(header)
@@ -165,6 +166,18 @@ def expected_version(request: web.Request) -> int | None:
             "invalid_if_match", f'If-Match is {header!r}; send the ETag of the job, such as "3"'
         )
     return int(tag[1])
+
+
+def only_creates(request: web.Request) -> bool:
+    """Tell whether ``If-None-Match: *`` asks that there be no such job yet.
+
+    Raises:
+        Refused: It asks for something else, which would be ignored in silence.
+    """
+    header = ", ".join(request.headers.getall("If-None-Match", [])).strip()
+    if header in ("", "*"):
+        return header == "*"
+    raise invalid("invalid_if_none_match", f"If-None-Match is {header!r}; only * is taken")
 
 
 def find_job(request: web.Request, named: str) -> tuple[Shard, Job]:

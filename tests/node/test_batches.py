@@ -103,6 +103,7 @@ def test_a_bad_trigger_says_where_and_harms_no_other(node: Rotad) -> None:
     pointers = [[error["pointer"] for error in each["error"]["errors"]] for each in bad]
     assert pointers == [["/items/1/parameter"], [], ["/items/3/job"]]
     assert {each["error"]["requestId"] for each in bad} == {"asked"}
+    assert bad[0]["error"]["detail"].startswith("/items/1/parameter: ")
 
 
 NO_BATCHES: list[tuple[Any, int, str]] = [

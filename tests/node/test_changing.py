@@ -1,7 +1,11 @@
 """Jobs are replaced, patched, paused and resumed over the API."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
+from in_process import HeldStore, running_works, save, serving, turns, until
 from rotad import Json, Refusal, Rotad
 
 
@@ -128,3 +132,31 @@ def test_an_execution_goes_on_with_its_version_through_kill_9(own_node: Rotad) -
     assert execution["status"] == "success"
     assert execution["jobVersion"] == 1
     assert set(execution["tasks"]) == {"first", "then"}
+
+
+@pytest.mark.parametrize("tag", ['"1"', '*, "1"', "W/*"])
+def test_if_none_match_of_another_kind_is_refused_and_not_ignored(node: Rotad, tag: str) -> None:
+    put(node, "no-such-tag", command="true")
+
+    with pytest.raises(Refusal, match="invalid_if_none_match") as refused:
+        put(node, "no-such-tag", {"If-None-Match": tag}, command="false")
+
+    assert refused.value.status == 422
+    assert node.call("GET", "/api/v1/jobs/no-such-tag")["version"] == 1
+
+
+async def test_many_who_patch_at_once_without_naming_a_version_all_do(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as works, serving(works) as client:
+        await save(works.parts.shards, "crowded")
+        store.hold()
+        async with asyncio.TaskGroup() as group:
+            for number in range(12):
+                body = {"labels": {f"label-{number}": "set"}}
+                group.create_task(client.call("PATCH", "/api/v1/jobs/crowded", body))
+            await until(lambda: store.held_count == 1)
+            await turns()
+            store.let_go()
+
+        _, changed = await client.call("GET", "/api/v1/jobs/crowded")
+        assert len(changed["labels"]) == 12

@@ -1,5 +1,6 @@
 """Where ``rota`` takes its values from, and the file of profiles."""
 
+import os
 import socket
 import stat
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rota.client.cli import settings
-from rota.client.cli.settings import KEYS, Profiles, read_profiles, write_profiles
+from rota.client.cli.settings import KEYS, InvalidConfig, Profiles, read_profiles, write_profiles
 from rota.node.config import load_config
 from rota_program import NO_NODE, PATIENCE_S, Rota, running
 from rotad import Rotad
@@ -196,6 +197,20 @@ def test_a_link_to_the_file_remains_one(rota_alone: Rota, file: Path, tmp_path: 
 
     assert file.is_symlink()
     assert 'namespace = "linked"' in kept.read_text()
+
+
+def test_what_is_no_file_is_not_replaced_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As /dev/null is, which root could replace.
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setenv("ROTA_CLIENT_CONFIG", str(pipe))
+
+    with pytest.raises(InvalidConfig, match="is not a file"):
+        write_profiles(Profiles())
+
+    assert pipe.is_fifo()
 
 
 def test_what_is_written_is_read_again(file: Path) -> None:

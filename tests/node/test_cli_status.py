@@ -1,7 +1,9 @@
 """What every command of ``rota`` keeps to: exit statuses, what goes where, colours."""
 
 import json
+import os
 import re
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +14,7 @@ import pytest
 from rota.client import errors
 from rota.client.cli.failures import STATUSES
 from rota.core.errors import RotaError
-from rota_program import NO_NODE, Rota, interrupted, on_terminal, running
+from rota_program import NO_NODE, PROGRAM, Rota, interrupted, on_terminal, running
 
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 PROBLEM = {
@@ -122,6 +124,39 @@ def test_ctrl_c_exits_with_130_and_what_runs_goes_on(rota: Rota) -> None:
     assert ended.status == 130
     assert f"it goes on; end it with: rota executions cancel {execution}\n" in ended.err
     assert rota("executions", "cancel", execution).status == 0
+
+
+@pytest.mark.parametrize("line", ["jobs", "output wordy@latest", "jobs -o yaml"])
+@pytest.mark.parametrize(("is_full", "status"), [(False, 141), (True, 74)])
+def test_output_that_cannot_be_written_is_told_by_the_exit_status(
+    rota: Rota, line: str, *, is_full: bool, status: int
+) -> None:
+    rota("jobs", "create", "wordy", "--", "echo something")
+    rota("trigger", "wordy", "--wait")
+    unread, pipe = os.pipe()
+    os.close(unread)
+    with open(pipe, "wb") as broken, open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [*PROGRAM, *line.split()],
+            stdout=full if is_full else broken,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert ran.returncode == status, ran.stderr
+    assert ran.stderr == ("error: [Errno 28] No space left on device\n" if is_full else "")
+
+
+def test_closed_output_is_no_mistake() -> None:
+    ran = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *PROGRAM, "jobs"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

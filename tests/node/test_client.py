@@ -646,6 +646,8 @@ def test_each_status_has_its_error(status: int, kind: type[RequestFailed]) -> No
         "ftp://x",
         "http://",
         "http://x?y",
+        "http://x:99999",
+        "http://[::1",
         "http://x,,http://y",
         [],
         ["http://x", ""],

@@ -109,6 +109,11 @@ def test_a_call_may_have_less_time_than_the_others() -> None:
         client.within(0.1).version()
 
 
+def test_no_time_at_all_is_not_taken_for_as_much_as_it_takes() -> None:
+    with silent() as url, Client(url) as client, pytest.raises(Unreachable, match="took too long"):
+        client.within(0.0).version()
+
+
 def test_dead_endpoints_are_all_named() -> None:
     with (
         dead() as one,

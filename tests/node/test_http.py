@@ -533,3 +533,21 @@ def is_busy(node: Rotad) -> bool:
     except Refusal as refusal:
         return bool(refusal.problem["code"] == "busy")
     return False
+
+
+def test_a_condition_of_two_lines_is_not_taken_for_its_first(node: Rotad) -> None:
+    body = b'{"command": "true"}'
+    exchange(node, request_of("PUT", "/api/v1/jobs/default/two-lines", body))
+
+    answer = exchange(
+        node,
+        request_of(
+            "PUT",
+            "/api/v1/jobs/default/two-lines",
+            b'{"command": "false"}',
+            b'If-Match: "1"\r\nIf-Match: "7"\r\n',
+        ),
+    )
+
+    assert b"invalid_if_match" in answer
+    assert node.call("GET", "/api/v1/jobs/two-lines")["version"] == 1

@@ -145,3 +145,9 @@ def test_seconds_are_rounded_to_the_microsecond() -> None:
 def test_later_moves_both_ways() -> None:
     assert later(Instant(5), Duration(3)) == 8
     assert later(Instant(5), Duration(-3)) == 2
+
+
+@pytest.mark.parametrize("count", [1e308, float("inf"), float("nan")])
+def test_more_seconds_than_a_number_holds_are_no_duration(count: float) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        seconds(count)

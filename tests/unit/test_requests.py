@@ -6,6 +6,7 @@ import pytest
 
 from rota.client import requests
 from rota.client.call import Call
+from rota.client.errors import Invalid
 from rota.client.requests import BATCH_BYTES_MAX
 from rota.client.wire import ITEMS_MAX, CreatedManyView, TriggerItem
 
@@ -74,3 +75,25 @@ def test_a_dry_run_may_always_be_repeated(dry_run: bool) -> None:
     assert call.is_repeatable == dry_run
     assert call.is_write != dry_run
     assert call.all_headers == {"If-Match": '"3"'}
+
+
+@pytest.mark.parametrize("stray", ["a\r\nX-Other: b", "\udcff"])
+def test_what_no_header_can_have_is_refused_before_anything_is_sent(stray: str) -> None:
+    with pytest.raises(Invalid, match="Idempotency-Key"):
+        requests.create_job({}, key=stray, traceparent=None, dry_run=False)
+    with pytest.raises(Invalid, match="traceparent"):
+        requests.create_job({}, key="k", traceparent=stray, dry_run=False)
+
+
+def test_a_name_with_stray_bytes_is_one_that_nothing_has() -> None:
+    call = requests.ledger(
+        "\udcff",
+        namespace="\udcff",
+        since=None,
+        until=None,
+        newest_first=False,
+        limit=1,
+        cursor=None,
+    )
+
+    assert call.target == "/api/v1/jobs/%3F/ledger?namespace=%3F&limit=1"
