@@ -83,19 +83,21 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         token: Its fencing token.
         work: What to run.
         fire_at: When its execution was due.
+        session: The life of this node that its start was recorded under.
     """
 
     key: AttemptKey
     token: Token
     work: Work
     fire_at: Instant
+    session: Session = Session("")
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
     """How one attempt ended, as its executor reports it.
 
     Attributes:
-        outcome: Never ``lost``: an executor knows what became of its own.
+        outcome: Never ``lost`` from an executor, which knows what became of its own.
         started_at: When it began to run; when it was refused, if it never did.
         finished_at: When it was seen to have ended.
         exit_code: 0 to 255, or -1 where there is none (a signal, a command not found).

@@ -27,6 +27,8 @@ Slot = NewType("Slot", int)
 ShardId = NewType("ShardId", int)
 Epoch = NewType("Epoch", int)
 Index = NewType("Index", int)
+AllocationId = NewType("AllocationId", str)
+"""One copy of a shard on a node: random, new whenever a copy is made from nothing (PROTOCOL R5)."""
 
 SLOT_BITS = 16
 

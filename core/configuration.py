@@ -1,0 +1,76 @@
+"""Who holds a shard: the one small truth that all nodes share, changed by compare-and-set alone.
+
+A configuration names a primary, in one of its lives, and the copies that count: every entry that
+anyone was told is committed is on all of them. Each change is a new configuration with the next
+epoch, so epochs order all that ever held a shard (PROTOCOL R1).
+"""
+
+import msgspec
+
+from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
+
+NOBODY = Session("")
+"""The session of a primary that resigned: any in-sync backup may take over (PROTOCOL R5)."""
+
+
+class Copy(msgspec.Struct, frozen=True, array_like=True):
+    """One copy of a shard, told from every earlier one on the same node by its allocation."""
+
+    node_id: NodeId
+    allocation: AllocationId
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who holds a shard under an epoch.
+
+    It is compared byte by byte in its stored form. A field added later must have a default, which
+    is not stored: so a version that knows the field still writes old values as they are, and one
+    that does not cannot replace, and thereby lose, a value that has it.
+
+    Attributes:
+        epoch: 1 for the first one; each that replaces another has the next.
+        primary: The node that decides.
+        primary_session: The life of that node which does; `NOBODY` after it resigned.
+        sync: The copies that count, the primary's among them, in order of node.
+    """
+
+    epoch: Epoch
+    primary: NodeId
+    primary_session: Session
+    sync: tuple[Copy, ...] = ()
+
+    def allocation_of(self, node_id: NodeId) -> AllocationId | None:
+        """Return the allocation under which *node_id* counts, or None if it does not."""
+        for copy in self.sync:
+            if copy.node_id == node_id:
+                return copy.allocation
+        return None
+
+    @property
+    def members(self) -> tuple[NodeId, ...]:
+        """The nodes whose copies count."""
+        return tuple(copy.node_id for copy in self.sync)
+
+
+class Swap(msgspec.Struct, frozen=True, kw_only=True):
+    """A compare-and-set: *fresh* replaces *expected*, if three things hold (PROTOCOL R3).
+
+    Attributes:
+        expected: The configuration to be replaced, whole; None if there is none yet.
+        by: The node that asks, which must be in *session*.
+        gone: For a takeover: a node and the session of it that must no longer be alive.
+    """
+
+    shard: ShardId
+    expected: Configuration | None
+    fresh: Configuration
+    by: NodeId
+    session: Session
+    gone: tuple[NodeId, Session] | None = None
+
+
+class Swapped(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a swap: whether it was done, and the configuration after it."""
+
+    is_done: bool
+    current: Configuration | None

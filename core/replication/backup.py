@@ -1,0 +1,232 @@
+"""The backup's part, and a learner's: obey the primary, remember what it sends, promise it time.
+
+A backup never guesses. What does not follow is refused (R8), and what is acknowledged is durable
+first (R9), the promise to obey no lower epoch included (R2).
+"""
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rota.core.configuration import Configuration
+from rota.core.ids import AllocationId, Index, NodeId, Session
+from rota.core.instants import Instant, later
+from rota.core.replication.copy import LocalCopy
+from rota.core.replication.messages import (
+    Answer,
+    Append,
+    Appended,
+    Holding,
+    Message,
+    Mismatch,
+    Part,
+    PartTaken,
+    Query,
+)
+from rota.core.replication.timing import Timing
+
+ANSWERS_MAX = 1_024
+"""Answers that may wait for the disk; one more is dropped, and its message comes again."""
+
+
+class Promises:
+    """Until when this node keeps from taking over from each life of a primary (R14, R16).
+
+    They are in memory alone, so a node that has just started keeps from it for the full time.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[tuple[NodeId, Session], Instant] = {}
+
+    def give(self, node_id: NodeId, session: Session, until: Instant) -> None:
+        """Promise a primary time until *until*."""
+        key = node_id, session
+        self._until[key] = max(self._until.get(key, Instant(0)), until)
+
+    def have_run_out(self, now: Instant, dead: Collection[tuple[NodeId, Session]]) -> bool:
+        """Tell whether nobody can act by them any more; who is *dead* cannot."""
+        return all(until <= now or life in dead for life, until in self._until.items())
+
+    def prune(self, now: Instant) -> None:
+        """Forget those that have run out."""
+        self._until = {key: until for key, until in self._until.items() if until > now}
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer that waits for a batch of writes to be durable."""
+
+    number: int
+    to: NodeId
+    message: Answer
+
+
+class Backup:
+    """The duty of every copy that is not the primary's.
+
+    Args:
+        copy: This node's copy, perhaps none yet.
+        promises: Of this node for this shard.
+        timing: Of the cluster.
+
+    Attributes:
+        may_promise: False while this copy may be about to take over (R17).
+        outbox: Messages to be sent.
+    """
+
+    def __init__(self, copy: LocalCopy, promises: Promises, timing: Timing) -> None:
+        self.copy = copy
+        self.promises = promises
+        self.timing = timing
+        self.may_promise = True
+        self.outbox: list[tuple[NodeId, Message]] = []
+        self._answers: deque[_Answer] = deque()
+        self._filling: tuple[AllocationId, int] | None = None
+
+    def receive(
+        self, message: Message, sender: NodeId, newest: Configuration | None, now: Instant
+    ) -> None:
+        """Take a message of a primary whose epoch is the promised one.
+
+        Args:
+            message: What came; answers to a primary are for none.
+            sender: From whom.
+            newest: The newest configuration known, that of *message* included.
+            now: By the node's own clock.
+        """
+        match message:
+            case Append():
+                self._append(message, sender, newest, now)
+            case Part():
+                self._take_part(message, sender, newest)
+            case Query():
+                self._tell_holding(sender, message)
+            case _:
+                pass
+
+    def made_durable(self) -> None:
+        """Send what waited for it; but nothing to one whose epoch is too low by now (R2)."""
+        while self._answers and self._answers[0].number <= self.copy.durable_number:
+            answer = self._answers.popleft()
+            if answer.message.epoch == self.copy.epoch:
+                self.outbox.append((answer.to, answer.message))
+
+    # -- entries --------------------------------------------------------------------------------
+
+    def _append(
+        self, message: Append, sender: NodeId, newest: Configuration | None, now: Instant
+    ) -> None:
+        if self.copy.allocation is None or self.copy.allocation != message.allocation:
+            self._tell_holding(sender, message)  # R5: the copy that is meant is not here.
+            return
+        gives_lease = self._promise(message.configuration, newest, now)
+        if self.copy.hash_at(message.previous) != message.previous_hash:
+            mismatch = Mismatch(
+                epoch=message.configuration.epoch,
+                allocation=message.allocation,
+                previous=message.previous,
+                last=self.copy.tip.index,
+                committed=self.copy.committed,
+                gives_lease=gives_lease,
+                sent_at=message.sent_at,
+            )
+            self._answer_durably(sender, mismatch)
+            return
+        match = self._accept(message)
+        committed = min(message.committed, match)
+        if committed > self.copy.committed:
+            self.copy.commit(committed)
+        appended = Appended(
+            epoch=message.configuration.epoch,
+            allocation=message.allocation,
+            match=match,
+            gives_lease=gives_lease,
+            sent_at=message.sent_at,
+        )
+        self._answer_durably(sender, appended)
+
+    def _promise(self, theirs: Configuration, newest: Configuration | None, now: Instant) -> bool:
+        """Give the primary time, unless another may be primary already or soon (R14, R17)."""
+        is_newest = newest is None or (
+            newest.primary == theirs.primary and newest.primary_session == theirs.primary_session
+        )
+        if not (is_newest and self.may_promise):
+            return False
+        until = later(now, self.timing.grace)
+        self.promises.give(theirs.primary, theirs.primary_session, until)
+        return True
+
+    def _accept(self, message: Append) -> Index:
+        """Make the journal as the primary's up to the last of its entries; return its index."""
+        index = message.previous
+        for value in message.entries:
+            index = Index(index + 1)
+            if index <= self.copy.tip.index:
+                if index <= self.copy.committed or self.copy.entry(index) == value:
+                    continue
+                self.copy.cut_after(Index(index - 1))  # R8: it refuses to cut what is committed.
+            self.copy.accept(value)
+        return index
+
+    def _answer_durably(self, to: NodeId, message: Answer) -> None:
+        """Answer once all that was written is durable: entries (R9), the promised epoch (R2)."""
+        if self.copy.is_durable and not self._answers:
+            self.outbox.append((to, message))
+        elif len(self._answers) < ANSWERS_MAX:
+            self._answers.append(_Answer(self.copy.next_number, to, message))
+
+    # -- snapshots ------------------------------------------------------------------------------
+
+    def _take_part(self, part: Part, sender: NodeId, newest: Configuration | None) -> None:
+        if self.copy.allocation != part.allocation:
+            number = self._filled(part.allocation)
+            is_begun = number > 0
+            if not is_begun and (self._counts(newest) or self.copy.allocation != part.replaces):
+                # What counts, or may by now, is not given up because of a message that was late.
+                self._tell_holding(sender, part)
+                return
+            if part.number > number:
+                return
+            if part.number == number:
+                self._store_part(part)
+        taken = PartTaken(
+            epoch=part.configuration.epoch,
+            allocation=part.allocation,
+            number=part.number,
+            sent_at=part.sent_at,
+        )
+        self._answer_durably(sender, taken)
+
+    def _filled(self, allocation: AllocationId) -> int:
+        """Return how many parts of the copy *allocation* are here."""
+        is_same = self._filling is not None and self._filling[0] == allocation
+        return self._filling[1] if self._filling and is_same else 0
+
+    def _store_part(self, part: Part) -> None:
+        if part.number == 0:
+            self.copy.clear()
+        self.copy.put_rows(part.rows)
+        if part.is_last:
+            self.copy.become_whole(part.allocation, part.base)
+            self._filling = None
+        else:
+            self._filling = part.allocation, part.number + 1
+
+    def _counts(self, newest: Configuration | None) -> bool:
+        """Tell whether the copy here is one that counts."""
+        allocation = self.copy.allocation
+        return (
+            newest is not None
+            and allocation is not None
+            and any(copy.allocation == allocation for copy in newest.sync)
+        )
+
+    def _tell_holding(self, to: NodeId, message: Append | Part | Query) -> None:
+        epoch = message.epoch if isinstance(message, Query) else message.configuration.epoch
+        holding = Holding(
+            epoch=epoch,
+            allocation=self.copy.allocation,
+            committed=self.copy.committed,
+            sent_at=message.sent_at,
+        )
+        self._answer_durably(to, holding)

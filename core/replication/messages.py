@@ -1,0 +1,153 @@
+"""Messages between the copies of a shard. Whoever carries them adds the shard, sender and receiver.
+
+They may be lost, doubled, delayed and overtaken by one another; each is understood by itself.
+
+    primary                         backup or learner
+      Append  ----------------------->            entries; a beat when there are none
+              <----------------------- Appended   all up to an index is durable here
+              <----------------------- Mismatch   something is missing before them
+              <----------------------- Fenced     a higher epoch is promised (R2)
+              <----------------------- Holding    another copy is here, or none (R5)
+      Query   ----------------------->            which copy is there?
+              <----------------------- Holding
+      Part    ----------------------->            a piece of a snapshot
+              <----------------------- PartTaken
+      Succeed ----------------------->            the shard is yours (R27)
+"""
+
+import msgspec
+
+from rota.core.configuration import Configuration
+from rota.core.ids import AllocationId, Epoch, Index
+from rota.core.instants import Instant
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True, tag="append"):
+    """The primary's entries after *previous*, in order; none in a mere beat.
+
+    Attributes:
+        configuration: Under which it is primary; its epoch is the message's.
+        allocation: The copy that is meant.
+        previous: Index of the entry before *entries*, 0 if there is none; with its hash.
+        committed: All up to here is committed.
+        sent_at: By the sender's clock; it comes back with the answer, and leases count from it.
+    """
+
+    configuration: Configuration
+    allocation: AllocationId
+    previous: Index
+    previous_hash: bytes
+    entries: tuple[bytes, ...]
+    committed: Index
+    sent_at: Instant
+
+
+class Appended(msgspec.Struct, frozen=True, kw_only=True, tag="appended"):
+    """This copy has the primary's entries up to *match*, durably (R9).
+
+    Attributes:
+        gives_lease: Whether the sender keeps from taking over for a while (R14).
+    """
+
+    epoch: Epoch
+    allocation: AllocationId
+    match: Index
+    gives_lease: bool
+    sent_at: Instant
+
+
+class Mismatch(msgspec.Struct, frozen=True, kw_only=True, tag="mismatch"):
+    """The entry before those sent is not here.
+
+    Attributes:
+        previous: Which entry was looked for.
+        last: Where this copy's journal ends.
+        committed: Up to where it certainly is the primary's: send from there.
+    """
+
+    epoch: Epoch
+    allocation: AllocationId
+    previous: Index
+    last: Index
+    committed: Index
+    gives_lease: bool
+    sent_at: Instant
+
+
+class Fenced(msgspec.Struct, frozen=True, kw_only=True, tag="fenced"):
+    """A message was of a lower epoch than the one promised here (R2)."""
+
+    epoch: Epoch
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True, tag="query"):
+    """Asks a node which copy it has; it is wanted as a learner."""
+
+    epoch: Epoch
+    sent_at: Instant
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
+    """Tells which copy is here.
+
+    Attributes:
+        epoch: Of the message that this answers.
+        allocation: None if there is no whole copy.
+        committed: Up to where it is certainly as any primary's.
+    """
+
+    epoch: Epoch
+    allocation: AllocationId | None
+    committed: Index
+    sent_at: Instant
+
+
+class Base(msgspec.Struct, frozen=True, array_like=True):
+    """The entry after which a copy that comes from a snapshot goes on."""
+
+    epoch: Epoch
+    index: Index
+    at: Instant
+    hash: bytes
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
+    """A piece of a snapshot, from which a new copy is made.
+
+    Rows of different parts may be of different moments, all at or after *base*. That does no harm:
+    entries hold whole values, so applying those after *base* makes all rows what they must be.
+
+    Attributes:
+        replaces: The copy that the receiver said it has, which is given up for this one.
+        number: From 0.
+        base: The entry at which the snapshot began.
+        rows: Keys, without the shard, and values.
+    """
+
+    configuration: Configuration
+    allocation: AllocationId
+    replaces: AllocationId | None
+    number: int
+    base: Base
+    rows: tuple[tuple[bytes, bytes], ...]
+    is_last: bool
+    sent_at: Instant
+
+
+class PartTaken(msgspec.Struct, frozen=True, kw_only=True, tag="part_taken"):
+    """A part is durable at the receiver."""
+
+    epoch: Epoch
+    allocation: AllocationId
+    number: int
+    sent_at: Instant
+
+
+class Succeed(msgspec.Struct, frozen=True, kw_only=True, tag="succeed"):
+    """The receiver is primary now; it would hear so from the coordinator, only later (R27)."""
+
+    configuration: Configuration
+
+
+Answer = Appended | Mismatch | Holding | PartTaken
+Message = Append | Query | Part | Succeed | Fenced | Answer

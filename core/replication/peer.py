@@ -1,0 +1,68 @@
+"""What a primary knows of another node's copy of its shard."""
+
+from dataclasses import dataclass
+
+from rota.core.ids import AllocationId, Index
+from rota.core.instants import Instant
+from rota.core.replication.messages import Part
+
+NEVER = Instant(0)
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A snapshot on its way.
+
+    Attributes:
+        part: The last part sent, which is sent again until it is taken.
+    """
+
+    part: Part
+
+
+@dataclass(slots=True)
+class Peer:
+    """One copy on another node, one that counts or a learner.
+
+    Attributes:
+        allocation: The copy that is meant; another one there is none of ours (R5).
+        next: Index of the entry to be sent next, in the hope that all before arrive.
+        heard_at: When the last answer came.
+        match: Up to here it has our entries, durably.
+        lease_end: Until when it keeps from taking over (R15).
+        answered_to: When that was sent of which an answer tells that this copy is there; an answer
+            to what was sent before was overtaken, and tells no news.
+        sent_at: When something was sent last.
+        resent_at: When entries that it had missed were sent again.
+        short_since: Since when it tells that it has less than it acknowledged.
+        is_broken: It lost what it had acknowledged, or has another copy: it cannot count.
+        snapshot: While it is being filled.
+    """
+
+    allocation: AllocationId
+    next: Index
+    heard_at: Instant
+    match: Index = Index(0)
+    lease_end: Instant = NEVER
+    answered_to: Instant = NEVER
+    sent_at: Instant = NEVER
+    resent_at: Instant = NEVER
+    short_since: Instant | None = None
+    is_broken: bool = False
+    snapshot: Outgoing | None = None
+
+    def is_silent(self, since: Instant) -> bool:
+        """Tell whether no answer came since then."""
+        return self.heard_at < since
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A node that was asked which copy it has.
+
+    Attributes:
+        allocation: For the copy that is made there if it has none.
+    """
+
+    at: Instant
+    allocation: AllocationId

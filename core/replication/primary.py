@@ -1,0 +1,534 @@
+"""The primary's part: append, send, count answers, commit; and the right to act.
+
+It never commits by itself (`advance` is R10 whole), and never acts without asking
+`Primary.has_authority` at that very moment (R15). Which other configuration it wants is decided in
+`rota.core.replication.reconfiguring`.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from rota.core.codec import encode_body
+from rota.core.configuration import Configuration, Swap
+from rota.core.ids import AllocationId, Epoch, Index, NodeId
+from rota.core.instants import MICROSECOND, SECOND, Duration, Instant, later
+from rota.core.journal import EntryKind
+from rota.core.replication.copy import LocalCopy
+from rota.core.replication.liveness import Liveness
+from rota.core.replication.messages import (
+    Append,
+    Appended,
+    Fenced,
+    Holding,
+    Message,
+    Mismatch,
+    Part,
+    PartTaken,
+    Query,
+)
+from rota.core.replication.peer import Asked, Outgoing, Peer
+from rota.core.replication.timing import Timing
+
+WINDOW = 256
+"""Entries that may be on their way to being committed; beyond it nothing is admitted (R12)."""
+WINDOW_BYTES = 1 << 20
+"""Likewise, in bytes of entries."""
+PART_BYTES = 256 << 10
+RESEND = Duration(SECOND)
+"""After so long without an answer a part of a snapshot is sent again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """How many copies there are to be.
+
+    Attributes:
+        wanted: Copies that count, when all is well.
+        least: Fewer than these commit nothing (R10 c, R13).
+    """
+
+    wanted: int = 3
+    least: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """The primary refuses work until *to* has everything, at most until *deadline* (R27)."""
+
+    to: NodeId
+    deadline: Instant
+
+
+class Primary:
+    """The duty of the primary, from one takeover to its end.
+
+    Args:
+        copy: This node's copy, whole and counting.
+        configuration: Which names this node, in its present session.
+        liveness: Of this node.
+        timing: Of the cluster.
+        copies: How many there are to be.
+        now: When it begins.
+
+    Attributes:
+        configuration: The newest that is known to be in force.
+        changes: Swaps that were sent and may yet happen (R17).
+        peers: The copies on other nodes that count, or may.
+        learners: Copies on other nodes that do not count; also on a node whose counting copy is
+            lost.
+        targets: The nodes that ought to have copies, the one that ought to be primary first.
+        has_stepped_down: It proposed to be primary no longer, and acts no more until it is known
+            to be still (R18).
+        joining: The node of a learner that is about to count. So that it gets to have everything
+            (R23), however busy the shard is, nothing is committed that it does not have.
+        wants_bump: A new configuration is needed, be it the same one under the next epoch.
+        outbox: Messages to be sent.
+        wants_view: Somebody knows of a higher epoch.
+    """
+
+    def __init__(
+        self,
+        copy: LocalCopy,
+        configuration: Configuration,
+        *,
+        liveness: Liveness,
+        timing: Timing,
+        copies: Copies,
+        now: Instant,
+    ) -> None:
+        self.copy = copy
+        self.configuration = configuration
+        self.changes: list[Swap] = []
+        self.peers: dict[NodeId, Peer] = {}
+        self.learners: dict[NodeId, Peer] = {}
+        self.targets: tuple[NodeId, ...] = ()
+        self.joining: NodeId | None = None
+        self.handover: Handover | None = None
+        self.handover_tried_at = now
+        self.has_stepped_down = False
+        self.wants_bump = False
+        self.wants_view = False
+        self.outbox: list[tuple[NodeId, Message]] = []
+        self.liveness = liveness
+        self.timing = timing
+        self.copies = copies
+        self._asked: dict[NodeId, Asked] = {}
+        self._in_flight: deque[tuple[Index, int]] = deque()
+        self._in_flight_bytes = 0
+        self._proposed_at: Instant | None = None
+        self._ticked_at = now
+        self._since = configuration.epoch
+        copy.promise(configuration.epoch)  # R21: the epoch first, then everything else.
+        self._expect(configuration, now)
+        # Its whole journal is kept; this entry commits whatever of it was not yet (R21).
+        copy.append(encode_body(["takeover"], ()), later(copy.tip.at, MICROSECOND), _TAKEOVER)
+        self._takeover_index = copy.tip.index
+        for node_id, peer in self.peers.items():
+            self._send_entries(node_id, peer, now)
+        self.advance()
+
+    # -- what it may ----------------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the takeover is committed, and with it all that came before (R21)."""
+        return self.copy.committed >= self._takeover_index
+
+    @property
+    def perhaps_committed(self) -> Index:
+        """Index up to which entries may be committed.
+
+        Before the takeover is committed that is all that was in the journal then: an earlier
+        primary may have committed and acknowledged it, and this node not have heard so.
+        """
+        return max(self.copy.committed, Index(self._takeover_index - 1))
+
+    def has_authority(self, now: Instant) -> bool:
+        """Tell whether this node may act for the shard at this moment (R15)."""
+        if not self.is_active or self.has_stepped_down:
+            return False
+        if self.liveness.gives_authority(self.configuration.primary_session, now):
+            return True
+        return self._has_all_leases(now)
+
+    def _has_all_leases(self, now: Instant) -> bool:
+        """Tell whether every other copy that counts, or may, keeps from taking over."""
+        others = 0
+        for node_id, allocation in self._counted():
+            if node_id != self.liveness.node_id:
+                others += 1
+                peer = self._copy_on(node_id, allocation)
+                if peer is None or peer.lease_end <= now:
+                    return False
+        return others > 0
+
+    def is_admitting(self, now: Instant) -> bool:
+        """Tell whether a new entry may be proposed (R12, R27)."""
+        return self.handover is None and self.has_room and self.has_authority(now)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the window of uncommitted entries has room."""
+        count = self.copy.tip.index - self.copy.committed
+        return count < WINDOW and self._in_flight_bytes < WINDOW_BYTES
+
+    def union(self) -> Iterator[Configuration]:
+        """Yield the configuration in force and every one that may be (R10)."""
+        yield self.configuration
+        for swap in self.changes:
+            yield swap.fresh
+
+    @property
+    def needed_from(self) -> Index:
+        """Index of the first entry that some copy may still need from here."""
+        has = [
+            peer.snapshot.part.base.index if peer.snapshot else peer.match
+            for _, peer in self._all_peers()
+            if peer.snapshot or peer.match
+        ]
+        return Index(min(has, default=self.copy.tip.index) + 1)
+
+    # -- entries --------------------------------------------------------------------------------
+
+    def propose(self, body: bytes, at: Instant, kind: EntryKind, now: Instant) -> None:
+        """Append an entry, to be sent to everyone by `send_proposed`."""
+        size = self.copy.append(body, at, kind)
+        self._in_flight.append((self.copy.tip.index, size))
+        self._in_flight_bytes += size
+        if self._proposed_at is None:
+            self._proposed_at = now  # The oldest: leases count from it, and must not be longer.
+
+    def send_proposed(self) -> None:
+        """Send what was proposed since the last time, in one message to each copy."""
+        if self._proposed_at is not None:
+            for node_id, peer in self._all_peers():
+                self._send_entries(node_id, peer, self._proposed_at)
+            self._proposed_at = None
+
+    def advance(self) -> None:
+        """Commit what may be: R10, whole.
+
+        An entry is committed when (a) it is durable here, (b) every copy of every configuration
+        that is or may be in force has it durably, under its right allocation, and (c) each of
+        these configurations has enough copies.
+        """
+        index = self.copy.durable
+        if index <= self.copy.committed:
+            return
+        for configuration in self.union():
+            if len(configuration.sync) < self.copies.least:
+                return
+        for node_id, allocation in self._counted():
+            if node_id != self.liveness.node_id:
+                peer = self._copy_on(node_id, allocation)
+                index = min(index, peer.match if peer else Index(0))
+        joining = self.learners.get(self.joining) if self.joining else None
+        if joining is not None:
+            index = min(index, joining.match)
+        if index > self.copy.committed:
+            self.copy.commit(index)
+            while self._in_flight and self._in_flight[0][0] <= index:
+                self._in_flight_bytes -= self._in_flight.popleft()[1]
+
+    # -- configurations -------------------------------------------------------------------------
+
+    def adopt(self, configuration: Configuration, now: Instant) -> None:
+        """Go on under a newer configuration that still names this node."""
+        self.configuration = configuration
+        self.copy.promise(configuration.epoch)
+        self.has_stepped_down = False
+        self.handover = None
+        self.wants_bump = False
+        self._expect(configuration, now)
+        self.advance()
+        for node_id, peer in self._all_peers():
+            # So that the others promise the new epoch soon (R2).
+            self._send_entries(node_id, peer, now, is_beat=True)
+
+    def _expect(self, configuration: Configuration, now: Instant) -> None:
+        """Sort the copies by whether they count; one not heard of yet has its time to answer."""
+        known, self.peers = self.peers, {}
+        for copy in configuration.sync:
+            if copy.node_id == self.liveness.node_id:
+                continue
+            peer = known.pop(copy.node_id, None)
+            if peer is None or peer.allocation != copy.allocation:
+                peer = self.learners.pop(copy.node_id, None)
+            if peer is None or peer.allocation != copy.allocation:
+                next_index = Index(self.copy.tip.index + 1)
+                peer = Peer(copy.allocation, next=next_index, heard_at=now)
+            self.peers[copy.node_id] = peer
+        for node_id, peer in known.items():
+            # It counts no more; if it comes back soon it is not far behind (R24).
+            if not peer.is_broken:
+                self.learners.setdefault(node_id, peer)
+
+    # -- what comes in --------------------------------------------------------------------------
+
+    def receive(self, message: Message, sender: NodeId, now: Instant) -> None:
+        """Take an answer; anything else is not for a primary."""
+        match message:
+            case Appended():
+                self._appended(message, sender, now)
+            case Mismatch():
+                self._mismatched(message, sender, now)
+            case Holding():
+                self._held(message, sender, now)
+            case PartTaken():
+                self._part_taken(message, sender, now)
+            case Fenced(epoch=epoch):
+                # R2: its sender knows a newer configuration; read it, and obey it.
+                self.wants_view = self.wants_view or epoch > self.copy.epoch
+            case _:
+                pass
+
+    def _appended(self, answer: Appended, sender: NodeId, now: Instant) -> None:
+        peer = self._peer(sender, answer.epoch, answer.allocation)
+        if peer is None:
+            return
+        self._heard(peer, answer, now)
+        if answer.match >= peer.match:
+            peer.short_since = None
+        if answer.match > peer.match:
+            assert answer.match <= self.copy.tip.index, (answer, self.copy.tip)
+            peer.match = answer.match
+            peer.next = max(peer.next, Index(answer.match + 1))
+            self.advance()
+        self._send_entries(sender, peer, now)
+
+    def _mismatched(self, answer: Mismatch, sender: NodeId, now: Instant) -> None:
+        peer = self._peer(sender, answer.epoch, answer.allocation)
+        if peer is None:
+            return
+        self._heard(peer, answer, now)
+        if answer.last < peer.match:
+            # Either this answer was overtaken by later ones, or an older copy of its disk came
+            # back; if it goes on like this, beat after beat, the latter.
+            peer.short_since = peer.short_since or now
+            peer.is_broken = now - peer.short_since > self.timing.silence
+            return
+        if answer.previous <= peer.match or answer.sent_at < peer.resent_at:
+            return  # It has by now what it missed, or that has been sent again.
+        peer.resent_at = now
+        # From where it is certainly as ours; what has been trimmed here was committed long ago.
+        start = max(peer.match, answer.committed, Index(self.copy.first - 1))
+        if start == answer.previous:
+            peer.is_broken = True  # It ends before that, or came to be another: it begins anew.
+            return
+        peer.next = Index(start + 1)
+        self._send_entries(sender, peer, now, is_beat=True)
+
+    def _heard(self, peer: Peer, answer: Appended | Mismatch, now: Instant) -> None:
+        peer.heard_at = now
+        peer.answered_to = max(peer.answered_to, answer.sent_at)
+        if answer.gives_lease:
+            # R15: from the instant at which it was asked for, not from that of the answer.
+            peer.lease_end = max(peer.lease_end, self.timing.lease_end(answer.sent_at))
+        elif answer.epoch == self.configuration.epoch and self._counts(peer):
+            # R17: it may be about to take over; the next epoch makes that impossible, or certain.
+            self.wants_bump = True
+
+    def _counts(self, peer: Peer) -> bool:
+        return any(allocation == peer.allocation for _, allocation in self._counted())
+
+    def _peer(self, sender: NodeId, epoch: Epoch, allocation: AllocationId) -> Peer | None:
+        """Return whom an answer is from, if it is about the copy and the journal that we mean."""
+        return self._copy_on(sender, allocation) if epoch >= self._since else None
+
+    def _copy_on(self, node_id: NodeId, allocation: AllocationId) -> Peer | None:
+        for peer in (self.peers.get(node_id), self.learners.get(node_id)):
+            if peer is not None and peer.allocation == allocation:
+                return peer
+        return None
+
+    def _all_peers(self) -> Iterator[tuple[NodeId, Peer]]:
+        yield from self.peers.items()
+        yield from self.learners.items()
+
+    # -- learners -------------------------------------------------------------------------------
+
+    def _held(self, answer: Holding, sender: NodeId, now: Instant) -> None:
+        if answer.epoch < self._since:
+            return
+        counting, learner = self.peers.get(sender), self.learners.get(sender)
+        if any(peer and answer.sent_at <= peer.answered_to for peer in (counting, learner)):
+            return  # It was overtaken.
+        if counting is not None:
+            # R5: what counted there is not there any more.
+            counting.is_broken = answer.allocation != counting.allocation
+            if not counting.is_broken:
+                return
+        if learner is not None:
+            if learner.snapshot or answer.allocation == learner.allocation:
+                return
+            if self._counts(learner):
+                return  # It was proposed, and may count by now: it is not given up for another.
+            del self.learners[sender]
+        asked = self._asked.pop(sender, None)
+        if asked is None:
+            return
+        next_index = Index(answer.committed + 1)
+        is_within_reach = self.copy.first <= next_index <= self.copy.tip.index + 1
+        if answer.allocation is not None and is_within_reach:
+            fresh = Peer(
+                answer.allocation,
+                next=next_index,
+                heard_at=now,
+                match=answer.committed,
+                answered_to=answer.sent_at,
+            )
+            self.learners[sender] = fresh
+            self._send_entries(sender, fresh, now, is_beat=True)
+        else:
+            self._begin_snapshot(sender, asked, answer.allocation, now)
+
+    def _begin_snapshot(
+        self, node_id: NodeId, asked: Asked, held: AllocationId | None, now: Instant
+    ) -> None:
+        """Make a copy from nothing, under an allocation of its own (R5, R23)."""
+        base = self.copy.base()
+        found = self.copy.rows(None, PART_BYTES)
+        part = Part(
+            configuration=self.configuration,
+            allocation=asked.allocation,
+            replaces=held,
+            number=0,
+            base=base,
+            rows=found.rows,
+            is_last=found.is_last,
+            sent_at=now,
+        )
+        peer = Peer(asked.allocation, next=Index(base.index + 1), heard_at=now)
+        peer.snapshot = Outgoing(part)
+        self.learners[node_id] = peer
+        self._send(node_id, peer, part, now)
+
+    def _part_taken(self, answer: PartTaken, sender: NodeId, now: Instant) -> None:
+        peer = self._peer(sender, answer.epoch, answer.allocation)
+        if peer is None or peer.snapshot is None:
+            return
+        peer.heard_at = now
+        peer.answered_to = max(peer.answered_to, answer.sent_at)
+        sent = peer.snapshot.part
+        if answer.number != sent.number:
+            return
+        if sent.is_last:
+            peer.match = sent.base.index
+            peer.snapshot = None
+            self._send_entries(sender, peer, now, is_beat=True)
+            return
+        found = self.copy.rows(sent.rows[-1][0], PART_BYTES)
+        peer.snapshot.part = msgspec.structs.replace(
+            sent,
+            configuration=self.configuration,
+            number=sent.number + 1,
+            rows=found.rows,
+            is_last=found.is_last,
+            sent_at=now,
+        )
+        self._send(sender, peer, peer.snapshot.part, now)
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def tick(self, now: Instant, draw: int) -> None:
+        """Let time pass: beats, what got lost, learners to be asked.
+
+        Args:
+            now: By the node's own clock.
+            draw: 64 random bits, for the name of a new copy.
+        """
+        if now - self._ticked_at > self.timing.silence // 2:
+            # This node was not listening itself.
+            for _, peer in self._all_peers():
+                peer.heard_at = now
+        self._ticked_at = now
+        self.advance()  # A configuration that held it back may be out of question by now.
+        self._drop_learners(now)
+        for node_id, peer in self._all_peers():
+            if peer.snapshot is not None:
+                if now - peer.sent_at >= RESEND:
+                    self._send(node_id, peer, peer.snapshot.part, now)
+            elif now - peer.sent_at >= self.timing.beat:
+                # Entries that got lost are missed by the beat after them, and sent again.
+                self._send_entries(node_id, peer, now, is_beat=True)
+        self._ask_learners(now, draw)
+
+    def _drop_learners(self, now: Instant) -> None:
+        """Forget learners that are not wanted, cannot go on, or do not answer."""
+        patience = Instant(now - 5 * self.timing.silence)
+        for node_id, peer in list(self.learners.items()):
+            is_wanted = node_id in self.targets and not peer.is_broken
+            if not self._may_count(node_id, peer) and (not is_wanted or peer.is_silent(patience)):
+                del self.learners[node_id]
+
+    def _may_count(self, node_id: NodeId, peer: Peer) -> bool:
+        return any(swap.fresh.allocation_of(node_id) == peer.allocation for swap in self.changes)
+
+    def _ask_learners(self, now: Instant, draw: int) -> None:
+        for number, node_id in enumerate(self.targets):
+            counting = self.peers.get(node_id)
+            has_copy = counting is not None and not counting.is_broken
+            if node_id == self.liveness.node_id or has_copy or node_id in self.learners:
+                continue
+            asked = self._asked.get(node_id)
+            if asked is None or now - asked.at >= self.timing.query:
+                allocation = AllocationId(f"{(draw + number) % (1 << 64):016x}")
+                self._asked[node_id] = Asked(now, allocation)
+                self.outbox.append((node_id, Query(epoch=self.copy.epoch, sent_at=now)))
+
+    # -- sending --------------------------------------------------------------------------------
+
+    def _send_entries(
+        self, node_id: NodeId, peer: Peer, now: Instant, *, is_beat: bool = False
+    ) -> None:
+        """Send what *peer* has not been sent, as much as the window allows."""
+        if peer.snapshot is not None or peer.is_broken:
+            return
+        if peer.next > self.copy.tip.index and not is_beat:
+            return
+        previous = Index(peer.next - 1)
+        previous_hash = self.copy.hash_at(previous)
+        if previous_hash is None:
+            # What it needs next has been trimmed: it begins anew, from a snapshot.
+            peer.is_broken = True
+            return
+        entries = self._entries_for(peer)
+        if not entries and not is_beat:
+            return  # Its window is full.
+        peer.next = Index(peer.next + len(entries))
+        message = Append(
+            configuration=self.configuration,
+            allocation=peer.allocation,
+            previous=previous,
+            previous_hash=previous_hash,
+            entries=entries,
+            committed=self.copy.committed,
+            sent_at=now,
+        )
+        self._send(node_id, peer, message, now)
+
+    def _entries_for(self, peer: Peer) -> tuple[bytes, ...]:
+        last = min(self.copy.tip.index, peer.match + WINDOW if peer.match else peer.next + WINDOW)
+        entries: list[bytes] = []
+        size = 0
+        for index in range(peer.next, last + 1):
+            if size >= WINDOW_BYTES:
+                break
+            entries.append(self.copy.entry(Index(index)))
+            size += len(entries[-1])
+        return tuple(entries)
+
+    def _send(self, node_id: NodeId, peer: Peer, message: Message, now: Instant) -> None:
+        peer.sent_at = now
+        self.outbox.append((node_id, message))
+
+    def _counted(self) -> Iterator[tuple[NodeId, AllocationId]]:
+        for configuration in self.union():
+            for copy in configuration.sync:
+                yield copy.node_id, copy.allocation
+
+
+_TAKEOVER = EntryKind.TAKEOVER

@@ -1,0 +1,467 @@
+"""One copy of a shard on one node: which duty it has, and when that changes.
+
+    no duty but to listen   Backup    obeys the primary; may take over (R16)
+    decides                 Primary   appends and commits; from `_begin` to `_step_down`
+
+A copy becomes primary by one thing alone: a configuration that names this node, in its present
+session, and its allocation. It ends with any newer configuration that names another, from whoever
+it comes.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from rota.core.configuration import NOBODY, Configuration, Copy, Swap, Swapped
+from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.instants import Instant
+from rota.core.journal import ORIGIN, EntryKind
+from rota.core.replication.backup import Backup, Promises
+from rota.core.replication.copy import LocalCopy, Storage, Stored, Write
+from rota.core.replication.liveness import Liveness
+from rota.core.replication.messages import Append, Base, Fenced, Message, Part, Query, Succeed
+from rota.core.replication.primary import Copies, Primary
+from rota.core.replication.reconfiguring import (
+    handed_over,
+    next_configuration,
+    next_handover,
+    next_to_join,
+)
+from rota.core.replication.timing import Timing
+
+
+@dataclass(slots=True)
+class Ready:
+    """What is to be done for a replica, now.
+
+    Attributes:
+        writes: To be stored, in this order and as one batch; then `Replica.made_durable` is called
+            with *number* once they survive a power loss.
+        sends: Messages; they may go before the writes are durable.
+        swap: To be asked of the coordinator; the answer goes to `Replica.answered`.
+        wants_view: Whether the coordinator's view is to be read and given to `Replica.learn`.
+    """
+
+    writes: tuple[Write, ...]
+    number: int
+    sends: tuple[tuple[NodeId, Message], ...]
+    swap: Swap | None
+    wants_view: bool
+
+
+class Replica:
+    """One copy of a shard.
+
+    Args:
+        shard: Which.
+        stored: What the node's store has of it.
+        storage: For reading more.
+        liveness: The node's, shared by its replicas.
+        timing: The cluster's.
+        copies: How many there are to be.
+
+    Attributes:
+        copy: The journal and what of it is committed; for reading.
+        newest: The newest configuration that anyone told of; None if none did.
+        is_frozen: The coordinator has lost what it knew (R31): it is asked for no change, until a
+            newer configuration than all that are known here tells that it was put right.
+    """
+
+    def __init__(
+        self,
+        shard: ShardId,
+        stored: Stored,
+        storage: Storage,
+        *,
+        liveness: Liveness,
+        timing: Timing,
+        copies: Copies,
+    ) -> None:
+        self.shard = shard
+        self.copy = LocalCopy(stored, storage)
+        self.newest: Configuration | None = None
+        self.is_frozen = False
+        self._liveness = liveness
+        self._timing = timing
+        self._copies = copies
+        self._promises = Promises()
+        self._duty: Primary | Backup = Backup(self.copy, self._promises, timing)
+        self._targets: tuple[NodeId, ...] = ()
+        self._in_flight: Swap | None = None
+        self._takeovers: list[Swap] = []
+        self._vacant_since: Instant | None = None
+        self._is_founding = False
+        self._swap: Swap | None = None
+        self._wants_view = False
+
+    # -- what it is -----------------------------------------------------------------------------
+
+    @property
+    def primary(self) -> Primary | None:
+        """The duty of the primary, or None if this copy does not have it."""
+        return self._duty if isinstance(self._duty, Primary) else None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this is the primary's copy, and its takeover is committed."""
+        primary = self.primary
+        return primary is not None and primary.is_active
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether it asked to take over, and may yet be told that it did (R17)."""
+        return bool(self._takeovers)
+
+    def has_authority(self, now: Instant) -> bool:
+        """Tell whether this node may act for the shard; ask right before each effect (R15)."""
+        primary = self.primary
+        return primary is not None and primary.has_authority(now)
+
+    def is_admitting(self, now: Instant) -> bool:
+        """Tell whether `propose` may be called."""
+        primary = self.primary
+        return primary is not None and primary.is_admitting(now)
+
+    @property
+    def epoch(self) -> Epoch:
+        """The highest epoch promised."""
+        return self.copy.epoch
+
+    @property
+    def needed_from(self) -> Index:
+        """Index of the first entry that may still be asked for: keep it and all after it."""
+        primary = self.primary
+        return primary.needed_from if primary else Index(self.copy.tip.index + 1)
+
+    # -- events ---------------------------------------------------------------------------------
+
+    def propose(
+        self, body: bytes, at: Instant, now: Instant, kind: EntryKind = EntryKind.CHANGES
+    ) -> Index:
+        """Append an entry as the primary, and return its index; it is not yet committed.
+
+        Args:
+            body: The changes, encoded.
+            at: The shard time of the decision, later than every one before (R7).
+            now: By the node's own clock, which only passes.
+            kind: Of the entry.
+        """
+        primary = self.primary
+        assert primary is not None
+        primary.propose(body, at, kind, now)
+        return self.copy.tip.index
+
+    def receive(self, message: Message, sender: NodeId, now: Instant) -> None:
+        """Take a message from another node's replica of this shard."""
+        if isinstance(message, Append | Part | Succeed):
+            self.learn(message.configuration, now)
+        claimed = _claimed_epoch(message)
+        if claimed is not None and claimed < self.copy.epoch:
+            self._duty.outbox.append((sender, Fenced(epoch=self.copy.epoch)))  # R2
+            return
+        if claimed is not None and claimed > self.copy.epoch:
+            if self.primary is not None:
+                self._step_down()
+            # At once: who stepped down has forgotten which changes may yet happen (R17), and must
+            # not begin again under the epoch that it had.
+            self.copy.promise(claimed)
+        if isinstance(self._duty, Primary):
+            self._duty.receive(message, sender, now)
+        else:
+            self._duty.may_promise = not self.is_candidate
+            self._duty.receive(message, sender, self.newest, now)
+
+    def made_durable(self, number: int) -> None:
+        """Note that the writes up to batch *number* survive a power loss."""
+        self.copy.made_durable(number)
+        if isinstance(self._duty, Primary):
+            self._duty.advance()
+        else:
+            self._duty.made_durable()
+
+    def learn(self, configuration: Configuration, now: Instant) -> None:
+        """Take note of a configuration that is or was in force, from whoever it comes."""
+        if self.newest is not None and configuration.epoch <= self.newest.epoch:
+            return
+        self.newest = configuration
+        self.is_frozen = False
+        self._vacant_since = None
+        # R17: what compared against an older value can no longer happen.
+        self._takeovers = [swap for swap in self._takeovers if _may_happen(swap, configuration)]
+        primary = self.primary
+        if primary is None:
+            self._take_up(configuration, now)
+            return
+        primary.changes = [swap for swap in primary.changes if _may_happen(swap, configuration)]
+        if configuration.primary != self._liveness.node_id:
+            self._step_down()
+        elif configuration.epoch > primary.configuration.epoch:
+            primary.adopt(configuration, now)
+
+    def answered(self, swap: Swap, answer: Swapped | None, now: Instant) -> None:
+        """Take the coordinator's answer to *swap*; None if none came, and nobody knows (R17)."""
+        if self._in_flight is swap:
+            self._in_flight = None
+        if answer is None:
+            self._wants_view = True
+            return
+        if not answer.is_done:
+            self.is_frozen = self.is_frozen or _is_forgotten(swap, answer)
+            # Refused for certain: it will not happen any more.
+            self._takeovers = [each for each in self._takeovers if each is not swap]
+            primary = self.primary
+            if primary is not None:
+                primary.changes = [each for each in primary.changes if each is not swap]
+        if answer.current is not None:
+            self.learn(answer.current, now)
+        if answer.is_done and swap.fresh.primary != self._liveness.node_id:
+            heir = swap.fresh.primary
+            self._duty.outbox.append((heir, Succeed(configuration=swap.fresh)))
+
+    def found(self, allocation: AllocationId) -> None:
+        """Be the first copy of a shard that never had any, and propose to be its primary.
+
+        Only where the coordinator has no configuration of the shard, and never had.
+        """
+        assert self.copy.tip == ORIGIN
+        if self._is_founding or self.newest is not None:
+            return
+        if self.copy.allocation is None:
+            self.copy.clear()
+            self.copy.become_whole(allocation, Base(Epoch(0), Index(0), Instant(0), ORIGIN.hash))
+        # Else an earlier life began to, and what it proposed may still happen: with that copy.
+        self._is_founding = True
+
+    def tick(self, now: Instant, draw: int, targets: tuple[NodeId, ...] = ()) -> None:
+        """Let time pass.
+
+        Args:
+            now: By the node's own clock.
+            draw: 64 random bits.
+            targets: The nodes that ought to have copies, by the ring; the primary first.
+        """
+        self._targets = targets
+        primary = self.primary
+        if primary is not None:
+            primary.targets = targets
+            primary.tick(now, draw)
+            if self._in_flight is None:
+                self._reconfigure(primary, now)
+        else:
+            self._promises.prune(now)
+            if self._in_flight is None:
+                self._seek_primacy(now)
+
+    def take_ready(self) -> Ready:
+        """Return what is to be done since the last call."""
+        primary = self.primary
+        if primary is not None:
+            primary.send_proposed()
+        writes = self.copy.take_writes()
+        sends = tuple(self._duty.outbox)
+        self._duty.outbox.clear()
+        wants_view = self._wants_view or (primary is not None and primary.wants_view)
+        if primary is not None:
+            primary.wants_view = False
+        ready = Ready(writes, self.copy.taken_number, sends, self._swap, wants_view)
+        self._swap, self._wants_view = None, False
+        return ready
+
+    # -- the primary's configurations -----------------------------------------------------------
+
+    def _reconfigure(self, primary: Primary, now: Instant) -> None:
+        if self.copy.durable_epoch < primary.configuration.epoch:
+            # R2: a restart would forget the epoch and obey the primary before once more, which
+            # would commit with this copy, and without those that were made to count meanwhile.
+            return
+        primary.joining = next_to_join(primary, now)
+        if primary.handover is not None:
+            fresh = handed_over(primary)
+            if fresh is not None:
+                primary.has_stepped_down = True  # R18: before it is sent.
+                primary.handover = None
+                self._ask(primary, fresh)
+            elif now >= primary.handover.deadline:
+                primary.handover = None
+            return
+        fresh = next_configuration(primary, now)
+        if fresh is not None:
+            self._ask(primary, fresh)
+            return
+        primary.handover = next_handover(primary, now)
+        if primary.handover is not None:
+            primary.handover_tried_at = now
+
+    def _ask(self, primary: Primary, fresh: Configuration) -> None:
+        swap = self._swap_to(fresh, expected=primary.configuration)
+        if swap is not None and all(each.fresh != fresh for each in primary.changes):
+            primary.changes.append(swap)  # R10, R17: it counts from now on, until it cannot be.
+
+    # -- becoming primary, and ceasing to be ----------------------------------------------------
+
+    def _take_up(self, configuration: Configuration, now: Instant) -> None:
+        """Become primary if *configuration* says so, of this life and this copy (R4, R5)."""
+        me = self._liveness.node_id
+        if (
+            configuration.primary == me
+            and configuration.primary_session == self._liveness.session != NOBODY
+            and self.copy.allocation is not None
+            and configuration.allocation_of(me) == self.copy.allocation
+            and configuration.epoch >= self.copy.epoch
+        ):
+            self._move_outbox_to(
+                Primary(
+                    self.copy,
+                    configuration,
+                    liveness=self._liveness,
+                    timing=self._timing,
+                    copies=self._copies,
+                    now=now,
+                )
+            )
+
+    def _step_down(self) -> None:
+        self._move_outbox_to(Backup(self.copy, self._promises, self._timing))
+
+    def _move_outbox_to(self, duty: Primary | Backup) -> None:
+        duty.outbox[:0] = self._duty.outbox
+        self._duty = duty
+
+    def _seek_primacy(self, now: Instant) -> None:
+        if self.newest is not None:
+            self._claim(self.newest, now)
+        elif self._is_founding and self.copy.is_durable and self.copy.allocation is not None:
+            me = self._liveness.node_id
+            fresh = Configuration(
+                epoch=Epoch(1),
+                primary=me,
+                primary_session=self._liveness.session,
+                sync=(Copy(me, self.copy.allocation),),
+            )
+            self._swap_to(fresh, expected=None)
+
+    def _claim(self, configuration: Configuration, now: Instant) -> None:
+        """Ask to be primary, where this node ought to be and is not."""
+        me, session = self._liveness.node_id, self._liveness.session
+        allocation = configuration.allocation_of(me)
+        if allocation is None or session == NOBODY:
+            return
+        if configuration.epoch < self.copy.epoch:
+            self._wants_view = True
+            return
+        is_here = allocation == self.copy.allocation
+        if configuration.primary != me:
+            if is_here and self._may_take_over(configuration, now):
+                self._take_over(configuration)
+        elif not is_here:
+            if configuration.primary_session == session:
+                # R5: it is named, and has lost what it is named for: let another take over.
+                fresh = _next(configuration, primary=me, session=NOBODY)
+                self._swap_to(fresh, expected=configuration)
+        elif configuration.primary_session != session:
+            # R6: a new life of the primary begins under a new epoch, like any new primary. Before
+            # it knew that it is one it may have given another time (R16 b), and waits like any.
+            if self._has_kept_promises(now):
+                fresh = _next(configuration, primary=me, session=session)
+                self._swap_to(fresh, expected=configuration)
+        else:
+            self._take_up(configuration, now)
+
+    def _may_take_over(self, configuration: Configuration, now: Instant) -> bool:
+        """Tell whether the primary's place is vacant, and it is this node's turn (R16)."""
+        if not self._is_vacant(configuration, now):
+            self._vacant_since = None
+            return False
+        if self._vacant_since is None:
+            self._vacant_since = now
+        others = [node for node in configuration.members if node != configuration.primary]
+        ranked = sorted(others, key=self._rank)
+        wait = ranked.index(self._liveness.node_id) * self._timing.takeover_step
+        return now - self._vacant_since >= wait
+
+    def _is_vacant(self, configuration: Configuration, now: Instant) -> bool:
+        primary, session = configuration.primary, configuration.primary_session
+        # R16 d: unless it resigned or its session is over, it may act by that.
+        has_ended = session == NOBODY or self._liveness.is_gone(primary, session)
+        # R16 c: it may act by a lease that this node gave before it was restarted.
+        has_waited = now - self._liveness.born_at >= self._timing.grace
+        return has_ended and has_waited and self._has_kept_promises(now)
+
+    def _has_kept_promises(self, now: Instant) -> bool:
+        """Tell whether nobody acts by a lease of this copy any more (R16 b).
+
+        Not the primary alone: one before it, which knows of no other yet, still acts by the lease
+        that it got, if whoever replaced it was restarted and gave it time once more; and so does
+        the primary under a session that it had before.
+        """
+        return self._promises.have_run_out(now, self._liveness.dead)
+
+    def _take_over(self, configuration: Configuration) -> None:
+        primary, session = configuration.primary, configuration.primary_session
+        rest = tuple(copy for copy in configuration.sync if copy.node_id != primary)
+        # R16: without the old primary, if enough remain; else it counts on, and is swapped later.
+        sync = rest if len(rest) >= self._copies.least else configuration.sync
+        fresh = msgspec.structs.replace(
+            _next(configuration, primary=self._liveness.node_id, session=self._liveness.session),
+            sync=sync,
+        )
+        gone = None if session == NOBODY else (primary, session)
+        swap = self._swap_to(fresh, expected=configuration, gone=gone)
+        if swap is not None and all(each.fresh != fresh for each in self._takeovers):
+            self._takeovers.append(swap)  # R17: from now on it grants nothing.
+
+    def _rank(self, node_id: NodeId) -> tuple[int, NodeId]:
+        is_target = node_id in self._targets
+        return self._targets.index(node_id) if is_target else len(self._targets), node_id
+
+    def _swap_to(
+        self,
+        fresh: Configuration,
+        *,
+        expected: Configuration | None,
+        gone: tuple[NodeId, Session] | None = None,
+    ) -> Swap | None:
+        """Have *fresh* proposed; None if this node has no session to propose it in (R3)."""
+        if self._liveness.session == NOBODY or self.is_frozen:
+            return None
+        self._swap = self._in_flight = Swap(
+            shard=self.shard,
+            expected=expected,
+            fresh=fresh,
+            by=self._liveness.node_id,
+            session=self._liveness.session,
+            gone=gone,
+        )
+        return self._swap
+
+
+def _claimed_epoch(message: Message) -> Epoch | None:
+    """Return the epoch under which the sender of *message* claims to be primary, if it does."""
+    match message:
+        case Append() | Part():
+            return message.configuration.epoch
+        case Query():
+            return message.epoch
+        case _:
+            return None
+
+
+def _may_happen(swap: Swap, newest: Configuration) -> bool:
+    """Tell whether *swap* may still be carried out, or has been and is the newest."""
+    return swap.expected is not None and swap.expected.epoch >= newest.epoch
+
+
+def _is_forgotten(swap: Swap, answer: Swapped) -> bool:
+    """Tell whether the coordinator had *swap*'s expected configuration, and knows less now."""
+    known = Epoch(0) if answer.current is None else answer.current.epoch
+    return swap.expected is not None and known < swap.expected.epoch
+
+
+def _next(configuration: Configuration, *, primary: NodeId, session: Session) -> Configuration:
+    """Return *configuration* under the next epoch (R1), with another primary or life of it."""
+    return msgspec.structs.replace(
+        configuration,
+        epoch=Epoch(configuration.epoch + 1),
+        primary=primary,
+        primary_session=session,
+    )

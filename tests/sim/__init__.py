@@ -1,0 +1,1 @@
+"""Simulations on virtual time: a seed is a run."""

@@ -1,0 +1,184 @@
+"""What must hold at every moment of a run, seen from outside; I1 to I7 are those of PROTOCOL."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rota.core.configuration import NOBODY, Configuration, Swap
+from rota.core.ids import AllocationId, Epoch, Index, NodeId
+from rota.core.journal import decode_entry
+from rota.core.replication.messages import Appended, Message, Mismatch, PartTaken
+from rota.core.replication.primary import Copies
+from sim.protocol.disk import Image
+from sim.protocol.node import Node, rows_of
+
+CHANGES_MAX = 8
+"""Swaps with an unknown outcome, promises: more than so many would be a leak."""
+
+
+class Violation(Exception):
+    """A rule that must always hold did not."""
+
+
+class Checks:
+    """Watches a cluster.
+
+    Args:
+        nodes: All of them.
+        copies: How many copies there are to be.
+
+    Attributes:
+        acknowledged: What clients were told is committed.
+        last_acknowledged: The last index of them.
+        lost: Copies whose disks were lost.
+    """
+
+    def __init__(self, nodes: Sequence[Node], copies: Copies) -> None:
+        self.acknowledged: dict[Index, bytes] = {}
+        self.last_acknowledged = Index(0)
+        self.lost: set[AllocationId] = set()
+        self._nodes = nodes
+        self._by_id = {node.id: node for node in nodes}
+        self._copies = copies
+        self._committed: dict[Index, bytes] = {}
+        self._entries: dict[tuple[Epoch, Index], bytes] = {}
+        self._homes: dict[AllocationId, NodeId] = {}
+        self._known: dict[NodeId, tuple[int, AllocationId | None, Epoch, Index]] = {}
+
+    # -- as it happens --------------------------------------------------------------------------
+
+    def saw_commit(self, node: Node, index: Index, value: bytes) -> None:
+        """I3: whoever commits an index commits the same entry there."""
+        if self._committed.setdefault(index, value) != value:
+            raise Violation(f"I3: {node.id} commits another entry {index} than was committed")
+
+    def saw_acknowledgement(self, node: Node, index: Index, value: bytes) -> None:
+        """I1: what a client was told is never anything else; and it is on enough disks."""
+        if self.acknowledged.setdefault(index, value) != value:
+            raise Violation(f"I1: {node.id} acknowledges another entry {index} than was before")
+        self.last_acknowledged = max(self.last_acknowledged, index)
+        images = [each.disk.durable for each in self._nodes]
+        have = sum(
+            each.last >= index and each.entries.get(index, value) == value for each in images
+        )
+        # One copy may have been lost since it answered; and its node may have another since.
+        if have + bool(self.lost) < self._copies.least:
+            raise Violation(f"R10: {node.id} acknowledges entry {index}, which {have} disks have")
+
+    def saw_answer(self, node: Node, message: Message) -> None:
+        """R2, R9: what an answer tells survives a power loss already."""
+        if not isinstance(message, Appended | Mismatch | PartTaken):
+            return
+        image = node.disk.durable
+        if image.epoch < message.epoch:
+            raise Violation(f"R2: {node.id} answers {message}, and may forget its promise")
+        has = image.last if image.allocation == message.allocation else 0
+        if isinstance(message, Appended) and has < message.match:
+            raise Violation(f"R9: {node.id} answers {message}, and may lose entries")
+
+    def saw_swap(self, swap: Swap) -> None:
+        """I6: configurations follow one another."""
+        before, fresh = swap.expected, swap.fresh
+        if fresh.epoch != (before.epoch if before else 0) + 1:
+            raise Violation(f"I6: epoch {fresh.epoch} follows {before}")
+        if fresh.allocation_of(fresh.primary) is None and fresh.primary_session != NOBODY:
+            raise Violation(f"I6: the primary of {fresh} does not count")
+        if before and len(before.sync) >= self._copies.least > len(fresh.sync):
+            raise Violation(f"I6: {fresh} has too few copies")
+        if len(set(fresh.members)) < len(fresh.sync):
+            raise Violation(f"I6: {fresh} counts two copies on one node")
+        for copy in fresh.sync:
+            if self._homes.setdefault(copy.allocation, copy.node_id) != copy.node_id:
+                raise Violation(f"I6: {copy} is on another node than it was")
+        self.see_copies(fresh)
+
+    # -- whenever asked -------------------------------------------------------------------------
+
+    def see_authority(self) -> None:
+        """I2, and that whoever has authority knows all that was acknowledged."""
+        acting = [
+            node for node in self._nodes if node.is_up and node.replica.has_authority(node.clock())
+        ]
+        if len(acting) > 1:
+            raise Violation(f"I2: {' and '.join(node.id for node in acting)} both have authority")
+        for node in acting:
+            if node.replica.copy.committed < self.last_acknowledged:
+                raise Violation(f"I1: {node.id} acts without entry {self.last_acknowledged}")
+
+    def see_copies(self, configuration: Configuration) -> None:
+        """I7: whatever counts, and did not lose its disk, durably has all that was acknowledged.
+
+        So it survives the loss of any one of them.
+        """
+        for copy in configuration.sync:
+            image = self._by_id[copy.node_id].disk.durable
+            if copy.allocation in self.lost:
+                continue
+            if image.allocation != copy.allocation:
+                raise Violation(f"I7: {copy} counts, and is not there")
+            if image.last < self.last_acknowledged:
+                raise Violation(f"I7: {copy} counts, and ends at {image.last}")
+            known = self.acknowledged.get(self.last_acknowledged)
+            if image.entries.get(self.last_acknowledged, known) != known:
+                raise Violation(f"I7: {copy} counts, and has another entry")
+
+    def see_nodes(self) -> None:
+        """I4, I5: nothing goes back, journals match; and nothing grows without end."""
+        for node in self._nodes:
+            if not node.is_up:
+                continue
+            copy = node.replica.copy
+            fresh = node.life, copy.allocation, copy.epoch, copy.committed
+            known = self._known.get(node.id, fresh)
+            self._known[node.id] = fresh
+            if known[:2] == fresh[:2] and (known[2] > fresh[2] or known[3] > fresh[3]):
+                raise Violation(f"I4: {node.id} went back from {known} to {fresh}")
+            for value in node.disk.now.entries.values():
+                entry = decode_entry(value)
+                if self._entries.setdefault((entry.epoch, entry.index), value) != value:
+                    raise Violation(f"I5: {node.id} has another entry {entry.index}")
+            self._see_growth(node)
+
+    def _see_growth(self, node: Node) -> None:
+        replica, primary = node.replica, node.replica.primary
+        sizes = Counter(
+            takeovers=len(replica._takeovers),  # pyright: ignore[reportPrivateUsage]
+            promises=len(replica._promises._until),  # pyright: ignore[reportPrivateUsage]
+            changes=len(primary.changes) if primary else 0,
+        )
+        what, size = sizes.most_common(1)[0]
+        if size > CHANGES_MAX:
+            raise Violation(f"{node.id} has {size} {what}")
+
+    # -- in the end -----------------------------------------------------------------------------
+
+    def see_rows(self, configuration: Configuration) -> None:
+        """I1, I3: each copy that counts has the rows that all committed entries make, no others."""
+        for index, value in self.acknowledged.items():
+            if self._committed[index] != value:
+                raise Violation(f"I1: acknowledged entry {index} was replaced")
+        last = max(self._committed, default=Index(0))
+        wanted: dict[bytes, bytes] = {}
+        for number in range(1, last + 1):
+            change_rows(wanted, self._committed[Index(number)])
+        for copy in configuration.sync:
+            image = self._by_id[copy.node_id].disk.now
+            if image.applied != last:
+                raise Violation(f"L1: {copy} has applied {image.applied} of {last} entries")
+            if image.rows != wanted:
+                raise Violation(f"I3: rows of {copy}: {different(image, wanted)}")
+
+
+def change_rows(rows: dict[bytes, bytes], value: bytes) -> None:
+    """Change rows as an entry tells."""
+    for key, row in rows_of(value):
+        if row is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = row
+
+
+def different(image: Image, wanted: dict[bytes, bytes]) -> str:
+    """Return which rows differ."""
+    keys = sorted(image.rows.keys() | wanted.keys())
+    pairs = ((key, image.rows.get(key), wanted.get(key)) for key in keys)
+    return str([pair for pair in pairs if pair[1] != pair[2]])

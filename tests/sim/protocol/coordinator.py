@@ -1,0 +1,79 @@
+"""The coordinator as the protocol sees it: one configuration, and a session for each node."""
+
+from dataclasses import dataclass, field
+
+from rota.core.configuration import Configuration, Swap, Swapped
+from rota.core.ids import NodeId, Session
+from rota.core.instants import Duration, Instant
+
+
+@dataclass(slots=True)
+class Coordination:
+    """What all nodes agree on. Time is the world's own.
+
+    Attributes:
+        history: Every configuration that ever was in force.
+    """
+
+    ttl: Duration
+    current: Configuration | None = None
+    history: list[Configuration] = field(default_factory=list[Configuration])
+    _sessions: dict[NodeId, tuple[Session, Instant]] = field(
+        default_factory=dict[NodeId, tuple[Session, Instant]]
+    )
+    _session_count: int = 0
+
+    def last_sessions(self) -> dict[NodeId, Session]:
+        """Return every node's last session that was not ended early, be its time over or not."""
+        return {node: session for node, (session, _) in self._sessions.items()}
+
+    def live(self, now: Instant) -> dict[NodeId, Session]:
+        """Return the live sessions."""
+        return {node: session for node, (session, end) in self._sessions.items() if end > now}
+
+    def begin_session(
+        self, node_id: NodeId, now: Instant, session: Session | None = None
+    ) -> Session:
+        """Begin a session, with a name of its own or *session*; the node's last one ends."""
+        self._session_count += 1
+        session = session or Session(f"s{self._session_count}")
+        self._sessions[node_id] = session, Instant(now + self.ttl)
+        return session
+
+    def holds(self, node_id: NodeId, session: Session) -> bool:
+        """Tell whether a session is the node's last one, be it over or not."""
+        return node_id in self._sessions and self._sessions[node_id][0] == session
+
+    def renew(self, node_id: NodeId, session: Session, now: Instant) -> bool:
+        """Renew a session; False if it is over."""
+        if self.live(now).get(node_id) != session:
+            return False
+        self._sessions[node_id] = session, Instant(now + self.ttl)
+        return True
+
+    def end_session(self, node_id: NodeId, session: Session) -> None:
+        """End a session at once."""
+        if self.holds(node_id, session):
+            del self._sessions[node_id]
+
+    def extend_all(self, now: Instant) -> None:
+        """Give all sessions their full time again, as a restarted etcd does."""
+        for node, session in self.live(now).items():
+            self._sessions[node] = session, Instant(now + self.ttl)
+
+    def revoke_all(self) -> None:
+        """End all sessions at once, as etcd did with a leader that was stuck (its issue 15247)."""
+        self._sessions.clear()
+
+    def swap(self, swap: Swap, now: Instant) -> Swapped:
+        """Carry out a compare-and-set, if its conditions hold (R3)."""
+        live = self.live(now)
+        is_done = (
+            swap.expected == self.current
+            and live.get(swap.by) == swap.session
+            and (swap.gone is None or live.get(swap.gone[0]) != swap.gone[1])
+        )
+        if is_done:
+            self.current = swap.fresh
+            self.history.append(swap.fresh)
+        return Swapped(is_done=is_done, current=self.current)

@@ -1,0 +1,281 @@
+"""The loop around one replica: what `rota.node` is in a real node."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Protocol, TypeVar
+
+from rota.core.codec import decode_body, encode_body
+from rota.core.configuration import NOBODY, Configuration, Swap
+from rota.core.ids import AllocationId, Index, NodeId, Session, ShardId
+from rota.core.instants import Duration, Instant
+from rota.core.journal import ORIGIN, decode_entry
+from rota.core.replication.liveness import Liveness
+from rota.core.replication.messages import Message
+from rota.core.replication.primary import Copies
+from rota.core.replication.replica import Replica
+from sim.protocol.disk import Apply, Disk
+from sim.protocol.plan import MS, TIMING, Plan
+
+T = TypeVar("T")
+View = tuple[Configuration | None, dict[NodeId, Session]]
+
+SHARD = ShardId(0)
+TICK = Duration(100 * MS)
+KEEPALIVE = Duration(600 * MS)
+LOOK = Duration(900 * MS)
+KEYS = 17
+
+
+class Surroundings(Protocol):
+    """What a node has around it."""
+
+    plan: Plan
+    chance: Random
+    copies: Copies
+    targets: tuple[NodeId, ...]
+    now: int
+
+    def after(self, delay: int, action: Callable[[], None]) -> None:
+        """Do something later."""
+        ...
+
+    def send(self, sender: "Node", receiver_id: NodeId, message: Message) -> None:
+        """Send a message, which may arrive."""
+        ...
+
+    def ask(self, node: "Node", request: Callable[[], T], on_answer: Callable[[T], None]) -> None:
+        """Ask the coordinator, which may answer."""
+        ...
+
+    def ask_swap(self, node: "Node", swap: Swap) -> None:
+        """Ask it for a swap; the replica is told the answer, or that there was none."""
+        ...
+
+    def renew(self, node_id: NodeId, session: Session) -> Session | None:
+        """Renew a session at the coordinator; None if it is over; `NOBODY` begins one."""
+        ...
+
+    def view(self) -> View:
+        """Read the coordinator's state."""
+        ...
+
+    def sync_time(self, node: "Node") -> int:
+        """Draw how long a sync takes."""
+        ...
+
+    def count(self, what: str) -> int:
+        """Count something; return how often it happened."""
+        ...
+
+    def saw_commit(self, node: "Node", index: Index, value: bytes) -> None:
+        """Note that a node knows an entry to be committed."""
+        ...
+
+    def acknowledge(self, node: "Node", index: Index, value: bytes) -> None:
+        """Note that a client was told that its entry is committed."""
+        ...
+
+
+class Node:
+    """A node with one replica.
+
+    Attributes:
+        rate: How fast its clock runs.
+        life: Counts its starts and ends.
+        stash: What waits for the end of a pause.
+        targets: Which nodes ought to have copies, as it saw last.
+        slow_until: Until when its disk is slow, in the world's time.
+    """
+
+    def __init__(self, name: str, world: Surroundings) -> None:
+        self.id = NodeId(name)
+        self.world = world
+        self.disk = Disk()
+        self.offset = world.chance.randrange(10**9)
+        self.rate = 1 + world.chance.uniform(-0.01, 0.01)
+        self.life = 0
+        self.is_up = False
+        self.is_paused = False
+        self.stash: list[Callable[[], None]] = []
+        self.targets: tuple[NodeId, ...] = ()
+        self.slow_until = 0
+        self.liveness: Liveness
+        self.replica: Replica
+        self._waiting: dict[Index, bytes] = {}
+        self._is_syncing = False
+        self._has_turn = False
+
+    def clock(self) -> Instant:
+        """Return the node's own time."""
+        return Instant(self.offset + int(self.world.now * self.rate))
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin a life with what is on the disk."""
+        self.life += 1
+        self.is_up, self.is_paused = True, False
+        self.stash.clear()
+        self._waiting.clear()
+        self._is_syncing = self._has_turn = False
+        self.liveness = Liveness(self.id, born_at=self.clock())
+        self.replica = Replica(
+            SHARD,
+            self.disk.now.stored(),
+            self.disk,
+            liveness=self.liveness,
+            timing=TIMING,
+            copies=self.world.copies,
+        )
+        self.later(self.world.chance.randrange(TICK), self.tick)
+        self.later(self.world.chance.randrange(50 * MS), self.keep_alive)
+        self.later(self.world.chance.randrange(50 * MS), self.look)
+
+    def crash(self) -> None:
+        """End a life; what is not durable is lost, or not."""
+        self.is_up = False
+        self.life += 1
+        self.disk.crash(self.world.chance.randrange)
+
+    def later(self, delay: int, action: Callable[[], None]) -> None:
+        """Do something in this life of the node; while it is paused it waits."""
+        self._in_this_life(delay, lambda: self.do(action))
+
+    def _in_this_life(self, delay: int, action: Callable[[], None]) -> None:
+        life = self.life
+
+        def act() -> None:
+            if not self.is_up or self.life != life:
+                return
+            if self.is_paused:
+                self.stash.append(act)
+                return
+            action()
+
+        self.world.after(delay, act)
+
+    def do(self, action: Callable[[], None]) -> None:
+        """Do something, and, at once or with what comes next, what follows from it."""
+        action()
+        if not self.world.plan.is_lazy:
+            self.turn()
+        elif not self._has_turn:
+            self._has_turn = True
+            self._in_this_life(self.world.chance.choice([0, 1 * MS, 10 * MS]), self.turn)
+
+    def resume(self) -> None:
+        """End a pause: all that came meanwhile is there at once."""
+        self.is_paused = False
+        stash, self.stash = self.stash, []
+        for action in stash:
+            self.world.after(0, action)
+
+    # -- the loop -------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Let the replica's time pass."""
+        self.replica.tick(self.clock(), self.world.chance.getrandbits(64), self.targets)
+        self.later(int(TICK * self.world.chance.uniform(0.8, 1.2)), self.tick)
+
+    def turn(self) -> None:
+        """Do what the replica wants done, apply what is committed, answer whom it may."""
+        self._has_turn = False
+        ready = self.replica.take_ready()
+        if ready.writes:
+            self.disk.write(ready.writes)
+            self._sync()
+        for receiver, message in ready.sends:
+            self.world.send(self, receiver, message)
+        if ready.swap is not None:
+            self.world.ask_swap(self, ready.swap)
+        if ready.wants_view:
+            self.later(1 * MS, self.look_once)
+        self._apply()
+
+    def propose(self) -> None:
+        """Do what a client asked for, if this node may."""
+        now = self.clock()
+        if not self.replica.is_admitting(now):
+            return
+        number = self.world.count("proposed")
+        value = None if number % 5 == 0 else b"%d" % number
+        body = encode_body((), ((0, f"k{number * 7 % KEYS:02}", value),))
+        at = self.replica.copy.shard_time(Instant(self.world.now))
+        index = self.replica.propose(body, at, now)
+        self._waiting[index] = self.replica.copy.entry(index)
+
+    def _sync(self) -> None:
+        """Sync everything written, then whatever was written meanwhile."""
+        if self._is_syncing:
+            return
+        self._is_syncing = True
+        number, batches = self.replica.copy.taken_number, self.disk.written
+
+        def synced() -> None:
+            self._is_syncing = False
+            self.disk.sync(batches)
+            self.replica.made_durable(number)
+            if self.disk.written:
+                self._sync()
+
+        self.later(self.world.sync_time(self), synced)
+
+    def _apply(self) -> None:
+        copy = self.replica.copy
+        if self.disk.now.allocation is None:
+            return
+        while self.disk.now.applied < copy.committed:
+            index = Index(self.disk.now.applied + 1)
+            value = copy.entry(index)
+            self.world.saw_commit(self, index, value)
+            self.disk.write((Apply(index, rows_of(value), self._trim_to(index)),))
+            copy.trimmed(self.disk.now.before_first)
+            if self._waiting.pop(index, None) == value and self.replica.has_authority(self.clock()):
+                self.world.acknowledge(self, index, value)
+
+    def _trim_to(self, applied: Index) -> Index:
+        spare = min(applied - self.world.plan.kept, self.replica.needed_from - 1)
+        return Index(max(0, spare))
+
+    # -- the coordinator ------------------------------------------------------------------------
+
+    def keep_alive(self) -> None:
+        """Keep the node's session, or begin one."""
+        asked_at, session = self.clock(), self.liveness.session
+
+        def renewed(answer: Session | None) -> None:
+            if answer is None:
+                if self.liveness.session == session:
+                    self.liveness.session = NOBODY
+            elif self.liveness.session in (answer, NOBODY):
+                self.liveness.session = answer
+                end = TIMING.session_end(asked_at)
+                self.liveness.session_end = max(self.liveness.session_end, end)
+
+        self.world.ask(self, lambda: self.world.renew(self.id, session), renewed)
+        self.later(int(KEEPALIVE * self.world.chance.uniform(0.8, 1.2)), self.keep_alive)
+
+    def look(self) -> None:
+        """Read the coordinator's state, again and again."""
+        self.look_once()
+        self.later(int(LOOK * self.world.chance.uniform(0.8, 1.2)), self.look)
+
+    def look_once(self) -> None:
+        """Read the coordinator's state."""
+
+        def seen(view: View) -> None:
+            configuration, sessions = view
+            self.targets = self.world.targets
+            self.liveness.sessions = sessions
+            if configuration is not None:
+                self.replica.learn(configuration, self.clock())
+            elif self.replica.copy.tip == ORIGIN and self.id == self.targets[0]:
+                self.replica.found(AllocationId(f"{self.world.chance.getrandbits(64):016x}"))
+
+        self.world.ask(self, self.world.view, seen)
+
+
+def rows_of(value: bytes) -> tuple[tuple[bytes, bytes | None], ...]:
+    """Return the rows that an entry puts, or, where there is None, deletes."""
+    changes = decode_body(decode_entry(value).body)[1]
+    return tuple((key.encode(), row) for _, key, row in changes)

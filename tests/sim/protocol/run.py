@@ -1,0 +1,99 @@
+"""One seed: live through faults, become well again, and be quiet."""
+
+from collections import Counter
+from dataclasses import dataclass
+from random import Random
+
+from rota.core.instants import SECOND, Duration
+from sim.protocol.checks import Violation
+from sim.protocol.faults import FAULTS, RARE, heal, meet_fault
+from sim.protocol.plan import MS, TIMING, Plan, draw_plan
+from sim.protocol.world import World
+
+FAULTS_FOR = Duration(40 * SECOND)
+LEFT_OVER_FOR = Duration(6 * SECOND)
+"""What began before the faults ended may take so long: a slow sync, a slow swap."""
+HEALS_WITHIN = Duration(60 * SECOND)
+QUIET_FOR = Duration(2 * SECOND)
+
+
+@dataclass(slots=True)
+class Result:
+    """How a run went.
+
+    Attributes:
+        violation: What was broken; empty if nothing was.
+        counts: Faults by kind, and what happened under them.
+        trace: A digest of all that happened, in order.
+    """
+
+    seed: int
+    plan: Plan
+    violation: str
+    counts: Counter[str]
+    simulated: Duration
+    trace: str
+
+
+def run(seed: int, plan: Plan | None = None) -> Result:
+    """Run a seed.
+
+    Args:
+        seed: Decides all.
+        plan: In place of the one drawn from the seed.
+    """
+    chance = Random(seed)
+    drawn = draw_plan(chance, tuple(FAULTS), tuple(RARE))
+    world = World(chance, plan or drawn)
+    violation = ""
+    try:
+        live(world)
+    except Exception as error:  # A replica that crashes has broken a rule like any other.
+        violation = f"{type(error).__name__} at {world.now / SECOND:.3f} s: {error}"
+    simulated = Duration(world.now)
+    return Result(seed, world.plan, violation, world.counts, simulated, world.trace)
+
+
+def live(world: World) -> None:
+    """Live through a whole run.
+
+    Raises:
+        Violation: Of a rule.
+    """
+    for node in world.nodes:
+        node.start()
+    world.after(world.chance.randrange(2 * SECOND), lambda: meet_fault(world))
+    world.after(0, world.work)
+    world.after(0, world.look_around)
+    world.run_until(FAULTS_FOR)
+    heal(world)
+    become_well(world)
+    be_quiet(world)
+
+
+def become_well(world: World) -> None:
+    """L1: without faults a shard is well within a time, and goes on."""
+    before, deadline = world.checks.last_acknowledged, world.now + HEALS_WITHIN
+    world.run_until(world.now + LEFT_OVER_FOR)
+    while not world.is_well() or world.checks.last_acknowledged <= before:
+        if world.now >= deadline:
+            raise Violation(f"L1: not well after healing: {world.describe()}")
+        world.run_until(world.now + 500 * MS)
+
+
+def be_quiet(world: World) -> None:
+    """Without work there are beats and nothing else; and all copies are the same."""
+    world.is_quiet = True
+    world.run_until(world.now + QUIET_FOR)
+    before = world.counts.copy()
+    world.run_until(world.now + QUIET_FOR)
+    if world.counts["swaps"] > before["swaps"]:
+        raise Violation(f"L1: a swap, though all is well: {world.describe()}")
+    beats = 2 * (world.plan.replicas - 1) * QUIET_FOR // TIMING.beat
+    messages = world.counts["messages"] - before["messages"]
+    if messages > beats + 4:
+        raise Violation(f"L1: {messages} messages, though {beats} would do: {world.describe()}")
+    if not world.is_well():
+        raise Violation(f"L1: well no longer: {world.describe()}")
+    assert world.coordination.current is not None
+    world.checks.see_rows(world.coordination.current)

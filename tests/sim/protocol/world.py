@@ -1,0 +1,279 @@
+"""Some nodes with one replica each, the network between them and the coordinator, on virtual time.
+
+Runs the real `Replica`; disks, network, coordinator, clocks and the loop around the replica are
+simulated. Everything random comes from the seed.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from random import Random
+from typing import TypeVar
+
+from rota.core.configuration import NOBODY, Configuration, Swap, Swapped
+from rota.core.ids import Index, NodeId, Session
+from rota.core.instants import SECOND, Duration, Instant
+from rota.core.replication.messages import Message
+from rota.core.replication.primary import Copies
+from sim.protocol.checks import Checks
+from sim.protocol.coordinator import Coordination
+from sim.protocol.node import Node, View
+from sim.protocol.plan import MS, TIMING, Plan
+
+T = TypeVar("T")
+
+ANSWER_TIMEOUT = Duration(1_500 * MS)
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A swap on its way, and whether its node has been told."""
+
+    swap: Swap
+    is_answered: bool = False
+
+
+class World:
+    """Everything there is in a run.
+
+    Args:
+        chance: Of the seed.
+        plan: What it is like.
+
+    Attributes:
+        now: Microseconds since it began.
+        targets: The nodes that ought to have copies; the primary first.
+        is_healing: There are no faults any more.
+        is_quiet: Nor does anyone ask for anything.
+        excused_until: Sessions ended without their time being over: until all are known to have,
+            two nodes may think that they have authority (PROTOCOL, on mass revokes).
+        cuts: From whom to whom no message gets.
+        cut_off: Who does not reach the coordinator.
+        storm_until: Until when messages come many times.
+        swaps_on_their_way: Those that the coordinator does not have yet.
+    """
+
+    def __init__(self, chance: Random, plan: Plan) -> None:
+        self.chance = chance
+        self.plan = plan
+        self.now = 0
+        self.counts: Counter[str] = Counter()
+        self.coordination = Coordination(ttl=TIMING.session)
+        self.copies = Copies(wanted=plan.replicas, least=min(2, plan.replicas))
+        self.is_healing = False
+        self.is_quiet = False
+        self.excused_until = 0
+        self.cuts: set[tuple[NodeId, NodeId]] = set()
+        self.cut_off: set[NodeId] = set()
+        self.is_coordinator_down = False
+        self.storm_until = 0
+        self.swaps_on_their_way: list[Swap] = []
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._event_count = 0
+        self._trace = blake2b(digest_size=8)
+        self.nodes = [Node(f"n{number}", self) for number in range(plan.node_count)]
+        self.by_id = {node.id: node for node in self.nodes}
+        self.targets = tuple(node.id for node in self.nodes[: plan.replicas])
+        self.checks = Checks(self.nodes, self.copies)
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def run_until(self, end: int) -> None:
+        """Let everything happen that is to happen until *end*."""
+        while self._events and self._events[0][0] <= end:
+            at, _, action = heapq.heappop(self._events)
+            self.now = at
+            action()
+            if at > self.excused_until:
+                self.checks.see_authority()
+        self.now = end
+
+    def after(self, delay: int, action: Callable[[], None]) -> None:
+        """Do something later."""
+        self._event_count += 1
+        heapq.heappush(self._events, (self.now + max(0, delay), self._event_count, action))
+
+    def note(self, *what: object) -> None:
+        """Have something that happened in the trace."""
+        self._trace.update(repr((self.now, what)).encode())
+
+    @property
+    def trace(self) -> str:
+        """A digest of all that happened, in order."""
+        return self._trace.hexdigest()
+
+    def count(self, what: str) -> int:
+        """Count something; return how often it happened."""
+        self.counts[what] += 1
+        return self.counts[what]
+
+    def work(self) -> None:
+        """A client asks every node; the one that may do it does."""
+        for node in self.nodes:
+            if node.is_up and not node.is_paused and not self.is_quiet:
+                node.do(node.propose)
+        self.after(self.chance.choice([1 * MS, 20 * MS, 100 * MS]), self.work)
+
+    def look_around(self) -> None:
+        """Check what is too much to be checked at every step."""
+        self.checks.see_nodes()
+        if self.coordination.current is not None:
+            self.checks.see_copies(self.coordination.current)
+        self.after(300 * MS, self.look_around)
+
+    # -- network --------------------------------------------------------------------------------
+
+    def delay(self) -> int:
+        """Draw how long a message takes."""
+        if self.chance.random() < 0.95:
+            return self.chance.choice([200, 1 * MS, 5 * MS, 20 * MS])
+        return self.chance.randrange(2_500 * MS) if not self.is_healing else 50 * MS
+
+    def is_lost(self) -> bool:
+        """Draw whether a message is lost."""
+        return not self.is_healing and self.chance.randrange(100) < self.plan.loss_percent
+
+    def send(self, sender: Node, receiver_id: NodeId, message: Message) -> None:
+        """Send a message, which may be lost, late, overtaken, and come more than once."""
+        self.counts["messages"] += 1
+        self.checks.saw_answer(sender, message)
+        receiver = self.by_id[receiver_id]
+
+        def arrive() -> None:
+            if receiver.is_up and (sender.id, receiver.id) not in self.cuts:
+                receiver.later(0, deliver)
+
+        def deliver() -> None:
+            self.note(sender.id, receiver.id, type(message).__name__)
+            receiver.replica.receive(message, sender.id, receiver.clock())
+
+        if self.now < self.storm_until:
+            for _ in range(4):
+                self.after(self.chance.randrange(2_500 * MS), arrive)
+        if self.is_lost():
+            return
+        for _ in range(2 if self.chance.random() < 0.03 else 1):
+            self.after(self.delay(), arrive)
+
+    # -- coordinator ----------------------------------------------------------------------------
+
+    def ask(self, node: Node, request: Callable[[], T], on_answer: Callable[[T], None]) -> None:
+        """Ask the coordinator; the request, or the answer, may be lost."""
+        life = node.life
+
+        def arrive() -> None:
+            if node.id in self.cut_off or self.is_coordinator_down:
+                return
+            answer = request()
+            # The answer goes to the life that asked, and to no other.
+            if not self.is_lost() and node.life == life:
+                node.later(self.delay(), lambda: self._hear(node, lambda: on_answer(answer)))
+
+        self.after(self.delay(), arrive)
+
+    def _hear(self, node: Node, on_answer: Callable[[], None]) -> None:
+        if node.id not in self.cut_off:
+            on_answer()
+
+    def ask_swap(self, node: Node, swap: Swap) -> None:
+        """Ask for a swap; after a while without an answer the node is told that nobody knows."""
+        self.count("swaps")
+        flight, life = _Flight(swap), node.life
+        self.swaps_on_their_way.append(swap)
+
+        def answered(answer: Swapped | None) -> None:
+            if not flight.is_answered:
+                flight.is_answered = True
+                node.replica.answered(swap, answer, node.clock())
+
+        def arrive() -> None:
+            self.swaps_on_their_way.remove(swap)
+            if node.id in self.cut_off or self.is_coordinator_down:
+                return
+            answer = self.coordination.swap(swap, Instant(self.now))
+            if answer.is_done:
+                self.note("swapped", swap.fresh)
+                if swap.expected is not None:
+                    self.count(_kind_of(swap.expected, swap.fresh))
+                self.checks.saw_swap(swap)
+            if not self.is_lost() and node.life == life:
+                delay = self._slow_delay()
+                node.later(delay, lambda: self._hear(node, lambda: answered(answer)))
+
+        self.after(self._slow_delay(), arrive)
+        node.later(ANSWER_TIMEOUT, lambda: answered(None))
+
+    def _slow_delay(self) -> int:
+        if self.plan.has_slow_swaps and not self.is_healing and self.chance.random() < 0.5:
+            return self.chance.randrange(6 * SECOND)
+        return self.delay()
+
+    def renew(self, node_id: NodeId, session: Session) -> Session | None:
+        """Renew a session; None if it is over; `NOBODY` begins one."""
+        now = Instant(self.now)
+        if session == NOBODY:
+            return self.coordination.begin_session(node_id, now)
+        return session if self.coordination.renew(node_id, session, now) else None
+
+    def view(self) -> View:
+        """Read the coordinator's state."""
+        return self.coordination.current, self.coordination.live(Instant(self.now))
+
+    # -- disks, clients -------------------------------------------------------------------------
+
+    def sync_time(self, node: Node) -> int:
+        """Draw how long a sync takes."""
+        if self.is_healing:
+            return 1 * MS
+        if self.now < node.slow_until:
+            return self.chance.randrange(2 * SECOND)
+        if self.plan.has_slow_disks and self.chance.random() < 0.02:
+            return self.chance.randrange(3 * SECOND)
+        return self.chance.choice([300, 1 * MS, 5 * MS])
+
+    def saw_commit(self, node: Node, index: Index, value: bytes) -> None:
+        """Note that a node knows an entry to be committed."""
+        self.checks.saw_commit(node, index, value)
+
+    def acknowledge(self, node: Node, index: Index, value: bytes) -> None:
+        """Note that a client was told that its entry is committed."""
+        self.count("acknowledged")
+        self.note("acknowledged", node.id, index)
+        self.checks.saw_acknowledgement(node, index, value)
+
+    # -- how it is ------------------------------------------------------------------------------
+
+    def is_well(self) -> bool:
+        """L1: the right nodes have copies, and the right one acts."""
+        current = self.coordination.current
+        acting = [node.id for node in self.nodes if node.replica.has_authority(node.clock())]
+        return (
+            current is not None
+            and acting == [self.targets[0]]
+            and set(current.members) == set(self.targets)
+        )
+
+    def describe(self) -> str:
+        """Return who thinks what."""
+        nodes = [
+            f"{node.id}: epoch {node.replica.epoch}, {node.replica.copy.committed} of "
+            f"{node.replica.copy.tip.index}, {node.replica.copy.allocation}, "
+            f"{'primary' if node.replica.primary else 'backup'}, {node.liveness.session}"
+            for node in self.nodes
+        ]
+        return f"{self.coordination.current}; wanted {self.targets}; " + "; ".join(nodes)
+
+
+def _kind_of(before: Configuration, fresh: Configuration) -> str:
+    if fresh.primary_session == NOBODY:
+        return "resignations"
+    if fresh.primary != before.primary:
+        is_takeover = fresh.allocation_of(before.primary) is None
+        return "takeovers" if is_takeover else "handovers or takeovers"
+    if len(fresh.sync) > len(before.sync):
+        return "copies added"
+    if len(fresh.sync) < len(before.sync):
+        return "copies removed"
+    return "bumps" if fresh.sync == before.sync else "copies swapped"
