@@ -9,8 +9,10 @@ WORKERS ?= 2
 SEED ?= 1
 ROUNDS ?= 50
 EXAMPLES ?= 200
+SEEDS ?= 1000
+FROM ?= 0
 
-.PHONY: help demo dev test contract check format docs sim chaos bench dist clean
+.PHONY: help demo dev test contract check format docs sim mutants chaos bench dist clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +23,7 @@ demo: $(READY) ## Start a node, run the example jobs, print what ran and how lat
 dev: $(READY) ## Start a node for trying things out on http://127.0.0.1:7400
 	@$(BIN)/rota dev
 
-test: $(READY) ## Unit and contract tests, and the tests of a whole node
+test: $(READY) etcd ## Unit and contract tests, and the tests of a whole node
 	$(BIN)/python -P -m pytest -n $(WORKERS)
 
 contract: $(READY) ## The API against its description, longer: make contract EXAMPLES=200 SEED=1
@@ -42,8 +44,12 @@ format: $(READY) ## Rewrite files the way `check` wants them
 docs: $(READY) ## Write docs/reference/api.md anew, from the handlers and its fragments
 	$(BIN)/python -P -m rota.node.api.markdown docs/reference/api
 
-sim: ## Simulate a cluster on virtual time (no suite yet)
-	@echo "make sim: there is no simulation suite yet; it comes with replication." >&2; exit 1
+sim: $(READY) ## Replication, then whole nodes (a tenth), under faults on virtual time: make sim SEEDS=1000 FROM=0
+	PYTHONPATH=src:tests $(BIN)/python -P -m sim.protocol $(SEEDS) --from $(FROM) --workers $(WORKERS)
+	PYTHONPATH=src:tests $(BIN)/python -P -m sim.cluster $$(( ($(SEEDS) + 9) / 10 )) --from $(FROM)
+
+mutants: $(READY) ## Break each rule of replication and see that simulation or a test notices
+	$(BIN)/python -P tests/sim/mutants.py
 
 chaos: $(READY) ## Kill -9 a real node at random moments: make chaos ROUNDS=50 SEED=1
 	CHAOS_ROUNDS=$(ROUNDS) CHAOS_SEED=$(SEED) \
@@ -52,6 +58,7 @@ chaos: $(READY) ## Kill -9 a real node at random moments: make chaos ROUNDS=50 S
 bench: $(READY) ## Throughput, start latency, timer lateness and API of one node, with fsync
 	$(BIN)/python bench/one_node.py
 	$(BIN)/python -m bench.http_api
+	$(BIN)/python bench/replication.py
 
 dist: $(READY) ## Build sdist and wheel, then check the wheel holds every module
 	rm -rf dist build
@@ -62,6 +69,13 @@ dist: $(READY) ## Build sdist and wheel, then check the wheel holds every module
 
 clean: ## Remove the virtual environment and everything built
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# Root gets etcd from Debian; others are told, and the tests that need it are skipped.
+.PHONY: etcd
+etcd:
+	@command -v etcd >/dev/null || { \
+		test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy etcd-server; } || \
+		echo "etcd is missing, so its tests are skipped: apt-get install etcd-server" >&2
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -39,9 +39,11 @@ class Table(IntEnum):
     REQUEST = 7
     """idempotency key -> Request"""
     OUTBOX = 8
-    """journal index/instant, receiver, the two jobs -> Parcel, until its receiver has it"""
+    """journal index/instant/number, receiver, the two jobs -> Parcel, until its receiver has it"""
     DEPENDENT = 9
     """full name of a job, space, full name of one that waits for it -> Dependent"""
+    RECEIVED = 10
+    """number of a shard, four hex digits -> Mark"""
 
     HISTORY = 32
     PAST_EXECUTION = 33
@@ -65,6 +67,12 @@ class Dependent(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     upstream: str
     name: str
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """The newest letter that came from a shard: its key in that shard's outbox."""
+
+    place: str
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -130,6 +138,7 @@ Record = (
     | Task
     | Request
     | Dependent
+    | Mark
     | Parcel
     | LedgerEntry
     | Pointer

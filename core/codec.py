@@ -13,6 +13,7 @@ import msgspec
 from rota.core.changes import (
     Change,
     Dependent,
+    Mark,
     Name,
     Parcel,
     Pointer,
@@ -38,6 +39,7 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.REQUEST: Request,
     Table.OUTBOX: Parcel,
     Table.DEPENDENT: Dependent,
+    Table.RECEIVED: Mark,
     Table.PAST_EXECUTION: Execution,
     Table.PAST_TASK: Task,
     Table.LEDGER: LedgerEntry,

@@ -8,7 +8,7 @@ import msgspec
 
 from rota.core.attempt import AttemptKey, Ending, Token
 from rota.core.changes import Letter, Pointer
-from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, Session
+from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.instants import Instant
 from rota.core.job import JobSpec
 
@@ -100,8 +100,8 @@ class StartTask(msgspec.Struct, frozen=True, kw_only=True):
     task: str
 
 
-class FinishAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """An executor reports how an attempt ended."""
+class FinishAttempt(msgspec.Struct, frozen=True, kw_only=True, tag="finish"):
+    """An executor reports how an attempt ended; or the primary, that it is lost."""
 
     attempt: AttemptKey
     token: Token
@@ -122,10 +122,18 @@ class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
     is_start: bool = False
 
 
-class Receive(msgspec.Struct, frozen=True, kw_only=True):
-    """A letter from another shard has come; it may come again."""
+class Receive(msgspec.Struct, frozen=True, kw_only=True, tag="receive"):
+    """A letter from another shard has come; it may come again, but after none that follows it.
+
+    Attributes:
+        sender: The shard that sent it.
+        place: Its key in the sender's outbox, in whose order the letters of a shard are brought;
+            empty where nobody counts.
+    """
 
     letter: Letter
+    sender: ShardId = ShardId(0)
+    place: str = ""
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True):

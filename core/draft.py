@@ -24,6 +24,7 @@ class Draft:
         self.situation = situation
         self.now = situation.now
         self.room = situation.room
+        self.letter_count = 0
         self._records: dict[tuple[Table, str], Record | None] = {}
         self._effects: list[Effect] = []
         self._born: dict[ExecutionId, Execution] = {}
@@ -117,9 +118,14 @@ class Draft:
         attempt = task.attempts[-1]
         key = AttemptKey(execution.id, task.name, attempt.number)
         self.room -= 1
-        self._effects.append(
-            Launch(Order(key=key, token=attempt.token, work=work, fire_at=execution.fire_at))
+        order = Order(
+            key=key,
+            token=attempt.token,
+            work=work,
+            fire_at=execution.fire_at,
+            session=attempt.session,
         )
+        self._effects.append(Launch(order))
 
     def publish_execution(self, execution: Execution) -> None:
         """Tell those who watch that *execution* is in a new state."""

@@ -9,7 +9,7 @@ overlap policy forbids the execution, the successes are used up all the same: it
 
 from msgspec.structs import replace
 
-from rota.core.changes import Dependent, Subscribe, Succeeded, Table, Unsubscribe
+from rota.core.changes import Dependent, Mark, Subscribe, Succeeded, Table, Unsubscribe
 from rota.core.commands import Receive
 from rota.core.draft import Draft
 from rota.core.execution import Execution, Hold, Origin
@@ -17,11 +17,20 @@ from rota.core.ids import Index, trigger_execution_id
 from rota.core.job import Job, Plan, Upstream
 from rota.core.overlap import admit, must_queue
 from rota.core.running import Birth, begin_execution, release_execution
-from rota.core.state import dependent_key
+from rota.core.state import dependent_key, received_key
 
 
 def receive_letter(draft: Draft, command: Receive) -> None:
-    """Act on a letter from another shard; one that was seen before changes nothing."""
+    """Act on a letter from another shard; one that was seen before changes nothing.
+
+    A late repetition must not undo what a letter after it has done: it may say that a job waits no
+    longer, and the next one that it waits again.
+    """
+    if command.place:
+        key = received_key(command.sender)
+        if command.place <= draft.state.received.get(key, ""):
+            return
+        draft.put(Table.RECEIVED, key, Mark(command.place))
     match command.letter:
         case Subscribe(upstream=upstream, dependent=dependent):
             record = Dependent(upstream=upstream, name=dependent)

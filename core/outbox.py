@@ -1,7 +1,7 @@
 """Letters to other shards: part of the sender's journal until the receiver has made them its own.
 
 Delivered at least once and in the order of the sender's journal; the receiver knows a repetition
-by the index that it carries; two successes of one entry are, to those who wait, one.
+by its place in that order. Two successes of one entry are, to those who wait, one.
 """
 
 from rota.core.changes import Letter, Parcel, Table
@@ -13,10 +13,11 @@ from rota.core.effects import Deliver
 def send_letter(draft: Draft, to: str, letter: Letter) -> None:
     """Have *letter* brought to the shard of the job *to*, a full name.
 
-    The key tells the letters of one entry apart, which may hold several decisions: by instant, as
-    each has its own, and by receiver.
+    Keys are in the order of sending. An entry may hold several decisions, each of its own instant,
+    and a decision several letters.
     """
-    place = f"{draft.situation.position.index:016x}/{draft.now:014x}"
+    place = f"{draft.situation.position.index:016x}/{draft.now:014x}/{draft.letter_count:04x}"
+    draft.letter_count += 1
     key = f"{place} {to} {letter.upstream} {letter.dependent}"
     parcel = Parcel(key=key, to=to, letter=letter)
     draft.put(Table.OUTBOX, key, parcel)

@@ -8,10 +8,10 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rota.core.changes import Change, Dependent, Name, Parcel, Pointer, Request, Table
+from rota.core.changes import Change, Dependent, Mark, Name, Parcel, Pointer, Request, Table
 from rota.core.dag import dependents
 from rota.core.execution import EXECUTION_MOVES, TASK_MOVES, Execution, Task, in_place
-from rota.core.ids import ExecutionId, JobId
+from rota.core.ids import ExecutionId, JobId, ShardId
 from rota.core.instants import Instant
 from rota.core.job import Job, JobSpec, Plan, TaskSpec
 from rota.core.ledger import LedgerEntry
@@ -50,6 +50,8 @@ class State:
     outbox: dict[str, Parcel] = field(default_factory=dict[str, Parcel])
     dependents: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
     """By full name, so that a job taken away and made again keeps those that wait for it."""
+    received: dict[str, str] = field(default_factory=dict[str, str])
+    """The place of the newest letter of each shard that has written to this one."""
 
     live: dict[JobId, dict[ExecutionId, None]] = field(
         default_factory=dict[JobId, dict[ExecutionId, None]]
@@ -94,6 +96,7 @@ class State:
             requests=dict(self.requests),
             outbox=dict(self.outbox),
             dependents={each: dict(names) for each, names in self.dependents.items()},
+            received=dict(self.received),
             live={each: dict(live) for each, live in self.live.items()},
             sorted_names=list(self.sorted_names),
         )
@@ -116,6 +119,8 @@ class State:
                 self._put_name(key, record.job_id)
             case Dependent():
                 self.dependents.setdefault(record.upstream, {})[record.name] = None
+            case Mark():
+                self.received[key] = record.place
             case JobSpec():
                 self.versions[key] = record
             case Request():
@@ -176,6 +181,8 @@ class State:
                 self.outbox.pop(key, None)
             case Table.DEPENDENT:
                 self._remove_dependent(key)
+            case Table.RECEIVED:
+                self.received.pop(key, None)
             case Table.HISTORY | Table.PAST_EXECUTION | Table.PAST_TASK | Table.LEDGER | Table.PAST:
                 pass
 
@@ -226,6 +233,11 @@ def version_key(job_id: JobId, version: int) -> str:
 def dependent_key(upstream: str, dependent: str) -> str:
     """Return the key that says that *dependent* waits for *upstream*, both full names."""
     return f"{upstream} {dependent}"
+
+
+def received_key(sender: ShardId) -> str:
+    """Return the key of what was last received from *sender*."""
+    return f"{sender:04x}"
 
 
 def _expiry(item: tuple[str, Request]) -> Instant:

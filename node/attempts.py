@@ -1,7 +1,8 @@
 """The attempts of this node: places for them, the executors that run them, what became of them.
 
-An outcome is kept here until the attempt's shard has recorded it, so a report is never lost to a
-full inbox or a takeover (PROTOCOL R40).
+An outcome is kept here until the attempt's shard has recorded it, whoever is its primary by then,
+so a report is never lost to a full inbox or a takeover (PROTOCOL R40); only the end of this process
+loses it, and the attempt then counts as lost.
 """
 
 import heapq
@@ -9,15 +10,18 @@ import logging
 from collections.abc import Mapping
 from itertools import count
 
+from msgspec.structs import replace
+
 from rota.core.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.commands import Command, FinishAttempt, StartTask
 from rota.core.effects import Wait
-from rota.core.errors import Refused
 from rota.core.ids import ExecutionId
 from rota.core.instants import SECOND, Duration, Instant, later
 from rota.executor.executor import Executor, Output
+from rota.node.bringing import Bringing
 from rota.node.clock import Clock
-from rota.node.shards import Answer, Shard, Shards
+from rota.node.shard import Shard
+from rota.node.shards import Shards
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +32,8 @@ PRIORITY_STEP = Duration(10 * SECOND)
 A bounded head start, not a class of its own: priorities go from -100 to 100, so whoever has waited
 for 2,000 s longer than all others is next, and nobody starves.
 """
+
+FENCED = "killed, because this node was cut off from the primary of its shard"
 
 
 class Turns:
@@ -61,6 +67,11 @@ class Turns:
         if self._shards.pop(command, None) is not None and len(self.order) > 2 * len(self):
             self.order = [each for each in self.order if each[2] in self._shards]
             heapq.heapify(self.order)
+
+    def forget(self, shard: Shard) -> None:
+        """Have no command of *shard* wait any longer."""
+        for command in [each for each, whose in self._shards.items() if whose is shard]:
+            self.discard(command)
 
 
 class Places:
@@ -97,9 +108,9 @@ class Places:
         if isinstance(command, StartTask):
             self._called -= 1
 
-    def freed(self) -> None:
-        """Give one place back."""
-        self.used -= 1
+    def freed(self, count: int = 1) -> None:
+        """Give places back."""
+        self.used -= count
 
     def wait(self, shard: Shard, waiting: Wait) -> None:
         """Have a ready task started when there is a place and nobody is before it."""
@@ -110,6 +121,10 @@ class Places:
     def forget(self, command: StartTask) -> None:
         """Have a command not sent after all: its task no longer waits."""
         self._waiting.discard(command)
+
+    def forget_all(self, shard: Shard) -> None:
+        """Likewise, every command of a shard."""
+        self._waiting.forget(shard)
 
     def call(self) -> list[tuple[Shard, StartTask]]:
         """Return the commands for which there are places now, in the order of their turn."""
@@ -123,18 +138,21 @@ class Attempts:
     """The attempts of this node.
 
     Args:
-        shards: To whom outcomes are reported.
+        shards: Of this node.
+        bringing: Brings outcomes to their shards.
         clock: Stamps what never ran.
         slots: Attempts that may run at the same time.
     """
 
-    def __init__(self, shards: Shards, clock: Clock, slots: int) -> None:
+    def __init__(self, shards: Shards, bringing: Bringing, clock: Clock, slots: int) -> None:
         self.places = Places(slots)
         self._shards = shards
+        self._bringing = bringing
         self._clock = clock
         self._executors: Mapping[str, Executor] = {}
         self._running: dict[AttemptKey, Order] = {}
         self._unrecorded: dict[AttemptKey, Ending] = {}
+        self._fenced: set[AttemptKey] = set()
         self._is_closing = False
         self.ended_count: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
 
@@ -163,12 +181,29 @@ class Attempts:
         elif not self._is_closing:
             executor.launch(order)
 
+    @property
+    def orders(self) -> Mapping[AttemptKey, Order]:
+        """What runs here, or whose outcome is not known to be recorded."""
+        return self._running
+
     def stop(self, key: AttemptKey) -> None:
         """Have an attempt ended."""
-        order = self._running.get(key)
-        executor = self._executors.get(order.work.executor) if order else None
+        executor = self._executor_of(key)
         if executor is not None:
             executor.stop(key)
+
+    def fence(self, key: AttemptKey) -> None:
+        """Kill an attempt whose time is over; from now on it cannot have succeeded (R37)."""
+        executor = self._executor_of(key)
+        if executor is None or key in self._unrecorded or key in self._fenced:
+            return
+        log.warning("attempt fenced", extra={"attempt": str(key)})
+        self._fenced.add(key)
+        executor.stop(key, grace=Duration(0))
+
+    def _executor_of(self, key: AttemptKey) -> Executor | None:
+        order = self._running.get(key)
+        return self._executors.get(order.work.executor) if order else None
 
     def wait_for_place(self, shard: Shard, waiting: Wait) -> None:
         """Have a ready task started when there is a place."""
@@ -178,6 +213,12 @@ class Attempts:
     def forget_wait(self, execution_id: ExecutionId, task: str) -> None:
         """Have a task that is over wait no longer: it must not pile up behind those that run."""
         self.places.forget(StartTask(execution_id=execution_id, task=task))
+
+    def closed(self, shard: Shard, unstarted: int) -> None:
+        """Start nothing more of a shard; what runs goes on, and keeps its place until it ends."""
+        self.places.forget_all(shard)
+        self.places.freed(unstarted)
+        self.fill()
 
     def fill(self) -> None:
         """Give free places to those who wait."""
@@ -190,12 +231,15 @@ class Attempts:
         if order is None or (self._is_closing and ending.outcome is Outcome.CANCELLED):
             # A closing node stops its attempts; the next life records them as lost.
             return
+        if key in self._fenced:
+            self._fenced.discard(key)
+            ending = replace(ending, outcome=Outcome.CANCELLED, reason=FENCED)
         self._unrecorded[key] = ending
         self.ended_count[ending.outcome] += 1
         self.places.freed()
         shard = self._shards.of_id(key.execution_id)
         command = FinishAttempt(attempt=key, token=order.token, ending=ending)
-        self._shards.submit(shard, command, lambda answer: self._recorded(key, answer))
+        self._bringing.bring(shard, (command,), lambda refusal: self._recorded(key, refusal))
         self.fill()
 
     def ending(self, key: AttemptKey) -> Ending | None:
@@ -214,10 +258,10 @@ class Attempts:
         """Start nothing more, and report only what still ends by itself."""
         self._is_closing = True
 
-    def _recorded(self, key: AttemptKey, answer: Answer) -> None:
+    def _recorded(self, key: AttemptKey, refusal: str) -> None:
         del self._running[key], self._unrecorded[key]
-        if isinstance(answer, Refused):
-            log.warning("outcome refused", extra={"attempt": str(key), "reason": answer.detail})
+        if refusal:
+            log.warning("outcome refused", extra={"attempt": str(key), "reason": refusal})
 
     def _never_ran(self, order: Order) -> Ending:
         now = self._clock.now()

@@ -1,53 +1,58 @@
 """The shards of this node: decide, commit, then act.
 
-One turn takes what has come in, lets every shard concerned decide, writes all their entries in
-one batch, and hands that to the group commit. When it is durable the entries are committed:
-their changes become the stored state, and only then answers leave and effects are carried out.
-Nothing leaves the node that a crash could undo.
+One turn takes what has come in, lets every shard concerned decide, hands the entries to their
+replicas, and writes what all replicas want written as one batch. When the group commit has made it
+durable the replicas are told; what they then find committed is applied, and only then answers
+leave and effects are carried out. Nothing leaves the node that a crash, or the loss of the shard,
+could undo.
 
-    submit -> inbox -> _turn: decide, write -> group commit -> made_durable: apply, answer, act
+    submit, frames -> _turn: decide, propose, write, send -> group commit -> made_durable
+                        ^                                                        |
+                        +---- apply, answer, act  <---- what is committed -------+
 
 Turns do not wait for each other's sync: what comes in meanwhile is decided, written, and shares
-the next one.
+the next one. With one copy an entry is committed when it is durable here; with three, when the
+backups have said so too. The turn is the same.
 """
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from rota.core.changes import Change, Record, Table
-from rota.core.codec import RawChange, encode_body, encode_change
 from rota.core.commands import Command, TakeOver
+from rota.core.configuration import Configuration, Swap, Swapped
 from rota.core.decide import decide, pending
-from rota.core.decision import Decision, Limits, Reply, Situation
-from rota.core.effects import Effect
+from rota.core.decision import Limits, Reply, Situation
+from rota.core.effects import Launch
 from rota.core.errors import Kind, Refused
 from rota.core.ids import (
-    Epoch,
+    AllocationId,
     ExecutionId,
-    Index,
     JobId,
     NodeId,
-    Session,
     ShardId,
     slot_of,
     slot_of_id,
 )
-from rota.core.instants import MICROSECOND, Duration, Instant, later
-from rota.core.journal import EntryKind
-from rota.core.replica import Replica
-from rota.core.state import State, load_state
+from rota.core.instants import Instant
+from rota.core.replication.liveness import Liveness
+from rota.core.replication.messages import Message
+from rota.core.replication.primary import Copies
+from rota.core.replication.timing import Timing
 from rota.node.clock import Clock
+from rota.node.deciding import Deciding
 from rota.node.entropy import Entropy
+from rota.node.host import Commit, Host, Outside
+from rota.node.shard import Answer, OnAnswer, Shard, Turn
 from rota.ring.placement import shard_of
-from rota.storage.group_commit import GroupCommit
-from rota.storage.shards import ShardFile
 from rota.storage.store import Batch, Store, Ticket
+
+log = logging.getLogger(__name__)
 
 INBOX_MAX = 20_000
 """Requests that may wait to be decided; one more is refused with 503 and Retry-After."""
@@ -60,67 +65,23 @@ FLIGHT_BYTES_MAX = 32 << 20
 """Bytes written but not yet durable, beyond which deciding waits for the disk."""
 
 T = TypeVar("T")
-Answer = Reply | Refused
-OnAnswer = Callable[[Answer], None]
-
-
-class Host(Protocol):
-    """What shards need of the node around them."""
-
-    def room_for(self, command: Command) -> int:
-        """Return how many attempts *command* may start on this node now."""
-        ...
-
-    def decided(self, command: Command, started: int) -> None:
-        """Note that *command* was decided and starts so many attempts."""
-        ...
-
-    def perform(self, shard: "Shard", effect: Effect) -> None:
-        """Carry out a committed effect; may be asked twice for the same after a restart."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """Who decides: this node in its present life."""
-
-    node_id: NodeId
-    session: Session
-
-
-@dataclass(slots=True)
-class _Entry:
-    """An entry on its way to being committed, and what waits for that."""
-
-    shard: "Shard"
-    index: Index
-    changes: tuple[RawChange, ...]
-    effects: tuple[Effect, ...]
-
-
-@dataclass(slots=True)
 class _Flight:
-    """What one turn wrote."""
+    """A batch that was written and is not yet durable: which batch of which replica it holds."""
 
     ticket: Ticket
     size: int
-    entries: list[_Entry] = field(default_factory=list[_Entry])
-    answers: list[tuple[OnAnswer, Answer]] = field(default_factory=list[tuple[OnAnswer, Answer]])
-    readers: "list[asyncio.Future[None]]" = field(default_factory=list["asyncio.Future[None]"])
+    numbers: tuple[tuple[Shard, int], ...]
 
 
-class Shard:
-    """One shard of which this node is primary."""
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What one replica had written: its batch's number, and bytes."""
 
-    def __init__(self, file: ShardFile, epoch: Epoch) -> None:
-        self.id = file.shard
-        self.file = file
-        self.replica = Replica(file.tip, epoch)
-        self.state = load_state(file.changes())
-
-    def time(self, clock: Clock) -> Instant:
-        """Return the shard's time."""
-        return self.replica.shard_time(clock.now())
+    number: int
+    size: int
 
 
 _Asked = tuple[Shard, Command, OnAnswer | None]
@@ -128,35 +89,15 @@ _Taken = dict[Shard, list[tuple[Command, OnAnswer | None]]]
 """What one turn decides."""
 
 
-@dataclass(slots=True)
-class Rehearsal:
-    """What would become of commands, in the order asked, if they were meant.
-
-    Attributes:
-        states: The states of the shards concerned, as they would be.
-        past: What would have become history, by table and key.
-        answers: One for each command.
-    """
-
-    states: dict[Shard, State] = field(default_factory=dict[Shard, State])
-    past: dict[tuple[Table, str], Record] = field(default_factory=dict[tuple[Table, str], Record])
-    answers: list[Answer] = field(default_factory=list[Answer])
-
-    def add(self, state: State, changes: Iterable[Change]) -> None:
-        """Make *changes* part of what would be."""
-        for change in changes:
-            state.apply(change)
-            if change.table > Table.HISTORY and change.record is not None:
-                self.past[change.table, change.key] = change.record
-
-
 class Shards:
     """All shards of this node.
 
     Args:
         store: Where they are; opened, and used by nobody else for shards.
-        epochs: The epoch of each shard, by number, under which this node is primary.
-        life: Who decides.
+        count: How many there are.
+        liveness: Who is alive, as this node knows it; this node is named in it.
+        timing: The cluster's.
+        copies: How many copies of each shard there are to be.
         clock: Gives the instants of decisions.
         entropy: Gives their chance.
         limits: What one shard may hold.
@@ -165,27 +106,36 @@ class Shards:
     def __init__(
         self,
         store: Store,
-        epochs: Iterable[Epoch],
+        count: int,
         *,
-        life: Life,
+        liveness: Liveness,
+        timing: Timing,
+        copies: Copies,
         clock: Clock,
         entropy: Entropy,
         limits: Limits,
     ) -> None:
         self._store = store
-        self._life = life
+        self._liveness = liveness
         self._clock = clock
         self._entropy = entropy
         self._limits = limits
+        self._is_alone = copies.wanted == 1
         self._shards = [
-            Shard(ShardFile(store, ShardId(number)), epoch) for number, epoch in enumerate(epochs)
+            Shard(store, ShardId(number), liveness=liveness, timing=timing, copies=copies)
+            for number in range(count)
         ]
         self._host: Host | None = None
-        self._commit: GroupCommit | None = None
+        self._outside: Outside | None = None
+        self._commit: Commit | None = None
         self._inbox: deque[tuple[_Asked, ...]] = deque()
         """Those of one item are decided in one turn."""
         self._inbox_length = 0
+        self._held: _Taken = {}
+        """What came for shards that admit nothing at the moment, but are this node's."""
         self._taken: _Taken = {}
+        self._touched: dict[Shard, None] = {}
+        self._turns: deque[Turn] = deque()
         self._flights: deque[_Flight] = deque()
         self._flight_bytes = 0
         self._is_turn_planned = False
@@ -223,7 +173,12 @@ class Shards:
     @property
     def execution_count(self) -> int:
         """Unfinished executions of all shards."""
-        return sum(len(shard.state.executions) for shard in self._shards)
+        return sum(len(shard.state.executions) for shard in self.opened)
+
+    @property
+    def opened(self) -> Iterator[Shard]:
+        """The shards for which this node decides."""
+        return (shard for shard in self._shards if shard.is_open)
 
     def of_name(self, namespace: str, name: str) -> Shard:
         """Return the shard of a job's name."""
@@ -235,36 +190,69 @@ class Shards:
 
     # -- life -----------------------------------------------------------------------------------
 
-    def start(self, host: Host, commit: GroupCommit, *, failure: "asyncio.Future[None]") -> None:
+    def start(
+        self, host: Host, outside: Outside, commit: Commit, *, failure: "asyncio.Future[None]"
+    ) -> None:
         """Begin to decide. *failure* gets the error that makes this node unfit to go on."""
-        self._host, self._commit, self._failure = host, commit, failure
-
-    async def take_over(self, *, is_start: bool) -> None:
-        """Become active: commit the first entry of each epoch, then find what is outstanding."""
-        for shard in self._shards:
-            self._put_in((shard, TakeOver(epoch=shard.replica.epoch, is_start=is_start), None))
-        while self._inbox:
-            self._turn()
-        assert self._host is not None
-        assert self._failure is not None
-        with suppress(Refused):
-            await self.settled()
-        if self._failure.done():
-            # Whoever starts the node is told the cause, not what its clients are told.
-            self._failure.result()
-        for shard in self._shards:
-            for effect in pending(shard.state):
-                self._host.perform(shard, effect)
+        self._host, self._outside = host, outside
+        self._commit, self._failure = commit, failure
 
     async def stop(self) -> None:
         """Decide and commit what has come in, and take nothing more; a failure ends the wait."""
         with suppress(Refused):
-            while self._inbox or self._flights:
+            while self._inbox or self._turns:
                 self._guarded(self._turn)
                 await self.settled()
         self._over = self._over or Refused(
             Kind.UNAVAILABLE, "stopping", "this node is stopping", retry_after_s=1
         )
+
+    # -- the replicas' world --------------------------------------------------------------------
+
+    def receive(self, number: ShardId, sender: NodeId, message: Message) -> None:
+        """Take a message of another node's replica of a shard."""
+        shard = self._shards[number]
+        self._move(shard, lambda: shard.replica.receive(message, sender, self._clock.elapsed()))
+
+    def learn(self, number: ShardId, configuration: Configuration) -> None:
+        """Take note of a shard's configuration."""
+        shard = self._shards[number]
+        self._move(shard, lambda: shard.replica.learn(configuration, self._clock.elapsed()))
+
+    def swapped(self, swap: Swap, answer: Swapped | None) -> None:
+        """Take the coordinator's answer; None if nobody knows it."""
+        shard = self._shards[swap.shard]
+        self._move(shard, lambda: shard.replica.answered(swap, answer, self._clock.elapsed()))
+
+    def found(self, number: ShardId) -> None:
+        """Make the first copy of a shard that has no configuration and never had one."""
+        shard, allocation = self._shards[number], AllocationId(f"{self._entropy.draw():016x}")
+        if shard.replica.copy.tip.index == 0:
+            self._move(shard, lambda: shard.replica.found(allocation))
+
+    def tick(self, targets: Callable[[ShardId], tuple[NodeId, ...]]) -> None:
+        """Let time pass for every replica.
+
+        Args:
+            targets: Gives the nodes that ought to have copies of a shard, the primary first.
+        """
+        for shard in self._shards:
+            self._move(
+                shard,
+                partial(
+                    shard.replica.tick,
+                    self._clock.elapsed(),
+                    self._entropy.draw(),
+                    targets(shard.id),
+                ),
+            )
+
+    def _move(self, shard: Shard, event: Callable[[], None]) -> None:
+        """Let something happen to a replica; what it wants done then is done in the next turn."""
+        if self._over is None:
+            self._guarded(event)
+            self._touched[shard] = None
+            self._plan_turn()
 
     # -- what comes in --------------------------------------------------------------------------
 
@@ -278,6 +266,16 @@ class Shards:
         if self._over is not None:
             return
         self._put_in((shard, command, on_answer))
+        self._plan_turn()
+
+    def submit_together(
+        self, shard: Shard, commands: Sequence[Command], on_answer: OnAnswer
+    ) -> None:
+        """Likewise, for commands that one entry is to hold; the answer is that of the last."""
+        if self._over is not None:
+            return
+        *others, last = commands
+        self._put_in(*((shard, other, None) for other in others), (shard, last, on_answer))
         self._plan_turn()
 
     async def ask(self, shard: Shard, command: Command) -> Reply:
@@ -313,33 +311,6 @@ class Shards:
             self._plan_turn()
         return [await answered for answered in waiting]
 
-    async def rehearse(self, requests: Iterable[tuple[Shard, Command]]) -> Rehearsal:
-        """Return what would become of *requests*, one after the other; nothing does.
-
-        Each shard concerned is tried on a copy, so it costs O(records of these shards). There is
-        room for no attempt: what would run is shown waiting.
-
-        Raises:
-            Refused: All of them, because requests cannot be taken at the moment.
-        """
-        self.check_open()
-        rehearsal = Rehearsal()
-        for shard, command in requests:
-            state = rehearsal.states.get(shard)
-            if state is None:
-                state = rehearsal.states[shard] = shard.state.fork()
-            now = later(shard.time(self._clock), Duration(len(rehearsal.answers)))
-            try:
-                decision = decide(state, command, self._situation(shard, now, room=0))
-            except Refused as refusal:
-                rehearsal.answers.append(refusal)
-            else:
-                rehearsal.add(state, decision.changes)
-                rehearsal.answers.append(decision.reply)
-        # What was seen may be ahead of what is committed.
-        await self.settled()
-        return rehearsal
-
     async def settled(self) -> None:
         """Return when all that was decided until now is committed and applied.
 
@@ -347,14 +318,15 @@ class Shards:
         ahead of the commit.
 
         Raises:
-            Refused: It never will be: the storage failed, and memory is not to be believed.
+            Refused: It never will be: the storage failed, or a shard is another's now; memory is
+                not to be believed.
         """
         if self._over is not None:
             raise self._over.with_traceback(None)
-        if not self._flights:
+        if not self._turns:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._flights[-1].readers.append(done)
+        self._turns[-1].readers.append(done)
         await done
 
     def check_open(self) -> None:
@@ -382,7 +354,7 @@ class Shards:
         self._inbox_length += len(asked)
 
     def _plan_turn(self) -> None:
-        if not self._is_turn_planned and self._flight_bytes < FLIGHT_BYTES_MAX:
+        if not self._is_turn_planned:
             self._is_turn_planned = True
             asyncio.get_running_loop().call_soon(self._guarded, self._turn)
 
@@ -397,34 +369,37 @@ class Shards:
         self._is_turn_planned = False
         if self._over is not None:
             return
-        assert self._commit is not None
-        flight = _Flight(ticket=Ticket(0), size=0)
-        batch = self._store.batch()
-        self._taken = self._next_commands()
-        for shard, commands in self._taken.items():
-            turn = self._decide(shard, commands, flight)
-            if turn is not None:
-                flight.size += turn.write(batch)
-                flight.entries.append(turn.entry)
-        if flight.entries:
-            flight.ticket = self._store.write(batch)
-            self.entry_count += len(flight.entries)
-            self._flight_bytes += flight.size
-            self._flights.append(flight)
-            self._taken = {}
-            self._commit.wrote(flight.ticket)
-        elif self._flights:
-            # Nothing to write, but the answers may rest on what is not yet committed.
-            self._flights[-1].answers += flight.answers
-            self._taken = {}
-        else:
-            self._taken = {}
-            _give(flight.answers)
-        if self._inbox:
+        if self._flight_bytes < FLIGHT_BYTES_MAX:
+            self._decide_all()
+        self._settle()
+        if self._inbox and self._flight_bytes < FLIGHT_BYTES_MAX:
             self._plan_turn()
 
+    def _decide_all(self) -> None:
+        turn = Turn()
+        self._taken = self._next_commands()
+        for shard, commands in self._taken.items():
+            if not shard.is_open:
+                self._refuse_all(commands, shard.elsewhere())
+            elif shard.replica.is_admitting(self._clock.elapsed()):
+                self._decide(shard, commands, turn)
+            else:
+                self._held.setdefault(shard, []).extend(commands)
+        self._taken = {}
+        if turn.open_count:
+            self._turns.append(turn)
+
+    def _refuse_all(
+        self, commands: list[tuple[Command, OnAnswer | None]], refusal: Refused
+    ) -> None:
+        """Refuse what is not decided; a place that was called for it is free again."""
+        assert self._host is not None
+        for command, _ in commands:
+            self._host.decided(command, 0)
+        _give([(on_answer, refusal) for _, on_answer in commands if on_answer])
+
     def _next_commands(self) -> "_Taken":
-        taken: _Taken = {}
+        taken, self._held = self._held, {}
         count = 0
         while self._inbox and (not count or count + len(self._inbox[0]) <= TURN_MAX):
             together = self._inbox.popleft()
@@ -435,72 +410,157 @@ class Shards:
         return taken
 
     def _decide(
-        self, shard: Shard, commands: list[tuple[Command, OnAnswer | None]], flight: _Flight
-    ) -> "_Turn | None":
-        """Let *shard* decide; what comes of it is one entry, or None if nothing changes."""
-        turn = _Turn(shard, at=shard.time(self._clock))
+        self, shard: Shard, commands: list[tuple[Command, OnAnswer | None]], turn: Turn
+    ) -> None:
+        """Let *shard* decide; what comes of it is one entry, or none if nothing changes."""
+        deciding = Deciding(shard, at=shard.time(self._clock))
+        answers: list[tuple[OnAnswer, Answer]] = []
         for command, on_answer in commands:
-            answer = self._decide_one(turn, command)
+            answer = self._decide_one(deciding, command)
             if on_answer is not None:
-                flight.answers.append((on_answer, answer))
-        return turn if turn.is_worth_an_entry else None
+                answers.append((on_answer, answer))
+        self._touched[shard] = None
+        if deciding.is_worth_an_entry:
+            deciding.propose(turn, answers, self._clock.elapsed())
+            turn.open_count += 1
+            self.entry_count += 1
+        elif shard.unreleased is not None:
+            # Nothing to write, but the answers may rest on what is not yet committed.
+            shard.unreleased.answers += answers
+        else:
+            _give(answers)
 
-    def _decide_one(self, turn: "_Turn", command: Command) -> Answer:
+    def _decide_one(self, deciding: "Deciding", command: Command) -> Answer:
         assert self._host is not None
-        situation = self._situation(turn.shard, turn.at, room=self._host.room_for(command))
+        shard = deciding.shard
+        situation = self.situation(shard, deciding.at, room=self._host.room_for(command))
         self.decision_count += 1
         try:
-            decision = decide(turn.shard.state, command, situation)
+            decision = decide(shard.state, command, situation)
         except Refused as refusal:
             self._host.decided(command, 0)
             return refusal
-        turn.add(command, decision)
+        deciding.add(decision)
         self._host.decided(command, decision.started)
         return decision.reply
 
-    def _situation(self, shard: Shard, now: Instant, *, room: int) -> Situation:
+    def situation(self, shard: Shard, now: Instant, *, room: int) -> Situation:
+        """Return what a decision of *shard* may depend on besides its state."""
         return Situation(
             now=now,
             entropy=self._entropy.draw(),
-            position=shard.replica.position,
+            position=shard.replica.copy.position,
             room=room,
-            node_id=self._life.node_id,
-            session=self._life.session,
+            node_id=self._liveness.node_id,
+            session=self._liveness.session,
             limits=self._limits,
         )
 
-    # -- a commit -------------------------------------------------------------------------------
+    # -- writes and commits ---------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Do what the replicas that something happened to want done; release what is committed."""
+        assert self._commit is not None
+        touched, self._touched = self._touched, {}
+        batch = self._store.batch()
+        numbers: list[tuple[Shard, int]] = []
+        size = 0
+        for shard in touched:
+            written = self._carry_out(shard, batch)
+            if written is not None:
+                numbers.append((shard, written.number))
+                size += written.size
+            shard.apply(batch)
+        ticket = self._store.write(batch)
+        if numbers:
+            self._flights.append(_Flight(ticket, size, tuple(numbers)))
+            self._flight_bytes += size
+            self._commit.wrote(ticket)
+        for shard in touched:
+            # Not before the write: were that to fail, those who wait would not be found.
+            self._open_or_close(shard)
+            self._release(shard)
+
+    def _carry_out(self, shard: Shard, batch: Batch) -> "_Written | None":
+        """Write, send and ask what a replica wants; return which batch of it is to be durable."""
+        assert self._outside is not None
+        ready = shard.replica.take_ready()
+        if ready.sends:
+            self._outside.send(shard.id, ready.sends)
+        if ready.swap is not None:
+            self._outside.swap(ready.swap)
+        if ready.wants_view:
+            self._outside.look()
+        if not ready.writes:
+            return None
+        size = shard.file.write(batch, ready.writes)
+        return _Written(ready.number, size)
 
     def made_durable(self, ticket: Ticket) -> None:
-        """Commit what the group commit says is durable: apply it, answer, act."""
-        self._guarded(lambda: self._commit_until(ticket))
+        """Tell the replicas what survives a power loss now, and do what follows from it."""
+        if self._over is None:
+            self._guarded(partial(self._made_durable, ticket))
 
-    def _commit_until(self, ticket: Ticket) -> None:
-        done = list(takewhile(lambda flight: flight.ticket <= ticket, self._flights))
-        if not done:
-            return
-        batch = self._store.batch()
-        for flight in done:
-            for entry in flight.entries:
-                entry.shard.replica.made_durable(entry.index)
-                entry.shard.file.apply(batch, entry.index, entry.changes)
-        self._store.write(batch)
-        for flight in done:
-            # Not before the write: were that to fail, those who wait would not be found.
-            self._flights.popleft()
+    def _made_durable(self, ticket: Ticket) -> None:
+        while self._flights and self._flights[0].ticket <= ticket:
+            flight = self._flights.popleft()
             self._flight_bytes -= flight.size
-            self._release(flight)
-        if self._inbox:
+            for shard, number in flight.numbers:
+                shard.replica.made_durable(number)
+                self._touched[shard] = None
+        self._settle()
+        if self._inbox or self._held:
             self._plan_turn()
 
-    def _release(self, flight: _Flight) -> None:
+    def _open_or_close(self, shard: Shard) -> None:
         assert self._host is not None
-        for reader in flight.readers:
-            _resolve(reader, None)
-        _give(flight.answers)
-        for entry in flight.entries:
+        if shard.is_open and shard.has_lost_primacy:
+            self._close(shard)
+        if not shard.is_open and shard.replica.has_authority(self._clock.elapsed()):
+            shard.open()
+            outstanding = list(pending(shard.state))
+            self._host.opened(shard)
+            if self._is_alone:
+                self.submit(shard, TakeOver(epoch=shard.epoch, is_start=True))
+            for effect in outstanding:
+                self._host.perform(shard, effect)
+
+    def _close(self, shard: Shard) -> None:
+        """Give up a shard: what was decided and not committed may yet be, or not."""
+        assert self._host is not None
+        log.info("shard given up", extra={"shard": shard.id, "epoch": shard.epoch})
+        given_up = shard.close()
+        held = self._held.pop(shard, [])
+        refusal = shard.elsewhere()
+        for entry in given_up:
+            _give([(on_answer, refusal) for on_answer, _ in entry.answers])
+            entry.turn.open_count -= 1
+        self._refuse_all(held, refusal)
+        if given_up:
+            # Whoever has read its memory must not tell anyone.
+            for turn in self._turns:
+                _refuse(turn.readers, refusal)
+                turn.readers.clear()
+        self._end_turns()
+        effects = [effect for entry in given_up for effect in entry.effects]
+        self._host.closed(shard, sum(isinstance(effect, Launch) for effect in effects))
+
+    def _release(self, shard: Shard) -> None:
+        """Answer and act for what is committed, as long as this node may (PROTOCOL R15)."""
+        assert self._host is not None
+        while shard.committed and shard.replica.has_authority(self._clock.elapsed()):
+            entry = shard.committed.popleft()
+            entry.turn.open_count -= 1
+            self._end_turns()
+            _give(entry.answers)
             for effect in entry.effects:
-                self._host.perform(entry.shard, effect)
+                self._host.perform(shard, effect)
+
+    def _end_turns(self) -> None:
+        """Tell those who wait for all that was decided up to a turn that it is committed."""
+        while self._turns and not self._turns[0].open_count:
+            for reader in self._turns.popleft().readers:
+                _resolve(reader, None)
 
     def sync_failed(self, error: Exception) -> None:
         """Give up: what was written may be lost, and the store must not be used again (R25)."""
@@ -519,62 +579,19 @@ class Shards:
             retry_after_s=5,
         )
         self._over = refusal
-        waiting = [on_answer for flight in self._flights for on_answer, _ in flight.answers]
-        waiting += [each for taken in self._taken.values() for _, each in taken if each]
+        entries = [entry for shard in self._shards for entry in shard.close()]
+        waiting = [on_answer for entry in entries for on_answer, _ in entry.answers]
+        for taken in (self._taken, self._held):
+            waiting += [each for commands in taken.values() for _, each in commands if each]
         waiting += [each for together in self._inbox for _, _, each in together if each]
-        readers = [reader for flight in self._flights for reader in flight.readers]
-        self._flights.clear()
-        self._taken = {}
-        self._inbox.clear()
+        readers = [reader for turn in self._turns for reader in turn.readers]
+        for kept in (self._turns, self._flights, self._inbox, self._taken, self._held):
+            kept.clear()
         self._inbox_length = 0
         _give([(on_answer, refusal) for on_answer in waiting])
-        for reader in readers:
-            if not reader.done():
-                reader.set_exception(refusal)
+        _refuse(readers, refusal)
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
-
-
-class _Turn:
-    """What one shard decides in one turn: the changes of all its commands, in one entry."""
-
-    def __init__(self, shard: Shard, at: Instant) -> None:
-        self.shard = shard
-        self.at = at
-        self._kind = EntryKind.CHANGES
-        self._causes: list[str] = []
-        self._changes: dict[tuple[Table, str], Change] = {}
-        self._effects: list[Effect] = []
-        self.entry: _Entry
-
-    @property
-    def is_worth_an_entry(self) -> bool:
-        """Whether there is anything to be recorded."""
-        return bool(self._causes)
-
-    def add(self, command: Command, decision: Decision) -> None:
-        """Make *decision* part of the entry and of the shard's memory."""
-        if isinstance(command, TakeOver):
-            self._kind = EntryKind.TAKEOVER
-        elif not decision.changes and not decision.effects:
-            return
-        for change in decision.changes:
-            self.shard.state.apply(change)
-            self._changes[change.table, change.key] = change
-        self._causes.append(decision.cause)
-        self._effects += decision.effects
-        # Ids are made of instants: no two decisions of a shard share one.
-        self.at = later(self.at, MICROSECOND)
-
-    def write(self, batch: Batch) -> int:
-        """Append the entry to the journal, and return its size in bytes."""
-        changes = tuple(encode_change(change) for change in self._changes.values())
-        body = encode_body(self._causes, changes)
-        replica = self.shard.replica
-        value = replica.append(body, self.at, self._kind)
-        self.entry = _Entry(self.shard, replica.tip.index, changes, tuple(self._effects))
-        self.shard.file.append(batch, self.entry.index, value)
-        return len(value)
 
 
 def _give(answers: list[tuple[OnAnswer, Answer]]) -> None:
@@ -586,3 +603,9 @@ def _resolve(waiter: "asyncio.Future[T]", value: T) -> None:
     """Give a waiter its value, unless it has gone away meanwhile."""
     if not waiter.done():
         waiter.set_result(value)
+
+
+def _refuse(readers: "Iterable[asyncio.Future[None]]", refusal: Refused) -> None:
+    for reader in readers:
+        if not reader.done():
+            reader.set_exception(refusal)

@@ -72,11 +72,14 @@ class Timers:
         """Return how many timers are in memory, cleared delays included."""
         return len(self._wheel) + len(self._delays)
 
-    def forget_far(self, shard: ShardId) -> None:
-        """Drop the rows that an earlier life of the node left; they are about to be set again."""
+    def forget(self, shard: ShardId) -> None:
+        """Drop all timers of a shard: they are about to be set again, or are another node's."""
         batch = self._store.batch()
         batch.delete_range(Family.TIMER, shard_prefix(shard), _end(shard))
         self._store.write(batch)
+        # What is on the wheel goes off for nothing, at most a horizon later.
+        self._order_of = {key: order for key, order in self._order_of.items() if key[0] != shard}
+        self._drop_cleared()
 
     def set(self, shard: ShardId, timer: SetTimer, shard_now: Instant) -> None:
         """Set a timer.

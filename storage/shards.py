@@ -1,27 +1,37 @@
 """One shard in a store: its journal, its state, its history, and how they are found again.
 
-    META     s:shard                    header: where the journal begins, what is applied
+    META     s:shard                    header: what the copy is, where its journal begins
     JOURNAL  shard index                an entry (rota.core.journal)
     STATE    shard table key            a record
     HIST     shard table key            a record of a table from Table.HISTORY on
     TIMER    shard due command          a timer too far away for the wheel
 
 Shards are two bytes, tables one, indices and instants eight, all big-endian, so keys sort as what
-they mean. An entry is appended, made durable by the group commit, and only then applied: state
-and header go in one batch, and what was not yet applied at a crash is applied again from the
-journal.
+they mean. A row is what STATE and HIST hold: a table and a key, and a record. An entry is appended
+and made durable by the group commit; once it is committed, and not before, its rows are applied:
+they and the header go in one batch, so after a crash a shard's rows are those of its entries up to
+one that the header names.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import msgspec
 
 from rota.core.changes import Change, Table
-from rota.core.codec import RawChange, decode_body, decode_record
-from rota.core.ids import Epoch, Index, ShardId
+from rota.core.codec import RawChange, decode_record
+from rota.core.ids import AllocationId, Epoch, Index, ShardId
 from rota.core.instants import Instant
 from rota.core.journal import ORIGIN, DamagedEntry, Tip, decode_entry, follow, hash_of
+from rota.core.replication.copy import (
+    AppendEntry,
+    Clear,
+    CutAfter,
+    PutHeader,
+    PutRows,
+    Rows,
+    Stored,
+    Write,
+)
 from rota.storage.store import Batch, Family, Store, StoreDamaged
 
 JOURNAL_KEPT = 1_000
@@ -29,31 +39,32 @@ JOURNAL_KEPT = 1_000
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Where a shard's journal begins, and how far the state has come.
+    """What a copy of a shard is, where its journal begins, and how far its rows have come.
 
     Attributes:
         first: Index of the oldest entry kept.
         before_first: The tip before it, for the chain to begin with: epoch, instant, hash.
-        applied: Index of the last entry that is part of the state.
+        applied: Index of the last entry whose rows are here.
+        epoch: The highest promised (PROTOCOL R2).
+        allocation: Which copy this is; empty while it is not whole.
     """
 
     first: Index
     before_first: tuple[Epoch, Instant, bytes]
     applied: Index
+    epoch: Epoch = Epoch(0)
+    allocation: AllocationId = AllocationId("")
 
 
 _EMPTY = Header(first=Index(1), before_first=(Epoch(0), Instant(0), ORIGIN.hash), applied=Index(0))
 _header_decoder = msgspec.msgpack.Decoder(Header)
 
 
-@dataclass(slots=True)
-class _Entries:
-    tip: Tip
-    unapplied: list[tuple[Index, tuple[RawChange, ...]]]
-
-
 class ShardFile:
-    """One shard of a store.
+    """One shard of a store; a `rota.core.replication.copy.Storage`.
+
+    Attributes:
+        tip: Where the journal ended when it was opened.
 
     Raises:
         StoreDamaged: At construction, if the journal is not whole; it says where.
@@ -66,27 +77,103 @@ class ShardFile:
         self._header_key = b"s:" + self._prefix
         value = store.get(Family.META, self._header_key)
         self._header = _EMPTY if value is None else _header_decoder.decode(value)
-        entries = self._read_journal()
-        self.tip = entries.tip
-        """Where the journal ended when it was opened."""
-        self._apply_again(entries)
+        self.tip = self._read_journal()
 
-    def append(self, batch: Batch, index: Index, value: bytes) -> None:
-        """Add an encoded entry to *batch*."""
-        batch.put(Family.JOURNAL, self._journal_key(index), value)
+    # -- what a replica reads -------------------------------------------------------------------
 
-    def apply(self, batch: Batch, index: Index, changes: Iterable[RawChange]) -> None:
-        """Add to *batch* what the committed entry *index* changes, and trim the journal."""
+    def stored(self) -> Stored:
+        """Return what is here, as it was opened."""
+        return Stored(
+            # A promise is never below what was appended under one.
+            epoch=max(self._header.epoch, self.tip.epoch),
+            allocation=self._header.allocation or None,
+            before_first=self.before_first,
+            tip=self.tip,
+            committed=self._header.applied,
+        )
+
+    @property
+    def before_first(self) -> Tip:
+        """The entry before the oldest one kept."""
+        epoch, at, before = self._header.before_first
+        return Tip(epoch, Index(self._header.first - 1), at, before)
+
+    @property
+    def applied(self) -> Index:
+        """Index of the last entry whose rows are here."""
+        return self._header.applied
+
+    def entry(self, index: Index) -> bytes:
+        """Return a stored entry, encoded; *index* is one that is kept."""
+        value = self._store.get(Family.JOURNAL, self._journal_key(index))
+        assert value is not None, (self.shard, index, self._header)
+        return value
+
+    def rows(self, after: bytes | None, size_max: int) -> Rows:
+        """Return rows whose keys come after *after*, about *size_max* bytes and at least one."""
+        rows: list[tuple[bytes, bytes]] = []
+        size = 0
+        start = self._prefix if after is None else self._prefix + after + b"\0"
+        for family in (Family.STATE, Family.HIST):
+            # The tables of HIST come after those of STATE, so that both are one range of keys.
+            for key, value in self._store.scan(family, start, _after(self._prefix)):
+                if size >= size_max:
+                    return Rows(tuple(rows), is_last=False)
+                rows.append((key[2:], value))
+                size += len(key) + len(value)
+        return Rows(tuple(rows), is_last=True)
+
+    # -- what it writes -------------------------------------------------------------------------
+
+    def write(self, batch: Batch, writes: Iterable[Write]) -> int:
+        """Add to *batch* what a replica wants written; return its size in bytes."""
+        size = 0
+        for write in writes:
+            match write:
+                case AppendEntry(index=index, value=value):
+                    size += len(value)
+                    batch.put(Family.JOURNAL, self._journal_key(index), value)
+                case CutAfter(index=index):
+                    start = self._journal_key(Index(index + 1))
+                    batch.delete_range(Family.JOURNAL, start, _after(self._prefix))
+                case Clear():
+                    for family in (Family.JOURNAL, Family.STATE, Family.HIST):
+                        batch.delete_range(family, self._prefix, _after(self._prefix))
+                    self._header = _EMPTY
+                case PutRows(rows=rows):
+                    for key, value in rows:
+                        size += len(key) + len(value)
+                        batch.put(_family_of(key[0]), self._prefix + key, value)
+                case PutHeader():
+                    self._put_header(batch, write)
+        return size
+
+    def apply(
+        self,
+        batch: Batch,
+        index: Index,
+        changes: Iterable[RawChange],
+        needed_from: Index | None = None,
+    ) -> None:
+        """Add to *batch* what the committed entry *index* changes, and trim the journal.
+
+        Args:
+            batch: To be written at once.
+            index: The one after `applied`.
+            changes: Of the entry.
+            needed_from: The first entry that another copy may still ask for; all are kept from
+                there on.
+        """
         for number, key, value in changes:
-            family = Family.STATE if number < Table.HISTORY else Family.HIST
             full_key = self._prefix + bytes((number,)) + key.encode()
             if value is None:
-                batch.delete(family, full_key)
+                batch.delete(_family_of(number), full_key)
             else:
-                batch.put(family, full_key, value)
+                batch.put(_family_of(number), full_key, value)
         self._header = msgspec.structs.replace(self._header, applied=index)
         if index - self._header.first >= 2 * JOURNAL_KEPT:
-            self._trim(batch, Index(index - JOURNAL_KEPT))
+            first = Index(index - JOURNAL_KEPT)
+            self._trim(batch, first if needed_from is None else min(first, needed_from))
         batch.put(Family.META, self._header_key, msgspec.msgpack.encode(self._header))
 
     def changes(self) -> Iterator[Change]:
@@ -107,33 +194,37 @@ class ShardFile:
         for key, value in self._store.scan(Family.STATE, prefix, _after(prefix)):
             yield Change(table, key[len(prefix) :].decode(), decode_record(table, value))
 
-    def _read_journal(self) -> _Entries:
-        header = self._header
-        epoch, at, before = header.before_first
-        found = _Entries(Tip(epoch, Index(header.first - 1), at, before), [])
+    def _read_journal(self) -> Tip:
+        tip = self.before_first
         for index, value in self.journal():
             try:
-                entry, found.tip = follow(found.tip, value)
+                _, tip = follow(tip, value)
             except DamagedEntry as error:
                 raise self._damaged(f"journal entry {index} {error}") from error
-            if index > header.applied:
-                found.unapplied.append((index, decode_body(entry.body)[1]))
-        if found.tip.index < header.applied:
+        if tip.index < self._header.applied:
             raise self._damaged(
-                f"the journal ends at entry {found.tip.index}, but entries up to {header.applied} "
+                f"the journal ends at entry {tip.index}, but entries up to {self._header.applied} "
                 "were applied"
             )
-        return found
+        return tip
 
-    def _apply_again(self, entries: _Entries) -> None:
-        if not entries.unapplied:
-            return
-        batch = self._store.batch()
-        for index, changes in entries.unapplied:
-            self.apply(batch, index, changes)
-        self._store.write(batch)
+    def _put_header(self, batch: Batch, write: PutHeader) -> None:
+        self._header = msgspec.structs.replace(
+            self._header, epoch=write.epoch, allocation=write.allocation or AllocationId("")
+        )
+        if write.base is not None:
+            base = write.base
+            self._header = msgspec.structs.replace(
+                self._header,
+                first=Index(base.index + 1),
+                before_first=(base.epoch, base.at, base.hash),
+                applied=base.index,
+            )
+        batch.put(Family.META, self._header_key, msgspec.msgpack.encode(self._header))
 
     def _trim(self, batch: Batch, first: Index) -> None:
+        if first <= self._header.first:
+            return
         before = self._store.get(Family.JOURNAL, self._journal_key(Index(first - 1)))
         assert before is not None, (self.shard, first)
         entry = decode_entry(before)
@@ -156,6 +247,10 @@ class ShardFile:
 def shard_prefix(shard: ShardId) -> bytes:
     """Return what every key of *shard* begins with."""
     return shard.to_bytes(2, "big")
+
+
+def _family_of(table: int) -> Family:
+    return Family.STATE if table < Table.HISTORY else Family.HIST
 
 
 def _after(prefix: bytes) -> bytes:

@@ -12,15 +12,18 @@ from aiohttp import ClientSession, web
 from rota.client.wire import JobBody
 from rota.core.commands import Command, SaveJob, Trigger
 from rota.core.decision import JobSaved, Triggered
-from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, Session
+from rota.core.ids import ExecutionId, JobId
 from rota.core.instants import Duration
 from rota.core.job import JobSpec
 from rota.node.api.app import make_app
 from rota.node.api.bodies import job_spec
-from rota.node.clock import Clock
+from rota.node.clock import Clock, SystemClock
 from rota.node.config import Address, NodeConfig
-from rota.node.node import Node, Works
-from rota.node.shards import Life, Shards
+from rota.node.coordination.embedded import EmbeddedCoordinator
+from rota.node.entropy import SystemEntropy
+from rota.node.node import alone
+from rota.node.shards import Shards
+from rota.node.works import Works
 from rota.storage.directory import DataDirectory
 from rota.storage.memory import MemoryStore
 from rota.storage.store import StoreError, Ticket
@@ -77,13 +80,10 @@ async def running_works(
     listen = Address("127.0.0.1", 0)
     config = NodeConfig(data_dir=folder, listen=listen, drain=Duration(0), slots=slots)
     with DataDirectory.open(folder, store_id="s", shard_count=SHARDS, cluster="c") as directory:
-        works = Works(
-            Node(config, clock=clock),
-            store,
-            directory,
-            Life(NodeId("n"), Session(f"life {life}")),
-            [Epoch(life)] * SHARDS,
-        )
+        coordinator = EmbeddedCoordinator(folder / "COORDINATION", SystemEntropy())
+        clock = clock or SystemClock()
+        around = alone(config, directory, store, coordinator, clock)
+        works = Works(config, clock, SystemEntropy(), around)
         async with works.running():
             yield works
 

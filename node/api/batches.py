@@ -41,7 +41,7 @@ from rota.node.api.requests import (
 )
 from rota.node.api.tracing import TRACEPARENT
 from rota.node.api.writing import Written, write_all
-from rota.node.shards import Answer, Shard
+from rota.node.shard import Answer, Shard
 
 operations = Operations("Batches")
 

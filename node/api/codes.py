@@ -65,11 +65,12 @@ CODES = {
     ),
     "not_ready": Code(503, "the node is starting or stopping"),
     "stopping": Code(503, "the node is stopping"),
+    "not_primary": Code(503, "another node decides for the shard, or will"),
 }
 
-READING = ("storage_unavailable",)
+READING = ("storage_unavailable", "not_primary")
 """Of an operation that shows what is committed."""
-DECIDING = ("busy", "disk_full", "storage_unavailable", "stopping")
+DECIDING = ("busy", "disk_full", "storage_unavailable", "stopping", "not_primary")
 """Of an operation that asks a shard for a decision."""
 WAITING = (*READING, "too_many_waiters", "stopping")
 """Of an operation that waits for the ends of executions."""

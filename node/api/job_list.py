@@ -20,7 +20,8 @@ from rota.node.api.operations import Operations, Success
 from rota.node.api.parameters import LIMIT, Parameter, Repeatable, choice, text
 from rota.node.api.requests import PARTS, document
 from rota.node.api.views import JOB_STATUSES, status_of, view_of
-from rota.node.shards import Shard, Shards
+from rota.node.shard import Shard
+from rota.node.shards import Shards
 
 operations = Operations("Jobs")
 LOOKED_AT_MAX = 10_000

@@ -58,7 +58,7 @@ from rota.node.api.tracing import TRACEPARENT, traceparent_of
 from rota.node.api.views import ledger_entry_view, next_fire_views, view_of
 from rota.node.api.writing import write
 from rota.node.parts import Parts
-from rota.node.shards import Shard
+from rota.node.shard import Shard
 
 operations = Operations("Jobs")
 NEXT_MAX = 1_000

@@ -15,7 +15,7 @@ from rota.core.job import Job
 from rota.node.api.decoding import decode
 from rota.node.api.operations import ACCEPTED
 from rota.node.parts import Parts
-from rota.node.shards import Shard
+from rota.node.shard import Shard
 
 T = TypeVar("T", bound=msgspec.Struct)
 

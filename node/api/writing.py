@@ -18,7 +18,8 @@ from rota.core.ids import ExecutionId
 from rota.core.state import State
 from rota.node.api.parameters import IS_DRY_RUN
 from rota.node.api.requests import PARTS
-from rota.node.shards import Answer, Shard
+from rota.node.rehearsal import rehearse
+from rota.node.shard import Answer, Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,8 @@ async def write_all(request: web.Request, commands: Iterable[tuple[Shard, Comman
     Raises:
         Refused: All of them, because requests cannot be taken at the moment.
     """
-    shards = request.app[PARTS].shards
+    parts = request.app[PARTS]
     if request[IS_DRY_RUN]:
-        rehearsal = await shards.rehearse(commands)
+        rehearsal = await rehearse(parts.shards, parts.clock, commands)
         return Written(rehearsal.answers, rehearsal.past, rehearsal.states)
-    return Written(await shards.ask_many(commands), {}, {})
+    return Written(await parts.shards.ask_many(commands), {}, {})

@@ -1,97 +1,487 @@
-"""What every `Coordinator` does; today the one for a node that is alone."""
+"""What every `Coordinator` does: the file of a node alone, etcd, and the simulated one."""
 
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
-from rota.core.ids import Epoch, NodeId, Session, ShardId
-from rota.node.coordinator import (
-    Configuration,
-    CoordinationFailed,
+from etcd import EtcdCluster, needs_etcd
+from rota.core.configuration import NOBODY, Configuration, Copy, Swap
+from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.node.clock import SystemClock
+from rota.node.coordination.coordinator import (
+    Cluster,
     Coordinator,
-    EmbeddedCoordinator,
     Member,
-    Swap,
+    News,
+    NodeIdTaken,
+    OtherCluster,
+    WatchLost,
 )
+from rota.node.coordination.embedded import EmbeddedCoordinator
+from rota.node.coordination.etcd import EtcdCoordinator
+from rota.node.coordination.gateway import GatewayOptions
+from rota.node.coordination.simulated import PerfectLink, SimulatedCoordinator, SimulatedServer
+from rota.node.entropy import SystemEntropy
 
-NODE = NodeId("node-a")
-MEMBER = Member(node_id=NODE, store_id="s", address="127.0.0.1:7400")
+A, B = NodeId("node-a"), NodeId("node-b")
+TTL_S = 1.0
+LONG_S = 60.0
+PATIENCE_S = 20.0
+
+embedded = pytest.param("embedded", id="embedded")
+simulated = pytest.param("simulated", id="simulated")
+etcd_too = pytest.param("etcd", id="etcd", marks=needs_etcd)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "COORDINATION"
+@pytest.fixture(params=[embedded, simulated, etcd_too])
+async def coordinator(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncGenerator[Coordinator]:
+    made = MAKERS[request.param](request, tmp_path)
+    yield made
+    await made.close()
 
 
-@pytest.fixture
-def coordinator(path: Path) -> Coordinator:
-    return EmbeddedCoordinator(path)
+with_time = pytest.mark.parametrize("coordinator", [simulated, etcd_too], indirect=True)
+"""For what a node alone does not do: its sessions do not run out."""
 
 
-def swap(shard: int, expected: int, session: str = "s1") -> Swap:
-    configuration = Configuration(
-        epoch=Epoch(expected + 1), primary=NODE, primary_session=Session(session)
+def an_embedded(request: pytest.FixtureRequest, tmp_path: Path) -> Coordinator:
+    del request
+    return EmbeddedCoordinator(tmp_path / "COORDINATION", SystemEntropy())
+
+
+def a_simulated(request: pytest.FixtureRequest, tmp_path: Path) -> Coordinator:
+    del request, tmp_path
+    server = SimulatedServer(SystemClock())
+    return SimulatedCoordinator(server, A, link=PerfectLink(), entropy=SystemEntropy())
+
+
+def an_etcd(request: pytest.FixtureRequest, tmp_path: Path) -> Coordinator:
+    cluster: EtcdCluster = request.getfixturevalue("etcd")
+    options = GatewayOptions(endpoints=cluster.urls)
+    return EtcdCoordinator(options, cluster=tmp_path.name, entropy=SystemEntropy())
+
+
+MAKERS: dict[str, Callable[[pytest.FixtureRequest, Path], Coordinator]] = {
+    "embedded": an_embedded,
+    "simulated": a_simulated,
+    "etcd": an_etcd,
+}
+
+
+def member(node_id: NodeId, address: str = "127.0.0.1:7400") -> Member:
+    return Member(node_id=node_id, store_id=f"store of {node_id}", address=address)
+
+
+def configuration(epoch: int, session: Session, primary: NodeId = A) -> Configuration:
+    sync = (Copy(A, AllocationId("a1")), Copy(B, AllocationId("b1")))
+    return Configuration(epoch=Epoch(epoch), primary=primary, primary_session=session, sync=sync)
+
+
+def swap(
+    shard: int,
+    expected: Configuration | None,
+    session: Session,
+    *,
+    by: NodeId = A,
+    gone: tuple[NodeId, Session] | None = None,
+) -> Swap:
+    return Swap(
+        shard=ShardId(shard),
+        expected=expected,
+        fresh=configuration(expected.epoch + 1 if expected else 1, session, by),
+        by=by,
+        session=session,
+        gone=gone,
     )
-    return Swap(shard=ShardId(shard), expected=Epoch(expected), configuration=configuration)
+
+
+async def life(coordinator: Coordinator, node_id: NodeId = A, ttl_s: float = LONG_S) -> Session:
+    grant = await coordinator.begin_session(node_id, f"store of {node_id}", ttl_s)
+    return grant.session
+
+
+async def take(coordinator: Coordinator, shard: int, session: Session) -> Configuration:
+    """Give a shard its first configuration."""
+    first = swap(shard, None, session)
+    [swapped] = await coordinator.swap([first])
+    assert swapped.is_done
+    return first.fresh
+
+
+async def steps(watch: AsyncIterator[News], count: int) -> list[News]:
+    async with asyncio.timeout(PATIENCE_S):
+        return [await anext(watch) for _ in range(count)]
+
+
+# -- the cluster, and its members -----------------------------------------------------------------
+
+
+async def test_a_cluster_is_founded_once(coordinator: Coordinator) -> None:
+    first = await coordinator.found(Cluster(id="one", shards=64, replicas=3))
+
+    second = await coordinator.found(Cluster(id="two", shards=128, replicas=1))
+
+    assert second == first == Cluster(id="one", shards=64, replicas=3)
+    assert (await coordinator.view()).cluster == first
+
+
+async def test_what_nobody_founded_is_no_cluster(coordinator: Coordinator) -> None:
+    await coordinator.register(member(A))
+
+    assert (await coordinator.view()).cluster is None
+
+
+async def test_a_cluster_of_another_format_is_not_joined(coordinator: Coordinator) -> None:
+    await coordinator.found(Cluster(id="one", shards=64, replicas=3, format=2))
+
+    with pytest.raises(OtherCluster, match="founded in format 2"):
+        await coordinator.found(Cluster(id="two", shards=64, replicas=3, format=1))
+
+
+async def test_a_member_is_known_as_it_registered_last(coordinator: Coordinator) -> None:
+    await coordinator.register(member(A, "old:1"))
+    await coordinator.register(member(B))
+
+    await coordinator.register(member(A, "new:2"))
+
+    assert (await coordinator.view()).members == {A: member(A, "new:2"), B: member(B)}
+
+
+async def test_a_forgotten_node_is_no_member_and_does_not_live(coordinator: Coordinator) -> None:
+    await coordinator.register(member(A))
+    session = await life(coordinator)
+
+    await coordinator.forget(A)
+
+    view = await coordinator.view()
+    assert (view.members, view.lives) == ({}, {})
+    assert await coordinator.renew(session) is None
+
+
+async def test_forgetting_a_node_that_nobody_knows_is_fine(coordinator: Coordinator) -> None:
+    await coordinator.register(member(A))
+
+    await coordinator.forget(B)
+
+    assert set((await coordinator.view()).members) == {A}
+
+
+# -- sessions -------------------------------------------------------------------------------------
+
+
+async def test_a_session_lives_at_least_as_long_as_asked_for(coordinator: Coordinator) -> None:
+    grant = await coordinator.begin_session(A, "store", 7.5)
+
+    assert grant.ttl_s >= 7.5
+    assert (await coordinator.renew(grant.session) or 0) >= 7.5
+
+
+async def test_who_lives_is_seen_with_session_and_data_directory(coordinator: Coordinator) -> None:
+    session = await life(coordinator)
+
+    view = await coordinator.view()
+
+    assert {node: (each.session, each.store_id) for node, each in view.lives.items()} == {
+        A: (session, "store of node-a")
+    }
+
+
+async def test_a_new_life_of_a_node_ends_the_one_before(coordinator: Coordinator) -> None:
+    old = await life(coordinator)
+
+    new = await life(coordinator)
+
+    assert await coordinator.renew(old) is None
+    assert await coordinator.renew(new) is not None
+    assert (await coordinator.view()).lives[A].session == new != old
+
+
+async def test_another_data_directory_cannot_live_under_the_same_id(
+    coordinator: Coordinator,
+) -> None:
+    session = await life(coordinator)
+
+    with pytest.raises(NodeIdTaken, match=r'alive as node "node-a"'):
+        await coordinator.begin_session(A, "another store", LONG_S)
+
+    assert await coordinator.renew(session) is not None
+
+
+async def test_of_two_data_directories_that_begin_at_once_one_lives(
+    coordinator: Coordinator,
+) -> None:
+    begun = await asyncio.gather(
+        *(coordinator.begin_session(A, f"store {number}", LONG_S) for number in range(2)),
+        return_exceptions=True,
+    )
+
+    alive = (await coordinator.view()).lives[A].session
+    assert [each.session for each in begun if not isinstance(each, BaseException)] == [alive]
+    assert sum(isinstance(each, NodeIdTaken) for each in begun) == 1
+
+
+async def test_an_ended_session_is_over_for_ever(coordinator: Coordinator) -> None:
+    session = await life(coordinator)
+
+    await coordinator.end_session(session)
+    await coordinator.end_session(session)
+
+    assert await coordinator.renew(session) is None
+    assert (await coordinator.view()).lives == {}
+
+
+@pytest.mark.parametrize("session", [NOBODY, Session("0" * 16), Session("no session")])
+async def test_what_never_was_a_session_is_over(coordinator: Coordinator, session: Session) -> None:
+    await life(coordinator)
+
+    await coordinator.end_session(session)
+
+    assert await coordinator.renew(session) is None
+    assert set((await coordinator.view()).lives) == {A}
+
+
+@with_time
+async def test_a_session_that_is_not_renewed_runs_out_and_others_do_not(
+    coordinator: Coordinator,
+) -> None:
+    kept = await life(coordinator, A, TTL_S)
+    left = await life(coordinator, B, TTL_S)
+    revision = (await coordinator.view()).revision
+    gone = asyncio.Event()
+
+    async def see() -> None:
+        async with aclosing(coordinator.watch(revision)) as watch:
+            [step] = await steps(watch, 1)
+        assert step.lives == {B: None}
+        gone.set()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(see())
+        while not gone.is_set():
+            assert await coordinator.renew(kept) is not None
+            await asyncio.sleep(0.1)
+
+    assert await coordinator.renew(left) is None
+    assert set((await coordinator.view()).lives) == {A}
+
+
+# -- swaps ----------------------------------------------------------------------------------------
 
 
 async def test_a_shard_without_a_configuration_is_taken_under_epoch_one(
     coordinator: Coordinator,
 ) -> None:
-    await coordinator.join(MEMBER, Session("s1"))
+    session = await life(coordinator)
 
-    done = await coordinator.swap([swap(3, 0)])
+    [swapped] = await coordinator.swap([swap(3, None, session)])
 
-    assert done == [True]
-    assert (await coordinator.configurations())[ShardId(3)].epoch == 1
+    assert swapped.is_done
+    assert swapped.current == configuration(1, session)
+    assert (await coordinator.view()).configurations == {3: configuration(1, session)}
+
+
+async def test_a_swap_that_is_not_done_returns_what_is_there(coordinator: Coordinator) -> None:
+    session = await life(coordinator)
+    there = await take(coordinator, 3, session)
+
+    [swapped] = await coordinator.swap([swap(3, None, session)])
+
+    assert (swapped.is_done, swapped.current) == (False, there)
 
 
 async def test_each_swap_succeeds_or_fails_alone(coordinator: Coordinator) -> None:
-    await coordinator.swap([swap(1, 0)])
+    session = await life(coordinator)
+    there = await take(coordinator, 1, session)
 
-    done = await coordinator.swap([swap(1, 0), swap(2, 0), swap(1, 1)])
+    swapped = await coordinator.swap(
+        [swap(1, None, session), swap(2, None, session), swap(3, there, session)]
+    )
 
-    assert done == [False, True, True]
-    configurations = await coordinator.configurations()
-    assert {shard: each.epoch for shard, each in configurations.items()} == {1: 2, 2: 1}
+    assert [each.is_done for each in swapped] == [False, True, False]
+    assert [each.current and each.current.epoch for each in swapped] == [1, 1, None]
+    assert set((await coordinator.view()).configurations) == {1, 2}
+
+
+async def test_a_swap_compares_all_of_a_configuration(coordinator: Coordinator) -> None:
+    session = await life(coordinator)
+    await take(coordinator, 1, session)
+    same_epoch = configuration(1, Session("another"))
+
+    [swapped] = await coordinator.swap([swap(1, same_epoch, session)])
+
+    assert not swapped.is_done
+
+
+@pytest.mark.parametrize("session", [NOBODY, Session("0" * 16), Session("000000000000beef")])
+async def test_who_does_not_live_swaps_nothing(coordinator: Coordinator, session: Session) -> None:
+    [swapped] = await coordinator.swap([swap(1, None, session)])
+
+    assert (swapped.is_done, swapped.current) == (False, None)
+
+
+async def test_a_session_that_is_over_swaps_nothing(coordinator: Coordinator) -> None:
+    old = await life(coordinator)
+    there = await take(coordinator, 1, old)
+    await life(coordinator)
+
+    [swapped] = await coordinator.swap([swap(1, there, old)])
+
+    assert (swapped.is_done, swapped.current) == (False, there)
+
+
+async def test_the_session_of_another_node_swaps_nothing(coordinator: Coordinator) -> None:
+    await life(coordinator, A)
+    other = await life(coordinator, B)
+
+    [swapped] = await coordinator.swap([swap(1, None, other, by=A)])
+
+    assert not swapped.is_done
+
+
+async def test_nothing_is_taken_over_from_who_lives(coordinator: Coordinator) -> None:
+    alive, heir = await life(coordinator, A), await life(coordinator, B)
+    there = await take(coordinator, 1, alive)
+
+    [swapped] = await coordinator.swap([swap(1, there, heir, by=B, gone=(A, alive))])
+
+    assert (swapped.is_done, swapped.current) == (False, there)
+
+
+async def test_who_is_gone_is_taken_over_from(coordinator: Coordinator) -> None:
+    dead, heir = await life(coordinator, A), await life(coordinator, B)
+    there = await take(coordinator, 1, dead)
+    await coordinator.end_session(dead)
+
+    [swapped] = await coordinator.swap([swap(1, there, heir, by=B, gone=(A, dead))])
+
+    assert swapped.is_done
+
+
+async def test_a_later_life_does_not_keep_what_the_earlier_had(coordinator: Coordinator) -> None:
+    dead, heir = await life(coordinator, A), await life(coordinator, B)
+    there = await take(coordinator, 1, dead)
+    await life(coordinator, A)
+
+    [swapped] = await coordinator.swap([swap(1, there, heir, by=B, gone=(A, dead))])
+
+    assert swapped.is_done
+
+
+async def test_who_resigned_is_taken_over_from_at_once(coordinator: Coordinator) -> None:
+    alive, heir = await life(coordinator, A), await life(coordinator, B)
+    there = await take(coordinator, 1, alive)
+
+    [swapped] = await coordinator.swap([swap(1, there, heir, by=B, gone=(A, NOBODY))])
+
+    assert swapped.is_done
 
 
 async def test_an_epoch_that_skips_one_is_a_bug(coordinator: Coordinator) -> None:
     wrong = Swap(
         shard=ShardId(1),
-        expected=Epoch(0),
-        configuration=Configuration(epoch=Epoch(2), primary=NODE, primary_session=Session("s1")),
+        expected=None,
+        fresh=configuration(2, Session("s")),
+        by=A,
+        session=Session("s"),
     )
 
     with pytest.raises(ValueError, match="does not follow"):
         await coordinator.swap([wrong])
 
 
-async def test_configurations_are_there_after_a_restart(
-    coordinator: Coordinator, path: Path
-) -> None:
-    await coordinator.swap([swap(1, 0)])
-    await coordinator.leave()
+async def test_one_shard_twice_in_a_call_is_a_bug(coordinator: Coordinator) -> None:
+    session = await life(coordinator)
 
-    again = EmbeddedCoordinator(path)
-
-    assert (await again.configurations())[ShardId(1)].primary == NODE
+    with pytest.raises(ValueError, match="twice"):
+        await coordinator.swap([swap(1, None, session), swap(1, None, session)])
 
 
-async def test_what_cannot_be_written_is_not_carried_out(
-    coordinator: Coordinator, path: Path
-) -> None:
-    await coordinator.swap([swap(1, 0)])
-    path.with_suffix(".new").mkdir()
+async def test_many_swaps_are_all_answered_in_order(coordinator: Coordinator) -> None:
+    session = await life(coordinator)
+    await take(coordinator, 40, session)
 
-    with pytest.raises(CoordinationFailed, match="cannot write"):
-        await coordinator.swap([swap(1, 1)])
+    swapped = await coordinator.swap([swap(shard, None, session) for shard in range(70)])
 
-    assert (await coordinator.configurations())[ShardId(1)].epoch == 1
+    assert [shard for shard, each in enumerate(swapped) if not each.is_done] == [40]
+    assert len((await coordinator.view()).configurations) == 70
 
 
-def test_a_damaged_file_is_refused(path: Path) -> None:
-    path.write_bytes(b'{"shards":')
+async def test_no_swaps_are_no_work(coordinator: Coordinator) -> None:
+    assert await coordinator.swap([]) == []
 
-    with pytest.raises(CoordinationFailed, match="is damaged"):
-        EmbeddedCoordinator(path)
+
+# -- watches --------------------------------------------------------------------------------------
+
+
+async def test_a_watch_tells_each_step_once_and_in_order(coordinator: Coordinator) -> None:
+    revision = (await coordinator.view()).revision
+    await coordinator.register(member(A))
+    session = await life(coordinator)
+    there = await take(coordinator, 1, session)
+    await coordinator.swap([swap(1, there, session)])
+    await coordinator.end_session(session)
+
+    async with aclosing(coordinator.watch(revision)) as watch:
+        told = await steps(watch, 5)
+
+    assert told[0].members == {A: member(A)}
+    assert [each and each.session for each in told[1].lives.values()] == [session]
+    assert told[2].configurations == {1: there}
+    assert told[3].configurations == {1: configuration(2, session)}
+    assert told[4].lives == {A: None}
+    assert sorted({step.revision for step in told}) == [step.revision for step in told]
+    assert told[-1].revision == (await coordinator.view()).revision
+
+
+async def test_swaps_of_one_call_are_one_step(coordinator: Coordinator) -> None:
+    session = await life(coordinator)
+    revision = (await coordinator.view()).revision
+    await coordinator.swap([swap(shard, None, session) for shard in range(20)])
+
+    async with aclosing(coordinator.watch(revision)) as watch:
+        [step] = await steps(watch, 1)
+
+    assert set(step.configurations) == set(range(20))
+
+
+async def test_a_watch_tells_what_happens_while_it_waits(coordinator: Coordinator) -> None:
+    session = await life(coordinator)
+    revision = (await coordinator.view()).revision
+
+    async with aclosing(coordinator.watch(revision)) as watch, asyncio.TaskGroup() as group:
+        waiting = group.create_task(steps(watch, 1))
+        await asyncio.sleep(0)
+        there = await take(coordinator, 5, session)
+
+    [step] = waiting.result()
+    assert step.configurations == {5: there}
+
+
+async def test_two_watches_go_their_own_ways(coordinator: Coordinator) -> None:
+    session = await life(coordinator)
+    early = (await coordinator.view()).revision
+    first = await take(coordinator, 1, session)
+    late = (await coordinator.view()).revision
+    second = await take(coordinator, 2, session)
+
+    async with (
+        aclosing(coordinator.watch(early)) as one,
+        aclosing(coordinator.watch(late)) as two,
+    ):
+        told = await steps(one, 2), await steps(two, 1)
+
+    assert [step.configurations for step in told[0]] == [{1: first}, {2: second}]
+    assert [step.configurations for step in told[1]] == [{2: second}]
+
+
+async def test_a_watch_from_a_revision_that_never_was_is_lost(coordinator: Coordinator) -> None:
+    revision = (await coordinator.view()).revision
+
+    async with aclosing(coordinator.watch(revision + 1_000_000)) as watch:
+        with pytest.raises(WatchLost, match="went back"):
+            await steps(watch, 1)

@@ -10,7 +10,8 @@ from rota.core.changes import Change, Name, Table
 from rota.core.codec import RawChange, encode_body, encode_change
 from rota.core.ids import Epoch, JobId, ShardId
 from rota.core.instants import Instant
-from rota.core.replica import Replica
+from rota.core.journal import EntryKind
+from rota.core.replication.copy import LocalCopy
 from rota.storage.memory import MemoryStore
 from rota.storage.rocks import RocksStore
 from rota.storage.shards import JOURNAL_KEPT, ShardFile, shard_prefix
@@ -25,21 +26,22 @@ class Writer:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.file = ShardFile(store, SHARD)
-        self.replica = Replica(self.file.tip, Epoch(max(1, self.file.tip.epoch)))
+        self.copy = LocalCopy(self.file.stored(), self.file)
+        self.copy.promise(Epoch(max(1, self.copy.epoch)))
 
     def append(self, name: str, *, is_applied: bool = True) -> None:
         """Append an entry, and apply it too unless the crash comes first."""
         changes: tuple[RawChange, ...] = (
             encode_change(Change(Table.NAME, name, Name(JobId(name)))),
         )
-        now = Instant(self.replica.tip.at + 1)
-        value = self.replica.append(encode_body(["test"], changes), now)
+        now = Instant(self.copy.tip.at + 1)
+        self.copy.append(encode_body(["test"], changes), now, EntryKind.CHANGES)
         batch = self.store.batch()
-        self.file.append(batch, self.replica.tip.index, value)
+        self.file.write(batch, self.copy.take_writes())
         self.store.write(batch)
         if is_applied:
             batch = self.store.batch()
-            self.file.apply(batch, self.replica.tip.index, changes)
+            self.file.apply(batch, self.copy.tip.index, changes)
             self.store.write(batch)
 
 
@@ -59,15 +61,17 @@ def spoil(store: Store, index: int, how: Callable[[bytes], bytes]) -> None:
     store.write(batch)
 
 
-def test_entries_not_yet_applied_are_applied_at_the_next_start() -> None:
+def test_entries_that_were_not_committed_are_kept_and_not_applied() -> None:
     store = MemoryStore()
     writer = Writer(store)
     writer.append("a")
     writer.append("b", is_applied=False)
     writer.append("c", is_applied=False)
 
-    assert names(store) == ["a", "b", "c"]
-    assert ShardFile(store, SHARD).tip == writer.replica.tip
+    stored = ShardFile(store, SHARD).stored()
+
+    assert names(store) == ["a"]
+    assert (stored.committed, stored.tip) == (1, writer.copy.tip)
 
 
 def test_a_journal_goes_on_where_it_ended() -> None:

@@ -18,8 +18,8 @@ from rota.core.execution import ExecutionStatus
 from rota.core.ids import ExecutionId, JobId
 from rota.core.instants import SECOND, Instant
 from rota.node.attempts import Attempts, Places, Turns
-from rota.node.node import Works
 from rota.node.shards import Shards
+from rota.node.works import Works
 
 folders = count()
 LONG = {"sleepMs": 10**9}

@@ -11,7 +11,8 @@ import pytest
 
 from in_process import Client, HeldStore, running_works, save, serving, trigger, turns
 from rota.core.errors import Kind, Refused
-from rota.node.node import Works
+from rota.node.rehearsal import rehearse
+from rota.node.works import Works
 
 TICK = {"name": "job", "schedule": "@daily", "command": "true"}
 
@@ -60,14 +61,14 @@ async def test_what_is_tried_is_answered_as_what_is_done_and_changes_nothing(
     async with two_nodes(tmp_path) as ((works, trying), doing):
         here, there = await furnish(trying), await furnish(doing)
         shards, attempts = works.parts.shards, works.parts.attempts
-        before = [(shard.replica.tip, shard.state.fork()) for shard in shards]
+        before = [(shard.replica.copy.tip, shard.state.fork()) for shard in shards]
         places = (attempts.places.used, attempts.places.waiting)
 
         tried = await ask(trying, method, path.format(**here), body, "?dryRun=true")
         done = await ask(doing, method, path.format(**there), body, "")
 
         assert tried == done
-        assert [(shard.replica.tip, shard.state.fork()) for shard in shards] == before
+        assert [(shard.replica.copy.tip, shard.state.fork()) for shard in shards] == before
         assert (attempts.places.used, attempts.places.waiting) == places
 
 
@@ -119,7 +120,7 @@ async def test_a_try_waits_for_what_it_saw_to_be_committed(tmp_path: Path) -> No
         asked = group.create_task(trigger(shards, job_id))
         await turns()
 
-        tried = group.create_task(shards.rehearse([]))
+        tried = group.create_task(rehearse(shards, works.parts.clock, []))
         await turns()
         before = tried.done()
         store.let_go()

@@ -30,7 +30,7 @@ from rota.core.ids import JobId
 from rota.core.instants import SECOND, Instant
 from rota.node.clock import SystemClock
 from rota.node.events import TYPES, EventId, Events, Filter, parse_event_id
-from rota.node.node import Works
+from rota.node.works import Works
 from rota.storage.memory import MemoryStore
 from rotad import Rotad
 

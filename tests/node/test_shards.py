@@ -23,8 +23,8 @@ from rota.core.commands import Delivered, Receive, SaveJob, Trigger
 from rota.core.decision import JobSaved
 from rota.core.errors import Refused
 from rota.core.ids import JobId, ShardId
-from rota.node.node import Works
 from rota.node.shards import INBOX_MAX, TURN_MAX
+from rota.node.works import Works
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import ShardFile
 from rota.storage.store import StoreFailed, StoreStalled
@@ -183,7 +183,7 @@ async def test_a_commit_that_cannot_be_applied_is_answered_by_a_refusal(tmp_path
 async def test_housekeeping_that_finds_the_store_gone_ends_the_node_by_that_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.node.node.KEEPING_S", 0.01)
+    monkeypatch.setattr("rota.node.works.KEEPING_S", 0.01)
     store = HeldStore()
     async with failing_works(store, tmp_path, "crashed") as works:
         store.crash()

@@ -262,7 +262,7 @@ async def test_rows_of_an_earlier_life_are_forgotten_shard_by_shard() -> None:
         desk.timers.set(ShardId(0), SetTimer(later(NOON, FAR), fire("other"), Timescale.WALL), NOON)
 
     async with open_desk(store) as desk:
-        desk.timers.forget_far(SHARD)
+        desk.timers.forget(SHARD)
         await desk.live(FAR, step=Duration(20 * SECOND))
 
         assert desk.jobs() == ["other"]

@@ -138,4 +138,7 @@ GOLDEN: tuple[tuple[str, ...], ...] = (
     (  # Pointer
         "019223a36b6579",
     ),
+    (  # Mark
+        "0191a5706c616365",
+    ),
 )

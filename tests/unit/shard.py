@@ -41,12 +41,12 @@ from rota.core.decision import Decision, JobSaved, Limits, Reply, Situation, Tri
 from rota.core.effects import ClearTimer, Deliver, Effect, SetTimer, Timescale
 from rota.core.errors import Refused
 from rota.core.execution import Execution, Task, TaskStatus, task_key
-from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, Session
+from rota.core.ids import AllocationId, Epoch, ExecutionId, Index, JobId, NodeId, Session
 from rota.core.instants import MICROSECOND, Duration, Instant, later, parse_instant
 from rota.core.job import JobSpec, Misfire, Overlap, TaskSpec
-from rota.core.journal import ORIGIN, follow
+from rota.core.journal import ORIGIN, EntryKind, Tip, follow
 from rota.core.ledger import FireOutcome, LedgerEntry
-from rota.core.replica import Replica
+from rota.core.replication.copy import LocalCopy, Rows, Stored
 from rota.core.retry import RetryPolicy
 from rota.core.schedule import Schedule, parse_schedule
 from rota.core.state import State, load_state
@@ -99,6 +99,32 @@ class Fields(TypedDict, total=False):
     priority: int
 
 
+class NoStorage:
+    """The storage of a copy whose entries are all in memory."""
+
+    applied = Index(0)
+
+    def entry(self, index: Index) -> bytes:
+        """Say that there is none."""
+        raise AssertionError(index)
+
+    def rows(self, after: bytes | None, size_max: int) -> Rows:
+        """Say that there are none."""
+        raise AssertionError(after, size_max)
+
+
+def copy_from(tip: Tip, epoch: Epoch) -> LocalCopy:
+    """Return the copy of a primary under *epoch* whose journal, all committed, ends at *tip*."""
+    stored = Stored(
+        epoch=epoch,
+        allocation=AllocationId("a"),
+        before_first=tip,
+        tip=tip,
+        committed=tip.index,
+    )
+    return LocalCopy(stored, NoStorage())
+
+
 @dataclass(frozen=True, slots=True)
 class Timer:
     """A timer that has been set and has not gone off."""
@@ -131,7 +157,7 @@ class Shard:
     session: Session = FIRST_SESSION
     elapsed: int = 0
     state: State = field(default_factory=State)
-    replica: Replica = field(default_factory=lambda: Replica(ORIGIN, Epoch(1)))
+    copy: LocalCopy = field(default_factory=lambda: copy_from(ORIGIN, Epoch(1)))
     effects: list[Effect] = field(default_factory=list[Effect])
     timers: dict[Timer, int] = field(default_factory=dict[Timer, int])
     letters: dict[str, Letter] = field(default_factory=dict[str, Letter])
@@ -158,7 +184,7 @@ class Shard:
 
     def do_together(self, *commands: Command) -> list[Reply | Refused]:
         """Decide several commands in one entry, each after the one before."""
-        now = self.replica.shard_time(self.clock)
+        now = self.copy.shard_time(self.clock)
         self.effects = []
         self.started_count = 0
         replies: list[Reply | Refused] = []
@@ -199,7 +225,7 @@ class Shard:
         return Situation(
             now=now,
             entropy=int.from_bytes(digest, "big") if self.entropy is None else self.entropy,
-            position=self.replica.position,
+            position=self.copy.position,
             room=self.slots - self.running_count,
             node_id=self.node_id,
             session=self.session,
@@ -207,9 +233,10 @@ class Shard:
         )
 
     def _commit(self, body: bytes, now: Instant) -> None:
-        tip = self.replica.tip
-        entry, _ = follow(tip, self.replica.append(body, now))
-        self.replica.made_durable(entry.index)
+        tip = self.copy.tip
+        self.copy.append(body, now, EntryKind.CHANGES)
+        entry, _ = follow(tip, self.copy.entry(self.copy.tip.index))
+        self.copy.commit(entry.index)
         for number, key, value in decode_body(entry.body)[1]:
             table = Table(number)
             if value is None:

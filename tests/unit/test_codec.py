@@ -9,6 +9,7 @@ from rota.core.attempt import Attempt, Ending, Outcome, Token
 from rota.core.changes import (
     Change,
     Dependent,
+    Mark,
     Name,
     Parcel,
     Pointer,
@@ -182,6 +183,7 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
         ),
     ),
     (Table.PAST, Pointer(Table.LEDGER, "key")),
+    (Table.RECEIVED, Mark("place")),
 )
 
 
@@ -238,7 +240,7 @@ def test_a_damaged_record_is_refused(value: bytes) -> None:
         decode_record(Table.NAME, value)
 
 
-@pytest.mark.parametrize("number", [0, 10, 32, 99])
+@pytest.mark.parametrize("number", [0, 11, 32, 99])
 def test_a_change_of_a_table_that_has_no_records_is_refused(number: int) -> None:
     with pytest.raises(Undecodable, match=f"table {number}"):
         decode_change((number, "key", encode_record(Name(JOB))))

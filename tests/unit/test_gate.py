@@ -7,7 +7,7 @@ from rota.core.commands import DeleteJob, Delivered, FinishAttempt, Receive, Sav
 from rota.core.decide import pending
 from rota.core.effects import Deliver, Launch
 from rota.core.execution import Hold, Origin
-from rota.core.ids import ExecutionId, Index, JobId
+from rota.core.ids import ExecutionId, Index, JobId, ShardId
 from rota.core.instants import MINUTE
 from rota.core.job import Overlap
 from unit.shard import Shard, at, every, job
@@ -300,6 +300,33 @@ def test_an_older_letter_after_a_newer_one_changes_nothing() -> None:
     shard.do(Receive(letter=Succeeded(upstream=A, dependent=B, index=Index(49))))
 
     assert len(executions_of(shard, b)) == 1
+
+
+def test_a_late_repetition_does_not_undo_what_came_after_it() -> None:
+    shard = Shard()
+    waits, waits_not = Subscribe(upstream=A, dependent=B), Unsubscribe(upstream=A, dependent=B)
+    sender = ShardId(3)
+    for place, letter in (("1", waits), ("2", waits_not), ("3", waits)):
+        shard.do(Receive(letter=letter, sender=sender, place=place))
+
+    shard.do(Receive(letter=waits_not, sender=sender, place="2"))
+    after_repetition = dict(shard.reloaded().dependents)
+    shard.do(Receive(letter=waits_not, sender=ShardId(4), place="2"))
+
+    assert after_repetition == {A: {B: None}}
+    assert not shard.state.dependents
+
+
+def test_letters_of_one_decision_have_their_places_in_the_order_of_sending() -> None:
+    shard = Shard()
+    for name in ("z", "a"):
+        shard.do(Receive(letter=Subscribe(upstream=A, dependent=f"default/{name}")))
+
+    shard.finish(shard.trigger(shard.save(name="a")))
+
+    parcels = [effect.parcel for effect in shard.all_effects(Deliver)]
+    assert [parcel.to for parcel in parcels] == ["default/z", "default/a"]
+    assert [parcel.key for parcel in parcels] == sorted(parcel.key for parcel in parcels)
 
 
 def test_each_dependency_remembers_its_own_letters() -> None:

@@ -45,10 +45,9 @@ from rota.core.gate import is_open
 from rota.core.ids import Epoch, ExecutionId
 from rota.core.instants import MINUTE, SECOND, Duration, Instant
 from rota.core.job import JobSpec, Misfire, Overlap
-from rota.core.replica import Replica
 from rota.core.retry import Fixed, RetryPolicy
 from rota.core.state import State
-from unit.shard import Shard, Timer, every, job, task
+from unit.shard import Shard, Timer, copy_from, every, job, task
 
 NAMES = ("a", "b", "c")
 ENDINGS = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED)
@@ -213,10 +212,10 @@ class _ShardUnderFire(RuleBasedStateMachine):
     def take_over(self, *, is_start: bool) -> None:
         shard = self.shard
         shard.state = shard.reloaded()
-        shard.replica = Replica(shard.replica.tip, Epoch(shard.replica.epoch + 1))
+        shard.copy = copy_from(shard.copy.tip, Epoch(shard.copy.epoch + 1))
         for forgotten in (shard.timers, shard.waiting, shard.stopped, shard.letters):
             forgotten.clear()
-        shard.do(TakeOver(epoch=shard.replica.epoch, is_start=is_start))
+        shard.do(TakeOver(epoch=shard.copy.epoch, is_start=is_start))
         for effect in pending(shard.state):
             shard.note(effect)
 

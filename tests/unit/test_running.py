@@ -13,10 +13,9 @@ from rota.core.errors import Refused
 from rota.core.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED
 from rota.core.ids import Epoch, ExecutionId, Index, Session
 from rota.core.instants import HOUR, MINUTE, SECOND, Duration, Instant, later
-from rota.core.replica import Replica
 from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.running import LOSSES_MAX, OUTPUTS_KEPT
-from unit.shard import Shard, at, task, tokens_of
+from unit.shard import Shard, at, copy_from, task, tokens_of
 
 TEN_SECONDS = Duration(10 * SECOND)
 ONE_RETRY = RetryPolicy(limit=1, backoff=Fixed(delay=TEN_SECONDS))
@@ -36,7 +35,7 @@ def test_a_triggered_execution_starts_in_the_entry_that_makes_it() -> None:
 
     (launch,) = shard.all_effects(Launch)
     assert launch.order.key == AttemptKey(execution_id, "main", 1)
-    assert launch.order.token == Token(Epoch(1), shard.replica.tip.index)
+    assert launch.order.token == Token(Epoch(1), shard.copy.tip.index)
     assert launch.order.fire_at == shard.decided_at
     assert shard.status(execution_id) == "running"
 
@@ -554,7 +553,7 @@ def test_tokens_of_a_task_grow_through_retries_losses_and_takeovers() -> None:
     shard = Shard()
     execution_id = shard.run(task("main", retry=ONE_RETRY))
     shard.lose_node()
-    shard.replica = Replica(shard.replica.tip, Epoch(2))
+    shard.copy = copy_from(shard.copy.tip, Epoch(2))
     shard.lose_node()
     shard.fail(execution_id)
 

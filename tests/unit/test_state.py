@@ -38,7 +38,7 @@ def test_a_fork_goes_its_own_way() -> None:
     situation = Situation(
         now=shard.clock,
         entropy=0,
-        position=shard.replica.position,
+        position=shard.copy.position,
         room=0,
         node_id=shard.node_id,
         session=shard.session,

@@ -1,0 +1,251 @@
+"""The seam to what all nodes agree on: who is alive, and the configuration of each shard.
+
+It is small and changes seldom. The rules that every implementation keeps:
+
+- A *session* is one life of a node, under a lease: it ends when it is not renewed for its time to
+  live, and never comes back. A node has at most one. The time to live is a minimum: the coordinator
+  may let a session live longer (after its own restart, for instance), never shorter, unless
+  somebody ends it.
+- A configuration is changed by `Coordinator.swap` alone: a compare-and-set of the whole value,
+  which holds its epoch. Values never repeat, so this also holds against a coordinator restored
+  from a backup, whose own revisions go backwards (PROTOCOL D2).
+- A swap whose answer was lost may have happened, may not have, or may happen at any later time
+  until somebody else changes that configuration (PROTOCOL R17). That is `OutcomeUnknown`, and it
+  is never tried again blindly.
+- What `view` returns is what everyone had agreed on at some instant after it was called, never
+  older. A watch from a view's revision misses nothing, or says that it does.
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from rota.core.configuration import Configuration, Swap, Swapped
+from rota.core.errors import RotaError
+from rota.core.ids import NodeId, Session, ShardId
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """What is fixed when a cluster is founded.
+
+    Attributes:
+        id: Random; in every message between nodes, so that two clusters never mix.
+        shards: How many there are, a power of two.
+        replicas: Copies wanted of each.
+        format: Of everything the nodes share.
+    """
+
+    id: str
+    shards: int
+    replicas: int
+    format: int = 1
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node says of itself, and an operator of it; it outlives its sessions.
+
+    Attributes:
+        store_id: Which data directory it has.
+        address: Where clients reach it.
+        peer_address: Where other nodes reach it.
+        state: ``active``, or ``draining``: it is to hold nothing.
+        version: Of the software.
+    """
+
+    node_id: NodeId
+    store_id: str
+    address: str
+    peer_address: str = ""
+    zone: str = ""
+    weight: float = 1.0
+    labels: dict[str, str] = {}
+    state: str = "active"
+    version: str = ""
+
+
+class Life(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as all see it: which one, and of which data directory."""
+
+    session: Session
+    store_id: str
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """A session just begun: it lives for *ttl_s* seconds from the request that began it."""
+
+    session: Session
+    ttl_s: float
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything, at one instant.
+
+    Attributes:
+        revision: Where a watch goes on.
+        cluster: As founded; None if it is not, or its founding has been lost with all else.
+        lives: The live session of each node that has one.
+    """
+
+    revision: int
+    configurations: Mapping[ShardId, Configuration]
+    lives: Mapping[NodeId, Life]
+    members: Mapping[NodeId, Member]
+    cluster: Cluster | None = None
+
+
+class News(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed in one step: the new values; None for what is gone.
+
+    Attributes:
+        revision: After the step.
+    """
+
+    revision: int
+    configurations: Mapping[ShardId, Configuration | None] = {}
+    lives: Mapping[NodeId, Life | None] = {}
+    members: Mapping[NodeId, Member | None] = {}
+
+
+def check_swaps(swaps: Sequence[Swap]) -> None:
+    """Check what a caller must see to.
+
+    Raises:
+        ValueError: A fresh epoch is not the expected one plus 1, or 1 for the first (PROTOCOL R1);
+            or a shard is there twice, and it would depend on the order which swap is done.
+    """
+    seen: set[ShardId] = set()
+    for swap in swaps:
+        before = swap.expected.epoch if swap.expected else 0
+        if swap.fresh.epoch != before + 1:
+            raise ValueError(f"epoch {swap.fresh.epoch} does not follow {before}")
+        if swap.shard in seen:
+            raise ValueError(f"shard {swap.shard} is to be swapped twice at once")
+        seen.add(swap.shard)
+
+
+class CoordinatorError(RotaError):
+    """The coordinator did not do what was asked; ``str`` says why and what to do."""
+
+    code = "coordinator_error"
+
+
+class CoordinatorUnavailable(CoordinatorError):
+    """It cannot be reached or has no majority; what was asked was certainly not done."""
+
+    code = "coordinator_unavailable"
+
+
+class OutcomeUnknown(CoordinatorError):
+    """No answer came: what was asked may have been done, or may still be."""
+
+    code = "outcome_unknown"
+
+
+class NodeIdTaken(CoordinatorError):
+    """Another data directory lives under this node's id."""
+
+    code = "node_id_taken"
+
+
+def node_id_taken(node_id: NodeId) -> NodeIdTaken:
+    """Return what to raise when *node_id* lives with another data directory."""
+    return NodeIdTaken(
+        f'another data directory is alive as node "{node_id}": give each node an id of its own, or '
+        "stop that one and wait until its session has run out"
+    )
+
+
+class OtherCluster(CoordinatorError):
+    """The coordinator is not the one it was, or this version of rota cannot share it."""
+
+    code = "other_cluster"
+
+
+class WatchLost(CoordinatorError):
+    """A watch cannot go on without a hole: take a view, and watch from there."""
+
+    code = "watch_lost"
+
+
+def check_format(found: Cluster, wanted: Cluster) -> None:
+    """Check that a cluster can be shared by who would have founded it as *wanted*.
+
+    Raises:
+        OtherCluster: It cannot.
+    """
+    if found.format != wanted.format:
+        raise OtherCluster(
+            f"the cluster was founded in format {found.format}, and this version of rota reads "
+            f"{wanted.format}: use the version that the other nodes run"
+        )
+
+
+class Coordinator(Protocol):
+    """The seam; every implementation passes tests/contract/test_coordinator.py.
+
+    Every call is over within a time that the implementation states; none waits for ever. All but
+    the watch may raise `CoordinatorUnavailable`; those that change something, `OutcomeUnknown`.
+    """
+
+    async def found(self, wanted: Cluster) -> Cluster:
+        """Return the cluster, founding it as *wanted* if there is none yet.
+
+        Raises:
+            OtherCluster: It is there, in another format.
+        """
+        ...
+
+    async def register(self, member: Member) -> None:
+        """Make *member* known, or known anew."""
+        ...
+
+    async def forget(self, node_id: NodeId) -> None:
+        """Take a node that will not come back from the members; its session ends too."""
+        ...
+
+    async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:
+        """Begin a session; an earlier one of the same node with the same data directory ends.
+
+        Whoever calls this holds that directory's lock, so no process of that earlier life is left.
+
+        Raises:
+            NodeIdTaken: The node lives with another data directory.
+        """
+        ...
+
+    async def renew(self, session: Session) -> float | None:
+        """Return for how many seconds from this request *session* goes on; None: it is over."""
+        ...
+
+    async def end_session(self, session: Session) -> None:
+        """End a session, one's own or one that is proven dead; over already is as well."""
+        ...
+
+    async def view(self) -> View:
+        """Return everything, as of now."""
+        ...
+
+    def watch(self, revision: int) -> AsyncGenerator[News]:
+        """Yield what changes after *revision*, each step once and whole, in order, without end.
+
+        A connection that is lost is made again, as long as nothing is missed. Leave it with
+        `contextlib.aclosing`, which lets go of that connection.
+
+        Raises:
+            WatchLost: Something would be missed.
+        """
+        ...
+
+    async def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
+        """Carry out each of *swaps* whose conditions hold, independently of one another.
+
+        Raises:
+            ValueError: They break a rule of `check_swaps`.
+            OutcomeUnknown: Any of them may have been done or may still be.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections; the session lives on until it runs out, unless ended before."""
+        ...

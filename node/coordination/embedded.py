@@ -1,0 +1,174 @@
+"""Coordination for a node that is alone: its configurations in a file of its data directory.
+
+The data directory's lock keeps a second node out, so the file has one writer, and no process of an
+earlier life is left when it is read: sessions are not in it. They do not run out either, for nobody
+is there to take over.
+"""
+
+import asyncio
+import math
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from rota.core.configuration import Configuration, Swap, Swapped
+from rota.core.ids import NodeId, Session, ShardId
+from rota.core.instants import Instant
+from rota.node.coordination.coordinator import (
+    Cluster,
+    CoordinatorError,
+    Grant,
+    Member,
+    News,
+    View,
+)
+from rota.node.coordination.state import CoordinationState
+from rota.node.entropy import Entropy
+
+T = TypeVar("T")
+
+NO_TIME = Instant(0)
+"""Nothing here goes by time."""
+
+
+class CoordinationFailed(CoordinatorError):
+    """The file cannot be read or written."""
+
+    code = "coordination_failed"
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file holds; one of rota 0.1 has shards alone, without their copies."""
+
+    cluster: Cluster | None = None
+    members: dict[NodeId, Member] = {}
+    shards: dict[ShardId, Configuration] = {}
+
+
+class EmbeddedCoordinator:
+    """Coordination for one node, in a file.
+
+    Every change is synced and put in place whole before anyone learns of it.
+
+    Args:
+        path: The file; made with the first change if it is missing.
+        entropy: For the ids of sessions.
+
+    Raises:
+        CoordinationFailed: The file is damaged; from any call that changes something: it cannot be
+            written, and nothing was changed.
+    """
+
+    def __init__(self, path: Path, entropy: Entropy) -> None:
+        self._path = path
+        self._entropy = entropy
+        self._written = _File()
+        if path.exists():
+            try:
+                self._written = msgspec.json.decode(path.read_bytes(), type=_File)
+            except msgspec.DecodeError as error:
+                raise CoordinationFailed(
+                    f"{path} is damaged ({error}); restore it from a backup of the data directory"
+                ) from error
+        self._state = CoordinationState(
+            self._written.cluster,
+            self._written.members,
+            self._written.shards,
+        )
+        self._changed = asyncio.Event()
+
+    async def found(self, wanted: Cluster) -> Cluster:
+        """Return what the file says, or put *wanted* there."""
+        return self._do(lambda state: state.found(wanted))
+
+    async def register(self, member: Member) -> None:
+        """Put *member* into the file."""
+        self._do(lambda state: state.register(member))
+
+    async def forget(self, node_id: NodeId) -> None:
+        """Take a node out of the file."""
+        self._do(lambda state: state.forget(node_id))
+
+    async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:
+        """Begin a session that does not run out, whatever *ttl_s* is."""
+        del ttl_s
+        session = Session(f"{self._entropy.draw():016x}")
+
+        def begin(state: CoordinationState) -> None:
+            if earlier := state.predecessor(node_id, store_id):
+                state.end(earlier)
+            state.begin(node_id, store_id, session, ttl_s=0, now=NO_TIME)
+
+        self._do(begin)
+        return Grant(session=session, ttl_s=math.inf)
+
+    async def renew(self, session: Session) -> float | None:
+        """Return infinity, or None: it was ended."""
+        return None if self._state.renew(session, NO_TIME) is None else math.inf
+
+    async def end_session(self, session: Session) -> None:
+        """End a session."""
+        self._do(lambda state: state.end(session))
+
+    async def view(self) -> View:
+        """Return everything."""
+        return self._state.view()
+
+    async def watch(self, revision: int) -> AsyncGenerator[News]:
+        """Yield what this object changes."""
+        while True:
+            steps = self._state.steps_after(revision)
+            for step in steps:
+                revision = step.revision
+                yield step
+            if not steps:
+                await self._changed.wait()
+
+    async def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
+        """Carry out what may be, with one write for all."""
+        return self._do(lambda state: state.swap(swaps))
+
+    async def close(self) -> None:
+        """Do nothing: no file is open between writes."""
+
+    def _do(self, change: Callable[[CoordinationState], T]) -> T:
+        """Make a change, durable first."""
+        state = self._state.copy()
+        answer = change(state)
+        self._write(state)
+        self._state = state
+        self._changed.set()
+        self._changed = asyncio.Event()
+        return answer
+
+    def _write(self, state: CoordinationState) -> None:
+        view = state.view()
+        file = _File(
+            cluster=state.cluster,
+            members=dict(view.members),
+            shards=dict(view.configurations),
+        )
+        if file == self._written:
+            return
+        fresh = self._path.with_suffix(".new")
+        try:
+            with fresh.open("wb") as stream:
+                stream.write(msgspec.json.encode(file))
+                stream.flush()
+                os.fsync(stream.fileno())
+            fresh.replace(self._path)
+            _sync_folder(self._path.parent)
+        except OSError as error:
+            raise CoordinationFailed(f"cannot write {self._path}: {error.strerror}") from error
+        self._written = file
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,217 @@
+"""Coordination through etcd, by transactions on the keys of `keys`.
+
+A session is a lease. Its number is drawn here, so that no two lives share one even if etcd is
+restored from a backup. Conditions compare values and leases, never revisions, which go backwards
+then (PROTOCOL D2). All reads are linearizable. What etcd does behind its gateway's back (restarts,
+compaction, a lease that lives longer) is in docs/explanation/coordination.md.
+"""
+
+import math
+from collections.abc import AsyncGenerator, Sequence
+
+from rota.core.configuration import Swap, Swapped
+from rota.core.ids import NodeId, Session
+from rota.node.coordination.coordinator import (
+    Cluster,
+    CoordinatorUnavailable,
+    Grant,
+    Life,
+    Member,
+    News,
+    OutcomeUnknown,
+    View,
+    check_format,
+    check_swaps,
+    node_id_taken,
+)
+from rota.node.coordination.etcd_watch import follow
+from rota.node.coordination.gateway import EtcdRefused, Gateway, GatewayOptions
+from rota.node.coordination.keys import Keys, lease_of, read, session_of, write
+from rota.node.coordination.messages import (
+    Answer,
+    Json,
+    KeyValue,
+    LeaseAnswer,
+    RangeAnswer,
+    TxnAnswer,
+    all_below,
+    each_alone,
+    holds,
+    is_absent,
+    is_not_under,
+    is_under,
+    one,
+    put,
+    put_if,
+)
+from rota.node.entropy import Entropy
+
+SWAPS_EACH = 32
+"""Swaps in one request. etcd allows 128 operations in a transaction and carries each out alone, so
+that nobody else gets anything done meanwhile; see bench/etcd.py."""
+BEGIN_ROUNDS = 3
+"""Two may be needed: a session that an earlier try began comes in between."""
+NOT_FOUND = 5
+
+
+class EtcdCoordinator:
+    """Coordination through etcd; see the seam.
+
+    Each request is over within ``options.call_timeout_s``, a renewal within ``renew_timeout_s``.
+    Most calls are one request; `begin_session` up to four in a round, `forget` three, `swap` one
+    for each 32.
+
+    Beyond the seam's errors, every call may raise `EtcdRefused`: etcd said no (permissions, quota,
+    versions), and why; and `OtherCluster`: another etcd answered.
+
+    Args:
+        options: How etcd is reached.
+        cluster: The name under which this cluster's keys are.
+        entropy: For the ids of sessions.
+    """
+
+    def __init__(self, options: GatewayOptions, *, cluster: str, entropy: Entropy) -> None:
+        self._gateway = Gateway(options)
+        self._keys = Keys(cluster)
+        self._entropy = entropy
+
+    async def found(self, wanted: Cluster) -> Cluster:
+        """Put *wanted* unless a cluster is there."""
+        meta = self._keys.meta
+        answer = await self._transact(put_if([is_absent(meta)], put(meta, write(wanted)), meta))
+        found = wanted
+        if there := _key_in(answer):
+            found = read(meta, there.value, Cluster)
+        check_format(found, wanted)
+        return found
+
+    async def register(self, member: Member) -> None:
+        """Put a member."""
+        request = put(self._keys.member(member.node_id), write(member))
+        await self._gateway.write("/v3/kv/put", request, Answer)
+
+    async def forget(self, node_id: NodeId) -> None:
+        """Revoke a node's lease, and delete its member."""
+        if there := await self._life(node_id):
+            await self.end_session(session_of(there.lease))
+        request = one(self._keys.member(node_id))
+        await self._gateway.write("/v3/kv/deleterange", request, Answer, repeat=True)
+
+    async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:
+        """Revoke the lease of the session before, and put the node's life under a new one."""
+        for _ in range(BEGIN_ROUNDS):
+            if there := await self._life(node_id):
+                if read(there.key, there.value, Life).store_id != store_id:
+                    break
+                await self.end_session(session_of(there.lease))
+            if grant := await self._begin(node_id, store_id, ttl_s):
+                return grant
+        raise node_id_taken(node_id)
+
+    async def renew(self, session: Session) -> float | None:
+        """Renew the lease; to etcd, one that is over is no error."""
+        return float((await self._gateway.renew(lease_of(session))).TTL) or None
+
+    async def end_session(self, session: Session) -> None:
+        """Revoke the lease."""
+        request: Json = {"ID": str(lease_of(session))}
+        try:
+            await self._gateway.write("/v3/lease/revoke", request, Answer, repeat=True)
+        except EtcdRefused as refusal:
+            if refusal.grpc_code != NOT_FOUND:
+                raise
+
+    async def view(self) -> View:
+        """List all keys: 512 shards are 170 kB, the most a cluster may have 5.6 MB."""
+        meta, request = self._keys.meta, all_below(self._keys.prefix)
+        answer = await self._gateway.read("/v3/kv/range", request, RangeAnswer)
+        records = self._keys.records((each.key, each.value) for each in answer.kvs)
+        return View(
+            revision=answer.header.revision,
+            configurations={shard: each for shard, each in records.configurations.items() if each},
+            lives={node_id: each for node_id, each in records.lives.items() if each},
+            members={node_id: each for node_id, each in records.members.items() if each},
+            cluster=next(
+                (read(each.key, each.value, Cluster) for each in answer.kvs if each.key == meta),
+                None,
+            ),
+        )
+
+    def watch(self, revision: int) -> AsyncGenerator[News]:
+        """Follow the keys; see `etcd_watch`."""
+        return follow(self._gateway, self._keys, revision)
+
+    async def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
+        """Compare and put, 32 to a transaction, one transaction after the other (PROTOCOL R28).
+
+        A configuration with fields of a newer version of rota is never equal to what this one
+        expects, and so is never replaced by it.
+        """
+        check_swaps(swaps)
+        swapped: list[Swapped] = []
+        for at in range(0, len(swaps), SWAPS_EACH):
+            try:
+                swapped += await self._swap_together(swaps[at : at + SWAPS_EACH])
+            except CoordinatorUnavailable as error:
+                if any(each.is_done for each in swapped):
+                    raise OutcomeUnknown(f"{error}; some swaps before that were done") from error
+                raise
+        return swapped
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._gateway.close()
+
+    async def _swap_together(self, swaps: Sequence[Swap]) -> list[Swapped]:
+        answer = await self._transact(each_alone([self._transaction(swap) for swap in swaps]))
+        return [
+            self._swapped(swap, inner.response_txn or TxnAnswer())
+            for swap, inner in zip(swaps, answer.responses, strict=True)
+        ]
+
+    def _transaction(self, swap: Swap) -> Json:
+        """Return the three conditions of a swap, and what to do (PROTOCOL R3)."""
+        key = self._keys.configuration(swap.shard)
+        conditions = [
+            holds(key, write(swap.expected)) if swap.expected else is_absent(key),
+            is_under(self._keys.life(swap.by), lease_of(swap.session)),
+        ]
+        if swap.gone:
+            node_id, session = swap.gone
+            conditions.append(is_not_under(self._keys.life(node_id), lease_of(session)))
+        return put_if(conditions, put(key, write(swap.fresh)), otherwise=key)
+
+    def _swapped(self, swap: Swap, answer: TxnAnswer) -> Swapped:
+        if answer.succeeded:
+            return Swapped(is_done=True, current=swap.fresh)
+        records = self._keys.records((each.key, each.value) for each in _keys_in(answer))
+        return Swapped(is_done=False, current=records.configurations.get(swap.shard))
+
+    async def _begin(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant | None:
+        """Begin a session unless the node has one."""
+        wanted: Json = {"TTL": str(math.ceil(ttl_s)), "ID": str(self._entropy.draw() >> 1)}
+        lease = await self._gateway.write("/v3/lease/grant", wanted, LeaseAnswer)
+        life = Life(session=session_of(lease.ID), store_id=store_id)
+        key = self._keys.life(node_id)
+        answer = await self._transact(
+            put_if([is_absent(key)], put(key, write(life), lease.ID), otherwise=key)
+        )
+        # A lease that is not needed after all runs out by itself; there is nothing under it.
+        return Grant(session=life.session, ttl_s=lease.TTL) if answer.succeeded else None
+
+    async def _life(self, node_id: NodeId) -> KeyValue | None:
+        request = one(self._keys.life(node_id))
+        answer = await self._gateway.read("/v3/kv/range", request, RangeAnswer)
+        return answer.kvs[0] if answer.kvs else None
+
+    async def _transact(self, transaction: Json) -> TxnAnswer:
+        return await self._gateway.write("/v3/kv/txn", transaction, TxnAnswer)
+
+
+def _keys_in(answer: TxnAnswer) -> Sequence[KeyValue]:
+    """Return what a transaction read because its conditions did not hold."""
+    return () if answer.succeeded else answer.responses[0].response_range.kvs
+
+
+def _key_in(answer: TxnAnswer) -> KeyValue | None:
+    return next(iter(_keys_in(answer)), None)

@@ -1,0 +1,388 @@
+"""A client of etcd's v3 JSON gateway: one HTTP session, several endpoints, and honest errors.
+
+Every call has a deadline and ends in one of four ways:
+
+- an answer;
+- `CoordinatorUnavailable`: it was certainly not done, for nothing was sent or etcd said so before
+  it tried;
+- `OutcomeUnknown`: it was sent and nothing came back, so it may have been done or may still be.
+  Only a call that does no harm when it is done twice is sent again by itself;
+- `EtcdRefused`: etcd said no, and why.
+
+Calls go to one endpoint until it fails, then to the next.
+"""
+
+import ssl
+from asyncio import get_running_loop
+from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import aiohttp
+import msgspec
+
+from rota.node.coordination.coordinator import (
+    CoordinatorError,
+    CoordinatorUnavailable,
+    OtherCluster,
+    OutcomeUnknown,
+)
+from rota.node.coordination.messages import (
+    Answer,
+    Failure,
+    Json,
+    KeepaliveLine,
+    LeaseAnswer,
+    TokenAnswer,
+    decode,
+)
+
+A = TypeVar("A", bound=Answer)
+
+NOTHING_DONE = frozenset({3, 5, 6, 7, 8, 9, 11, 12, 16})
+"""gRPC's codes by which etcd refuses before it proposes anything, or when nothing came of it:
+invalid, not found, exists, denied, exhausted, precondition, range, unimplemented, unauthenticated.
+With the others (cancelled, unknown, deadline, aborted, internal, unavailable, data loss) a proposal
+may be on its way."""
+NO_LEADER = "etcdserver: no leader"
+"""The one answer under "unavailable" that comes before anything is proposed."""
+UNAUTHENTICATED = 16
+UNIMPLEMENTED = 12
+STALE_TOKEN = "etcdserver: revision of auth store is old"
+"""The one refusal of another code that a new token mends."""
+LINE_BYTES_MAX = 16 << 20
+"""One answer of a watch. etcd's own messages are at most 2 MiB, half as much again in base64."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayOptions:
+    """How etcd is reached.
+
+    Attributes:
+        endpoints: URLs of the members of one etcd cluster; at least one.
+        first: Where to begin in *endpoints*; give each node another one.
+        user: Empty: without authentication.
+        ca_file: Who signed etcd's certificates; None: those that the system trusts.
+        certificate_file: Ours, if etcd wants one; with *key_file*.
+        call_timeout_s: Deadline of a request.
+        renew_timeout_s: Deadline of a renewal, which comes again anyway.
+        watch_idle_s: A watch that has heard nothing for so long is made anew at the next endpoint,
+            for its member may hang.
+    """
+
+    endpoints: tuple[str, ...]
+    first: int = 0
+    user: str = ""
+    password: str = field(default="", repr=False)
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    call_timeout_s: float = 3.0
+    renew_timeout_s: float = 1.0
+    watch_idle_s: float = 5.0
+
+
+class EtcdRefused(CoordinatorError):
+    """etcd said no, and nothing was done.
+
+    Attributes:
+        grpc_code: The kind of refusal.
+    """
+
+    code = "etcd_refused"
+
+    def __init__(self, message: str, grpc_code: int) -> None:
+        super().__init__(message)
+        self.grpc_code = grpc_code
+
+
+class _NotDone(Exception):
+    """This endpoint did nothing; another one may."""
+
+
+class _Unanswered(Exception):
+    """It was sent, and what became of it is unknown."""
+
+
+class Gateway:
+    """A client of one etcd cluster.
+
+    Args:
+        options: How to reach it.
+
+    Raises:
+        OSError: A file of certificates cannot be read; `ssl.SSLError` if it is none.
+    """
+
+    def __init__(self, options: GatewayOptions) -> None:
+        self.options = options
+        self._at = options.first % len(options.endpoints)
+        self._tls = _tls(options)
+        self._session: aiohttp.ClientSession | None = None
+        self._token = ""
+        self._cluster_id = 0
+
+    async def read(self, path: str, request: Json, kind: type[A]) -> A:
+        """Return the answer to a question, from whichever endpoint has it first.
+
+        Raises:
+            CoordinatorUnavailable: None has it before the deadline.
+            EtcdRefused: etcd does not answer it.
+            OtherCluster: Another etcd answered.
+        """
+        try:
+            return await self.write(path, request, kind, repeat=True)
+        except OutcomeUnknown as error:
+            raise CoordinatorUnavailable(str(error)) from error
+
+    async def write(self, path: str, request: Json, kind: type[A], *, repeat: bool = False) -> A:
+        """Have something done.
+
+        Args:
+            path: Of the method.
+            request: Its argument.
+            kind: Of the answer.
+            repeat: It may be sent again, for being done twice does no harm.
+
+        Raises:
+            CoordinatorUnavailable: It was certainly not done.
+            OutcomeUnknown: It may have been done, or may still be.
+            EtcdRefused: etcd does not do it.
+            OtherCluster: Another etcd did it.
+        """
+        parse = partial(decode, kind=kind)
+        return await self._call(path, request, parse, self.options.call_timeout_s, repeat=repeat)
+
+    async def renew(self, lease: int) -> LeaseAnswer:
+        """Have a lease renewed: a `write` with a deadline of its own, which may be repeated."""
+        request: Json = {"ID": str(lease)}
+        timeout_s = self.options.renew_timeout_s
+        return await self._call("/v3/lease/keepalive", request, _renewed, timeout_s, repeat=True)
+
+    async def stream(self, path: str, request: Json) -> AsyncGenerator[bytes]:
+        """Yield the lines that one endpoint answers, until it is silent for too long or gone.
+
+        It goes under the token of the last call, and gets none of its own: `read` something first.
+
+        Raises:
+            CoordinatorUnavailable: That was it; the next stream is of the next endpoint.
+            EtcdRefused: It does not answer such a request.
+        """
+        endpoint = self.options.endpoints[self._at]
+        timeout = aiohttp.ClientTimeout(
+            total=None,
+            connect=self.options.call_timeout_s / 2,
+            sock_read=self.options.watch_idle_s,
+        )
+        # Without the second header, a member that has lost its leader keeps the stream, in silence.
+        headers = {**self._credentials(), "Grpc-Metadata-hasleader": "true"}
+        try:
+            async with self._http().post(
+                endpoint + path, data=msgspec.json.encode(request), headers=headers, timeout=timeout
+            ) as response:
+                if response.status != 200:
+                    _fail_with(response.status, await response.read())
+                rest = bytearray()
+                async for piece in response.content.iter_any():
+                    rest += piece
+                    if b"\n" in piece:
+                        *lines, rest = rest.split(b"\n")
+                        for line in lines:
+                            yield bytes(line)
+                    if len(rest) > LINE_BYTES_MAX:
+                        raise _Unanswered(f"a line has more than {LINE_BYTES_MAX} bytes")
+            raise _Unanswered("the stream ended")
+        except (aiohttp.ClientError, OSError, _NotDone, _Unanswered) as error:
+            self._turn_from(endpoint)
+            raise CoordinatorUnavailable(f"{endpoint}: {_reason(error)}") from error
+
+    def check(self, answer: Answer) -> None:
+        """See that an answer comes from the etcd cluster that the first one came from.
+
+        Raises:
+            OtherCluster: It does not.
+        """
+        found = answer.header.cluster_id
+        if not self._cluster_id:
+            self._cluster_id = found
+        if found not in (self._cluster_id, 0):
+            raise OtherCluster(
+                f"etcd is another cluster than before ({found:x}, it was {self._cluster_id:x}): it "
+                "was restored or made anew, or an endpoint is wrong"
+            )
+
+    def refuse(self, failure: Failure) -> NoReturn:
+        """Raise what *failure*, from inside a stream, means.
+
+        Raises:
+            EtcdRefused: etcd says no.
+            CoordinatorUnavailable: It may say something else another time.
+        """
+        try:
+            _fail(failure)
+        except (_NotDone, _Unanswered) as error:
+            self._turn_from(self.options.endpoints[self._at])
+            raise CoordinatorUnavailable(str(error)) from error
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    # -- one call -------------------------------------------------------------------------------
+
+    async def _call(
+        self,
+        path: str,
+        request: Json,
+        parse: Callable[[bytes], A],
+        timeout_s: float,
+        *,
+        repeat: bool,
+    ) -> A:
+        """Ask endpoints in turn until one answers, or until what happened is unknown."""
+        body = msgspec.json.encode(request)
+        loop = get_running_loop()
+        deadline = loop.time() + timeout_s
+        # A repeatable call gives one endpoint half of the time: if that hangs, another is asked.
+        patience_s = timeout_s / 2 if repeat and len(self.options.endpoints) > 1 else timeout_s
+        failures: list[str] = []
+        is_unknown = False
+        for endpoint in self._endpoints_in_turn():
+            left_s = deadline - loop.time()
+            if left_s <= 0 or (is_unknown and not repeat):
+                break
+            try:
+                return await self._ask(endpoint, path, body, parse, min(left_s, patience_s))
+            except (_NotDone, _Unanswered) as error:
+                self._turn_from(endpoint)
+                failures.append(f"{endpoint}: {error}")
+                is_unknown |= isinstance(error, _Unanswered)
+        what = f"etcd, {path}: {'; '.join(failures)}"
+        raise OutcomeUnknown(what) if is_unknown else CoordinatorUnavailable(what)
+
+    async def _ask(
+        self, endpoint: str, path: str, body: bytes, parse: Callable[[bytes], A], timeout_s: float
+    ) -> A:
+        """Ask one endpoint; with a new token if it does not take the one we have."""
+        if self.options.user and not self._token:
+            await self._authenticate(endpoint, timeout_s)
+        token = self._token
+        try:
+            return await self._post(endpoint, path, body, parse, timeout_s)
+        except EtcdRefused as refusal:
+            is_stale = refusal.grpc_code == UNAUTHENTICATED or str(refusal) == STALE_TOKEN
+            if not (self.options.user and is_stale):
+                raise
+        if self._token == token:  # Else somebody has got one meanwhile.
+            await self._authenticate(endpoint, timeout_s)
+        return await self._post(endpoint, path, body, parse, timeout_s)
+
+    async def _authenticate(self, endpoint: str, timeout_s: float) -> None:
+        self._token = ""
+        who = {"name": self.options.user, "password": self.options.password}
+        body = msgspec.json.encode(who)
+        try:
+            answer = await self._post(
+                endpoint,
+                "/v3/auth/authenticate",
+                body,
+                partial(decode, kind=TokenAnswer),
+                timeout_s,
+            )
+        except _Unanswered as error:
+            raise _NotDone(f"no token: {error}") from error  # What needs the token was not sent.
+        self._token = answer.token
+
+    async def _post(
+        self, endpoint: str, path: str, body: bytes, parse: Callable[[bytes], A], timeout_s: float
+    ) -> A:
+        timeout = aiohttp.ClientTimeout(total=timeout_s, connect=timeout_s / 2)
+        try:
+            async with self._http().post(
+                endpoint + path, data=body, headers=self._credentials(), timeout=timeout
+            ) as response:
+                content = await response.read()
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise _NotDone(_reason(error)) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise _Unanswered(_reason(error)) from error
+        if response.status != 200:
+            _fail_with(response.status, content)
+        try:
+            answer = parse(content)
+        except msgspec.DecodeError as error:
+            raise _Unanswered(f"an answer that is not etcd's ({error})") from error
+        self.check(answer)
+        return answer
+
+    # -- endpoints ------------------------------------------------------------------------------
+
+    def _endpoints_in_turn(self) -> Iterator[str]:
+        """Yield all endpoints from the present one on; a single one twice."""
+        endpoints = self.options.endpoints
+        at = self._at
+        for step in range(max(2, len(endpoints))):
+            yield endpoints[(at + step) % len(endpoints)]
+
+    def _turn_from(self, endpoint: str) -> None:
+        """Go on with the next endpoint, unless another call has turned from this one already."""
+        endpoints = self.options.endpoints
+        if endpoints[self._at] == endpoint:
+            self._at = (self._at + 1) % len(endpoints)
+
+    def _credentials(self) -> dict[str, str]:
+        return {"Authorization": self._token} if self._token else {}
+
+    def _http(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self._tls))
+        return self._session
+
+
+def _tls(options: GatewayOptions) -> ssl.SSLContext:
+    """Return how to speak with an endpoint that is https."""
+    context = ssl.create_default_context(cafile=options.ca_file)
+    if options.certificate_file:
+        context.load_cert_chain(options.certificate_file, options.key_file)
+    return context
+
+
+def _renewed(content: bytes) -> LeaseAnswer:
+    """Return what the one line of a keepalive says."""
+    line = decode(content, KeepaliveLine)
+    if line.error:
+        _fail(line.error)
+    return line.result or LeaseAnswer()
+
+
+def _fail_with(status: int, content: bytes) -> NoReturn:
+    """Raise what a status other than 200 means for what was asked."""
+    try:
+        failure = decode(content, Failure)
+    except msgspec.DecodeError:
+        if status not in (404, 405):
+            raise _Unanswered(f"status {status}") from None
+        failure = Failure(
+            message=f"status {status}: this is not the client URL of etcd 3.4 or newer, or its "
+            "gateway is switched off (--enable-grpc-gateway)",
+            code=UNIMPLEMENTED,
+        )
+    _fail(failure)
+
+
+def _fail(failure: Failure) -> NoReturn:
+    """Raise what *failure* means for what was asked."""
+    grpc_code = failure.grpc_code or failure.code
+    if failure.message == NO_LEADER:
+        raise _NotDone(failure.message)
+    if grpc_code in NOTHING_DONE:
+        raise EtcdRefused(failure.message, grpc_code)
+    raise _Unanswered(failure.message)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))

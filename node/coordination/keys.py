@@ -1,0 +1,111 @@
+"""Where things are in etcd, and in what form: JSON, so that ``etcdctl get`` shows them to people.
+
+/rota/<cluster>/meta          the cluster; put once
+/rota/<cluster>/node/<id>     a member
+/rota/<cluster>/sess/<id>     a node's life; gone with its lease
+/rota/<cluster>/shard/<s>     a configuration; compared as a whole value
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from rota.core.configuration import Configuration
+from rota.core.ids import NodeId, Session, ShardId
+from rota.node.coordination.coordinator import CoordinatorError, Life, Member
+
+T = TypeVar("T")
+
+NO_LEASE = -1
+"""No lease has this number: etcd's are positive, and 0 means a key without one."""
+
+
+class Records(msgspec.Struct, frozen=True):
+    """What keys say; None for one that is gone."""
+
+    configurations: dict[ShardId, Configuration | None]
+    lives: dict[NodeId, Life | None]
+    members: dict[NodeId, Member | None]
+
+
+class Keys:
+    """The keys of one cluster.
+
+    Args:
+        cluster: Its name; several clusters may share an etcd.
+    """
+
+    def __init__(self, cluster: str) -> None:
+        self.prefix = f"/rota/{cluster}/".encode()
+        self.meta = self.prefix + b"meta"
+
+    def member(self, node_id: NodeId) -> bytes:
+        """Return the key of what a node says of itself."""
+        return self.prefix + b"node/" + node_id.encode()
+
+    def life(self, node_id: NodeId) -> bytes:
+        """Return the key that is there while a node lives."""
+        return self.prefix + b"sess/" + node_id.encode()
+
+    def configuration(self, shard: ShardId) -> bytes:
+        """Return the key of a shard's configuration."""
+        return self.prefix + b"shard/%d" % shard
+
+    def records(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> Records:
+        """Return what keys and values say, the later pair winning; other keys say nothing.
+
+        Raises:
+            CoordinatorError: A value is not in rota's form.
+        """
+        found = Records({}, {}, {})
+        for key, value in pairs:
+            folder, _, name = key.removeprefix(self.prefix).partition(b"/")
+            match folder:
+                case b"shard" if name.isdigit():
+                    shard = ShardId(int(name))
+                    found.configurations[shard] = _read(key, value, Configuration)
+                case b"sess":
+                    found.lives[NodeId(name.decode())] = _read(key, value, Life)
+                case b"node":
+                    found.members[NodeId(name.decode())] = _read(key, value, Member)
+                case _:
+                    continue
+        return found
+
+
+def _read(key: bytes, value: bytes | None, kind: type[T]) -> T | None:
+    return None if value is None else read(key, value, kind)
+
+
+def read(key: bytes, value: bytes, kind: type[T]) -> T:
+    """Return what a value says.
+
+    Raises:
+        CoordinatorError: It is not in rota's form.
+    """
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except msgspec.DecodeError as error:
+        raise CoordinatorError(
+            f"etcd's key {key.decode(errors='replace')} holds what rota did not write ({error}); "
+            "see who else writes there, and restore the value"
+        ) from error
+
+
+def write(record: msgspec.Struct) -> bytes:
+    """Return the stored form; the same for equal records."""
+    return msgspec.json.encode(record)
+
+
+def session_of(lease: int) -> Session:
+    """Return the session under a lease: its number as etcdctl prints it."""
+    return Session(f"{lease:016x}")
+
+
+def lease_of(session: Session) -> int:
+    """Return the lease of a session; `NO_LEASE` for `NOBODY` and whatever else never lived here."""
+    try:
+        return int(session, 16) or NO_LEASE
+    except ValueError:
+        return NO_LEASE

@@ -1,0 +1,195 @@
+"""What etcd's JSON gateway says and is told, as far as rota speaks it (etcd 3.4 to 3.6).
+
+Its JSON is that of protocol buffers: 64-bit integers are strings, bytes are base64, and a field
+that is zero, false or empty is absent, so that every field here has a default. msgspec does all
+three if it is told to be lenient (`decode`).
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+Json = dict[str, object]
+T = TypeVar("T")
+
+
+class Header(msgspec.Struct, frozen=True):
+    """Who answered, and as of when.
+
+    Attributes:
+        revision: Of the whole store; 0 where the answer has none.
+    """
+
+    cluster_id: int = 0
+    revision: int = 0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What all answers have."""
+
+    header: Header = Header()
+
+
+class KeyValue(msgspec.Struct, frozen=True):
+    """A key as it is; *lease* is 0 if it has none."""
+
+    key: bytes = b""
+    value: bytes = b""
+    mod_revision: int = 0
+    lease: int = 0
+
+
+class RangeAnswer(Answer, frozen=True):
+    """The keys of a range."""
+
+    kvs: tuple[KeyValue, ...] = ()
+
+
+class InnerAnswer(msgspec.Struct, frozen=True):
+    """The answer of one operation in a transaction; only what was asked for is there."""
+
+    response_range: RangeAnswer = RangeAnswer()
+    response_txn: "TxnAnswer | None" = None
+
+
+class TxnAnswer(Answer, frozen=True):
+    """Which branch a transaction took, and the answers of that branch."""
+
+    succeeded: bool = False
+    responses: tuple[InnerAnswer, ...] = ()
+
+
+class LeaseAnswer(Answer, frozen=True):
+    """A lease; *TTL* in seconds, 0 if it is over: that is no error to etcd."""
+
+    ID: int = 0
+    TTL: int = 0
+
+
+class TokenAnswer(Answer, frozen=True):
+    """Who we are from now on."""
+
+    token: str = ""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a call failed; a gateway of one age calls the code thus, of another so."""
+
+    message: str = ""
+    code: int = 0
+    grpc_code: int = 0
+
+
+class KeepaliveLine(msgspec.Struct, frozen=True):
+    """The one line that a keepalive answers."""
+
+    result: LeaseAnswer | None = None
+    error: Failure | None = None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A key that was put, or is gone (*type* ``DELETE``; a put has none)."""
+
+    kv: KeyValue
+    type: str = "PUT"
+
+
+class WatchAnswer(Answer, frozen=True):
+    """What a watch says: that it stands, that it is over, or what happened.
+
+    Attributes:
+        compact_revision: If not 0: it is over because history up to there is gone.
+        fragment: The same answer goes on in the next line.
+    """
+
+    created: bool = False
+    canceled: bool = False
+    compact_revision: int = 0
+    cancel_reason: str = ""
+    fragment: bool = False
+    events: tuple[Event, ...] = ()
+
+
+class WatchLine(msgspec.Struct, frozen=True):
+    """A line of a watch."""
+
+    result: WatchAnswer | None = None
+    error: Failure | None = None
+
+
+def decode(line: bytes, kind: type[T]) -> T:
+    """Return what *line* says.
+
+    Raises:
+        msgspec.DecodeError: It is not such an answer.
+    """
+    return msgspec.json.decode(line, type=kind, strict=False)
+
+
+# -- requests ----------------------------------------------------------------------------------
+
+
+def one(key: bytes) -> Json:
+    """Ask for one key. Never with ``serializable``: a cut-off member would answer what once was."""
+    return {"key": key}
+
+
+def all_below(prefix: bytes) -> Json:
+    """Ask for all keys that begin with *prefix*, which ends in a slash."""
+    return {"key": prefix, "range_end": _end_of(prefix)}
+
+
+def put(key: bytes, value: bytes, lease: int = 0) -> Json:
+    """Ask to put a key, which goes with *lease* if that is given."""
+    return {"key": key, "value": value, "lease": str(lease)}
+
+
+def is_absent(key: bytes) -> Json:
+    """Compare: there is no such key."""
+    return {"key": key, "target": "VERSION", "result": "EQUAL", "version": "0"}
+
+
+def holds(key: bytes, value: bytes) -> Json:
+    """Compare: the key is there with this value."""
+    return {"key": key, "target": "VALUE", "result": "EQUAL", "value": value}
+
+
+def is_under(key: bytes, lease: int) -> Json:
+    """Compare: the key is there and goes with *lease*."""
+    return {"key": key, "target": "LEASE", "result": "EQUAL", "lease": str(lease)}
+
+
+def is_not_under(key: bytes, lease: int) -> Json:
+    """Compare: the key is absent, or goes with another lease or with none."""
+    return {"key": key, "target": "LEASE", "result": "NOT_EQUAL", "lease": str(lease)}
+
+
+def put_if(conditions: Sequence[Json], fresh: Json, otherwise: bytes) -> Json:
+    """Return a transaction: put *fresh* if all *conditions* hold, else read a key."""
+    return {
+        "compare": conditions,
+        "success": [{"request_put": fresh}],
+        "failure": [{"request_range": one(otherwise)}],
+    }
+
+
+def each_alone(transactions: Sequence[Json]) -> Json:
+    """Return a transaction of transactions, each of which succeeds or fails by itself."""
+    return {"success": [{"request_txn": each} for each in transactions]}
+
+
+def watch_below(prefix: bytes, start_revision: int) -> Json:
+    """Ask for what happens below *prefix*, from *start_revision* on."""
+    return {
+        "create_request": {
+            **all_below(prefix),
+            "start_revision": str(start_revision),
+            "progress_notify": True,
+            "fragment": True,
+        }
+    }
+
+
+def _end_of(prefix: bytes) -> bytes:
+    return prefix[:-1] + bytes([prefix[-1] + 1])

@@ -1,0 +1,298 @@
+"""Coordination in memory, over links that a simulation may make slow, lossy or dead.
+
+One `SimulatedServer` is the coordinator of a cluster; each node has a `SimulatedCoordinator`, its
+side of a link to it. What becomes of each call is asked of a `Link`. Nothing here knows the wall
+clock or draws a number of its own, so a simulation that replays its time and chance replays this.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from rota.core.configuration import Swap, Swapped
+from rota.core.errors import RotaError
+from rota.core.ids import NodeId, Session
+from rota.core.instants import SECOND
+from rota.node.clock import Clock
+from rota.node.coordination.coordinator import (
+    Cluster,
+    CoordinatorUnavailable,
+    Grant,
+    Member,
+    News,
+    OutcomeUnknown,
+    View,
+    check_swaps,
+    node_id_taken,
+)
+from rota.node.coordination.state import CoordinationState
+from rota.node.entropy import Entropy
+
+T = TypeVar("T")
+
+RENEW_TIMEOUT_S = 1.0
+CALL_TIMEOUT_S = 3.0
+"""As with etcd."""
+RECONNECT_S = 0.2
+"""Between two looks of a watch at a link that lets nothing through."""
+LOOK_S_MIN = 0.001
+"""A loop's timer may go off a little before the clock says so."""
+BEGIN_ROUNDS = 3
+"""Two may be needed: a session that an earlier try began comes in between."""
+
+
+class Fate(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one call.
+
+    Attributes:
+        arrives_s: When the request is carried out, counted from the call; None: never. Later than
+            the call's deadline is allowed: its caller has given up by then, and it happens.
+        returns_s: How long the answer takes from there; None: it is lost.
+        is_refused: The caller is told at once that nothing is done, and nothing is.
+    """
+
+    arrives_s: float | None = 0.0
+    returns_s: float | None = 0.0
+    is_refused: bool = False
+
+
+class Link(Protocol):
+    """What a simulation decides between a node and the coordinator."""
+
+    def fate(self, node_id: NodeId, call: str) -> Fate:
+        """Return what becomes of a call.
+
+        *call* is the name of the method; `begin_session` first looks (``view``) and ends the
+        session before (``end_session``), each a call of its own. For ``watch`` it is asked before
+        each step is delivered: one that never arrives, or whose answer is lost, is tried again.
+        """
+        ...
+
+
+class PerfectLink:
+    """Everything arrives at once."""
+
+    def fate(self, node_id: NodeId, call: str) -> Fate:
+        """Return a fate without harm."""
+        del node_id, call
+        return Fate()
+
+
+class SimulatedServer:
+    """The coordinator itself, which all nodes of a simulated cluster share.
+
+    Args:
+        clock: By which sessions run out.
+
+    Attributes:
+        state: What is agreed on; a simulation looks into it, and does its worst to it by `change`.
+        is_up: Whether it takes requests.
+        context: In which it acts: a request under way is nobody's, whatever becomes of its caller.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.state = CoordinationState()
+        self.is_up = True
+        self.clock = clock
+        self.context = copy_context()
+        self._changed = asyncio.Event()
+
+    def change(self, work: Callable[[CoordinationState], T]) -> T:
+        """Do *work* as of now and tell the watches: a call, or ``revoke_all``, ``compact``."""
+        before = self.state.revision
+        self.state.expire(self.clock.elapsed())
+        answer = work(self.state)
+        if self.state.revision != before:
+            self._wake()
+        return answer
+
+    def crash(self) -> None:
+        """Stop taking requests; no session runs out meanwhile."""
+        self.is_up = False
+
+    def restart(self) -> None:
+        """Take requests again; all times to live begin anew."""
+        self.is_up = True
+        self.state.restart(self.clock.elapsed())
+        self._wake()
+
+    def restore(self, backup: CoordinationState) -> None:
+        """Go back to *backup*, an earlier copy of the state."""
+        self.state = backup.copy()
+        self.restart()
+
+    async def steps_after(self, revision: int) -> list[News]:
+        """Wait until there are any.
+
+        Raises:
+            WatchLost: See `CoordinationState.steps_after`.
+        """
+        while True:
+            if self.is_up:
+                self.change(lambda _: None)
+                if steps := self.state.steps_after(revision):
+                    return steps
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._until_expiry_s()):
+                    await self._changed.wait()
+
+    def _until_expiry_s(self) -> float | None:
+        """Return when to look for sessions that ran out; None: nothing runs out."""
+        ends_at = self.state.next_expiry
+        if ends_at is None or not self.is_up:
+            return None
+        return max(LOOK_S_MIN, (ends_at - self.clock.elapsed()) / SECOND)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+class SimulatedCoordinator:
+    """A node's side of the link.
+
+    Every request is over within 3 seconds, a renewal within one.
+
+    Args:
+        server: The coordinator.
+        node_id: Whose side.
+        link: What is between them.
+        entropy: For the ids of sessions.
+    """
+
+    def __init__(
+        self, server: SimulatedServer, node_id: NodeId, *, link: Link, entropy: Entropy
+    ) -> None:
+        self._server = server
+        self._node_id = node_id
+        self._link = link
+        self._entropy = entropy
+
+    async def found(self, wanted: Cluster) -> Cluster:
+        """See the seam."""
+        return await self._call("found", lambda state: state.found(wanted))
+
+    async def register(self, member: Member) -> None:
+        """See the seam."""
+        await self._call("register", lambda state: state.register(member))
+
+    async def forget(self, node_id: NodeId) -> None:
+        """See the seam."""
+        await self._call("forget", lambda state: state.forget(node_id))
+
+    async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:
+        """See the seam; up to three requests, each with its own fate and deadline, in a round."""
+        for _ in range(BEGIN_ROUNDS):
+            earlier = await self._call(
+                "view", lambda state: state.predecessor(node_id, store_id), is_read=True
+            )
+            if earlier is not None:
+                await self.end_session(earlier)
+            if grant := await self._begin(node_id, store_id, ttl_s):
+                return grant
+        raise node_id_taken(node_id)
+
+    async def _begin(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant | None:
+        session = Session(f"{self._entropy.draw():016x}")
+        clock = self._server.clock
+        return await self._call(
+            "begin_session",
+            lambda state: state.begin(node_id, store_id, session, ttl_s=ttl_s, now=clock.elapsed()),
+        )
+
+    async def renew(self, session: Session) -> float | None:
+        """See the seam."""
+        clock = self._server.clock
+        return await self._call(
+            "renew", lambda state: state.renew(session, clock.elapsed()), timeout_s=RENEW_TIMEOUT_S
+        )
+
+    async def end_session(self, session: Session) -> None:
+        """See the seam."""
+        await self._call("end_session", lambda state: state.end(session))
+
+    async def view(self) -> View:
+        """See the seam."""
+        return await self._call("view", lambda state: state.view(), is_read=True)
+
+    async def watch(self, revision: int) -> AsyncGenerator[News]:
+        """See the seam."""
+        while True:
+            for step in await self._server.steps_after(revision):
+                fate = self._link.fate(self._node_id, "watch")
+                if fate.is_refused or fate.arrives_s is None or fate.returns_s is None:
+                    await asyncio.sleep(RECONNECT_S)
+                    break
+                await asyncio.sleep(fate.arrives_s + fate.returns_s)
+                revision = step.revision
+                yield step
+
+    async def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
+        """See the seam."""
+        check_swaps(swaps)
+        return await self._call("swap", lambda state: state.swap(swaps))
+
+    async def close(self) -> None:
+        """Do nothing: requests that are under way arrive all the same."""
+
+    async def _call(
+        self,
+        name: str,
+        work: Callable[[CoordinationState], T],
+        *,
+        is_read: bool = False,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> T:
+        """Send a request, and return its answer if that comes in time."""
+        fate = self._link.fate(self._node_id, name)
+        if fate.is_refused or not self._server.is_up:
+            raise CoordinatorUnavailable(f"{name}: the coordinator cannot be reached")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        if fate.arrives_s is not None:
+            # A timer, not this coroutine: the request goes its way when the caller has given up.
+            loop.call_later(
+                fate.arrives_s,
+                self._arrive,
+                work,
+                answer,
+                fate.returns_s,
+                context=self._server.context,
+            )
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError as error:
+            unanswered = f"{name}: no answer within {timeout_s:g} s"
+            raise (CoordinatorUnavailable if is_read else OutcomeUnknown)(unanswered) from error
+
+    def _arrive(
+        self,
+        work: Callable[[CoordinationState], T],
+        answer: asyncio.Future[T],
+        returns_s: float | None,
+    ) -> None:
+        """Carry a request out at the server, and send the answer back."""
+        if not self._server.is_up:
+            return
+        try:
+            result = self._server.change(work)
+        except RotaError as refusal:
+            self._return(returns_s, answer, partial(answer.set_exception, refusal))
+        else:
+            self._return(returns_s, answer, partial(answer.set_result, result))
+
+    def _return(
+        self, returns_s: float | None, answer: asyncio.Future[T], tell: Callable[[], None]
+    ) -> None:
+        def come_back() -> None:
+            if not answer.done():
+                tell()
+
+        if returns_s is not None:
+            asyncio.get_running_loop().call_later(returns_s, come_back)

@@ -1,0 +1,237 @@
+"""What all nodes agree on, as a state machine: the seam's rules without network, disk or waiting.
+
+It is what the coordinators that are not etcd have inside. Every change is a *step* with a revision
+of its own. Sessions run out by the time that `expire` is given, and only then, so that a host
+decides when; a host calls it before anything else that it asks.
+"""
+
+import copy
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from rota.core.configuration import Configuration, Swap, Swapped
+from rota.core.ids import NodeId, Session, ShardId
+from rota.core.instants import SECOND, Instant
+from rota.node.coordination.coordinator import (
+    Cluster,
+    Grant,
+    Life,
+    Member,
+    News,
+    View,
+    WatchLost,
+    check_format,
+    check_swaps,
+    node_id_taken,
+)
+
+STEPS_MAX = 1_000
+"""Steps remembered for watches; one that is further behind is lost."""
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    node_id: NodeId
+    ttl_s: float
+    ends_at: Instant
+
+
+class CoordinationState:
+    """Sessions, configurations and members, and the steps that led to them.
+
+    Args:
+        cluster: As founded before.
+        members: As registered before.
+        configurations: As swapped before.
+
+    Attributes:
+        revision: Of the last step.
+        cluster: As founded; None before.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster | None = None,
+        members: Mapping[NodeId, Member] | None = None,
+        configurations: Mapping[ShardId, Configuration] | None = None,
+    ) -> None:
+        self.revision = 1
+        self.cluster = cluster
+        self._members = dict(members or {})
+        self._configurations = dict(configurations or {})
+        self._lives: dict[NodeId, Life] = {}
+        self._leases: dict[Session, _Lease] = {}
+        self._steps: deque[News] = deque()
+        self._compacted = self.revision
+
+    def copy(self) -> "CoordinationState":
+        """Return one that goes its own way: a backup, or a change that may yet be given up."""
+        twin = copy.copy(self)
+        # Its dicts and steps are copied, what they hold is never changed.
+        for name, value in vars(self).items():
+            setattr(twin, name, copy.copy(value))
+        return twin
+
+    # -- what is asked --------------------------------------------------------------------------
+
+    def found(self, wanted: Cluster) -> Cluster:
+        """See `Coordinator.found`."""
+        if self.cluster is None:
+            self.cluster = wanted
+        check_format(self.cluster, wanted)
+        return self.cluster
+
+    def register(self, member: Member) -> None:
+        """See `Coordinator.register`."""
+        self._members[member.node_id] = member
+        self._step(members={member.node_id: member})
+
+    def forget(self, node_id: NodeId) -> None:
+        """See `Coordinator.forget`."""
+        if life := self._lives.get(node_id):
+            self.end(life.session)
+        if self._members.pop(node_id, None):
+            self._step(members={node_id: None})
+
+    def predecessor(self, node_id: NodeId, store_id: str) -> Session | None:
+        """Return the session that has to be ended before the node can begin another.
+
+        Raises:
+            NodeIdTaken: It is another data directory's.
+        """
+        life = self._lives.get(node_id)
+        if life and life.store_id != store_id:
+            raise node_id_taken(node_id)
+        return life.session if life else None
+
+    def begin(
+        self, node_id: NodeId, store_id: str, session: Session, *, ttl_s: float, now: Instant
+    ) -> Grant | None:
+        """Begin *session*, which nobody ever had; or return None: the node has one.
+
+        So a request that arrives late ends no session that was begun after it.
+        """
+        if node_id in self._lives:
+            return None
+        life = Life(session=session, store_id=store_id)
+        self._lives[node_id] = life
+        self._leases[session] = _Lease(node_id, ttl_s, _after(now, ttl_s))
+        self._step(lives={node_id: life})
+        return Grant(session=session, ttl_s=ttl_s)
+
+    def renew(self, session: Session, now: Instant) -> float | None:
+        """See `Coordinator.renew`."""
+        lease = self._leases.get(session)
+        if lease is None:
+            return None
+        ends_at = max(lease.ends_at, _after(now, lease.ttl_s))
+        self._leases[session] = msgspec.structs.replace(lease, ends_at=ends_at)
+        return lease.ttl_s
+
+    def end(self, session: Session) -> None:
+        """See `Coordinator.end_session`."""
+        if lease := self._leases.pop(session, None):
+            del self._lives[lease.node_id]
+            self._step(lives={lease.node_id: None})
+
+    def view(self) -> View:
+        """See `Coordinator.view`."""
+        return View(
+            revision=self.revision,
+            configurations=dict(self._configurations),
+            lives=dict(self._lives),
+            members=dict(self._members),
+            cluster=self.cluster,
+        )
+
+    def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
+        """See `Coordinator.swap`; all that are done are one step."""
+        check_swaps(swaps)
+        done = [self._may(swap) for swap in swaps]
+        fresh = {swap.shard: swap.fresh for swap, may in zip(swaps, done, strict=True) if may}
+        if fresh:
+            self._configurations.update(fresh)
+            self._step(configurations=fresh)
+        return [
+            Swapped(is_done=may, current=self._configurations.get(swap.shard))
+            for swap, may in zip(swaps, done, strict=True)
+        ]
+
+    def steps_after(self, revision: int) -> list[News]:
+        """Return the steps that a watch at *revision* has yet to see, oldest first.
+
+        Raises:
+            WatchLost: They are not all known, or this state never was at that revision.
+        """
+        if revision < self._compacted:
+            raise WatchLost(f"the steps after revision {revision} are forgotten")
+        if revision > self.revision:
+            raise WatchLost(f"the revision went back from {revision} to {self.revision}")
+        return [step for step in self._steps if step.revision > revision]
+
+    # -- what time and faults do ----------------------------------------------------------------
+
+    def expire(self, now: Instant) -> None:
+        """End the sessions that have run out by *now*, the earliest first."""
+        over = [(lease.ends_at, each) for each, lease in self._leases.items()]
+        self._end_all(session for ends_at, session in sorted(over) if ends_at <= now)
+
+    @property
+    def next_expiry(self) -> Instant | None:
+        """When the next session runs out unless it is renewed."""
+        return min((lease.ends_at for lease in self._leases.values()), default=None)
+
+    def restart(self, now: Instant) -> None:
+        """Do what etcd's restart and change of leader do: all times to live begin anew."""
+        for session in list(self._leases):
+            self.renew(session, now)
+
+    def revoke_all(self) -> None:
+        """End all sessions at once, as etcd once did to its users (its issue 15247)."""
+        self._end_all(list(self._leases))
+
+    def compact(self) -> None:
+        """Forget the steps; watches that have not seen them are lost."""
+        self._steps.clear()
+        self._compacted = self.revision
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _may(self, swap: Swap) -> bool:
+        """Return whether the three conditions of a swap hold (PROTOCOL R3)."""
+        life = self._lives.get(swap.by)
+        is_alive = life is not None and life.session == swap.session
+        is_gone = True
+        if swap.gone:
+            node_id, session = swap.gone
+            other = self._lives.get(node_id)
+            is_gone = other is None or other.session != session
+        return is_alive and is_gone and self._configurations.get(swap.shard) == swap.expected
+
+    def _end_all(self, sessions: Iterable[Session]) -> None:
+        for session in sessions:
+            self.end(session)
+
+    def _step(
+        self,
+        *,
+        configurations: Mapping[ShardId, Configuration | None] | None = None,
+        lives: Mapping[NodeId, Life | None] | None = None,
+        members: Mapping[NodeId, Member | None] | None = None,
+    ) -> None:
+        self.revision += 1
+        self._steps.append(
+            News(
+                revision=self.revision,
+                configurations=configurations or {},
+                lives=lives or {},
+                members=members or {},
+            )
+        )
+        if len(self._steps) > STEPS_MAX:
+            self._compacted = self._steps.popleft().revision
+
+
+def _after(now: Instant, ttl_s: float) -> Instant:
+    return Instant(now + int(ttl_s * SECOND))

@@ -1,0 +1,215 @@
+"""The attempts of the shards opened here that run on other nodes: an earlier primary started them.
+
+They go on where they are. Their nodes ask for leases and are told what to stop; what they do not
+name does not run there. An attempt is lost (PROTOCOL R36), and its task starts again, when
+
+    a  its node says so: its primacy ended between the commit of the start and the launch; or the
+       process is another one by now. That ended all that was left of the one before when it
+       started, and rests on the data directory's mark in each attempt's environment, by which it
+       finds them, until there is a process beside the node that owns them;
+    b  nothing can be asked, and all time that it can have had is over (`rota.core.leases`).
+
+A new session of a node says neither: the process may be the same, which was cut off for a while.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome
+from rota.core.commands import FinishAttempt, LoseSession
+from rota.core.execution import TaskStatus
+from rota.core.ids import Epoch, NodeId, Session
+from rota.core.instants import Instant
+from rota.core.leases import NEVER, is_lost
+from rota.core.replication.liveness import Liveness
+from rota.core.replication.timing import Timing
+from rota.core.state import State
+from rota.node.attempts import Attempts
+from rota.node.clock import Clock
+from rota.node.messages import AskLease, AskList, GiveLease
+from rota.node.network import Network
+from rota.node.shard import Shard
+from rota.node.shards import Shards
+
+log = logging.getLogger(__name__)
+
+Life = tuple[NodeId, Session]
+_Running = dict[AttemptKey, Attempt]
+
+
+@dataclass(slots=True)
+class _Away:
+    """The attempts of one shard that run elsewhere.
+
+    Attributes:
+        opened_at: When this node began to decide; until then another may have given leases.
+        epoch: A node that knows of this, or of a later one, starts no attempt of its own any more.
+        running: No new one comes to it, for what starts now starts here.
+        to_stop: Of those, the ones that are to be stopped.
+        given_at: When each node was last given a lease.
+    """
+
+    opened_at: Instant
+    epoch: Epoch
+    running: _Running
+    to_stop: set[AttemptKey] = field(default_factory=set[AttemptKey])
+    given_at: dict[NodeId, Instant] = field(default_factory=dict[NodeId, Instant])
+
+    def lives(self) -> list[Life]:
+        """Return where they run, each life once and in order."""
+        return sorted({_life(attempt) for attempt in self.running.values()})
+
+    def drop(self, keys: Iterable[AttemptKey]) -> None:
+        """Look no longer after attempts that have ended, or are about to be recorded as lost."""
+        for key in keys:
+            del self.running[key]
+            self.to_stop.discard(key)
+
+
+class Elsewhere:
+    """The attempts of this node's shards that run on other nodes.
+
+    Args:
+        attempts: Of this node.
+        shards: Of this node.
+        network: To the others.
+        liveness: Of this node.
+        timing: The cluster's.
+        clock: By which leases run.
+    """
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        shards: Shards,
+        network: Network,
+        *,
+        liveness: Liveness,
+        timing: Timing,
+        clock: Clock,
+    ) -> None:
+        self._attempts = attempts
+        self._shards = shards
+        self._network = network
+        self._liveness = liveness
+        self._timing = timing
+        self._clock = clock
+        self._away: dict[Shard, _Away] = {}
+        self._gone_since: dict[Life, Instant] = {}
+
+    # -- shards come and go ---------------------------------------------------------------------
+
+    def opened(self, shard: Shard) -> None:
+        """See to what runs of a shard; what was to run here and does not is lost."""
+        here: dict[Session, _Running] = defaultdict(dict)
+        running: _Running = {}
+        for key, attempt in _running(shard.state):
+            if attempt.node_id == self._liveness.node_id:
+                here[attempt.session][key] = attempt
+            else:
+                running[key] = attempt
+        self._away[shard] = _Away(self._clock.elapsed(), shard.epoch, running)
+        for session, mine in here.items():
+            self._lose_absent(shard, session, mine)
+
+    def closed(self, shard: Shard) -> None:
+        """Leave the attempts of a shard to its next primary."""
+        self._away.pop(shard, None)
+
+    def _lose_absent(self, shard: Shard, session: Session, mine: _Running) -> None:
+        absent = _absent(mine, self._attempts.orders)
+        if session != self._liveness.session and len(absent) == len(mine):
+            # Of an earlier process of this node, which has been ended with all that it started.
+            command = LoseSession(node_id=self._liveness.node_id, session=session)
+            self._shards.submit(shard, command)
+        else:
+            self._lose(shard, absent)
+
+    # -- what comes in --------------------------------------------------------------------------
+
+    def stop(self, shard: Shard, key: AttemptKey) -> None:
+        """Have an attempt stopped where it runs: its node is told until it has ended."""
+        away = self._away[shard]
+        if key in away.running:
+            away.to_stop.add(key)
+
+    def asked(self, shard: Shard, sender: NodeId, ask: AskLease) -> None:
+        """Give a lease, and learn which attempts there are."""
+        away, now = self._away.get(shard), self._clock.elapsed()
+        if away is None or not shard.replica.has_authority(now):
+            return
+        away.given_at[sender] = now
+        if ask.epoch >= away.epoch:
+            there = {key: one for key, one in away.running.items() if one.node_id == sender}
+            absent = _absent(there, frozenset(ask.attempts))
+            away.drop(absent)
+            self._lose(shard, absent)
+        # What is not known to run was lost, or has ended and its node has not heard that it is
+        # recorded; to stop that does no harm.
+        goes_on = away.running.keys() - away.to_stop
+        stop = tuple(key for key in ask.attempts if key not in goes_on)
+        self._network.send(sender, shard.id, GiveLease(stop=stop, sent_at=ask.sent_at))
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Ask those who have not been heard of, and lose what cannot run any more."""
+        now = self._clock.elapsed()
+        for shard, away in self._away.items():
+            away.drop([key for key in away.running if not _runs(shard.state, key)])
+        lives = {life for away in self._away.values() for life in away.lives()}
+        gone = [life for life in lives if self._liveness.is_gone(*life)]
+        self._gone_since = {life: self._gone_since.get(life, now) for life in gone}
+        for shard, away in self._away.items():
+            if away.running and shard.replica.has_authority(now):
+                self._look_after(shard, away, now)
+
+    def _look_after(self, shard: Shard, away: _Away, now: Instant) -> None:
+        for life in away.lives():
+            node_id, session = life
+            given_at = away.given_at.get(node_id, away.opened_at)
+            gone_since = self._gone_since.get(life)
+            if is_lost(self._timing, gone_since=gone_since, trusted_at=given_at, now=now):
+                log.warning("attempts lost", extra={"node": node_id, "shard": shard.id})
+                away.drop([key for key, one in away.running.items() if _life(one) == life])
+                self._shards.submit(shard, LoseSession(node_id=node_id, session=session))
+            elif now - away.given_at.get(node_id, NEVER) > self._timing.attempt_lease // 4:
+                self._network.send(node_id, shard.id, AskList())
+
+    def _lose(self, shard: Shard, absent: _Running) -> None:
+        """Start again what its node says is not there."""
+        now = shard.time(self._clock)
+        for key, attempt in absent.items():
+            ending = Ending(
+                outcome=Outcome.LOST,
+                started_at=attempt.placed_at,
+                finished_at=now,
+                reason=f"node {attempt.node_id} does not run it",
+            )
+            command = FinishAttempt(attempt=key, token=attempt.token, ending=ending)
+            self._shards.submit(shard, command)
+
+
+def _life(attempt: Attempt) -> Life:
+    return attempt.node_id, attempt.session
+
+
+def _absent(running: _Running, there: Collection[AttemptKey]) -> _Running:
+    return {key: attempt for key, attempt in running.items() if key not in there}
+
+
+def _running(state: State) -> Iterator[tuple[AttemptKey, Attempt]]:
+    for execution_id, tasks in state.tasks.items():
+        for task in tasks.values():
+            if task.status is TaskStatus.RUNNING:
+                attempt = task.attempts[-1]
+                yield AttemptKey(execution_id, task.name, attempt.number), attempt
+
+
+def _runs(state: State, key: AttemptKey) -> bool:
+    task = state.tasks.get(key.execution_id, {}).get(key.task)
+    if task is None or task.status is not TaskStatus.RUNNING:
+        return False
+    return task.attempts[-1].number == key.number

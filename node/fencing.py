@@ -1,0 +1,113 @@
+"""The right of this node's attempts to go on, and their end when it is over (PROTOCOL R37).
+
+An attempt belongs to its shard, wherever that has gone since. While this node is the primary it
+gives itself a lease; else it asks whoever is, again and again. Attempts whose session is over, and
+whose lease has run out, are killed: their shard may start them elsewhere a little later.
+
+A node process that is stopped kills nothing while it stands still. Until a process beside it does
+so, attempts outlive their time by as long as that lasts.
+"""
+
+from collections import defaultdict
+
+from rota.core.attempt import AttemptKey, Order
+from rota.core.configuration import NOBODY
+from rota.core.ids import Session, ShardId
+from rota.core.instants import Instant
+from rota.core.leases import NEVER, deadline, lease_end
+from rota.core.replication.liveness import Liveness
+from rota.core.replication.timing import Timing
+from rota.node.attempts import Attempts
+from rota.node.clock import Clock
+from rota.node.messages import AskLease, GiveLease
+from rota.node.network import Network
+from rota.node.shard import Shard
+from rota.node.shards import Shards
+
+
+class Fencing:
+    """The leases of this node's attempts.
+
+    Args:
+        attempts: Of this node.
+        shards: Of this node.
+        network: To those who may be primaries.
+        liveness: Of this node.
+        timing: The cluster's.
+        clock: By which leases run.
+    """
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        shards: Shards,
+        network: Network,
+        *,
+        liveness: Liveness,
+        timing: Timing,
+        clock: Clock,
+    ) -> None:
+        self._attempts = attempts
+        self._shards = shards
+        self._network = network
+        self._liveness = liveness
+        self._timing = timing
+        self._clock = clock
+        self._leased_until: dict[ShardId, Instant] = {}
+        self._session_ends: dict[Session, Instant] = {}
+
+    def tick(self) -> None:
+        """Ask for leases, and kill what has none; costs O(attempts on this node)."""
+        now = self._clock.elapsed()
+        orders = self._by_shard()
+        if self._liveness.session != NOBODY:
+            # That of a session that is over stays as it was when it was renewed last.
+            self._session_ends[self._liveness.session] = self._liveness.session_end
+        self._drop_unused(orders)
+        for number in orders:
+            shard = self._shards[number]
+            if shard.is_open and shard.replica.has_authority(now):
+                # Whoever takes over counts from then, which is after this.
+                self._leased_until[number] = lease_end(self._timing, now)
+            else:
+                self._ask(shard, [order.key for order in orders[number]], now)
+        for number, among in orders.items():
+            for order in among:
+                if self._deadline(number, order.session) <= now:
+                    self._attempts.fence(order.key)
+
+    def given(self, shard: Shard, lease: GiveLease) -> None:
+        """Take the primary's answer."""
+        until = lease_end(self._timing, lease.sent_at)
+        self._leased_until[shard.id] = max(until, self._leased_until.get(shard.id, NEVER))
+        for key in lease.stop:
+            self._attempts.stop(key)
+
+    def asked(self, shard: Shard) -> None:
+        """Tell the primary which attempts are here, be it none."""
+        of_id = self._shards.of_id
+        keys = [key for key in self._attempts.orders if of_id(key.execution_id) is shard]
+        self._ask(shard, keys, self._clock.elapsed())
+
+    def _ask(self, shard: Shard, keys: list[AttemptKey], now: Instant) -> None:
+        newest = shard.replica.newest
+        if newest is not None and newest.primary != self._liveness.node_id:
+            ask = AskLease(epoch=newest.epoch, attempts=tuple(keys), sent_at=now)
+            self._network.send(newest.primary, shard.id, ask)
+
+    def _deadline(self, shard: ShardId, session: Session) -> Instant:
+        return deadline(
+            self._session_ends.get(session, NEVER), self._leased_until.get(shard, NEVER)
+        )
+
+    def _by_shard(self) -> dict[ShardId, list[Order]]:
+        orders: dict[ShardId, list[Order]] = defaultdict(list)
+        for order in self._attempts.orders.values():
+            orders[self._shards.of_id(order.key.execution_id).id].append(order)
+        return orders
+
+    def _drop_unused(self, orders: dict[ShardId, list[Order]]) -> None:
+        used = {order.session for among in orders.values() for order in among}
+        used.add(self._liveness.session)
+        self._session_ends = {each: at for each, at in self._session_ends.items() if each in used}
+        self._leased_until = {each: at for each, at in self._leased_until.items() if each in orders}

@@ -1,0 +1,71 @@
+"""What shards need of the node around them, as three seams."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from rota.core.commands import Command
+from rota.core.configuration import Swap
+from rota.core.effects import Effect
+from rota.core.ids import NodeId, ShardId
+from rota.core.replication.messages import Message
+from rota.node.shard import Shard
+from rota.storage.store import Ticket
+
+
+class Host(Protocol):
+    """What shards need of the node around them."""
+
+    def room_for(self, command: Command) -> int:
+        """Return how many attempts *command* may start on this node now."""
+        ...
+
+    def decided(self, command: Command, started: int) -> None:
+        """Note that *command* was decided and starts so many attempts."""
+        ...
+
+    def perform(self, shard: Shard, effect: Effect) -> None:
+        """Carry out a committed effect; may be asked twice for the same after a takeover."""
+        ...
+
+    def opened(self, shard: Shard) -> None:
+        """Begin to act for a shard whose primary this node has become."""
+        ...
+
+    def closed(self, shard: Shard, unstarted: int) -> None:
+        """Cease to act for a shard: timers, tasks that wait for a place, letters.
+
+        Args:
+            shard: Which.
+            unstarted: Attempts that took places when they were decided, and are never launched.
+        """
+        ...
+
+
+class Commit(Protocol):
+    """Makes what is written to the store durable; see `rota.storage.group_commit`."""
+
+    sync_count: int
+
+    def wrote(self, ticket: Ticket) -> None:
+        """Make *ticket* durable soon, and tell `Shards.made_durable`."""
+        ...
+
+    def close(self) -> None:
+        """Wait for the last sync; what it made durable is still reported."""
+        ...
+
+
+class Outside(Protocol):
+    """What replicas need of the world: other nodes, and the coordinator."""
+
+    def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
+        """Send messages to other nodes' replicas of a shard, soon and together."""
+        ...
+
+    def swap(self, swap: Swap) -> None:
+        """Ask the coordinator; the answer goes to `Shards.swapped`."""
+        ...
+
+    def look(self) -> None:
+        """Read the coordinator's view soon; what is in it goes to `Shards.learn`."""
+        ...

@@ -1,0 +1,302 @@
+"""A node's part in its cluster: its session, what it learns of the others, and what it asks.
+
+Four things go on side by side, until the node stops:
+
+    the session is kept      renewed long before it runs out; begun anew where it has
+    the view is followed     configurations to the replicas, lives to everyone
+    swaps are asked          those of many shards in one request (PROTOCOL R28)
+    time passes              for every replica
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+
+from rota.core.configuration import NOBODY, Configuration, Swap, Swapped
+from rota.core.ids import NodeId, ShardId
+from rota.core.instants import LATEST_INSTANT, SECOND, Instant, seconds
+from rota.core.replication.liveness import Liveness
+from rota.core.replication.messages import Message
+from rota.core.replication.timing import Timing
+from rota.node.clock import Clock
+from rota.node.coordination.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    Member,
+    News,
+    NodeIdTaken,
+    OutcomeUnknown,
+    View,
+    WatchLost,
+)
+from rota.node.network import Network
+from rota.node.shards import Shards
+
+log = logging.getLogger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+AUDIT_S = 30.0
+"""A view is taken this often even if the watch missed nothing that it knows of."""
+RETRY_S = 0.5
+SWAPS_AT_ONCE = 32  # 64 took etcd 22 ms in one request; half of that keeps its others waiting less.
+BEATS_SHORTER = 4
+"""Ticks in a beat: a beat is late by a tick at most."""
+TICK_ALONE_S = 1.0
+TICK_STARTING_S = 0.02
+
+Placement = Callable[[Mapping[NodeId, Member], ShardId], tuple[NodeId, ...]]
+"""The nodes that ought to have copies of a shard among the members, the primary first."""
+
+
+class Membership:
+    """This node in its cluster.
+
+    Args:
+        coordinator: What all agree on.
+        network: To the other nodes.
+        member: What this node says of itself.
+        shards: Of this node.
+        liveness: Of this node, kept up to date here.
+        timing: Of the cluster.
+        placement: By the ring.
+        clock: Counts the session's time.
+        is_alone: Whether there are no other nodes, and nothing to be late for.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        network: Network,
+        member: Member,
+        shards: Shards,
+        *,
+        liveness: Liveness,
+        timing: Timing,
+        placement: Placement,
+        clock: Clock,
+        is_alone: bool,
+    ) -> None:
+        self._coordinator = coordinator
+        self._network = network
+        self._member = member
+        self._shards = shards
+        self._liveness = liveness
+        self._timing = timing
+        self._placement = placement
+        self._clock = clock
+        self._is_alone = is_alone
+        self._revision = 0
+        """Of what is known: news that are not newer come too late."""
+        self._looking = asyncio.Lock()
+        self._members: dict[NodeId, Member] = {}
+        self._targets: dict[ShardId, tuple[NodeId, ...]] = {}
+        self._swaps: dict[ShardId, Swap] = {}
+        self._has_swaps = asyncio.Event()
+        self._wants_view = asyncio.Event()
+
+    async def run(self) -> None:
+        """Be a member until cancelled; then the session ends, unless the coordinator is away."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for work in (
+                    self._keep_session,
+                    self._follow,
+                    self._look_when_wanted,
+                    self._ask,
+                    self._let_time_pass,
+                ):
+                    group.create_task(work())
+        finally:
+            session = self._liveness.session
+            # Before it is asked for: others may act as soon as it is over, whenever we hear of it.
+            self._liveness.session = NOBODY
+            if session != NOBODY:
+                with suppress(CoordinatorUnavailable, OutcomeUnknown):
+                    await self._coordinator.end_session(session)
+
+    # -- what the replicas want (`rota.node.shards.Outside`) ------------------------------------
+
+    def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
+        """Send messages to other nodes."""
+        for receiver, message in messages:
+            self._network.send(receiver, shard, message)
+
+    def swap(self, swap: Swap) -> None:
+        """Ask the coordinator soon; a replica has at most one swap on its way."""
+        self._swaps[swap.shard] = swap
+        self._has_swaps.set()
+
+    def look(self) -> None:
+        """Read the view soon."""
+        self._wants_view.set()
+
+    # -- the session ----------------------------------------------------------------------------
+
+    async def _keep_session(self) -> None:
+        await self._register()
+        while True:
+            try:
+                await self._renew()
+            except (CoordinatorUnavailable, OutcomeUnknown, NodeIdTaken) as error:
+                # An id is taken for a while by whoever had it with another data directory.
+                log.warning("session not renewed", extra={"reason": str(error)})
+                await asyncio.sleep(RETRY_S)
+                continue
+            if self._liveness.session != NOBODY:
+                await asyncio.sleep(self._timing.session / SECOND / 5)
+
+    async def _renew(self) -> None:
+        """Renew the session, or begin one; its time counts from before it was asked for (R15)."""
+        liveness, asked_at = self._liveness, self._clock.elapsed()
+        if liveness.session == NOBODY:
+            grant = await self._coordinator.begin_session(
+                liveness.node_id, self._member.store_id, self._timing.session / SECOND
+            )
+            liveness.session_end = self._session_end(asked_at, grant.ttl_s)
+            liveness.session = grant.session
+            log.info("session begun", extra={"session": grant.session})
+            return
+        ttl_s = await self._coordinator.renew(liveness.session)
+        if ttl_s is None:
+            log.warning("session over", extra={"session": liveness.session})
+            liveness.session = NOBODY
+        else:
+            liveness.session_end = self._session_end(asked_at, ttl_s)
+
+    def _session_end(self, asked_at: Instant, ttl_s: float) -> Instant:
+        if math.isinf(ttl_s):
+            return LATEST_INSTANT
+        granted = replace(self._timing, session=seconds(ttl_s))
+        return granted.session_end(asked_at)
+
+    async def _register(self) -> None:
+        """Tell who this node is; what an operator said of it stays."""
+        while True:
+            try:
+                known = (await self._coordinator.view()).members.get(self._member.node_id)
+                state = known.state if known else self._member.state
+                member = msgspec.structs.replace(self._member, state=state)
+                return await self._coordinator.register(member)
+            except (CoordinatorUnavailable, OutcomeUnknown) as error:
+                log.warning("node not registered", extra={"reason": str(error)})
+                await asyncio.sleep(RETRY_S)
+
+    # -- the view -------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Read the view whenever it may have been missed, and watch it in between."""
+        while True:
+            try:
+                await self._look()
+                async with asyncio.timeout(AUDIT_S):
+                    await self._watch(self._revision)
+            except (TimeoutError, WatchLost):
+                continue
+            except (CoordinatorUnavailable, OutcomeUnknown) as error:
+                log.warning("view not read", extra={"reason": str(error)})
+                await asyncio.sleep(RETRY_S)
+
+    async def _watch(self, revision: int) -> None:
+        async with aclosing(self._coordinator.watch(revision)) as steps:
+            async for news in steps:
+                if news.revision > self._revision:
+                    self._hear(news)
+
+    def _hear(self, news: News) -> None:
+        self._revision = news.revision
+        for node_id, member in news.members.items():
+            _put(self._members, node_id, member)
+        for node_id, life in news.lives.items():
+            _put(self._liveness.sessions, node_id, life.session if life else None)
+        if news.members:
+            self._targets.clear()
+            self._wants_view.set()  # A shard that has no copy yet may belong here now (R23).
+        self._learn(news.configurations)
+
+    async def _look_when_wanted(self) -> None:
+        while True:
+            await self._wants_view.wait()
+            self._wants_view.clear()
+            with suppress(CoordinatorUnavailable, OutcomeUnknown):
+                await self._look()
+            await asyncio.sleep(RETRY_S)
+
+    async def _look(self) -> None:
+        async with self._looking:  # One view after the other, so that none is older than the last.
+            self._take(await self._coordinator.view())
+
+    def _take(self, view: View) -> None:
+        # Perhaps a lower one than before: a coordinator restored from a backup goes back (D2).
+        self._revision = view.revision
+        self._members = dict(view.members)
+        self._liveness.sessions = {node: life.session for node, life in view.lives.items()}
+        self._targets.clear()
+        self._learn(view.configurations)
+        for number in self._shards.numbers:
+            shard = ShardId(number)
+            # R23: a shard that never had a copy begins with one, on the node where it belongs.
+            if shard not in view.configurations and self._of(shard)[:1] == (self._member.node_id,):
+                self._shards.found(shard)
+
+    def _learn(self, configurations: Mapping[ShardId, Configuration | None]) -> None:
+        for shard, configuration in configurations.items():
+            if configuration is not None:
+                self._shards.learn(shard, configuration)
+
+    def _of(self, shard: ShardId) -> tuple[NodeId, ...]:
+        """Return the nodes that ought to have copies of *shard*."""
+        targets = self._targets.get(shard)
+        if targets is None:
+            targets = self._targets[shard] = self._placement(self._members, shard)
+        return targets
+
+    # -- swaps ----------------------------------------------------------------------------------
+
+    async def _ask(self) -> None:
+        while True:
+            await self._has_swaps.wait()
+            swaps = list(self._swaps.values())[:SWAPS_AT_ONCE]
+            for swap in swaps:
+                del self._swaps[swap.shard]
+            if not self._swaps:
+                self._has_swaps.clear()
+            for swap, answer in zip(swaps, await self._answers(swaps), strict=True):
+                self._shards.swapped(swap, answer)
+
+    async def _answers(self, swaps: list[Swap]) -> list[Swapped] | list[None]:
+        try:
+            return await self._coordinator.swap(swaps)
+        except CoordinatorUnavailable:
+            await asyncio.sleep(RETRY_S)
+            # Certainly not done; and nothing has been heard of a newer configuration.
+            return [Swapped(is_done=False, current=swap.expected) for swap in swaps]
+        except OutcomeUnknown:
+            return [None for _ in swaps]
+
+    # -- time -----------------------------------------------------------------------------------
+
+    async def _let_time_pass(self) -> None:
+        while True:
+            self._shards.tick(self._of)
+            await asyncio.sleep(self._tick_s())
+
+    def _tick_s(self) -> float:
+        if not self._is_alone:
+            return self._timing.beat / SECOND / BEATS_SHORTER
+        is_started = all(shard.is_open for shard in self._shards)
+        return TICK_ALONE_S if is_started else TICK_STARTING_S
+
+
+def _put(known: dict[K, V], key: K, value: V | None) -> None:
+    if value is None:
+        known.pop(key, None)
+    else:
+        known[key] = value

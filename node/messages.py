@@ -1,0 +1,82 @@
+"""Messages between nodes about what their shards have others do: commands, attempts.
+
+Like those of replicas they may be lost, doubled, delayed and overtaken by one another, and each is
+about one shard, which whoever carries them adds.
+
+    whoever has news                primary
+      Carry   ----------------------->           commands for the shard
+              <----------------------- Carried   they are committed, or refused for good
+
+    runs attempts                   primary
+      AskLease  --------------------->           these still run
+                <--------------------- GiveLease they may go on, except some
+                <--------------------- AskList   which still run?
+"""
+
+import msgspec
+
+from rota.core.attempt import AttemptKey
+from rota.core.commands import FinishAttempt, Receive
+from rota.core.ids import Epoch
+from rota.core.instants import Instant
+from rota.core.replication.messages import Message
+
+Brought = FinishAttempt | Receive
+"""The commands that come from other nodes; each changes nothing the second time."""
+
+
+class Carry(msgspec.Struct, frozen=True, kw_only=True, tag="carry"):
+    """Commands for the shard, to be decided together and in this order.
+
+    Attributes:
+        number: The sender's; never that of another message of the same node, in no life.
+    """
+
+    number: int
+    commands: tuple[Brought, ...]
+
+
+class Carried(msgspec.Struct, frozen=True, kw_only=True, tag="carried"):
+    """What message *number* brought is committed; nobody else need be told.
+
+    Attributes:
+        refusal: Why the last of its commands was refused for good; empty if it was not.
+    """
+
+    number: int
+    refusal: str = ""
+
+
+class AskLease(msgspec.Struct, frozen=True, kw_only=True, tag="ask_lease"):
+    """Let the shard's attempts on this node go on; these are all that there are.
+
+    Attributes:
+        epoch: Of the newest configuration known to the sender: it started nothing after that.
+        attempts: All that run, or whose outcome is not known to be recorded.
+        sent_at: By the sender's clock; it comes back with the answer, and the lease counts from it.
+    """
+
+    epoch: Epoch
+    attempts: tuple[AttemptKey, ...]
+    sent_at: Instant
+
+
+class GiveLease(msgspec.Struct, frozen=True, kw_only=True, tag="give_lease"):
+    """The shard's attempts may go on for an attempt lease.
+
+    Attributes:
+        stop: Those of them that are to be stopped all the same.
+        sent_at: That of the question.
+    """
+
+    stop: tuple[AttemptKey, ...]
+    sent_at: Instant
+
+
+class AskList(msgspec.Struct, frozen=True, kw_only=True, tag="ask_list"):
+    """Ask for a lease, even if no attempt of the shard is there."""
+
+
+Errand = Carry | Carried | AskLease | GiveLease | AskList
+Sent = Message | Errand
+"""All that one node sends another about a shard."""

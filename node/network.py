@@ -1,0 +1,32 @@
+"""The seam between nodes: messages about their shards, carried from one to another.
+
+Messages may be lost, doubled, delayed and overtaken by one another, and a sender is told of none
+of it. What is sent in one turn of the loop to one node goes together.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from rota.core.ids import NodeId, ShardId
+from rota.node.messages import Sent
+
+OnMessage = Callable[[ShardId, NodeId, Sent], None]
+"""Called with the shard, the sender and the message: `rota.node.works.Works.receive`."""
+
+
+class Network(Protocol):
+    """To the other nodes."""
+
+    def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+        """Send a message soon; never waits, and never fails."""
+        ...
+
+
+class NoNetwork:
+    """That of a node that is alone."""
+
+    def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+        """Refuse: there is nobody."""
+        raise AssertionError(
+            f"shard {shard} sent {message} to {receiver} from a node that is alone"
+        )

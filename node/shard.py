@@ -1,0 +1,165 @@
+"""One shard on this node: its copy, and, while this node is its primary, its state."""
+
+from asyncio import Future
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rota.core.codec import RawChange, decode_body
+from rota.core.decision import Reply
+from rota.core.effects import Effect
+from rota.core.errors import Kind, Refused
+from rota.core.ids import Epoch, Index, NodeId, ShardId
+from rota.core.instants import Instant
+from rota.core.journal import decode_entry
+from rota.core.replication.liveness import Liveness
+from rota.core.replication.primary import Copies, Primary
+from rota.core.replication.replica import Replica
+from rota.core.replication.timing import Timing
+from rota.core.state import State, load_state
+from rota.node.clock import Clock
+from rota.storage.shards import ShardFile
+from rota.storage.store import Batch, Store
+
+Answer = Reply | Refused
+OnAnswer = Callable[[Answer], None]
+
+
+@dataclass(slots=True)
+class Turn:
+    """What was decided at once, by all shards.
+
+    Attributes:
+        open_count: Entries of it that are neither released nor given up.
+        readers: Who waits for them, and for all before them.
+    """
+
+    open_count: int = 0
+    readers: "list[Future[None]]" = field(default_factory=list["Future[None]"])
+
+
+@dataclass(slots=True)
+class Entry:
+    """An entry that was decided here, and what waits for its commit."""
+
+    index: Index
+    turn: Turn
+    changes: tuple[RawChange, ...]
+    effects: tuple[Effect, ...]
+    answers: list[tuple[OnAnswer, Answer]] = field(default_factory=list[tuple[OnAnswer, Answer]])
+
+
+class Shard:
+    """One shard on this node.
+
+    Args:
+        store: Where it is.
+        number: Which.
+        liveness: The node's knowledge of who is alive.
+        timing: The cluster's.
+        copies: How many copies there are to be.
+
+    Attributes:
+        replica: This node's copy.
+        entries: Decided here and not yet committed, oldest first.
+        committed: Then committed and applied, and not yet released.
+    """
+
+    def __init__(
+        self, store: Store, number: ShardId, *, liveness: Liveness, timing: Timing, copies: Copies
+    ) -> None:
+        self.id = number
+        self.file = ShardFile(store, number)
+        self.replica = Replica(
+            number,
+            self.file.stored(),
+            self.file,
+            liveness=liveness,
+            timing=timing,
+            copies=copies,
+        )
+        self.entries: deque[Entry] = deque()
+        self.committed: deque[Entry] = deque()
+        self._state: State | None = None
+        self._primary: Primary | None = None
+
+    @property
+    def state(self) -> State:
+        """What the primary knows of the shard; it may run ahead of what is committed.
+
+        Raises:
+            Refused: This node is not the shard's primary now.
+        """
+        if self._state is None:
+            raise self.elsewhere()
+        return self._state
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this node decides for the shard."""
+        return self._state is not None
+
+    @property
+    def epoch(self) -> Epoch:
+        """The highest epoch promised here."""
+        return self.replica.epoch
+
+    @property
+    def primary_node(self) -> NodeId | None:
+        """The shard's primary as far as is known here; None if nothing is."""
+        return self.replica.newest.primary if self.replica.newest else None
+
+    def time(self, clock: Clock) -> Instant:
+        """Return the shard's time."""
+        return self.replica.copy.shard_time(clock.now())
+
+    @property
+    def unreleased(self) -> Entry | None:
+        """The newest entry that was decided here and is not released, if there is any."""
+        if self.entries:
+            return self.entries[-1]
+        return self.committed[-1] if self.committed else None
+
+    def open(self) -> None:
+        """Begin to decide: all that is committed has been applied, and there is nothing else."""
+        assert self.file.applied == self.replica.copy.committed == self.replica.copy.tip.index
+        self._state = load_state(self.file.changes())
+        self._primary = self.replica.primary
+
+    @property
+    def has_lost_primacy(self) -> bool:
+        """Whether this node is no longer the primary that it was when it began to decide."""
+        return self.replica.primary is not self._primary
+
+    def close(self) -> list[Entry]:
+        """Cease to decide, throw memory away, and return what was decided and not released."""
+        self._state = self._primary = None
+        unreleased = [*self.committed, *self.entries]
+        self.committed.clear()
+        self.entries.clear()
+        return unreleased
+
+    def apply(self, batch: Batch) -> None:
+        """Add to *batch* the rows of all that is committed and not yet applied."""
+        copy = self.replica.copy
+        while self.file.applied < copy.committed:
+            index = Index(self.file.applied + 1)
+            if self.entries and self.entries[0].index == index:
+                entry = self.entries.popleft()
+                changes = entry.changes
+                self.committed.append(entry)
+            else:
+                changes = decode_body(decode_entry(copy.entry(index)).body)[1]
+            self.file.apply(batch, index, changes, self.replica.needed_from)
+            copy.trimmed(self.file.before_first)
+
+    def elsewhere(self) -> Refused:
+        """Return the refusal of what only the primary can answer."""
+        primary = self.primary_node
+        where = f"; {primary} is, as far as is known here" if primary else ""
+        return Refused(
+            Kind.UNAVAILABLE,
+            "not_primary",
+            f"this node is not the primary of shard {self.id}{where}",
+            retry_after_s=1,
+        )

@@ -1,0 +1,455 @@
+"""What turns inside a node: shards, timers, attempts; and what carries out effects.
+
+It knows nothing of how a node is reached: real nodes give it RocksDB, etcd and sockets, a
+simulation gives it its own of each.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from rota.core.attempt import AttemptKey, Ending
+from rota.core.commands import Command, Due, Forget, ForgetRequests
+from rota.core.decision import Limits
+from rota.core.effects import (
+    ClearTimer,
+    Deliver,
+    Effect,
+    Launch,
+    Publish,
+    PublishJob,
+    SetTimer,
+    Stop,
+    Wait,
+)
+from rota.core.errors import Refused
+from rota.core.execution import FINAL_EXECUTION_STATES, ExecutionStatus, TaskStatus
+from rota.core.ids import NodeId, ShardId, instant_of
+from rota.core.instants import SECOND, Duration, Instant
+from rota.core.replication.liveness import Liveness
+from rota.core.replication.primary import Copies
+from rota.core.replication.timing import Timing
+from rota.executor.executor import Executor
+from rota.node.attempts import Attempts
+from rota.node.bringing import Bringing
+from rota.node.clock import Clock
+from rota.node.config import NodeConfig
+from rota.node.coordination.coordinator import Coordinator, Member
+from rota.node.elsewhere import Elsewhere
+from rota.node.entropy import Entropy
+from rota.node.events import Events
+from rota.node.fencing import Fencing
+from rota.node.host import Commit
+from rota.node.letters import Letters
+from rota.node.membership import Membership, Placement
+from rota.node.messages import AskLease, AskList, Carried, Carry, GiveLease, Sent
+from rota.node.metrics import Metrics
+from rota.node.network import Network
+from rota.node.parts import Parts
+from rota.node.shard import Shard
+from rota.node.shards import Shards
+from rota.node.timers import Timers
+from rota.node.watch import Watch
+from rota.storage.group_commit import CLOSE_TIMEOUT_S
+from rota.storage.history import History
+from rota.storage.store import Store
+
+log = logging.getLogger(__name__)
+
+DISK_LOOK_S = 0.25
+KEEPING_S = 1.0
+PACE_S = 0.5
+"""How often what nobody has answered is brought again, and leases of attempts are asked for."""
+LOOKS_PER_LEASE = 10
+"""At least: several answers may be lost before a lease is."""
+FORGOTTEN_PER_SHARD = 500
+"""Executions that one shard forgets in one round: retention keeps up with 500 x shards a second."""
+
+
+MakeCommit = Callable[[Shards, Callable[[float], None]], Commit]
+"""Makes the commit of some shards; it tells how long each sync took, in seconds."""
+OnEnded = Callable[[AttemptKey, Ending], None]
+MakeExecutors = Callable[[OnEnded], Mapping[str, Executor]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What a node is put into.
+
+    Attributes:
+        member: What it says of itself.
+        store: Where its shards are; whoever made it closes it.
+        shard_count: Of the cluster.
+        commit: Makes what makes the store durable.
+        coordinator: What all nodes agree on.
+        network: To the other nodes.
+        placement: Where copies ought to be.
+        copies: How many there are to be.
+        timing: How long nodes trust each other.
+        executors: Makes what runs attempts, by name.
+        look_for_room: Returns why the disk takes no more, or None.
+    """
+
+    member: Member
+    store: Store
+    shard_count: int
+    commit: MakeCommit
+    coordinator: Coordinator
+    network: Network
+    placement: Placement
+    executors: MakeExecutors
+    copies: Copies = field(default_factory=Copies)
+    timing: Timing = field(default_factory=Timing)
+    look_for_room: Callable[[], Refused | None] = lambda: None
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
+    """Do *work* while the body runs; what the body raises leaves as it is, in no group."""
+    raised: BaseException | None = None
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work)
+        try:
+            yield
+        except BaseException as error:
+            raised = error
+        task.cancel()
+    if raised is not None:
+        raise raised
+
+
+class Works:
+    """What turns inside a node.
+
+    Args:
+        config: Its settings.
+        clock: Its two times.
+        entropy: Its randomness.
+        around: What it is put into.
+        unready: Why the node does not serve for reasons of its own, or None.
+
+    Attributes:
+        parts: For those who look into them.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        clock: Clock,
+        entropy: Entropy,
+        around: Surroundings,
+        *,
+        unready: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._around = around
+        self._node_unready = unready
+        self._liveness = Liveness(config.node_id, born_at=clock.elapsed())
+        self._shards = Shards(
+            around.store,
+            around.shard_count,
+            liveness=self._liveness,
+            timing=around.timing,
+            copies=around.copies,
+            clock=clock,
+            entropy=entropy,
+            limits=Limits(executions=config.executions_max),
+        )
+        self._is_alone = around.copies.wanted == 1
+        self._membership = Membership(
+            around.coordinator,
+            around.network,
+            around.member,
+            self._shards,
+            liveness=self._liveness,
+            timing=around.timing,
+            placement=around.placement,
+            clock=clock,
+            is_alone=self._is_alone,
+        )
+        self._timers = Timers(around.store, clock, self._alarm, on_failed=self._shards.fail)
+        self._bringing = Bringing(
+            self._shards, around.network, config.node_id, first_number=entropy.draw()
+        )
+        self._letters = Letters(self._shards, self._bringing)
+        self._attempts = Attempts(self._shards, self._bringing, clock, config.slots)
+        self._fencing = Fencing(
+            self._attempts,
+            self._shards,
+            around.network,
+            liveness=self._liveness,
+            timing=around.timing,
+            clock=clock,
+        )
+        self._elsewhere = Elsewhere(
+            self._attempts,
+            self._shards,
+            around.network,
+            liveness=self._liveness,
+            timing=around.timing,
+            clock=clock,
+        )
+        self._watch = Watch()
+        self._events = Events(f"{entropy.draw() >> 32:08x}", clock)
+        self._metrics = Metrics()
+        self.parts = Parts(
+            config=config,
+            clock=clock,
+            shards=self._shards,
+            attempts=self._attempts,
+            history=History(around.store, self._shards.numbers),
+            watch=self._watch,
+            events=self._events,
+            metrics=self._metrics,
+            unready=self._unready,
+        )
+        self._failure: asyncio.Future[None]
+        self._all_open = asyncio.Event()
+        self._open_count = 0
+        self._executors: Mapping[str, Executor] = {}
+
+    # -- life -----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Start everything but the API; stop it in reverse order."""
+        self._failure = asyncio.get_running_loop().create_future()
+        commit = self._around.commit(self._shards, self._metrics.sync.observe)
+        self._measure(commit)
+        try:
+            self._executors = self._around.executors(self._attempts.ended)
+            self._attempts.use(self._executors)
+            self._shards.start(self, self._membership, commit, failure=self._failure)
+            async with (
+                _beside(self._or_fail(self._membership.run())),
+                _beside(self._or_fail(self._look_after_attempts())),
+            ):
+                if self._is_alone:
+                    await self._started()
+                try:
+                    yield
+                except BaseException:
+                    await self._abandon()
+                    raise
+                await self._wind_down()
+        finally:
+            commit.close()
+        if self._failure.done():
+            # Only now, while it stopped: whatever waited was refused, and nobody else tells.
+            self._failure.result()
+
+    async def _started(self) -> None:
+        """Return when this node decides for all of its shards; raise what prevents it."""
+        self._failure.add_done_callback(lambda _: self._all_open.set())
+        await self._all_open.wait()
+        if self._failure.done():
+            self._failure.result()
+
+    async def run_until(self, stop: asyncio.Event) -> None:
+        """Do the housekeeping until *stop*, or until something makes the node unfit."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._or_fail(work))
+                for work in (self._guard_disk(), self._keep_house())
+            ]
+            self._failure.add_done_callback(lambda _: stop.set())
+            await stop.wait()
+            self._watch.close()
+            self._events.close()
+            for task in tasks:
+                task.cancel()
+        if self._failure.done():
+            self._failure.result()
+
+    async def _or_fail(self, work: Coroutine[None, None, None]) -> None:
+        """Do housekeeping; an error there ends the node as one of the journal does (R25)."""
+        try:
+            await work
+        except ExceptionGroup as group:
+            self._shards.fail(group.exceptions[0])  # The others only say that they were cancelled.
+        except Exception as error:
+            self._shards.fail(error)
+
+    async def _wind_down(self) -> None:
+        self._timers.close()
+        self._attempts.places.slots = 0
+        await self._drain()
+        self._attempts.close()
+        for executor in self._executors.values():
+            await executor.close()
+        with suppress(TimeoutError):  # The disk hangs, which closing the commit then tells.
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._shards.stop()
+
+    async def _abandon(self) -> None:
+        """Kill what runs here: once this node has failed nobody ends it when its time is over."""
+        self._attempts.close()
+        for executor in self._executors.values():
+            await executor.close(Duration(0))
+
+    async def _drain(self) -> None:
+        """Let attempts end by themselves, for a while; those that do not are lost and run again."""
+        deadline = self._clock.elapsed() + self._config.drain
+        while self._attempts.running and self._clock.elapsed() < deadline:
+            if self._failure.done():
+                return
+            await asyncio.sleep(0.02)
+
+    # -- the shards' host -----------------------------------------------------------------------
+
+    def opened(self, shard: Shard) -> None:
+        """Begin to act for a shard."""
+        # What an earlier life, or an earlier time as its primary, left; all is about to be set.
+        self._timers.forget(shard.id)
+        self._elsewhere.opened(shard)
+        self._open_count += 1
+        if self._open_count == len(self._shards):
+            self._all_open.set()
+
+    def closed(self, shard: Shard, unstarted: int) -> None:
+        """Cease to act for a shard."""
+        self._open_count -= 1
+        self._timers.forget(shard.id)
+        self._letters.closed(shard)
+        self._elsewhere.closed(shard)
+        self._attempts.closed(shard, unstarted)
+
+    def room_for(self, command: Command) -> int:
+        """Return how many attempts *command* may start."""
+        return self._attempts.places.room_for(command)
+
+    def decided(self, command: Command, started: int) -> None:
+        """Take the places of what it starts."""
+        self._attempts.places.decided(command, started)
+
+    def perform(self, shard: Shard, effect: Effect) -> None:
+        """Carry out an effect."""
+        match effect:
+            case Launch(order=order):
+                self._attempts.launch(order)
+            case Publish():
+                self._published(effect)
+            case PublishJob():
+                self._events.publish(effect)
+            case SetTimer():
+                self._timers.set(shard.id, effect, shard.time(self._clock))
+            case ClearTimer():
+                self._timers.clear(shard.id, effect)
+            case Wait():
+                self._attempts.wait_for_place(shard, effect)
+            case Stop(attempt=attempt) if attempt in self._attempts.orders:
+                self._attempts.stop(attempt)
+            case Stop(attempt=attempt):
+                self._elsewhere.stop(shard, attempt)
+            case Deliver(parcel=parcel):
+                self._letters.send(shard, parcel)
+
+    def _published(self, event: Publish) -> None:
+        self._watch.publish(event)
+        self._events.publish(event)
+        if event.status is TaskStatus.CANCELLED:
+            self._attempts.forget_wait(event.execution_id, event.task)
+        if event.status is ExecutionStatus.RUNNING:
+            late_us = self._clock.now() - instant_of(event.execution_id)
+            self._metrics.lateness.observe(max(0, late_us) / SECOND)
+        elif event.status in FINAL_EXECUTION_STATES:
+            self._metrics.executions.labels(event.status.value).inc()
+
+    def _alarm(self, shard: ShardId, command: Due) -> None:
+        self._shards.submit(self._shards[shard], command)
+
+    # -- other nodes ----------------------------------------------------------------------------
+
+    def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
+        """Take a message of another node; whoever carries messages calls this."""
+        shard = self._shards[number]
+        match message:
+            case Carry():
+                self._bringing.take(shard, sender, message)
+            case Carried():
+                self._bringing.carried(message)
+            case AskLease():
+                self._elsewhere.asked(shard, sender, message)
+            case GiveLease():
+                self._fencing.given(shard, message)
+            case AskList():
+                self._fencing.asked(shard)
+            case _:
+                self._shards.receive(number, sender, message)
+
+    async def _look_after_attempts(self) -> None:
+        """Bring what is not yet brought, and see to the time that attempts have."""
+        pace_s = min(PACE_S, self._around.timing.attempt_lease / SECOND / LOOKS_PER_LEASE)
+        while True:
+            await asyncio.sleep(pace_s)
+            self._bringing.tick()
+            if not self._is_alone:
+                self._fencing.tick()
+                self._elsewhere.tick()
+
+    # -- housekeeping ---------------------------------------------------------------------------
+
+    async def _guard_disk(self) -> None:
+        """Refuse requests while the disk is nearly full; and go on when it no longer is."""
+        while True:
+            before, found = self._shards.refuse_requests, self._around.look_for_room()
+            if (before is None) != (found is None):
+                event = "disk nearly full" if found else "disk has room again"
+                log.warning(event)
+            self._shards.refuse_requests = found
+            await asyncio.sleep(DISK_LOOK_S)
+
+    async def _keep_house(self) -> None:
+        """Page in timers, and drop what is older than it is to be kept."""
+        while True:
+            await asyncio.sleep(KEEPING_S)
+            self._timers.page_in(self._shards.numbers)
+            before = Instant(self._clock.now() - self._config.history)
+            for shard in self._shards:
+                if shard.is_open:
+                    self._forget(shard, before)
+                await asyncio.sleep(0)
+            for executor in self._executors.values():
+                await executor.expire(before)
+
+    def _forget(self, shard: Shard, before: Instant) -> None:
+        pasts = self.parts.history.older_than(shard.id, before, FORGOTTEN_PER_SHARD)
+        if pasts:
+            self._shards.submit(shard, Forget(pasts=pasts))
+        oldest = next(iter(shard.state.requests.values()), None)
+        if oldest is not None and oldest.expires_at <= self._clock.now():
+            self._shards.submit(shard, ForgetRequests())
+
+    def _unready(self) -> str | None:
+        refusal = self._shards.refusal
+        return self._node_unready() or (refusal.detail if refusal else None)
+
+    def _measure(self, commit: Commit) -> None:
+        shards, places, gauge = self._shards, self._attempts.places, self._metrics.gauge
+        gauge("rota_inbox", "Commands that wait to be decided.", lambda: shards.inbox_length)
+        gauge(
+            "rota_executions_unfinished",
+            "Executions queued or running.",
+            lambda: shards.execution_count,
+        )
+        gauge("rota_jobs", "Jobs.", lambda: sum(len(each.state.jobs) for each in shards.opened))
+        gauge("rota_slots_used", "Attempts that run or are about to.", lambda: places.used)
+        gauge("rota_tasks_waiting", "Ready tasks that wait for a slot.", lambda: places.waiting)
+        gauge("rota_waits", "Ends of executions that are waited for.", lambda: self._watch.count)
+        gauge(
+            "rota_errands",
+            "Outcomes and letters not known to be recorded.",
+            lambda: len(self._bringing),
+        )
+        gauge("rota_event_readers", "Who follows events.", lambda: self._events.reader_count)
+        gauge("rota_timers", "Timers in memory.", lambda: len(self._timers))
+        gauge("rota_store_bytes", "Size of the store on disk.", self._around.store.size_bytes)
+        gauge("rota_ready", "1 if requests are taken.", lambda: float(self._unready() is None))
+        counter = self._metrics.counter
+        counter("rota_events", "Events published.", lambda: self._events.count)
+        counter("rota_decisions", "Commands decided.", lambda: shards.decision_count)
+        counter("rota_journal_entries", "Journal entries written.", lambda: shards.entry_count)
+        counter("rota_journal_syncs", "Syncs of the journal.", lambda: commit.sync_count)

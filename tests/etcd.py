@@ -1,0 +1,185 @@
+"""Real etcd for tests: one member or several, killed, paused, started again, and always ended."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BINARY = shutil.which("etcd")
+needs_etcd = pytest.mark.skipif(
+    BINARY is None,
+    reason="etcd is missing, so nothing about it is tested: apt-get install etcd-server, or put "
+    "the etcd of https://github.com/etcd-io/etcd/releases on the PATH",
+)
+Json = Any  # Any: what etcd answers, looked into by the test that knows it.
+
+
+class Etcd:
+    """One member of an etcd cluster, on free ports of the loopback.
+
+    Args:
+        name: Of the member.
+        folder: Where its data and its log are.
+        flags: Further flags.
+    """
+
+    def __init__(self, name: str, folder: Path, *flags: str) -> None:
+        self.name = name
+        self.folder = folder
+        self.flags = flags
+        self.scheme = "http"
+        self.client_port, self.peer_port = free_ports(2)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where clients reach it."""
+        return f"{self.scheme}://127.0.0.1:{self.client_port}"
+
+    @property
+    def peer_url(self) -> str:
+        """Where other members reach it."""
+        return f"http://127.0.0.1:{self.peer_port}"
+
+    @property
+    def data_dir(self) -> Path:
+        """Where its data is."""
+        return self.folder / self.name
+
+    def start(self, peers: str = "") -> None:
+        """Start it, alone or with *peers*, and do not wait."""
+        assert BINARY is not None
+        with (self.folder / f"{self.name}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    BINARY, "--name", self.name, "--data-dir", str(self.data_dir),
+                    "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
+                    "--listen-peer-urls", self.peer_url,
+                    "--initial-advertise-peer-urls", self.peer_url,
+                    "--initial-cluster", peers or f"{self.name}={self.peer_url}",
+                    "--heartbeat-interval", "50", "--election-timeout", "500", *self.flags,
+                ],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+
+    def kill(self) -> None:
+        """End it as a power failure would, as far as the process is concerned."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Let it hang, with all its connections open."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def ask(self, path: str, request: Json, timeout_s: float = 5, token: str = "") -> Json:
+        """Ask the gateway; bytes go as base64."""
+        body = json.dumps(request, default=lambda value: b64encode(value).decode()).encode()
+        credentials = {"Authorization": token} if token else {}
+        asked = urllib.request.Request(f"{self.url}{path}", body, credentials)
+        with urllib.request.urlopen(asked, timeout=timeout_s) as answer:
+            return json.load(answer)
+
+    def put(self, key: str, value: str) -> int:
+        """Put a key; return the revision."""
+        answer = self.ask("/v3/kv/put", {"key": key.encode(), "value": value.encode()})
+        return int(answer["header"]["revision"])
+
+    def is_leader(self) -> bool:
+        """Whether it leads, as it sees it."""
+        try:
+            status = self.ask("/v3/maintenance/status", {}, timeout_s=0.5)
+        except OSError:
+            return False
+        return bool(status.get("leader") == status["header"]["member_id"])
+
+    def is_ready(self) -> bool:
+        """Whether it answers a question that needs a majority."""
+        try:
+            self.ask("/v3/kv/range", {"key": b"/"}, timeout_s=1)
+        except urllib.error.HTTPError as error:
+            return error.code == 400  # It wants to know who asks.
+        except OSError:
+            return False
+        return True
+
+
+class EtcdCluster:
+    """The members of one etcd cluster.
+
+    Args:
+        folder: Where all their data is.
+        size: How many.
+        flags: Further flags of each.
+    """
+
+    def __init__(self, folder: Path, size: int = 1, *flags: str) -> None:
+        self.members = [Etcd(f"m{number}", folder, *flags) for number in range(size)]
+
+    def __enter__(self) -> "EtcdCluster":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.kill()
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where clients reach the members."""
+        return tuple(member.url for member in self.members)
+
+    def start(self) -> None:
+        """Start all that do not run, and wait until each takes requests."""
+        peers = ",".join(f"{each.name}={each.peer_url}" for each in self.members)
+        for member in self.members:
+            if member.process is None:
+                member.start(peers)
+        for member in self.members:
+            wait_until(member.is_ready, f"{member.name} does not get ready")
+
+    def leader(self) -> Etcd:
+        """Return the member that leads."""
+        found: list[Etcd] = []
+
+        def is_found() -> bool:
+            found[:] = [member for member in self.members if member.is_leader()]
+            return bool(found)
+
+        wait_until(is_found, "no member leads")
+        return found[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of the loopback that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def wait_until(is_so: Callable[[], bool], otherwise: str, timeout_s: float = 20) -> None:
+    """Wait for etcd, which tells nobody when it is ready."""
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.05)

@@ -1,0 +1,334 @@
+"""Several nodes without API in one process, on virtual time: on disks and a network of the test's.
+
+A test says which node is to be the primary of which shard, what is lost on the way, who is cut off
+from whom, and when a process ends.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+
+from rota.core.attempt import AttemptKey, Ending, Order
+from rota.core.execution import Execution, Task
+from rota.core.ids import ExecutionId, JobId, NodeId, Session, ShardId
+from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
+from rota.core.replication.timing import Timing
+from rota.executor.executor import Executor
+from rota.executor.scripted import ScriptedExecutor
+from rota.node.config import NodeConfig
+from rota.node.coordination.coordinator import Member
+from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
+from rota.node.messages import Sent
+from rota.node.shard import Shard
+from rota.node.shards import Shards
+from rota.node.works import OnEnded, Surroundings, Works
+from rota.storage.memory import MemoryStore
+from sim.cluster.chance import SeededEntropy, SkewedClock
+from sim.cluster.disk import SimulatedCommit
+from sim.loop import Gate, VirtualLoop
+
+A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
+SHARDS = 2
+TIMING = Timing(
+    session=Duration(2 * SECOND),
+    peer_lease=Duration(SECOND),
+    beat=Duration(200 * MILLISECOND),
+    silence=Duration(SECOND),
+    attempt_lease=Duration(6 * SECOND),
+    kill_grace=Duration(SECOND),
+)
+FENCED_BY_S = 10.0
+"""Long enough for a session and an attempt's lease to run out, and for the kill."""
+LOST_BY_S = 20.0
+"""Likewise for the primary to be sure of it."""
+SYNC_US = 500
+ARRIVES_S = 0.001
+
+Loses = Callable[[NodeId, NodeId, Sent], bool]
+"""Tells whether a message from one node to another is lost."""
+
+
+class PlayingExecutor(ScriptedExecutor):
+    """Plays attempts, and keeps *playing* up to date: those of all nodes."""
+
+    def __init__(
+        self, playing: list[AttemptKey], *, ended: OnEnded, now: Callable[[], Instant]
+    ) -> None:
+        self._all = playing
+        self.mine: list[AttemptKey] = []
+
+        def over(key: AttemptKey, ending: Ending) -> None:
+            self._forget(key)
+            ended(key, ending)
+
+        super().__init__(ended=over, now=now)
+
+    def launch(self, order: Order) -> None:
+        """Play it; nowhere may there be another attempt of the same task."""
+        assert not any(other[:2] == order.key[:2] for other in self._all), (order.key, self._all)
+        self._all.append(order.key)
+        self.mine.append(order.key)
+        super().launch(order)
+
+    def forget_all(self) -> None:
+        """Act as if nothing were being played any more."""
+        for key in list(self.mine):
+            self._forget(key)
+
+    def _forget(self, key: AttemptKey) -> None:
+        if key in self.mine:
+            self._all.remove(key)
+            self.mine.remove(key)
+
+
+class Node:
+    """A node: one process after the other on one disk."""
+
+    def __init__(self, node_id: NodeId, nodes: "Nodes") -> None:
+        self.id = node_id
+        self.works: Works | None = None
+        self.is_cut_off = False
+        self._nodes = nodes
+        self._store = MemoryStore()
+        self._life = 0
+        self._is_dead = False
+        self._executor: PlayingExecutor | None = None
+        self._gate: Gate
+        self._task: asyncio.Task[None]
+
+    @property
+    def running(self) -> Works:
+        """What turns in it; only while it lives."""
+        assert self.works is not None
+        return self.works
+
+    @property
+    def shards(self) -> Shards:
+        """Its shards."""
+        return self.running.parts.shards
+
+    @property
+    def playing(self) -> list[AttemptKey]:
+        """The attempts that run on it, be its process alive or not."""
+        return self._executor.mine if self._executor else []
+
+    def forget_playing(self) -> None:
+        """End its attempts, without a word to anybody."""
+        if self._executor is not None:
+            self._executor.forget_all()
+
+    async def start(self) -> None:
+        """Begin a process, which first ends what the one before left."""
+        self.forget_playing()
+        self._life += 1
+        self._is_dead = False
+        self._gate = Gate(f"{self.id}.{self._life}")
+        self._task = self._nodes.group.create_task(self._live(), context=self._gate.context)
+        await until(lambda: self.works is not None)
+
+    async def end(self) -> None:
+        """End the process at once; its attempts live on until the next one begins."""
+        self._is_dead = True
+        self.works, self._store = None, self._store.crash()
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        self._gate.remove()
+
+    async def _live(self) -> None:
+        works = self._make()
+        with suppress(asyncio.CancelledError):
+            async with works.running():
+                self.works = works
+                await self._nodes.is_over.wait()
+
+    def _make(self) -> Works:
+        nodes, store = self._nodes, self._store
+        entropy = SeededEntropy(ord(self.id) << 16 | self._life)
+        clock = SkewedClock(lambda: nodes.loop.now, ahead=Duration(3_600 * SECOND), drift_ppm=0)
+
+        def commit(shards: Shards, on_sync: Callable[[float], None]) -> SimulatedCommit:
+            del on_sync
+            return SimulatedCommit(store, shards, lambda: SYNC_US)
+
+        def executors(ended: OnEnded) -> Mapping[str, Executor]:
+            self._executor = PlayingExecutor(nodes.playing, ended=ended, now=clock.now)
+            return {"scripted": self._executor}
+
+        return Works(
+            NodeConfig(node_id=self.id, shards=SHARDS, slots=nodes.slots, drain=Duration(0)),
+            clock,
+            entropy,
+            Surroundings(
+                member=Member(node_id=self.id, store_id=self.id, address=self.id),
+                store=store,
+                shard_count=SHARDS,
+                commit=commit,
+                coordinator=SimulatedCoordinator(nodes.server, self.id, link=self, entropy=entropy),
+                network=self,
+                placement=lambda members, shard: nodes.wanted[shard],
+                timing=TIMING,
+                executors=executors,
+            ),
+        )
+
+    def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+        """Send a message (`rota.node.network.Network`)."""
+        if not self._is_dead:
+            self._nodes.carry(self.id, receiver, shard, message)
+
+    def hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+        """Take a message, in the context of this node's process."""
+        if self.works is not None:
+            call = self.works.receive
+            self._nodes.loop.call_soon(call, shard, sender, message, context=self._gate.context)
+
+    def fate(self, node_id: NodeId, call: str) -> Fate:
+        """Let calls to the coordinator through, unless the node is dead or cut off."""
+        del node_id, call
+        is_refused = self.is_cut_off or self._is_dead
+        return Fate(is_refused=is_refused, arrives_s=ARRIVES_S, returns_s=ARRIVES_S)
+
+
+class Nodes:
+    """Three nodes, the network between them, and the coordinator.
+
+    Attributes:
+        wanted: The nodes that are to have copies of each shard, its primary first.
+        loses: Which messages are lost.
+        delays_s: How long each copy of a message takes that arrives.
+        cuts: From whom to whom nothing gets.
+        playing: The attempts that run anywhere.
+        slots: Of each node.
+    """
+
+    def __init__(self, loop: VirtualLoop, group: asyncio.TaskGroup) -> None:
+        self.loop = loop
+        self.group = group
+        self.is_over = asyncio.Event()
+        self.server = SimulatedServer(SkewedClock(lambda: loop.now, ahead=Duration(0), drift_ppm=0))
+        self.wanted: dict[ShardId, tuple[NodeId, ...]] = {
+            ShardId(number): (A, B, C) for number in range(SHARDS)
+        }
+        self.loses: Loses = lambda sender, receiver, message: False
+        self.delays_s: Callable[[Sent], tuple[float, ...]] = lambda message: (ARRIVES_S,)
+        self.cuts: set[tuple[NodeId, NodeId]] = set()
+        self.playing: list[AttemptKey] = []
+        self.slots = 8
+        self._nodes = {node_id: Node(node_id, self) for node_id in (A, B, C)}
+
+    def __getitem__(self, node_id: NodeId) -> Node:
+        return self._nodes[node_id]
+
+    async def start(self) -> None:
+        """Start all, and wait until each shard is where it is wanted."""
+        for node in self._nodes.values():
+            await node.start()
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until each shard has all of its copies and is open where it is wanted."""
+        await until(lambda: all(self._is_settled(shard) for shard in self.wanted))
+
+    async def move(self, shard: ShardId, *wanted: NodeId) -> None:
+        """Have a shard's primary, and its other copies, elsewhere, and wait until they are."""
+        self.wanted[shard] = wanted
+        member = Member(node_id=A, store_id=A, address=A)
+        self.server.change(lambda state: state.register(member))
+        await self.settle()
+
+    def _is_settled(self, number: ShardId) -> bool:
+        first, *_ = wanted = self.wanted[number]
+        works = self[first].works
+        if works is None or not works.parts.shards[number].is_open:
+            return False
+        newest = works.parts.shards[number].replica.newest
+        return newest is not None and set(newest.members) == set(wanted)
+
+    def primary(self, number: ShardId) -> Shard | None:
+        """Return the shard on the node where it is open, with the newest epoch; None if nowhere."""
+        found = [
+            node.works.parts.shards[number]
+            for node in self._nodes.values()
+            if node.works is not None and node.works.parts.shards[number].is_open
+        ]
+        return max(found, key=lambda shard: shard.epoch, default=None)
+
+    # -- the network ----------------------------------------------------------------------------
+
+    def carry(self, sender: NodeId, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+        """Carry a message."""
+        if self.loses(sender, receiver, message) or (sender, receiver) in self.cuts:
+            return
+        hear = self[receiver].hear
+        for delay_s in self.delays_s(message):
+            args = (shard, sender, message)
+            self.loop.call_later(delay_s, hear, *args, context=self.loop.context)
+
+    def cut(self, node_id: NodeId, *others: NodeId) -> None:
+        """Let nothing pass between a node and others."""
+        self.cuts |= {pair for other in others for pair in ((node_id, other), (other, node_id))}
+
+    def mend(self) -> None:
+        """Let everything pass."""
+        self.cuts.clear()
+        for node in self._nodes.values():
+            node.is_cut_off = False
+
+    # -- what became of work --------------------------------------------------------------------
+
+    def session_of(self, node_id: NodeId) -> Session | None:
+        """Return a node's session, as the coordinator knows it."""
+        life = self.server.state.view().lives.get(node_id)
+        return life.session if life else None
+
+    def shard_of(self, any_id: JobId | ExecutionId) -> ShardId:
+        """Return an id's shard."""
+        return next(n for n in self._nodes.values() if n.works).shards.of_id(any_id).id
+
+    def task(self, execution_id: ExecutionId) -> Task | None:
+        """Return the only task of an unfinished execution, as its primary knows it."""
+        shard = self.primary(self.shard_of(execution_id))
+        tasks = shard.state.tasks.get(execution_id) if shard else None
+        return tasks["main"] if tasks else None
+
+    def past(self, execution_id: ExecutionId) -> tuple[Execution, Task] | None:
+        """Return a finished execution and its only task."""
+        shard = self.primary(self.shard_of(execution_id))
+        for node in self._nodes.values():
+            if shard and node.works and node.shards[shard.id] is shard:
+                history = node.works.parts.history
+                execution = history.execution(shard.id, execution_id)
+                if execution is not None:
+                    [task] = history.tasks(shard.id, execution_id).values()
+                    return execution, task
+        return None
+
+    async def ended(self, execution_id: ExecutionId) -> tuple[Execution, Task]:
+        """Return an execution and its only task when it has ended."""
+        await until(lambda: self.past(execution_id) is not None)
+        past = self.past(execution_id)
+        assert past is not None
+        return past
+
+
+async def until(is_so: Callable[[], bool], timeout_s: float = 120) -> None:
+    """Wait until *is_so*, on whatever time the loop has."""
+    async with asyncio.timeout(timeout_s):
+        while not is_so():  # noqa: ASYNC110 - of many things, few of which have an event
+            await asyncio.sleep(0.005)
+
+
+def run(story: Callable[[Nodes], Coroutine[None, None, None]], *, slots: int = 8) -> None:
+    """Start three nodes, let *story* happen to them, and end them."""
+    loop = VirtualLoop()  # type: ignore[abstract]  # nodes ask nothing else of it
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            nodes = Nodes(loop, group)
+            nodes.slots = slots
+            await nodes.start()
+            await story(nodes)
+            nodes.mend()
+            nodes.is_over.set()
+
+    loop.run(main())

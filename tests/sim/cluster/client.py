@@ -1,0 +1,103 @@
+"""A client of the simulated cluster: it tries node after node until one answers for good."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from rota.core.commands import Command
+from rota.core.decision import Reply
+from rota.core.errors import Kind, Refused
+from rota.node.shard import Shard
+from rota.node.shards import Shards
+from rota.node.works import Works
+from sim.cluster.machine import Machine, Request
+from sim.cluster.world import World
+
+TRY_S = 2.0
+"""A try without an answer for so long is given up; it may be carried out later."""
+PATIENCE_S = 15.0
+"""How long a client goes on trying."""
+PAUSES_S = (0.05, 0.2, 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came of a request.
+
+    Attributes:
+        answer: None if nobody knows whether it was done.
+        is_certain: Whether every try but the last certainly had no effect.
+        at: When it was told, in microseconds since the world began.
+    """
+
+    answer: object
+    is_certain: bool
+    at: int
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it may have been done, or may still be."""
+        return self.answer is None
+
+
+class Client:
+    """One of a world's clients.
+
+    Args:
+        world: Where it is.
+        chance: Its own.
+    """
+
+    def __init__(self, world: World, chance: Random) -> None:
+        self._world = world
+        self._chance = chance
+        self._favourite: Machine | None = None
+
+    async def command(self, of: Callable[[Shards], Shard], command: Command) -> Told:
+        """Have a command decided by the primary of a shard; what can be repeated is."""
+
+        async def ask(works: Works) -> Reply:
+            shards = works.parts.shards
+            return await shards.ask(of(shards), command)
+
+        return await self.request(ask)
+
+    async def request(self, request: Request) -> Told:
+        """Have *request* answered by any node that does not say it is the wrong one."""
+        loop = self._world.loop
+        deadline = loop.time() + PATIENCE_S
+        is_certain = True
+        while loop.time() < deadline:
+            machine = self._next_machine()
+            answer = await self._try(machine, request)
+            if answer is not None and not _is_temporary(answer):
+                self._favourite = machine
+                return Told(answer, is_certain, loop.now)
+            # Also a refusal: that of a node that gave the shard up may come after it decided.
+            is_certain = False
+            self._favourite = None
+            await asyncio.sleep(self._chance.choice(PAUSES_S))
+        return Told(None, is_certain=False, at=loop.now)
+
+    async def _try(self, machine: Machine, request: Request) -> object:
+        answered: asyncio.Future[object] = self._world.loop.create_future()
+
+        def on_answer(answer: object) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        self._world.links.carry_request(lambda: machine.ask(request, on_answer))
+        try:
+            async with asyncio.timeout(TRY_S):
+                return await answered
+        except TimeoutError:
+            return None
+
+    def _next_machine(self) -> Machine:
+        machines = list(self._world.machines.values())
+        return self._favourite or self._chance.choice(machines)
+
+
+def _is_temporary(answer: object) -> bool:
+    return isinstance(answer, Refused) and answer.kind in (Kind.UNAVAILABLE, Kind.TOO_MANY)

@@ -1,0 +1,64 @@
+"""Making a simulated disk durable: one sync at a time, and what is written meanwhile is the next's.
+
+The order of events is that of `rota.storage.group_commit`, without its thread.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from rota.core.instants import SECOND
+from rota.node.shards import Shards
+from rota.storage.memory import MemoryStore
+from rota.storage.store import StoreError, Ticket
+
+
+class SimulatedCommit:
+    """The group commit of one life of a node.
+
+    Args:
+        store: What to sync.
+        shards: Told what is durable.
+        sync_time: Draws how long a sync takes, in microseconds.
+    """
+
+    def __init__(self, store: MemoryStore, shards: Shards, sync_time: Callable[[], int]) -> None:
+        self.sync_count = 0
+        self._store = store
+        self._shards = shards
+        self._sync_time = sync_time
+        self._written = self._durable = Ticket(0)
+        self._sync: asyncio.TimerHandle | None = None
+
+    def wrote(self, ticket: Ticket) -> None:
+        """Make *ticket* durable soon."""
+        self._written = ticket
+        if self._sync is None:
+            self._begin()
+
+    def close(self) -> None:
+        """Do the last sync at once."""
+        if self._sync is not None:
+            self._sync.cancel()
+        if self._written > self._durable:
+            self._finish(self._written)
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._sync = loop.call_later(self._sync_time() / SECOND, self._end, self._written)
+
+    def _end(self, ticket: Ticket) -> None:
+        self._sync = None
+        self._finish(ticket)
+        if self._written > self._durable:
+            self._begin()
+
+    def _finish(self, ticket: Ticket) -> None:
+        try:
+            self._store.sync()
+        except StoreError as error:
+            self._written = self._durable
+            self._shards.sync_failed(error)
+            return
+        self._durable = ticket
+        self.sync_count += 1
+        self._shards.made_durable(ticket)

@@ -1,0 +1,73 @@
+"""The jobs of simulated users: of each kind some, with chance in their details."""
+
+from random import Random
+from typing import Any, Literal
+
+from rota.client.wire import JobBody, RetryBody, TaskBody
+from rota.core.job import JobSpec
+from rota.node.api.bodies import job_spec
+
+SECOND_FIELDS = ("*/2", "*/3", "7", "10,40", "5/7", "20-25", "*/10")
+INTERVALS = ("1s", "2s", "2500ms", "5s phase 1s", "7s")
+
+
+def draw_job(chance: Random, name: str, upstreams: list[str]) -> JobSpec:
+    """Draw a job.
+
+    Args:
+        chance: Of its user.
+        name: Unique.
+        upstreams: Full names of jobs that it may depend on.
+    """
+    kind = chance.choice(["interval", "calendar", "graph", "manual"])
+    fields: dict[str, Any] = {
+        "overlap": chance.choice(["allow", "allow", "skip", "queue_one"]),
+        "misfire": chance.choice(["all", "latest", "skip"]),
+        "grace": chance.choice(["1s", "10s"]),
+        "priority": chance.choice([0, 0, 5]),
+    }
+    match kind:
+        case "interval":
+            fields["schedule"] = f"@every {chance.choice(INTERVALS)}"
+        case "calendar":
+            fields["schedule"] = f"{chance.choice(SECOND_FIELDS)} * * * * *"
+        case "graph":
+            fields["schedule"] = chance.choice(["@manual", "@every 5s"])
+            fields["tasks"] = _draw_tasks(chance)
+        case _:
+            if upstreams and chance.random() < 0.5:
+                fields["dependencies"] = [chance.choice(upstreams)]
+    if kind != "graph":
+        fields |= {"type": "scripted", "parameters": draw_script(chance)}
+    fields["retries"] = _draw_retries(chance)
+    return job_spec(JobBody(name=name, **fields))
+
+
+def draw_script(chance: Random, longest_ms: int = 4_000) -> dict[str, Any]:
+    """Draw how an attempt goes (`rota.executor.scripted.Script`)."""
+    return {
+        "sleepMs": chance.choice([0, 1, 50, 300, 1_500, longest_ms]),
+        "failTimes": chance.choice([0, 0, 0, 1, 2]),
+        "outcome": chance.choice(["succeeded"] * 5 + ["failed"]),
+    }
+
+
+def _draw_tasks(chance: Random) -> list[TaskBody]:
+    names = [f"t{number}" for number in range(chance.randrange(2, 6))]
+    rules: list[Literal["all_success", "all_done", "one_failed"]]
+    rules = ["all_success", "all_success", "all_done", "one_failed"]
+    return [
+        TaskBody(
+            name=name,
+            type="scripted",
+            parameters=draw_script(chance),
+            needs=chance.sample(names[:number], chance.randrange(min(number, 2) + 1)),
+            trigger_rule=chance.choice(rules),
+        )
+        for number, name in enumerate(names)
+    ]
+
+
+def _draw_retries(chance: Random) -> RetryBody:
+    delay = chance.choice(["100ms", "1s"])
+    return RetryBody(limit=chance.choice([0, 1, 3]), backoff="fixed", delay=delay)

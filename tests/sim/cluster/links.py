@@ -1,0 +1,116 @@
+"""What lies between machines: links that are slow, lossy, and cut."""
+
+from collections.abc import Callable
+from random import Random
+
+from rota.core.ids import NodeId
+from rota.core.instants import MILLISECOND, SECOND, Duration
+from rota.node.coordination.simulated import Fate
+from sim.cluster.plan import Plan
+from sim.loop import VirtualLoop
+
+MS = MILLISECOND
+SLOW_ANSWER = Duration(5 * SECOND)
+"""Longer than callers wait: what they gave up on is done nevertheless."""
+STORM = 4
+"""How often each message comes in a storm."""
+
+
+class Links:
+    """All links of a world.
+
+    Args:
+        loop: Carries messages, in nobody's context: what has been sent is under way, whatever
+            becomes of its sender.
+        chance: Of the seed.
+        plan: How good they are.
+
+    Attributes:
+        cuts: From whom to whom nothing gets.
+        cut_off: Who does not reach the coordinator.
+        alone_until: Until when a machine reaches nobody at all, whatever else is mended.
+        storm_until: Until when messages come many times, in any order.
+        are_perfect: Whether nothing is lost or late any more.
+        message_count: Messages between nodes.
+    """
+
+    def __init__(self, loop: VirtualLoop, chance: Random, plan: Plan) -> None:
+        self._loop = loop
+        self._chance = chance
+        self._plan = plan
+        self.cuts: set[tuple[NodeId, NodeId]] = set()
+        self.cut_off: set[NodeId] = set()
+        self.alone_until: dict[NodeId, int] = {}
+        self.storm_until = 0
+        self.are_perfect = False
+        self.message_count = 0
+
+    def mend(self) -> None:
+        """End all cuts."""
+        self.cuts.clear()
+        self.cut_off.clear()
+
+    def make_perfect(self) -> None:
+        """End all that is wrong with them."""
+        self.mend()
+        self.storm_until = 0
+        self.alone_until.clear()
+        self.are_perfect = True
+
+    def carry(self, sender: NodeId, receiver: NodeId, arrive: Callable[[], None]) -> None:
+        """Carry a message, which may be lost, late, overtaken, and come more than once."""
+        self.message_count += 1
+
+        def pass_cut() -> None:
+            is_cut = (sender, receiver) in self.cuts
+            if not (is_cut or self._is_alone(sender) or self._is_alone(receiver)):
+                arrive()
+
+        if self._loop.now < self.storm_until:
+            for _ in range(STORM):
+                self.later(self._chance.randrange(2 * SECOND), pass_cut)
+        if self.is_lost():
+            return
+        for _ in range(self._copies()):
+            self.later(self.delay(), pass_cut)
+
+    def carry_request(self, arrive: Callable[[], None]) -> None:
+        """Carry what a client says to a node, or a node to a client."""
+        if not self.is_lost():
+            self.later(self.delay(), arrive)
+
+    def fate(self, node_id: NodeId, call: str) -> Fate:
+        """Decide what becomes of a call to the coordinator (`rota.node.coordination.simulated`)."""
+        if node_id in self.cut_off or self._is_alone(node_id):
+            # A link that is cut lets callers wait, or tells them at once.
+            return Fate(is_refused=self._chance.random() < 0.3, arrives_s=None)
+        slow_s = 0.0
+        if self._plan.has_slow_answers and not self.are_perfect and call in ("swap", "end_session"):
+            slow_s = self._chance.choice([0, 0, 1]) * self._chance.random() * SLOW_ANSWER / SECOND
+        return Fate(
+            arrives_s=None if self.is_lost() else self.delay() / SECOND + slow_s,
+            returns_s=None if self.is_lost() else self.delay() / SECOND,
+        )
+
+    def delay(self) -> int:
+        """Draw how long something takes on its way, in microseconds."""
+        if self.are_perfect:
+            return 500
+        if self._plan.loss_percent and self._chance.random() < 0.02:
+            return self._chance.randrange(2 * SECOND)
+        return self._chance.randrange(*((10 * MS, 60 * MS) if self._plan.is_far else (200, 2 * MS)))
+
+    def is_lost(self) -> bool:
+        """Draw whether something is lost."""
+        return not self.are_perfect and self._chance.random() * 100 < self._plan.loss_percent
+
+    def _is_alone(self, node_id: NodeId) -> bool:
+        return self._loop.now < self.alone_until.get(node_id, 0)
+
+    def _copies(self) -> int:
+        is_doubled = self._plan.loss_percent and self._chance.random() < 0.03
+        return 2 if is_doubled and not self.are_perfect else 1
+
+    def later(self, delay: int, arrive: Callable[[], None]) -> None:
+        """Have something arrive."""
+        self._loop.call_later(delay / SECOND, arrive, context=self._loop.context)

@@ -1,0 +1,333 @@
+"""A machine of the simulated cluster, and one life of the node on it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
+from typing import Protocol
+
+from rota.core.errors import Refused
+from rota.core.ids import NodeId, ShardId
+from rota.core.instants import MILLISECOND, SECOND, Duration
+from rota.node.config import NodeConfig
+from rota.node.coordination.coordinator import Member, NodeIdTaken
+from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
+from rota.node.membership import Placement
+from rota.node.messages import Sent
+from rota.node.shards import Shards
+from rota.node.works import OnEnded, Surroundings, Works
+from rota.storage.memory import MemoryStore
+from rota.storage.store import StoreError
+from sim.cluster.chance import SeededEntropy, SkewedClock
+from sim.cluster.disk import SimulatedCommit
+from sim.cluster.links import Links
+from sim.cluster.observer import Observer, WatchedExecutor
+from sim.cluster.plan import COPIES, Plan
+from sim.loop import Gate, VirtualLoop, first_error
+
+MS = MILLISECOND
+AWAY_MS = (100, 2_000, 10_000)
+"""One of these passes until somebody starts a node that ended by itself."""
+
+Request = Callable[[Works], Awaitable[object]]
+"""What a client wants of a node; it returns the answer, or raises a refusal."""
+OnAnswer = Callable[[object], None]
+
+
+class Surrounding(Protocol):
+    """What machines need of the world they are in."""
+
+    loop: VirtualLoop
+    chance: Random
+    plan: Plan
+    links: Links
+    server: SimulatedServer
+    observer: Observer
+    placement: Placement
+    machines: "Mapping[NodeId, Machine]"
+    group: asyncio.TaskGroup
+
+    def note(self, *what: object) -> None:
+        """Have something that happened in the trace."""
+        ...
+
+    def after(self, delay: int, action: Callable[[], None]) -> None:
+        """Do something later."""
+        ...
+
+
+class Machine:
+    """One machine: a disk, two clocks, and at most one living node.
+
+    Args:
+        node_id: Of its node.
+        world: Where it is.
+
+    Attributes:
+        life: The node that lives on it; None while it is off.
+        life_count: Lives so far.
+        is_slow: Whether its disk takes long.
+        is_to_fail: Whether its node may end by itself, since something was done to it.
+    """
+
+    def __init__(self, node_id: NodeId, world: Surrounding) -> None:
+        plan, chance = world.plan, world.chance
+        self.id = node_id
+        self.store = MemoryStore()
+        self.store_id = f"{node_id}-1"
+        self.clock = SkewedClock(
+            lambda: world.loop.now,
+            ahead=Duration(chance.randrange(1, 100_000) * SECOND),
+            drift_ppm=chance.randrange(-plan.drift_ppm, plan.drift_ppm + 1),
+        )
+        self.life: Life | None = None
+        self.life_count = 0
+        self.is_slow = False
+        self.is_to_fail = False
+        self._world = world
+
+    @property
+    def works(self) -> Works | None:
+        """What turns in its node, while that does."""
+        return self.life.works if self.life else None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its node is stopped and will go on as if nothing had been."""
+        return self.life is not None and not self.life.gate.is_open
+
+    # -- what becomes of it ---------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start its node, unless it lives."""
+        if self.life is None:
+            self.life_count += 1
+            self._world.note("start", self.id)
+            # What its last node left running it ends first (`rota.executor.orphans`).
+            self._world.observer.died(self.id)
+            self.life = Life(self._world, self)
+            self.life.begin()
+
+    def switch_off(self) -> None:
+        """Have no node live on it, when the world ends."""
+        if self.life is not None:
+            self.crash()
+
+    def crash(self, *, loses_disk: bool = False) -> None:
+        """Take its power away: what was not synced is lost, or only some of it."""
+        life, self.life = self.life, None
+        assert life is not None
+        self._world.note("crash", self.id)
+        kept = self._world.chance.randrange(self.store.unsynced_count + 1)
+        self.store = self.store.crash(keep=kept)
+        life.die()
+        self._world.observer.died(self.id)
+        if loses_disk:
+            self.store = MemoryStore()
+            self.store_id = f"{self.id}-{self.life_count + 1}"
+            self.is_to_fail = True  # While the session of its earlier disk lives, see NodeIdTaken.
+
+    def kill(self) -> None:
+        """End its node at once; the machine goes on, and so do the attempts on it."""
+        life, self.life = self.life, None
+        assert life is not None
+        self._world.note("kill", self.id)
+        self.store = self.store.crash(keep=self.store.unsynced_count)
+        life.die()
+
+    def pause(self) -> None:
+        """Stop its node; it does not notice."""
+        assert self.life is not None
+        self._world.note("pause", self.id)
+        self.life.gate.close()
+
+    def resume(self) -> None:
+        """Let its node go on."""
+        assert self.life is not None
+        self._world.note("resume", self.id)
+        self.life.gate.open()
+
+    def stop(self) -> None:
+        """Ask its node to stop."""
+        assert self.life is not None
+        self._world.note("stop", self.id)
+        self._world.loop.call_soon(self.life.stop, context=self.life.gate.context)
+
+    def ended(self, life: "Life", error: BaseException | None) -> None:
+        """Take note of the end of a life.
+
+        Raises:
+            BaseException: *error*, if nothing was done to the machine that explains it.
+        """
+        if self.life is not life:
+            return  # It crashed, and whatever its parts thought of that does not matter.
+        self.life = None
+        self._world.note("ended", self.id, type(error).__name__)
+        kept = self._world.chance.randrange(self.store.unsynced_count + 1)
+        self.store = self.store.crash(keep=kept)
+        if error is not None and not (
+            self.is_to_fail and isinstance(error, StoreError | NodeIdTaken)
+        ):
+            raise error
+        if isinstance(error, StoreError):
+            self.is_to_fail = False
+        self._world.after(self._world.chance.choice(AWAY_MS) * MS, self.start)
+
+    # -- what its node meets --------------------------------------------------------------------
+
+    def hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+        """Take a message from another node."""
+        life = self.life
+        if life is not None:
+            args = (shard, sender, message)
+            self._world.loop.call_soon(life.hear, *args, context=life.gate.context)
+
+    def ask(self, request: Request, on_answer: OnAnswer) -> None:
+        """Take a request of a client; if the node is off it gets no answer."""
+        life = self.life
+        if life is not None:
+            args = (request, on_answer)
+            self._world.loop.call_soon(life.serve, *args, context=life.gate.context)
+
+    def sync_time(self) -> int:
+        """Draw how long a sync takes, in microseconds."""
+        chance = self._world.chance
+        return chance.randrange(2 * SECOND) if self.is_slow else chance.randrange(200, 3 * MS)
+
+
+class Life:
+    """One process: the real parts of a node, from its start to its end.
+
+    Args:
+        world: Where it is.
+        machine: On which.
+
+    Attributes:
+        gate: Lets it run.
+        works: None before it turns, and after.
+    """
+
+    def __init__(self, world: Surrounding, machine: Machine) -> None:
+        self.gate = Gate(f"{machine.id}.{machine.life_count}")
+        self.works: Works | None = None
+        self._world = world
+        self._machine = machine
+        self._number = machine.life_count
+        self._is_dead = False
+        self._stop = asyncio.Event()
+        self._handlers: dict[asyncio.Task[None], None] = {}
+        self._task: asyncio.Task[None]
+        self._executor: WatchedExecutor | None = None
+
+    def begin(self) -> None:
+        """Begin to live."""
+        self._task = self._world.group.create_task(self._run(), context=self.gate.context)
+
+    def stop(self) -> None:
+        """End in order."""
+        self._stop.set()
+
+    def die(self) -> None:
+        """End at once: nothing that it still does has any effect on anyone."""
+        self._is_dead = True
+        if self._executor is not None:
+            self._executor.die()
+        self.gate.open()  # Its tasks have to unwind.
+        self._task.cancel()
+
+    def hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+        """Take a message from another node."""
+        if self.works is not None:
+            self.works.receive(shard, sender, message)
+
+    def serve(self, request: Request, on_answer: OnAnswer) -> None:
+        """Take a request of a client."""
+        if self.works is not None and not self._stop.is_set():
+            task = self._requests.create_task(self._answer(request, on_answer))
+            self._handlers[task] = None
+            task.add_done_callback(self._handlers.pop)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            await self._live()
+        except asyncio.CancelledError:
+            if not self._is_dead:
+                raise
+        except Exception as raised:
+            error = first_error(raised)
+        finally:
+            self.works = None
+            self.gate.remove()
+        self._machine.ended(self, error)
+
+    async def _live(self) -> None:
+        works = self._make()
+        async with works.running():
+            self.works = works
+            async with asyncio.TaskGroup() as self._requests:
+                await works.run_until(self._stop)
+                for task in self._handlers:
+                    task.cancel()
+
+    async def _answer(self, request: Request, on_answer: OnAnswer) -> None:
+        assert self.works is not None
+        answer: object
+        try:
+            answer = await request(self.works)
+        except Refused as refusal:
+            answer = refusal
+        if not self._is_dead:
+            self._world.links.carry_request(lambda: on_answer(answer))
+
+    def _make(self) -> Works:
+        world, machine, number = self._world, self._machine, self._number
+        entropy = SeededEntropy(world.chance.getrandbits(64))
+
+        def commit(shards: Shards, on_sync: Callable[[float], None]) -> SimulatedCommit:
+            del on_sync
+            return SimulatedCommit(machine.store, shards, machine.sync_time)
+
+        def executors(ended: OnEnded) -> Mapping[str, WatchedExecutor]:
+            self._executor = WatchedExecutor(
+                world.observer, machine.id, number, ended=ended, now=machine.clock.now
+            )
+            return {"scripted": self._executor}
+
+        return Works(
+            NodeConfig(
+                node_id=machine.id,
+                shards=world.plan.shard_count,
+                slots=world.plan.slots,
+                drain=Duration(SECOND),
+            ),
+            machine.clock,
+            entropy,
+            Surroundings(
+                member=Member(node_id=machine.id, store_id=machine.store_id, address=machine.id),
+                store=machine.store,
+                shard_count=world.plan.shard_count,
+                commit=commit,
+                coordinator=SimulatedCoordinator(
+                    world.server, machine.id, link=self, entropy=entropy
+                ),
+                network=self,
+                placement=world.placement,
+                copies=COPIES,
+                timing=world.plan.timing,
+                executors=executors,
+            ),
+        )
+
+    # -- its ends of the links ------------------------------------------------------------------
+
+    def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+        """Send a message (`rota.node.network.Network`)."""
+        if not self._is_dead:
+            sender, target = self._machine.id, self._world.machines[receiver]
+            self._world.links.carry(sender, receiver, lambda: target.hear(shard, sender, message))
+
+    def fate(self, node_id: NodeId, call: str) -> Fate:
+        """Decide what becomes of a call to the coordinator."""
+        return Fate(is_refused=True) if self._is_dead else self._world.links.fate(node_id, call)

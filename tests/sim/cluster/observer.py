@@ -1,0 +1,131 @@
+"""Attempts as seen from outside of the nodes, on true time."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Token
+from rota.core.ids import ExecutionId, NodeId
+from rota.core.instants import Duration, Instant
+from rota.executor.executor import CLOSE_GRACE, Ended, Output
+from rota.executor.scripted import ScriptedExecutor
+
+
+@dataclass(slots=True)
+class Sighting:
+    """One attempt that ran.
+
+    Attributes:
+        began: Microseconds since the world began.
+        over: Likewise; None while it runs.
+        outcome: None if it was killed with its machine.
+    """
+
+    key: AttemptKey
+    token: Token
+    node_id: NodeId
+    life: int
+    began: int
+    over: int | None = None
+    outcome: Outcome | None = None
+
+
+class Observer:
+    """Sees every attempt begin and end.
+
+    Args:
+        true_time: Microseconds since the world began.
+        on_begin: Told of each that begins.
+    """
+
+    def __init__(self, true_time: Callable[[], int], on_begin: Callable[[Sighting], None]) -> None:
+        self._true_time = true_time
+        self._on_begin = on_begin
+        self.sightings: list[Sighting] = []
+        self.running: dict[tuple[NodeId, AttemptKey], Sighting] = {}
+        self._of_task: dict[tuple[ExecutionId, str], list[Sighting]] = {}
+
+    def began(self, node_id: NodeId, life: int, order: Order) -> None:
+        """See an attempt begin."""
+        sighting = Sighting(order.key, order.token, node_id, life, self._true_time())
+        self.sightings.append(sighting)
+        self.running[node_id, order.key] = sighting
+        self._of_task.setdefault((order.key.execution_id, order.key.task), []).append(sighting)
+        self._on_begin(sighting)
+
+    def ended(self, node_id: NodeId, key: AttemptKey, outcome: Outcome | None) -> None:
+        """See it end."""
+        sighting = self.running.pop((node_id, key))
+        sighting.over, sighting.outcome = self._true_time(), outcome
+
+    def died(self, node_id: NodeId) -> None:
+        """See all attempts of a machine be killed."""
+        for node, key in [each for each in self.running if each[0] == node_id]:
+            self.ended(node, key, None)
+
+    def of_task(self, execution_id: ExecutionId, task: str) -> list[Sighting]:
+        """Return the attempts of a task that were seen, in the order in which they began."""
+        return self._of_task.get((execution_id, task), [])
+
+    @property
+    def tasks(self) -> Iterable[list[Sighting]]:
+        """The attempts of each task that was seen."""
+        return self._of_task.values()
+
+
+class WatchedExecutor:
+    """The scripted executor of one life of a node, under the observer's eyes.
+
+    Args:
+        observer: Sees everything.
+        node_id: Where it runs.
+        life: Of that node, as a number.
+        ended: Told of every ending, after the observer.
+        now: The clock of the stamps.
+    """
+
+    def __init__(
+        self,
+        observer: Observer,
+        node_id: NodeId,
+        life: int,
+        *,
+        ended: Ended,
+        now: Callable[[], Instant],
+    ) -> None:
+        self._observer = observer
+        self._node_id = node_id
+        self._life = life
+        self._ended = ended
+        self._scripted = ScriptedExecutor(ended=self._saw_end, now=now)
+        self._is_dead = False
+
+    def die(self) -> None:
+        """End with the node: what runs tells nobody any more."""
+        self._is_dead = True
+
+    def launch(self, order: Order) -> None:
+        """See the seam."""
+        if not self._is_dead:
+            self._observer.began(self._node_id, self._life, order)
+            self._scripted.launch(order)
+
+    def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
+        """See the seam."""
+        self._scripted.stop(key, grace=grace)
+
+    async def output(self, key: AttemptKey) -> Output | None:
+        """See the seam."""
+        return await self._scripted.output(key)
+
+    async def expire(self, before: Instant) -> int:
+        """See the seam."""
+        return await self._scripted.expire(before)
+
+    async def close(self, grace: Duration = CLOSE_GRACE) -> None:
+        """See the seam."""
+        await self._scripted.close(grace)
+
+    def _saw_end(self, key: AttemptKey, ending: Ending) -> None:
+        if not self._is_dead:
+            self._observer.ended(self._node_id, key, ending.outcome)
+            self._ended(key, ending)

@@ -1,0 +1,137 @@
+"""One seed: live through faults, become well again, be quiet, and be looked at from all sides."""
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from rota.core.ids import ShardId
+from rota.core.instants import MILLISECOND, SECOND, Duration
+from sim.cluster.checks import Violation, see_authority, see_end, unequal, unfinished, unwell
+from sim.cluster.faults import FAULTS, RARE, heal, meet_fault
+from sim.cluster.plan import Plan, draw_plan
+from sim.cluster.users import User
+from sim.cluster.world import World
+from sim.loop import VirtualLoop, first_error
+
+MS = MILLISECOND
+LOOKS_EVERY = Duration(20 * MS)
+BEGINS_WITHIN_S = 10
+"""How long a new cluster may take until all is well, when nothing is wrong."""
+HEALS_WITHIN_S = 60
+ENDS_WITHIN_S = 30
+"""So long after the last attempt began all executions have ended: none takes more than 21 s."""
+EQUAL_WITHIN_S = 30
+
+
+@dataclass(slots=True)
+class Result:
+    """How a run went.
+
+    Attributes:
+        violation: What was broken; empty if nothing was.
+        counts: Faults by kind, and what happened under them.
+        trace: A digest of all that happened, in order.
+    """
+
+    seed: int
+    plan: Plan
+    violation: str
+    counts: Counter[str]
+    simulated: Duration
+    trace: str
+
+
+def run(seed: int) -> Result:
+    """Run a seed."""
+    chance = Random(seed)
+    plan = draw_plan(chance, tuple(FAULTS), tuple(RARE))
+    loop = VirtualLoop()  # type: ignore[abstract]  # nodes ask nothing else of it
+    worlds: list[World] = []
+    violation = ""
+    # When garbage is found depends on the memory of this process; what it would do then as well.
+    gc.disable()
+    try:
+        loop.run(_live(loop, chance, plan, worlds))
+    except Exception as error:  # A node that crashes has broken a rule like any other.
+        first = first_error(error)
+        violation = f"{type(first).__name__}: {first} at {loop.time():.3f} s"
+    finally:
+        gc.enable()
+    world = worlds[0]
+    return Result(seed, plan, violation, world.counts, Duration(loop.now), world.trace)
+
+
+async def _live(loop: VirtualLoop, chance: Random, plan: Plan, worlds: list[World]) -> None:
+    """Live through a whole run.
+
+    Raises:
+        Violation: Of a rule.
+    """
+    async with asyncio.TaskGroup() as group:
+        world = World(loop, group, chance, plan)
+        worlds.append(world)
+        looking = group.create_task(_look_around(world))
+        try:
+            await _go_through(world, group)
+        finally:
+            looking.cancel()
+            for machine in world.machines.values():
+                machine.switch_off()
+
+
+async def _go_through(world: World, group: asyncio.TaskGroup) -> None:
+    for machine in world.machines.values():
+        machine.start()
+    if world.plan.begins_well:
+        await _begin_well(world)
+    users = [User(world, number) for number in range(world.plan.user_count)]
+    living = [group.create_task(user.live()) for user in users]
+    world.after(world.chance.randrange(5 * SECOND), lambda: meet_fault(world))
+    await asyncio.sleep(world.plan.lasts_s)
+    heal(world)
+    await _wait_until(lambda: unwell(world), HEALS_WITHIN_S)
+    world.is_quiet = True
+    for life in living:
+        await life
+    await _become_quiet(world, users)
+    see_end(world, [story for user in users for story in user.stories])
+
+
+async def _begin_well(world: World) -> None:
+    world.links.are_perfect = True
+    await _wait_until(lambda: unwell(world), BEGINS_WITHIN_S)
+    world.links.are_perfect = False
+
+
+async def _become_quiet(world: World, users: list[User]) -> None:
+    for user in users:
+        await user.quiet()
+    attempts_before = -1
+    while unfinished(world) and world.counts["attempts"] > attempts_before:
+        attempts_before = world.counts["attempts"]
+        await asyncio.sleep(ENDS_WITHIN_S)
+    if what := unfinished(world):
+        raise Violation(f"L1: nothing has begun for {ENDS_WITHIN_S} s, and {what}")
+    await _wait_until(lambda: unwell(world), HEALS_WITHIN_S)
+    for number in range(world.plan.shard_count):
+        await _wait_until(partial(unequal, world, ShardId(number)), EQUAL_WITHIN_S)
+
+
+async def _wait_until(lack: Callable[[], str], within_s: int) -> None:
+    """Wait until nothing is lacking (L1)."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+    while what := lack():
+        if loop.time() >= deadline:
+            raise Violation(f"L1: after {within_s} s {what}")
+        await asyncio.sleep(0.02)
+
+
+async def _look_around(world: World) -> None:
+    while True:
+        see_authority(world)
+        await asyncio.sleep(LOOKS_EVERY / SECOND)

@@ -1,0 +1,133 @@
+"""Everything there is in a run: machines, links, the coordinator, and what is seen of them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from random import Random
+
+from rota.core.configuration import Configuration
+from rota.core.ids import NodeId, ShardId
+from rota.core.instants import SECOND, Duration
+from rota.node.coordination.coordinator import Member
+from rota.node.coordination.simulated import SimulatedServer
+from rota.node.membership import Placement
+from rota.node.shard import Shard
+from rota.ring.assignment import Assignment, assign
+from rota.ring.membership import Member as RingMember
+from rota.ring.membership import MemberState
+from sim.cluster.chance import SkewedClock
+from sim.cluster.links import Links
+from sim.cluster.machine import Machine
+from sim.cluster.observer import Observer, Sighting
+from sim.cluster.plan import COPIES, Plan
+from sim.loop import VirtualLoop
+
+
+class World:
+    """A simulated cluster and its surroundings.
+
+    Args:
+        loop: Whose time is the true one.
+        group: Where all nodes live.
+        chance: Of the seed.
+        plan: What it is like.
+
+    Attributes:
+        counts: How often what happened.
+        is_healing: There are no faults any more.
+        is_quiet: Nor do users ask for anything.
+        excused_until: Sessions ended without their time being over: until all are known to have,
+            two nodes may think that they have authority (PROTOCOL, on mass revokes).
+    """
+
+    def __init__(
+        self, loop: VirtualLoop, group: asyncio.TaskGroup, chance: Random, plan: Plan
+    ) -> None:
+        self.loop = loop
+        self.group = group
+        self.chance = chance
+        self.plan = plan
+        self.counts: Counter[str] = Counter()
+        self.is_healing = False
+        self.is_quiet = False
+        self.excused_until = 0
+        self.links = Links(loop, chance, plan)
+        self.server = SimulatedServer(SkewedClock(self.now, ahead=_ZERO, drift_ppm=0))
+        self.observer = Observer(self.now, self._saw_begin)
+        self.placement: Placement = Ring(plan.shard_count)
+        ids = [NodeId(f"n{number}") for number in range(plan.node_count)]
+        self.machines: Mapping[NodeId, Machine] = {each: Machine(each, self) for each in ids}
+        self._trace = blake2b(digest_size=8)
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        """Return the microseconds since the world began."""
+        return self.loop.now
+
+    def after(self, delay: int, action: Callable[[], None]) -> None:
+        """Do something later."""
+        self.loop.call_later(delay / SECOND, action, context=self.loop.context)
+
+    def note(self, *what: object) -> None:
+        """Have something that happened in the trace."""
+        self._trace.update(repr((self.loop.now, what)).encode())
+
+    @property
+    def trace(self) -> str:
+        """A digest of all that happened, in order."""
+        return self._trace.hexdigest()
+
+    def _saw_begin(self, sighting: Sighting) -> None:
+        self.counts["attempts"] += 1
+        self.note("began", sighting.key, sighting.token, sighting.node_id)
+
+    # -- what there is --------------------------------------------------------------------------
+
+    @property
+    def configurations(self) -> Mapping[ShardId, Configuration]:
+        """Who holds what, as the coordinator has it."""
+        return self.server.state.view().configurations
+
+    @property
+    def targets(self) -> list[tuple[NodeId, ...]]:
+        """Who ought to hold what."""
+        members = self.server.state.view().members
+        return [self.placement(members, ShardId(each)) for each in range(self.plan.shard_count)]
+
+    def acting(self, number: ShardId) -> Iterator[tuple[Machine, Shard]]:
+        """Yield the nodes that have the right to act for a shard; one at most, if all is well."""
+        for machine in self.machines.values():
+            if machine.works is not None:
+                shard = machine.works.parts.shards[number]
+                if shard.replica.has_authority(machine.clock.elapsed()):
+                    yield machine, shard
+
+    def primary_of(self, number: ShardId) -> tuple[Machine, Shard] | None:
+        """Return the node that acts for a shard and decides for it, if there is one."""
+        for machine, shard in self.acting(number):
+            if shard.is_open and not machine.is_paused:
+                return machine, shard
+        return None
+
+
+class Ring:
+    """Where copies ought to be, by the real ring (`rota.node.membership.Placement`)."""
+
+    def __init__(self, shard_count: int) -> None:
+        self._shard_count = shard_count
+        self._assigned: dict[tuple[tuple[NodeId, str], ...], Assignment] = {}
+
+    def __call__(self, members: Mapping[NodeId, Member], shard: ShardId) -> tuple[NodeId, ...]:
+        """Return the nodes that ought to have copies of *shard*, the primary first."""
+        states = tuple(sorted((node_id, each.state) for node_id, each in members.items()))
+        assignment = self._assigned.get(states)
+        if assignment is None:
+            able = [RingMember(id=node_id, state=MemberState(state)) for node_id, state in states]
+            assignment = assign(able, self._shard_count, COPIES.wanted)
+            self._assigned[states] = assignment
+        return assignment.replica_sets[shard]
+
+
+_ZERO = Duration(0)

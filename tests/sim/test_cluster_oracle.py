@@ -1,0 +1,40 @@
+"""The oracle of fire times, by hand; and that it agrees with the code that it judges."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from rota.core.instants import SECOND, Instant, from_datetime
+from rota.core.schedule import fire_times, parse_schedule
+from sim.cluster.jobs import INTERVALS, SECOND_FIELDS
+from sim.cluster.oracle import expected
+
+NOON = from_datetime(datetime(2027, 3, 1, 12, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("@every 20s", [20, 40, 60]),
+        ("@every 25s phase 5s", [5, 30, 55]),
+        ("*/20 * * * * *", [20, 40, 60]),
+        ("10,40 * * * * *", [10, 40]),
+        ("58-59 * * * * *", [58, 59]),
+        ("50/7 * * * * *", [50, 57]),
+        ("@manual", []),
+    ],
+)
+def test_fire_times_of_a_minute(text: str, seconds: list[int]) -> None:
+    times = expected(text, NOON, Instant(NOON + 60 * SECOND))
+
+    assert [(at - NOON) / SECOND for at in times] == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*(f"@every {each}" for each in INTERVALS), *(f"{each} * * * * *" for each in SECOND_FIELDS)],
+)
+def test_the_schedules_of_simulated_users_fire_as_the_oracle_says(text: str) -> None:
+    after, until = Instant(NOON + 1), Instant(NOON + 300 * SECOND)
+
+    assert fire_times(parse_schedule(text), after, until, 1_000) == expected(text, after, until)

@@ -1,0 +1,67 @@
+"""Whole nodes in a simulated cluster: every seed that once found a mistake, and some others.
+
+And a seed is a run: the same on every machine, whatever Python's hashes are.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sim.cluster.run import run
+
+HERE = Path(__file__).parent
+SEEDS_A_TEST = 8
+SEEDS = 64
+"""Somewhat more than a minute on a core that others use too."""
+
+
+@pytest.fixture(autouse=True)
+def _nodes_log_nothing() -> Iterator[None]:
+    # A node under faults warns thousands of times, and formatting that costs a third of a run.
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def found_seeds() -> list[int]:
+    """Return the seeds of seeds.txt."""
+    lines = (HERE / "cluster/seeds.txt").read_text().splitlines()
+    return [int(line.split()[0]) for line in lines if line[:1].isdigit()]
+
+
+@pytest.mark.parametrize("seed", found_seeds())
+def test_a_seed_that_once_found_a_mistake_finds_none(seed: int) -> None:
+    assert run(seed).violation == ""
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_A_TEST))
+def test_no_seed_finds_a_mistake(first: int) -> None:
+    found = {seed: run(seed).violation for seed in range(first, first + SEEDS_A_TEST)}
+
+    assert not {seed: violation for seed, violation in found.items() if violation}
+
+
+def test_a_seed_is_the_same_run_whatever_the_hashes() -> None:
+    program = (
+        "import logging; logging.disable(); from sim.cluster.run import run; "
+        "print([run(seed).trace for seed in (3, 4)])"
+    )
+
+    traces = {
+        subprocess.run(
+            [sys.executable, "-P", "-c", program],
+            env={**os.environ, "PYTHONPATH": "src:tests", "PYTHONHASHSEED": hash_seed},
+            cwd=HERE.parent.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+
+    assert len(traces) == 1
