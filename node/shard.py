@@ -144,7 +144,8 @@ class Shard:
         copy = self.replica.copy
         while self.file.applied < copy.committed:
             index = Index(self.file.applied + 1)
-            if self.entries and self.entries[0].index == index:
+            # Of a primary that was, another may have put its own entry in the place of ours.
+            if not self.has_lost_primacy and self.entries and self.entries[0].index == index:
                 entry = self.entries.popleft()
                 changes = entry.changes
                 self.committed.append(entry)

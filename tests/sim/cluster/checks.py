@@ -12,7 +12,7 @@ from rota.core.execution import (
     Task,
     TaskStatus,
 )
-from rota.core.ids import ExecutionId, JobId, ShardId
+from rota.core.ids import ExecutionId, Index, JobId, ShardId
 from rota.core.instants import LATEST_INSTANT, SECOND, Instant
 from rota.core.job import Job, TaskSpec
 from rota.core.ledger import LedgerEntry
@@ -45,6 +45,22 @@ def see_authority(world: World) -> None:
         acting = [machine.id for machine, _ in world.acting(ShardId(number))]
         if len(acting) > 1:
             raise Violation(f"I2: {' and '.join(acting)} both have authority for shard {number}")
+
+
+def see_copies(world: World) -> None:
+    """I3: copies that count and have applied as much have the same rows."""
+    for number, configuration in world.configurations.items():
+        rows_of: dict[Index, list[tuple[bytes, bytes]]] = {}
+        for copy in configuration.sync:
+            machine = world.machines[copy.node_id]
+            if machine.works is None or machine.works.parts.shards.refusal is not None:
+                continue  # It is off, or its disk has failed.
+            shard = machine.works.parts.shards[number]
+            if shard.replica.copy.allocation != copy.allocation:
+                continue
+            rows = _rows(machine.store, number)
+            if rows_of.setdefault(shard.file.applied, rows) != rows:
+                raise Violation(f"I3: {machine.id} has other rows of shard {number} than others")
 
 
 # -- liveness --------------------------------------------------------------------------------------

@@ -6,11 +6,20 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from random import Random
 
 from rota.core.ids import ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration
-from sim.cluster.checks import Violation, see_authority, see_end, unequal, unfinished, unwell
+from sim.cluster.checks import (
+    Violation,
+    see_authority,
+    see_copies,
+    see_end,
+    unequal,
+    unfinished,
+    unwell,
+)
 from sim.cluster.faults import FAULTS, RARE, heal, meet_fault
 from sim.cluster.plan import Plan, draw_plan
 from sim.cluster.users import User
@@ -19,6 +28,8 @@ from sim.loop import VirtualLoop, first_error
 
 MS = MILLISECOND
 LOOKS_EVERY = Duration(20 * MS)
+LOOKS_BETWEEN = 250
+"""After so many looks rows are compared, which costs as much as all of them."""
 BEGINS_WITHIN_S = 10
 """How long a new cluster may take until all is well, when nothing is wrong."""
 HEALS_WITHIN_S = 60
@@ -132,6 +143,8 @@ async def _wait_until(lack: Callable[[], str], within_s: int) -> None:
 
 
 async def _look_around(world: World) -> None:
-    while True:
+    for look in count():
         see_authority(world)
+        if look % LOOKS_BETWEEN == 0:
+            see_copies(world)
         await asyncio.sleep(LOOKS_EVERY / SECOND)
