@@ -46,9 +46,9 @@ docs: $(READY) ## Write docs/reference/api.md anew, from the handlers and its fr
 
 sim: $(READY) ## Replication, then whole nodes (a tenth), under faults on virtual time: make sim SEEDS=1000 FROM=0
 	PYTHONPATH=src:tests $(BIN)/python -P -m sim.protocol $(SEEDS) --from $(FROM) --workers $(WORKERS)
-	PYTHONPATH=src:tests $(BIN)/python -P -m sim.cluster $$(( ($(SEEDS) + 9) / 10 )) --from $(FROM)
+	PYTHONPATH=src:tests $(BIN)/python -P -m sim.cluster $$(( ($(SEEDS) + 9) / 10 )) --from $(FROM) --workers $(WORKERS)
 
-mutants: $(READY) ## Break each rule of replication and see that simulation or a test notices
+mutants: $(READY) ## Break each rule of replication and of nodes and see that simulation or a test notices
 	$(BIN)/python -P tests/sim/mutants.py
 
 chaos: $(READY) ## Kill -9 a real node at random moments: make chaos ROUNDS=50 SEED=1

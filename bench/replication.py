@@ -20,6 +20,7 @@ from rota.core.replication.messages import Message
 from rota.core.replication.primary import WINDOW, Copies
 from rota.core.replication.replica import Replica
 from rota.core.replication.timing import Timing
+from rota.core.replication.transfers import Transfers
 
 NAMES = [NodeId("a"), NodeId("b"), NodeId("c")]
 BODY = bytes(400)
@@ -77,7 +78,13 @@ def make_replicas() -> dict[NodeId, Replica]:
         liveness = Liveness(name, born_at=Instant(0), session_end=Instant(2 * HOUR))
         liveness.session = SESSION if name == NAMES[0] else Session(name)
         replicas[name] = Replica(
-            ShardId(0), stored, Nothing(), liveness=liveness, timing=Timing(), copies=Copies()
+            ShardId(0),
+            stored,
+            Nothing(),
+            liveness=liveness,
+            timing=Timing(),
+            transfers=Transfers(),
+            copies=Copies(),
         )
         replicas[name].learn(configuration, NOW)
     settle(replicas)

@@ -62,5 +62,5 @@ async def rehearse(
             rehearsal.add(state, decision.changes)
             rehearsal.answers.append(decision.reply)
     # What was seen may be ahead of what is committed.
-    await shards.settled()
+    await shards.settled(*rehearsal.states)
     return rehearsal

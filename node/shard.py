@@ -16,6 +16,7 @@ from rota.core.replication.liveness import Liveness
 from rota.core.replication.primary import Copies, Primary
 from rota.core.replication.replica import Replica
 from rota.core.replication.timing import Timing
+from rota.core.replication.transfers import Transfers
 from rota.core.state import State, load_state
 from rota.node.clock import Clock
 from rota.storage.shards import ShardFile
@@ -57,6 +58,7 @@ class Shard:
         number: Which.
         liveness: The node's knowledge of who is alive.
         timing: The cluster's.
+        transfers: The node's snapshots.
         copies: How many copies there are to be.
 
     Attributes:
@@ -66,7 +68,14 @@ class Shard:
     """
 
     def __init__(
-        self, store: Store, number: ShardId, *, liveness: Liveness, timing: Timing, copies: Copies
+        self,
+        store: Store,
+        number: ShardId,
+        *,
+        liveness: Liveness,
+        timing: Timing,
+        transfers: Transfers,
+        copies: Copies,
     ) -> None:
         self.id = number
         self.file = ShardFile(store, number)
@@ -76,6 +85,7 @@ class Shard:
             self.file,
             liveness=liveness,
             timing=timing,
+            transfers=transfers,
             copies=copies,
         )
         self.entries: deque[Entry] = deque()
@@ -131,6 +141,10 @@ class Shard:
         """Whether this node is no longer the primary that it was when it began to decide."""
         return self.replica.primary is not self._primary
 
+    def may_answer(self, now: Instant) -> bool:
+        """Tell whether what this node has of the shard may be told now (PROTOCOL R15)."""
+        return self.is_open and not self.has_lost_primacy and self.replica.has_authority(now)
+
     def close(self) -> list[Entry]:
         """Cease to decide, throw memory away, and return what was decided and not released."""
         self._state = self._primary = None
@@ -157,10 +171,12 @@ class Shard:
     def elsewhere(self) -> Refused:
         """Return the refusal of what only the primary can answer."""
         primary = self.primary_node
-        where = f"; {primary} is, as far as is known here" if primary else ""
-        return Refused(
-            Kind.UNAVAILABLE,
-            "not_primary",
-            f"this node is not the primary of shard {self.id}{where}",
-            retry_after_s=1,
-        )
+        if self.is_open and not self.has_lost_primacy:
+            detail = (
+                f"this node cannot be sure to be the primary of shard {self.id} still: it reaches "
+                "neither the coordinator nor all nodes that have copies of it"
+            )
+        else:
+            where = f"; {primary} is, as far as is known here" if primary else ""
+            detail = f"this node is not the primary of shard {self.id}{where}"
+        return Refused(Kind.UNAVAILABLE, "not_primary", detail, retry_after_s=1)

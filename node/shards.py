@@ -44,6 +44,7 @@ from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
+from rota.core.replication.transfers import Transfers
 from rota.node.clock import Clock
 from rota.node.deciding import Deciding
 from rota.node.entropy import Entropy
@@ -121,8 +122,16 @@ class Shards:
         self._entropy = entropy
         self._limits = limits
         self._is_alone = copies.wanted == 1
+        transfers = Transfers()
         self._shards = [
-            Shard(store, ShardId(number), liveness=liveness, timing=timing, copies=copies)
+            Shard(
+                store,
+                ShardId(number),
+                liveness=liveness,
+                timing=timing,
+                transfers=transfers,
+                copies=copies,
+            )
             for number in range(count)
         ]
         self._host: Host | None = None
@@ -139,6 +148,7 @@ class Shards:
         self._flights: deque[_Flight] = deque()
         self._flight_bytes = 0
         self._is_turn_planned = False
+        self._frozen: set[Shard] = set()
         self._failure: asyncio.Future[None] | None = None
         self._over: Refused | None = None
         self.refuse_requests: Refused | None = None
@@ -176,6 +186,11 @@ class Shards:
         return sum(len(shard.state.executions) for shard in self.opened)
 
     @property
+    def frozen_count(self) -> int:
+        """Shards of which the coordinator knows less than this node does (PROTOCOL R31)."""
+        return len(self._frozen)
+
+    @property
     def opened(self) -> Iterator[Shard]:
         """The shards for which this node decides."""
         return (shard for shard in self._shards if shard.is_open)
@@ -202,7 +217,7 @@ class Shards:
         with suppress(Refused):
             while self._inbox or self._turns:
                 self._guarded(self._turn)
-                await self.settled()
+                await self._committed()
         self._over = self._over or Refused(
             Kind.UNAVAILABLE, "stopping", "this node is stopping", retry_after_s=1
         )
@@ -251,8 +266,22 @@ class Shards:
         """Let something happen to a replica; what it wants done then is done in the next turn."""
         if self._over is None:
             self._guarded(event)
+            if shard.replica.is_frozen != (shard in self._frozen):
+                self._freeze_or_thaw(shard)
             self._touched[shard] = None
             self._plan_turn()
+
+    def _freeze_or_thaw(self, shard: Shard) -> None:
+        """Raise the alarm with the first shard that is frozen, and end it with the last."""
+        was_frozen = bool(self._frozen)
+        self._frozen ^= {shard}
+        if self._frozen and not was_frozen:
+            # The others, if it was restored from a backup, follow; one alarm is enough.
+            log.error(
+                "coordinator went back", extra={"shard": shard.id, "known_epoch": shard.epoch}
+            )
+        elif not self._frozen:
+            log.info("coordinator put right", extra={"shard": shard.id, "epoch": shard.epoch})
 
     # -- what comes in --------------------------------------------------------------------------
 
@@ -311,16 +340,28 @@ class Shards:
             self._plan_turn()
         return [await answered for answered in waiting]
 
-    async def settled(self) -> None:
+    async def settled(self, *read: Shard) -> None:
         """Return when all that was decided until now is committed and applied.
 
-        Whoever reads a shard's memory calls this before telling anyone: what is there may run
-        ahead of the commit.
+        Whoever reads a shard's memory, or its history, calls this before telling anyone. What is in
+        memory may run ahead of the commit; and another node may have gone on with the shard, unless
+        this one has authority when the answer leaves (PROTOCOL R15).
+
+        Args:
+            read: The shards that were read; if none is named, all that are open here.
 
         Raises:
             Refused: It never will be: the storage failed, or a shard is another's now; memory is
-                not to be believed.
+                not to be believed. Or this node may not answer for one that was read.
         """
+        await self._committed()
+        now = self._clock.elapsed()
+        for shard in read or self.opened:
+            if not shard.may_answer(now):
+                raise shard.elsewhere()
+
+    async def _committed(self) -> None:
+        """Return when all that was decided until now is committed and applied."""
         if self._over is not None:
             raise self._over.with_traceback(None)
         if not self._turns:

@@ -425,7 +425,16 @@ class Works:
 
     def _unready(self) -> str | None:
         refusal = self._shards.refusal
-        return self._node_unready() or (refusal.detail if refusal else None)
+        return self._node_unready() or (refusal.detail if refusal else None) or self._why_frozen()
+
+    def _why_frozen(self) -> str | None:
+        count = self._shards.frozen_count
+        if not count:
+            return None
+        return (
+            f"the coordinator knows less of {count} shards than this node does, perhaps because it "
+            "was restored from a backup; they change hands no more until that is put right"
+        )
 
     def _measure(self, commit: Commit) -> None:
         shards, places, gauge = self._shards, self._attempts.places, self._metrics.gauge
@@ -443,6 +452,11 @@ class Works:
             "rota_errands",
             "Outcomes and letters not known to be recorded.",
             lambda: len(self._bringing),
+        )
+        gauge(
+            "rota_shards_frozen",
+            "Shards of which the coordinator knows less than this node.",
+            lambda: shards.frozen_count,
         )
         gauge("rota_event_readers", "Who follows events.", lambda: self._events.reader_count)
         gauge("rota_timers", "Timers in memory.", lambda: len(self._timers))

@@ -93,6 +93,7 @@ class Node:
         self._life = 0
         self._is_dead = False
         self._executor: PlayingExecutor | None = None
+        self._is_stopping = asyncio.Event()
         self._gate: Gate
         self._task: asyncio.Task[None]
 
@@ -122,6 +123,7 @@ class Node:
         self.forget_playing()
         self._life += 1
         self._is_dead = False
+        self._is_stopping.clear()
         self._gate = Gate(f"{self.id}.{self._life}")
         self._task = self._nodes.group.create_task(self._live(), context=self._gate.context)
         await until(lambda: self.works is not None)
@@ -134,12 +136,16 @@ class Node:
         await asyncio.wait([self._task])
         self._gate.remove()
 
+    def stop(self) -> None:
+        """Ask the process to end in its own good order."""
+        self._is_stopping.set()
+
     async def _live(self) -> None:
         works = self._make()
         with suppress(asyncio.CancelledError):
             async with works.running():
                 self.works = works
-                await self._nodes.is_over.wait()
+                await self._is_stopping.wait()
 
     def _make(self) -> Works:
         nodes, store = self._nodes, self._store
@@ -165,7 +171,9 @@ class Node:
                 commit=commit,
                 coordinator=SimulatedCoordinator(nodes.server, self.id, link=self, entropy=entropy),
                 network=self,
-                placement=lambda members, shard: nodes.wanted[shard],
+                placement=lambda members, shard: tuple(
+                    each for each in nodes.wanted[shard] if each in members
+                ),
                 timing=TIMING,
                 executors=executors,
             ),
@@ -186,7 +194,9 @@ class Node:
         """Let calls to the coordinator through, unless the node is dead or cut off."""
         del node_id, call
         is_refused = self.is_cut_off or self._is_dead
-        return Fate(is_refused=is_refused, arrives_s=ARRIVES_S, returns_s=ARRIVES_S)
+        return Fate(
+            is_refused=is_refused, arrives_s=ARRIVES_S, returns_s=self._nodes.coordinator_returns_s
+        )
 
 
 class Nodes:
@@ -197,6 +207,7 @@ class Nodes:
         loses: Which messages are lost.
         delays_s: How long each copy of a message takes that arrives.
         cuts: From whom to whom nothing gets.
+        coordinator_returns_s: How long an answer of the coordinator takes.
         playing: The attempts that run anywhere.
         slots: Of each node.
     """
@@ -204,7 +215,6 @@ class Nodes:
     def __init__(self, loop: VirtualLoop, group: asyncio.TaskGroup) -> None:
         self.loop = loop
         self.group = group
-        self.is_over = asyncio.Event()
         self.server = SimulatedServer(SkewedClock(lambda: loop.now, ahead=Duration(0), drift_ppm=0))
         self.wanted: dict[ShardId, tuple[NodeId, ...]] = {
             ShardId(number): (A, B, C) for number in range(SHARDS)
@@ -212,6 +222,7 @@ class Nodes:
         self.loses: Loses = lambda sender, receiver, message: False
         self.delays_s: Callable[[Sent], tuple[float, ...]] = lambda message: (ARRIVES_S,)
         self.cuts: set[tuple[NodeId, NodeId]] = set()
+        self.coordinator_returns_s = ARRIVES_S
         self.playing: list[AttemptKey] = []
         self.slots = 8
         self._nodes = {node_id: Node(node_id, self) for node_id in (A, B, C)}
@@ -224,6 +235,11 @@ class Nodes:
         for node in self._nodes.values():
             await node.start()
         await self.settle()
+
+    def stop(self) -> None:
+        """Ask all to end."""
+        for node in self._nodes.values():
+            node.stop()
 
     async def settle(self) -> None:
         """Wait until each shard has all of its copies and is open where it is wanted."""
@@ -329,6 +345,6 @@ def run(story: Callable[[Nodes], Coroutine[None, None, None]], *, slots: int = 8
             await nodes.start()
             await story(nodes)
             nodes.mend()
-            nodes.is_over.set()
+            nodes.stop()
 
     loop.run(main())

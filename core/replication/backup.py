@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rota.core.configuration import Configuration
 from rota.core.ids import AllocationId, Index, NodeId, Session
-from rota.core.instants import Instant, later
+from rota.core.instants import SECOND, Duration, Instant, later
 from rota.core.replication.copy import LocalCopy
 from rota.core.replication.messages import (
     Answer,
@@ -24,9 +24,12 @@ from rota.core.replication.messages import (
     Query,
 )
 from rota.core.replication.timing import Timing
+from rota.core.replication.transfers import Transfers
 
 ANSWERS_MAX = 1_024
 """Answers that may wait for the disk; one more is dropped, and its message comes again."""
+PART_AWAITED = Duration(5 * SECOND)
+"""A snapshot of which no part came for so long has no place; its sender repeats each second."""
 
 
 class Promises:
@@ -61,6 +64,15 @@ class _Answer:
     message: Answer
 
 
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """The copy that is being made from a snapshot: how many parts are here, the last since when."""
+
+    allocation: AllocationId
+    count: int
+    at: Instant
+
+
 class Backup:
     """The duty of every copy that is not the primary's.
 
@@ -68,20 +80,24 @@ class Backup:
         copy: This node's copy, perhaps none yet.
         promises: Of this node for this shard.
         timing: Of the cluster.
+        transfers: Of this node.
 
     Attributes:
         may_promise: False while this copy may be about to take over (R17).
         outbox: Messages to be sent.
     """
 
-    def __init__(self, copy: LocalCopy, promises: Promises, timing: Timing) -> None:
+    def __init__(
+        self, copy: LocalCopy, promises: Promises, timing: Timing, transfers: Transfers
+    ) -> None:
         self.copy = copy
         self.promises = promises
         self.timing = timing
+        self.transfers = transfers
         self.may_promise = True
         self.outbox: list[tuple[NodeId, Message]] = []
         self._answers: deque[_Answer] = deque()
-        self._filling: tuple[AllocationId, int] | None = None
+        self._filling: _Filling | None = None
 
     def receive(
         self, message: Message, sender: NodeId, newest: Configuration | None, now: Instant
@@ -98,9 +114,9 @@ class Backup:
             case Append():
                 self._append(message, sender, newest, now)
             case Part():
-                self._take_part(message, sender, newest)
+                self._take_part(message, sender, newest, now)
             case Query():
-                self._tell_holding(sender, message)
+                self._tell_holding(sender, message, now)
             case _:
                 pass
 
@@ -117,7 +133,7 @@ class Backup:
         self, message: Append, sender: NodeId, newest: Configuration | None, now: Instant
     ) -> None:
         if self.copy.allocation is None or self.copy.allocation != message.allocation:
-            self._tell_holding(sender, message)  # R5: the copy that is meant is not here.
+            self._tell_holding(sender, message, now)  # R5: the copy that is meant is not here.
             return
         gives_lease = self._promise(message.configuration, newest, now)
         if self.copy.hash_at(message.previous) != message.previous_hash:
@@ -177,18 +193,31 @@ class Backup:
 
     # -- snapshots ------------------------------------------------------------------------------
 
-    def _take_part(self, part: Part, sender: NodeId, newest: Configuration | None) -> None:
+    def is_taking(self, now: Instant) -> bool:
+        """Tell whether a snapshot of several parts is being taken, and goes on."""
+        return self._filling is not None and now - self._filling.at < PART_AWAITED
+
+    def _has_place(self, now: Instant) -> bool:
+        """Tell whether one may be taken; one for this shard takes the place of what it replaces."""
+        return self.is_taking(now) or self.transfers.may_take(now)
+
+    def _take_part(
+        self, part: Part, sender: NodeId, newest: Configuration | None, now: Instant
+    ) -> None:
         if self.copy.allocation != part.allocation:
             number = self._filled(part.allocation)
             is_begun = number > 0
             if not is_begun and (self._counts(newest) or self.copy.allocation != part.replaces):
                 # What counts, or may by now, is not given up because of a message that was late.
-                self._tell_holding(sender, part)
+                self._tell_holding(sender, part, now)
                 return
             if part.number > number:
                 return
+            if not (part.is_whole or self._has_place(now)):
+                self._tell_holding(sender, part, now)  # R23: it is to come again.
+                return
             if part.number == number:
-                self._store_part(part)
+                self._store_part(part, now)
         taken = PartTaken(
             epoch=part.configuration.epoch,
             allocation=part.allocation,
@@ -199,10 +228,10 @@ class Backup:
 
     def _filled(self, allocation: AllocationId) -> int:
         """Return how many parts of the copy *allocation* are here."""
-        is_same = self._filling is not None and self._filling[0] == allocation
-        return self._filling[1] if self._filling and is_same else 0
+        filling = self._filling
+        return filling.count if filling and filling.allocation == allocation else 0
 
-    def _store_part(self, part: Part) -> None:
+    def _store_part(self, part: Part, now: Instant) -> None:
         if part.number == 0:
             self.copy.clear()
         self.copy.put_rows(part.rows)
@@ -210,7 +239,7 @@ class Backup:
             self.copy.become_whole(part.allocation, part.base)
             self._filling = None
         else:
-            self._filling = part.allocation, part.number + 1
+            self._filling = _Filling(part.allocation, part.number + 1, now)
 
     def _counts(self, newest: Configuration | None) -> bool:
         """Tell whether the copy here is one that counts."""
@@ -221,12 +250,13 @@ class Backup:
             and any(copy.allocation == allocation for copy in newest.sync)
         )
 
-    def _tell_holding(self, to: NodeId, message: Append | Part | Query) -> None:
+    def _tell_holding(self, to: NodeId, message: Append | Part | Query, now: Instant) -> None:
         epoch = message.epoch if isinstance(message, Query) else message.configuration.epoch
         holding = Holding(
             epoch=epoch,
             allocation=self.copy.allocation,
             committed=self.copy.committed,
             sent_at=message.sent_at,
+            has_place=self._has_place(now),
         )
         self._answer_durably(to, holding)

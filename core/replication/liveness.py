@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from rota.core.configuration import NOBODY
 from rota.core.ids import NodeId, Session
-from rota.core.instants import Instant
+from rota.core.instants import Duration, Instant, later
 
 
 @dataclass(slots=True)
@@ -18,7 +18,8 @@ class Liveness:
         session: The node's own; `NOBODY` while it has none.
         session_end: Until when that gives authority; counted from before it was asked for.
         sessions: The live session of each node, as last seen at the coordinator.
-        dead: Sessions proven to be over, because somebody saw the process end.
+        dead: Lives proven to be over, because somebody saw the process end; with until when that
+            matters.
     """
 
     node_id: NodeId
@@ -26,11 +27,25 @@ class Liveness:
     session: Session = NOBODY
     session_end: Instant = Instant(0)
     sessions: dict[NodeId, Session] = field(default_factory=dict[NodeId, Session])
-    dead: set[tuple[NodeId, Session]] = field(default_factory=set[tuple[NodeId, Session]])
+    dead: dict[tuple[NodeId, Session], Instant] = field(
+        default_factory=dict[tuple[NodeId, Session], Instant]
+    )
 
     def is_gone(self, node_id: NodeId, session: Session) -> bool:
         """Tell whether a session was seen to be over."""
         return self.sessions.get(node_id) != session
+
+    def saw_death(
+        self, node_id: NodeId, session: Session, now: Instant, *, grace: Duration
+    ) -> None:
+        """Note the proof that the process of *node_id* in *session* has ended.
+
+        All that it does is shorten promises to that life, and the last of them has run out by
+        itself a *grace* later. So older proofs are forgotten here, and do not pile up. A message of
+        that life that comes later still is promised time once more: slower, and as safe.
+        """
+        self.dead = {life: until for life, until in self.dead.items() if until > now}
+        self.dead[node_id, session] = later(now, grace)
 
     def gives_authority(self, session: Session, now: Instant) -> bool:
         """Tell whether *session* is this node's own and holds."""

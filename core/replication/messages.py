@@ -94,12 +94,14 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
         epoch: Of the message that this answers.
         allocation: None if there is no whole copy.
         committed: Up to where it is certainly as any primary's.
+        has_place: Whether a snapshot of several parts can be taken now.
     """
 
     epoch: Epoch
     allocation: AllocationId | None
     committed: Index
     sent_at: Instant
+    has_place: bool = True
 
 
 class Base(msgspec.Struct, frozen=True, array_like=True):
@@ -132,6 +134,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
     rows: tuple[tuple[bytes, bytes], ...]
     is_last: bool
     sent_at: Instant
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the snapshot."""
+        return self.number == 0 and self.is_last
 
 
 class PartTaken(msgspec.Struct, frozen=True, kw_only=True, tag="part_taken"):

@@ -1,10 +1,11 @@
 """What a primary knows of another node's copy of its shard."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rota.core.ids import AllocationId, Index
 from rota.core.instants import Instant
 from rota.core.replication.messages import Part
+from rota.core.replication.pace import Pace
 
 NEVER = Instant(0)
 
@@ -37,6 +38,7 @@ class Peer:
         short_since: Since when it tells that it has less than it acknowledged.
         is_broken: It lost what it had acknowledged, or has another copy: it cannot count.
         snapshot: While it is being filled.
+        pace: What its answers took that told of more entries; not those to mere beats.
     """
 
     allocation: AllocationId
@@ -50,6 +52,7 @@ class Peer:
     short_since: Instant | None = None
     is_broken: bool = False
     snapshot: Outgoing | None = None
+    pace: Pace = field(default_factory=Pace)
 
     def is_silent(self, since: Instant) -> bool:
         """Tell whether no answer came since then."""

@@ -31,6 +31,7 @@ from rota.core.replication.messages import (
 )
 from rota.core.replication.peer import Asked, Outgoing, Peer
 from rota.core.replication.timing import Timing
+from rota.core.replication.transfers import Transfers
 
 WINDOW = 256
 """Entries that may be on their way to being committed; beyond it nothing is admitted (R12)."""
@@ -39,6 +40,9 @@ WINDOW_BYTES = 1 << 20
 PART_BYTES = 256 << 10
 RESEND = Duration(SECOND)
 """After so long without an answer a part of a snapshot is sent again."""
+WAITING_TICKS = 10
+"""A node that waits for a place is asked at one tick in so many, by chance: what all shards of a
+node ask at the same moment would get two answers that help, and then none for a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,7 @@ class Primary:
         configuration: Which names this node, in its present session.
         liveness: Of this node.
         timing: Of the cluster.
+        transfers: Of this node.
         copies: How many there are to be.
         now: When it begins.
 
@@ -96,6 +101,7 @@ class Primary:
         *,
         liveness: Liveness,
         timing: Timing,
+        transfers: Transfers,
         copies: Copies,
         now: Instant,
     ) -> None:
@@ -114,8 +120,11 @@ class Primary:
         self.outbox: list[tuple[NodeId, Message]] = []
         self.liveness = liveness
         self.timing = timing
+        self.transfers = transfers
         self.copies = copies
         self._asked: dict[NodeId, Asked] = {}
+        self._waiting: set[NodeId] = set()
+        """Nodes that need a snapshot of several parts, for which there was no place (R23)."""
         self._in_flight: deque[tuple[Index, int]] = deque()
         self._in_flight_bytes = 0
         self._proposed_at: Instant | None = None
@@ -295,6 +304,7 @@ class Primary:
         if answer.match > peer.match:
             assert answer.match <= self.copy.tip.index, (answer, self.copy.tip)
             peer.match = answer.match
+            peer.pace.note(Duration(now - answer.sent_at), now, self.timing.pace)
             peer.next = max(peer.next, Index(answer.match + 1))
             self.advance()
         self._send_entries(sender, peer, now)
@@ -362,7 +372,12 @@ class Primary:
             if not counting.is_broken:
                 return
         if learner is not None:
-            if learner.snapshot or answer.allocation == learner.allocation:
+            if learner.snapshot is not None:
+                if not answer.has_place and answer.sent_at >= learner.snapshot.part.sent_at:
+                    del self.learners[sender]
+                    self._waiting.add(sender)
+                return
+            if answer.allocation == learner.allocation:
                 return
             if self._counts(learner):
                 return  # It was proposed, and may count by now: it is not given up for another.
@@ -381,20 +396,32 @@ class Primary:
                 answered_to=answer.sent_at,
             )
             self.learners[sender] = fresh
+            self._waiting.discard(sender)
             self._send_entries(sender, fresh, now, is_beat=True)
         else:
-            self._begin_snapshot(sender, asked, answer.allocation, now)
+            self._begin_snapshot(sender, asked, answer, now)
 
-    def _begin_snapshot(
-        self, node_id: NodeId, asked: Asked, held: AllocationId | None, now: Instant
-    ) -> None:
-        """Make a copy from nothing, under an allocation of its own (R5, R23)."""
+    @property
+    def sending_count(self) -> int:
+        """Snapshots of several parts that are on their way."""
+        sent = (peer.snapshot for peer in self.learners.values())
+        return sum(snapshot is not None and not snapshot.part.is_whole for snapshot in sent)
+
+    def _begin_snapshot(self, node_id: NodeId, asked: Asked, answer: Holding, now: Instant) -> None:
+        """Make a copy from nothing, under an allocation of its own (R5), if there is a place."""
+        has_place = answer.has_place and self.transfers.may_send()
+        if node_id in self._waiting and not has_place:
+            return  # Nothing need be read to know that it takes several parts.
         base = self.copy.base()
         found = self.copy.rows(None, PART_BYTES)
+        if not (has_place or found.is_last):
+            self._waiting.add(node_id)
+            return
+        self._waiting.discard(node_id)
         part = Part(
             configuration=self.configuration,
             allocation=asked.allocation,
-            replaces=held,
+            replaces=answer.allocation,
             number=0,
             base=base,
             rows=found.rows,
@@ -474,6 +501,10 @@ class Primary:
             if node_id == self.liveness.node_id or has_copy or node_id in self.learners:
                 continue
             asked = self._asked.get(node_id)
+            if node_id in self._waiting and not (
+                draw % WAITING_TICKS == 0 and self.transfers.may_send()
+            ):
+                continue
             if asked is None or now - asked.at >= self.timing.query:
                 allocation = AllocationId(f"{(draw + number) % (1 << 64):016x}")
                 self._asked[node_id] = Asked(now, allocation)

@@ -4,9 +4,9 @@ The reasons, in their order; the first that applies decides:
 
     R17  a change whose outcome is unknown     the same again, under the next epoch
     R4   the node has a new session            likewise
-    R24  a backup is silent or broken          without it, while enough remain
+    R24  a backup is silent, broken or slow    without it, while enough remain
     R23  likewise, and too few would remain    a learner that has caught up in its place
-    R23  fewer copies than wanted              with a learner that has caught up
+    R23  fewer copies than wanted              with a learner that has caught up and is not slow
     R26  a copy is where none ought to be      with the one that ought to be, and only then without
     R27  another node ought to be primary      it, once it has everything
 """
@@ -21,6 +21,8 @@ from rota.core.instants import Instant, later
 from rota.core.replication.peer import Peer
 from rota.core.replication.primary import WINDOW, Handover, Primary
 
+TIMES_SLOWER = 10
+"""A copy is slow only if it takes so many times as long as the others do."""
 HANDOVER_PAUSE = 10
 """After a handover that failed, the next one comes so many times its duration later."""
 
@@ -94,7 +96,8 @@ def _without_the_dead(primary: Primary, now: Instant) -> Configuration | None:
     for copy in sync:
         peer = primary.peers.get(copy.node_id)
         if copy.node_id == primary.liveness.node_id or (
-            peer is not None and not peer.is_broken and not peer.is_silent(since)
+            peer is not None
+            and not (peer.is_broken or peer.is_silent(since) or _is_slow(primary, peer, now))
         ):
             continue
         rest = tuple(each for each in sync if each != copy)
@@ -135,12 +138,30 @@ def _ready_learner(primary: Primary, now: Instant, *, besides: tuple[Copy, ...])
 
 
 def _able_learners(primary: Primary, now: Instant) -> Iterator[tuple[NodeId, Peer]]:
-    """Yield the learners that are wanted, are whole and answered just now."""
+    """Yield the learners that are wanted, are whole, answered just now and are not slow."""
     since = Instant(now - primary.timing.answered)
     for node_id in primary.targets:
         peer = primary.learners.get(node_id)
-        if peer and not (peer.snapshot or peer.is_broken or peer.is_silent(since)):
+        if peer is None or peer.snapshot or peer.is_broken or peer.is_silent(since):
+            continue
+        if not _is_slow(primary, peer, now):
             yield node_id, peer
+
+
+def _is_slow(primary: Primary, peer: Peer, now: Instant) -> bool:
+    """Tell whether *peer* makes everyone wait who does not have to (R24).
+
+    It is measured against the other backups of this shard: they get the same entries at the same
+    moments, so what is slow here, or on the way for all, slows them too, and then it is not this
+    copy that is slow. With no other backup, or of one that says nothing, there is nothing to go by.
+    """
+    window = primary.timing.pace
+    took = peer.pace.median(now, window)
+    if took is None or took <= primary.timing.slow:
+        return False
+    others = [each.pace.median(now, window) for each in primary.peers.values() if each is not peer]
+    known = [median for median in others if median is not None]
+    return len(known) == len(others) > 0 and took > TIMES_SLOWER * max(known)
 
 
 def _with(primary: Primary, sync: tuple[Copy, ...]) -> Configuration:

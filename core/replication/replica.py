@@ -28,6 +28,7 @@ from rota.core.replication.reconfiguring import (
     next_to_join,
 )
 from rota.core.replication.timing import Timing
+from rota.core.replication.transfers import Transfers
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class Replica:
         storage: For reading more.
         liveness: The node's, shared by its replicas.
         timing: The cluster's.
+        transfers: The node's, shared by its replicas.
         copies: How many there are to be.
 
     Attributes:
@@ -75,6 +77,7 @@ class Replica:
         *,
         liveness: Liveness,
         timing: Timing,
+        transfers: Transfers,
         copies: Copies,
     ) -> None:
         self.shard = shard
@@ -83,9 +86,11 @@ class Replica:
         self.is_frozen = False
         self._liveness = liveness
         self._timing = timing
+        self._transfers = transfers
         self._copies = copies
         self._promises = Promises()
-        self._duty: Primary | Backup = Backup(self.copy, self._promises, timing)
+        self._duty: Primary | Backup = Backup(self.copy, self._promises, timing, transfers)
+        transfers.add(self)
         self._targets: tuple[NodeId, ...] = ()
         self._in_flight: Swap | None = None
         self._takeovers: list[Swap] = []
@@ -126,6 +131,16 @@ class Replica:
     def epoch(self) -> Epoch:
         """The highest epoch promised."""
         return self.copy.epoch
+
+    @property
+    def sending_count(self) -> int:
+        """Snapshots of several parts that are on their way from here."""
+        primary = self.primary
+        return primary.sending_count if primary else 0
+
+    def is_taking(self, now: Instant) -> bool:
+        """Tell whether a snapshot of several parts is being taken here."""
+        return isinstance(self._duty, Backup) and self._duty.is_taking(now)
 
     @property
     def needed_from(self) -> Index:
@@ -315,13 +330,14 @@ class Replica:
                     configuration,
                     liveness=self._liveness,
                     timing=self._timing,
+                    transfers=self._transfers,
                     copies=self._copies,
                     now=now,
                 )
             )
 
     def _step_down(self) -> None:
-        self._move_outbox_to(Backup(self.copy, self._promises, self._timing))
+        self._move_outbox_to(Backup(self.copy, self._promises, self._timing, self._transfers))
 
     def _move_outbox_to(self, duty: Primary | Backup) -> None:
         duty.outbox[:0] = self._duty.outbox

@@ -22,6 +22,9 @@ class Timing:
         peer_lease: How long a backup's answer lets the primary act without a session.
         beat: How often a primary shows itself to its backups.
         silence: After so long without an answer a backup is to be taken from those that count.
+        slow: A backup whose answers take longer is to be taken from them too, if those of the
+            others take a tenth of that.
+        pace: Over how long that is measured.
         answered: A learner that answered within this may be added.
         takeover_step: How much longer than the backup before it each backup waits to take over.
         handover: How long a primary refuses work to hand its shard over, before it gives up.
@@ -34,6 +37,8 @@ class Timing:
     peer_lease: Duration = Duration(2 * SECOND)
     beat: Duration = Duration(400 * MILLISECOND)
     silence: Duration = Duration(2 * SECOND)
+    slow: Duration = Duration(250 * MILLISECOND)
+    pace: Duration = Duration(5 * SECOND)
     answered: Duration = Duration(SECOND)
     takeover_step: Duration = Duration(150 * MILLISECOND)
     handover: Duration = Duration(500 * MILLISECOND)

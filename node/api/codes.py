@@ -63,9 +63,9 @@ CODES = {
     "storage_unavailable": Code(
         503, "the node cannot write; it is not known whether the request took effect"
     ),
-    "not_ready": Code(503, "the node is starting or stopping"),
+    "not_ready": Code(503, "the node is starting or stopping, or etcd went back"),
     "stopping": Code(503, "the node is stopping"),
-    "not_primary": Code(503, "another node decides for the shard, or will"),
+    "not_primary": Code(503, "another node decides for the shard, or may by now"),
 }
 
 READING = ("storage_unavailable", "not_primary")

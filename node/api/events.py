@@ -186,8 +186,8 @@ def _happenings(request: web.Request) -> Happenings | None:
 
 
 async def _job_id(request: web.Request, named: str) -> JobId:
-    _, job = find_job(request, named)
-    await request.app[PARTS].shards.settled()
+    shard, job = find_job(request, named)
+    await request.app[PARTS].shards.settled(shard)
     return job.id
 
 

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from aiohttp import web
 
@@ -30,6 +31,7 @@ from rota.node.api.requests import (
 from rota.node.api.views import execution_view
 from rota.node.api.writing import write
 from rota.node.parts import Parts
+from rota.node.shard import Shard
 from rota.storage.history import NEWEST, past_before
 
 operations = Operations("Executions")
@@ -66,9 +68,9 @@ async def load_execution(
     live = shard.state.executions.get(execution_id)
     if live is not None:
         tasks = dict(shard.state.tasks[execution_id])
-        await parts.shards.settled()
+        await parts.shards.settled(shard)
         return live, tasks
-    await parts.shards.settled()
+    await parts.shards.settled(shard)
     return _past(parts, execution_id), parts.history.tasks(shard.id, execution_id)
 
 
@@ -158,10 +160,12 @@ async def wait_for_many(request: web.Request) -> web.Response:
     body = await read_body(request, WaitManyBody)
     check_count(len(body.execution_ids), "/executionIds")
     ids = [_checked_id(text, number) for number, text in enumerate(body.execution_ids)]
-    open_ones = [each for each in ids if each in parts.shards.of_id(each).state.executions]
+    shards = [parts.shards.of_id(each) for each in ids]
+    pairs = list(zip(ids, shards, strict=True))
+    open_ones = [each for each, shard in pairs if each in shard.state.executions]
     await parts.watch.ended(open_ones, _wait_of(body) / SECOND)
-    live = [parts.shards.of_id(each).state.executions.get(each) for each in ids]
-    await parts.shards.settled()
+    live = [shard.state.executions.get(each) for each, shard in pairs]
+    await parts.shards.settled(*shards)
     items = [
         execution_view(execution or _past(parts, each))
         for each, execution in zip(ids, live, strict=True)
@@ -186,8 +190,8 @@ async def list_executions(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     matches = _filter_of(request)
     limit = LIMIT.of(request)
-    streams = _streams(request, parts)
-    await parts.shards.settled()
+    read, streams = _streams(request, parts)
+    await parts.shards.settled(*read)
     items: list[ExecutionView] = []
     next_cursor: ExecutionId | None = None
     last: ExecutionId | None = None
@@ -209,19 +213,20 @@ async def list_executions(request: web.Request) -> web.Response:
 Stream = Callable[[], Iterable[Execution]]
 
 
-def _streams(request: web.Request, parts: Parts) -> tuple[Stream, Stream]:
-    """Return the history and, as it is at this moment, what is not finished; newest first."""
+def _streams(request: web.Request, parts: Parts) -> tuple[Iterable[Shard], tuple[Stream, Stream]]:
+    """Return the history and, as it is at this moment, what is not finished; newest first.
+
+    With the shards that they are of.
+    """
     before, named = CURSOR.of(request), JOB.of(request)
     if named:
         shard, job_id = find_job_id(request, named)
         live = [shard.state.executions[each] for each in shard.state.live_of(job_id)]
-        return (
-            lambda: parts.history.executions_of(shard.id, job_id, before),
-            _newest_first(live, before),
-        )
+        past = partial(parts.history.executions_of, shard.id, job_id, before)
+        return [shard], (past, _newest_first(live, before))
     live = [each for shard in parts.shards for each in shard.state.executions.values()]
     start = past_before(before) if before else NEWEST
-    return (lambda: parts.history.executions(start), _newest_first(live, before))
+    return parts.shards, (lambda: parts.history.executions(start), _newest_first(live, before))
 
 
 def _newest_first(live: list[Execution], before: ExecutionId | None) -> Stream:

@@ -35,7 +35,8 @@ async def readyz(request: web.Request) -> web.Response:
     """Say whether requests are taken, and if not, why.
 
     They are not while the node is starting or stopping, or its disk is nearly full. Send them
-    elsewhere then.
+    elsewhere then. Nor is a node ready while etcd, restored from a backup perhaps, knows less of
+    some shards than the node does: they work on, but somebody has to put it right.
     """
     reason = request.app[PARTS].unready()
     if reason is not None:

@@ -90,7 +90,7 @@ async def list_jobs(request: web.Request) -> web.Response:
         if wanted.holds(shard, job):
             items.append(view_of(shard.state, job))
     # Memory may be ahead of what is committed.
-    await shards.settled()
+    await shards.settled(*shards)
     return document(JobList(items=items, next_cursor=next_cursor))
 
 

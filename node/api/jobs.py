@@ -190,13 +190,13 @@ async def trigger_job(request: web.Request) -> web.Response:
 )
 async def next_fires(request: web.Request) -> web.Response:
     """Preview the coming fire times of all schedules of a job, together."""
-    _, job = find_job(request, request.match_info["job"])
+    shard, job = find_job(request, request.match_info["job"])
     check(request, Verb.READ, job.spec.namespace)
     parts = request.app[PARTS]
     count = COUNT.of(request)
     asked = AFTER.of(request)
     after = parts.clock.now() if asked is None else asked
-    await parts.shards.settled()
+    await parts.shards.settled(shard)
     coming: list[NextFireView] = []
     for number, schedule in enumerate(job.spec.schedules):
         coming += next_fire_views(number, preview(schedule, after, count))
@@ -229,7 +229,7 @@ async def read_ledger(request: web.Request) -> web.Response:
         until = min(until, later(cursor, MICROSECOND))
     elif cursor is not None:
         since = max(since, cursor)
-    await parts.shards.settled()
+    await parts.shards.settled(shard)
     items: list[LedgerEntryView] = []
     next_cursor = None
     entries = parts.history.ledger(shard.id, job_id, since, until, newest_first=newest_first)
@@ -254,7 +254,7 @@ async def job_document(
     job = state.jobs.get(job_id)
     view = view_of(state, job, is_whole=True) if job else None
     # Memory may be ahead of what is committed.
-    await parts.shards.settled()
+    await parts.shards.settled(parts.shards.of_id(job_id))
     if view is None:
         raise not_found("job", job_id)
     headers = {"ETag": f'"{view.version}"'}

@@ -275,6 +275,23 @@ def test_an_attempt_whose_session_is_over_lives_by_leases_of_which_some_are_lost
     run(story)
 
 
+def test_a_lease_that_comes_late_counts_from_when_it_was_asked_for() -> None:
+    late_s = 10.0  # Longer than the primary waits on top of the lease.
+
+    async def story(nodes: Nodes) -> None:
+        execution_id = await long_attempt_away(nodes)
+        nodes.delays_s = lambda message: (late_s if isinstance(message, GiveLease) else ARRIVES_S,)
+        await asyncio.sleep(late_s)
+
+        nodes[A].is_cut_off = True
+        nodes.cut(A, B, C)  # What is on its way already comes.
+        await until(lambda: len(task_of(nodes, execution_id).attempts) == 2)
+
+        assert not nodes[A].playing
+
+    run(story)
+
+
 def test_an_attempt_whose_shards_primary_is_out_of_reach_lives_by_its_session() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)

@@ -1,5 +1,6 @@
 """Attempts: their places, who waits for one, and outcomes until they are recorded."""
 
+import asyncio
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
@@ -9,7 +10,17 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from in_process import HeldStore, running_works, save, spec_of, submit, trigger, turns, until
+from in_process import (
+    HeldStore,
+    failing_works,
+    running_works,
+    save,
+    spec_of,
+    submit,
+    trigger,
+    turns,
+    until,
+)
 from rota.client.wire import RetryBody
 from rota.core.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.commands import Cancel, DeleteJob, StartTask, Trigger
@@ -20,6 +31,7 @@ from rota.core.instants import SECOND, Instant
 from rota.node.attempts import Attempts, Places, Turns
 from rota.node.shards import Shards
 from rota.node.works import Works
+from rota.storage.store import StoreFailed
 
 folders = count()
 LONG = {"sleepMs": 10**9}
@@ -309,3 +321,26 @@ def _cancel_all(shards: Shards) -> int:
     for execution_id in left:
         shards.submit(shards.of_id(execution_id), Cancel(execution_id=execution_id))
     return len(left)
+
+
+async def test_a_node_whose_disk_failed_ends_its_attempts(tmp_path: Path) -> None:
+    store, pid_file = HeldStore(), tmp_path / "pid"
+    program = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
+    was_there: list[bool] = []
+    async with failing_works(store, tmp_path / "node", "the disk is gone") as works:
+        shards = works.parts.shards
+        job_id = await save(shards, "job", command=["sh", "-c", program])
+        await trigger(shards, job_id)
+        await until(pid_file.exists)
+        was_there.append(_is_there(pid_file))
+
+        store.fail_next_sync(StoreFailed("the disk is gone"))
+        submit(shards, job_id, Trigger(job_id=job_id))
+        await works.run_until(asyncio.Event())
+
+    assert was_there == [True]
+    assert not _is_there(pid_file)
+
+
+def _is_there(pid_file: Path) -> bool:
+    return Path("/proc", pid_file.read_text().strip()).exists()

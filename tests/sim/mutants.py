@@ -3,8 +3,8 @@
     python tests/sim/mutants.py             all of them, two at a time
     python tests/sim/mutants.py R17 "R10 b" those of some rules
 
-Prints within how many seeds the simulation found out; fails if a mutant survives, or if the text
-that it changes is not there any more.
+Prints within how many seeds the simulation found out, and which invariant told, or else which
+test; fails if a mutant survives, or if the text that it changes is not there any more.
 """
 
 import re
@@ -16,10 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 
 ROOT = Path(__file__).parent.parent.parent
-SEEDS = 400
-"""How many seeds it may take to notice a mutant that does not say."""
+SEEDS = {"protocol": 400, "cluster": 60}
+"""How many seeds of each simulation it may take to notice a mutant that does not say."""
 WORKERS = 2
 
 
@@ -31,12 +32,14 @@ class Mutant:
     breaks: str
     file: str
     edits: list[tuple[str, str]]
+    sim: str = "protocol"
+    focus: str = ""
+    limit: int = 0
     test: str = ""
-    limit: int = SEEDS
 
     def apply(self, package: Path) -> str:
         """Break the rule in *package*; return why that is not possible, or nothing."""
-        path = package / "core/replication" / self.file
+        path = package / self.file
         text = path.read_text()
         for old, new in self.edits:
             if text.count(old) != 1:
@@ -58,13 +61,14 @@ def main() -> int:
     """Try the mutants asked for; 1 if one survived."""
     chosen = set(sys.argv[1:])
     mutants = [each for each in read_mutants() if not chosen or each.rule in chosen]
-    survivors = 0
+    survivors, began = 0, perf_counter()
     with ThreadPoolExecutor(WORKERS) as pool:
         for mutant, verdict in zip(mutants, pool.map(judge, mutants), strict=True):
             survivors += not verdict.is_caught
             mark = "caught  " if verdict.is_caught else "SURVIVED"
-            print(f"{mark}  {mutant.rule:10} {verdict.how:28} {mutant.breaks}", flush=True)
-    print(f"{len(mutants)} mutants, {survivors} survived")
+            print(f"{mark}  {mutant.rule:10} {mutant.breaks}: {verdict.how}", flush=True)
+    took_min = (perf_counter() - began) / 60
+    print(f"{len(mutants)} mutants, {survivors} survived; {took_min:.1f} min")
     return 1 if survivors else 0
 
 
@@ -85,19 +89,27 @@ def judge(mutant: Mutant) -> Verdict:
 
 
 def _by_test(mutant: Mutant, directory: str) -> Verdict:
-    name = mutant.test.partition("::")[2]
+    file, _, name = mutant.test.partition("::")
     options = ["-q", "-p", "no:cacheprovider", "-o", f"pythonpath={directory} tests"]
-    done = _run(["-m", "pytest", *options, f"tests/unit/{mutant.test}"], "")
+    done = _run(["-m", "pytest", *options, mutant.test], "")
     # 1: a test failed. Anything else is not this test's verdict.
-    return Verdict(done.returncode == 1, name if done.returncode <= 1 else done.stdout[-500:])
+    return Verdict(
+        done.returncode == 1,
+        name or Path(file).name if done.returncode <= 1 else done.stdout[-500:],
+    )
 
 
 def _by_seeds(mutant: Mutant, directory: str) -> Verdict:
-    count = str(mutant.limit)
-    done = _run(["-m", "sim.protocol", count, "--stop-after", "1"], f"{directory}:{ROOT}/tests")
+    count = str(mutant.limit or SEEDS[mutant.sim])
+    focus = ["--focus", mutant.focus] if mutant.focus else []
+    done = _run(
+        ["-m", f"sim.{mutant.sim}", count, "--stop-after", "1", *focus],
+        f"{directory}:{ROOT}/tests",
+    )
     found = re.search(r"^(\d+) seeds, 1 broken", done.stdout, re.MULTILINE)
     if found:
-        return Verdict(True, f"within {found[1]} seeds")
+        told = re.search(r"broken: (?:Violation: )?(\w+)", done.stdout)
+        return Verdict(True, f"{told[1] if told else 'an error'} within {found[1]} seeds")
     return Verdict(False, f"not within {count} seeds {done.stderr[-500:]}".strip())
 
 

@@ -1,6 +1,7 @@
 """The simulated protocol: every seed that once found a mistake, and some others.
 
-And a seed is a run: the same on every machine, whatever Python's hashes are.
+Some are always the same, some are new with every commit (`sim.fresh`). And a seed is a run: the
+same on every machine, whatever Python's hashes are.
 """
 
 import os
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from sim.fresh import fresh_seeds
 from sim.protocol.run import run
 
 HERE = Path(__file__).parent
 SEEDS_A_TEST = 10
 SEEDS = 80
-"""About a minute on a core that others use too."""
+"""About half a minute of a core."""
+FRESH = 16
 
 
 def found_seeds() -> list[int]:
@@ -34,6 +37,11 @@ def test_no_seed_finds_a_mistake(first: int) -> None:
     found = {seed: run(seed).violation for seed in range(first, first + SEEDS_A_TEST)}
 
     assert not {seed: violation for seed, violation in found.items() if violation}
+
+
+@pytest.mark.parametrize("seed", fresh_seeds(FRESH))
+def test_no_fresh_seed_finds_a_mistake(seed: int) -> None:
+    assert run(seed).violation == ""
 
 
 def test_a_seed_is_the_same_run_whatever_the_hashes() -> None:

@@ -7,6 +7,7 @@ cluster.settle()                    hands over all there is, and makes it durabl
 cluster.pass_time(...)              lets clocks go on, and nodes tick
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rota.core.codec import decode_body, encode_body
@@ -19,6 +20,8 @@ from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies, Primary
 from rota.core.replication.replica import Replica
 from rota.core.replication.timing import Timing
+from rota.core.replication.transfers import Transfers
+from sim.cluster.chance import SeededEntropy
 from sim.protocol.coordinator import Coordination
 from sim.protocol.disk import Apply, Disk
 
@@ -42,10 +45,12 @@ class Member:
 
     Attributes:
         swaps: What it asked of the coordinator and has no answer to.
+        transfers: Those of its process; several clusters may share them, as the shards of a node.
     """
 
-    def __init__(self, node_id: NodeId) -> None:
+    def __init__(self, node_id: NodeId, transfers: Transfers) -> None:
         self.id = node_id
+        self.transfers = transfers
         self.disk = Disk()
         self.swaps: list[Swap] = []
         self.liveness: Liveness
@@ -61,14 +66,22 @@ class Cluster:
         targets: Given to every tick.
     """
 
-    def __init__(self, copies: Copies | None = None, sync: str = "abc") -> None:
+    def __init__(
+        self,
+        copies: Copies | None = None,
+        sync: str = "abc",
+        transfers: Mapping[str, Transfers] | None = None,
+        seed: int = 1,
+    ) -> None:
         self.now = Instant(100 * SECOND)
         self.copies = copies or Copies()
         self.coordination = Coordination(ttl=Duration(3600 * SECOND))
         self.mail: list[Letter] = []
         self.is_syncing = True
         self.targets = tuple(NodeId(name) for name in sync)
-        self.members = {name: Member(NodeId(name)) for name in "abcd"}
+        shared = transfers or {name: Transfers() for name in "abcd"}
+        self.members = {name: Member(NodeId(name), shared[name]) for name in "abcd"}
+        self._entropy = SeededEntropy(seed)
         for name in sync:
             self.members[name].disk.now.allocation = AllocationId(f"{name}1")
             self.members[name].disk.durable.allocation = AllocationId(f"{name}1")
@@ -110,6 +123,7 @@ class Cluster:
             member.disk,
             liveness=member.liveness,
             timing=TIMING,
+            transfers=member.transfers,
             copies=self.copies,
         )
         self.begin_session(name)
@@ -117,6 +131,7 @@ class Cluster:
     def restart(self, name: str) -> None:
         """End a node's life, lose what is not durable, and begin the next."""
         self.member(name).disk.crash(lambda _: 0)
+        self.member(name).transfers = Transfers()
         self.start(name)
 
     def begin_session(self, name: str) -> None:
@@ -206,7 +221,7 @@ class Cluster:
     def tick(self, *names: str) -> None:
         """Have some nodes, or all, tick once."""
         for name in names or "abcd":
-            self.replica(name).tick(self.now, 7, self.targets)
+            self.replica(name).tick(self.now, self._entropy.draw(), self.targets)
             self.turn(name)
 
     def pass_time(self, duration: int, *, among: str = "abcd") -> None:

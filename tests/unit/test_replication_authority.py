@@ -4,6 +4,7 @@ from rota.core.configuration import NOBODY, Swapped
 from rota.core.ids import Epoch, Session
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.replication.backup import Promises
+from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Append, Appended, Fenced, Query
 from unit.replicas import TIMING, A, B, Cluster
 
@@ -182,12 +183,24 @@ def test_the_proof_that_a_process_is_dead_ends_the_promise_to_it() -> None:
     session = cluster.end_session("a")
     cluster.see("b", "c")
     for name in "bc":
-        cluster.member(name).liveness.dead.add((A, session))
+        liveness = cluster.member(name).liveness
+        liveness.saw_death(A, session, cluster.now, grace=TIMING.grace)
 
     cluster.tick("b", "c")
     cluster.answer()
 
     assert cluster.configuration.primary == B
+
+
+def test_proofs_of_death_are_kept_as_long_as_promises_last_and_do_not_pile_up() -> None:
+    liveness = Liveness(B, born_at=Instant(0))
+    deaths = [Session(f"s{number}") for number in range(100)]
+
+    for number, session in enumerate(deaths):
+        now = Instant(number * TIMING.grace // 2)
+        liveness.saw_death(A, session, now, grace=TIMING.grace)
+
+    assert [session for _, session in liveness.dead] == deaths[-2:]
 
 
 def test_a_node_that_was_just_restarted_waits_for_the_promises_it_forgot() -> None:

@@ -1,15 +1,19 @@
-"""Making a simulated disk durable: one sync at a time, and what is written meanwhile is the next's.
+"""A simulated disk: how it becomes durable, and how it comes to be damaged.
 
-The order of events is that of `rota.storage.group_commit`, without its thread.
+One sync at a time, and what is written meanwhile is the next's; the order of events is that of
+`rota.storage.group_commit`, without its thread.
 """
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 
+from rota.core.ids import ShardId
 from rota.core.instants import SECOND
 from rota.node.shards import Shards
 from rota.storage.memory import MemoryStore
-from rota.storage.store import StoreError, Ticket
+from rota.storage.shards import ShardFile, shard_prefix
+from rota.storage.store import Family, StoreError, Ticket
 
 
 class SimulatedCommit:
@@ -62,3 +66,29 @@ class SimulatedCommit:
         self._durable = ticket
         self.sync_count += 1
         self._shards.made_durable(ticket)
+
+
+def damage(store: MemoryStore, shard: ShardId, chance: Random) -> bool:
+    """Flip a bit of a journal, or tear off entries whose rows are there; False if it has none.
+
+    What a disk breaks elsewhere, the database's own checksums find (`tests/contract`).
+    """
+    file = ShardFile(store, shard)
+    journal = list(file.journal())
+    if not journal or file.applied <= file.before_first.index:
+        return False
+    batch = store.batch()
+    start = shard_prefix(shard)
+    if chance.random() < 0.5:
+        index, value = chance.choice(journal)
+        place = chance.randrange(len(value))
+        flipped = value[place] ^ 1 << chance.randrange(8)
+        value = value[:place] + bytes((flipped,)) + value[place + 1 :]
+        batch.put(Family.JOURNAL, start + index.to_bytes(8, "big"), value)
+    else:
+        first = chance.randrange(file.before_first.index + 1, file.applied + 1)
+        end = shard_prefix(ShardId(shard + 1))
+        batch.delete_range(Family.JOURNAL, start + first.to_bytes(8, "big"), end)
+    store.write(batch)
+    store.sync()
+    return True

@@ -46,7 +46,7 @@ def draw_job(chance: Random, name: str, upstreams: list[str]) -> JobSpec:
 def draw_script(chance: Random, longest_ms: int = 4_000) -> dict[str, Any]:
     """Draw how an attempt goes (`rota.executor.scripted.Script`)."""
     return {
-        "sleepMs": chance.choice([0, 1, 50, 300, 1_500, longest_ms]),
+        "sleepMs": chance.choice([0, 50, 300, 1_500, longest_ms, longest_ms]),
         "failTimes": chance.choice([0, 0, 0, 1, 2]),
         "outcome": chance.choice(["succeeded"] * 5 + ["failed"]),
     }

@@ -10,8 +10,13 @@ from sim.cluster.plan import Plan
 from sim.loop import VirtualLoop
 
 MS = MILLISECOND
-SLOW_ANSWER = Duration(5 * SECOND)
-"""Longer than callers wait: what they gave up on is done nevertheless."""
+SLOW = {
+    "swap": Duration(5 * SECOND),
+    "end_session": Duration(5 * SECOND),
+    "renew": Duration(SECOND),
+}
+"""How slow the coordinator may be. Swaps take longer than their callers wait: what those gave up
+on is done nevertheless. Of a renewal it is the answer that is late, about as long as it may be."""
 STORM = 4
 """How often each message comes in a storm."""
 
@@ -28,6 +33,7 @@ class Links:
     Attributes:
         cuts: From whom to whom nothing gets.
         cut_off: Who does not reach the coordinator.
+        unwatched: Whose watch tells nothing, and does not say so.
         alone_until: Until when a machine reaches nobody at all, whatever else is mended.
         storm_until: Until when messages come many times, in any order.
         are_perfect: Whether nothing is lost or late any more.
@@ -40,6 +46,7 @@ class Links:
         self._plan = plan
         self.cuts: set[tuple[NodeId, NodeId]] = set()
         self.cut_off: set[NodeId] = set()
+        self.unwatched: set[NodeId] = set()
         self.alone_until: dict[NodeId, int] = {}
         self.storm_until = 0
         self.are_perfect = False
@@ -49,6 +56,7 @@ class Links:
         """End all cuts."""
         self.cuts.clear()
         self.cut_off.clear()
+        self.unwatched.clear()
 
     def make_perfect(self) -> None:
         """End all that is wrong with them."""
@@ -84,13 +92,20 @@ class Links:
         if node_id in self.cut_off or self._is_alone(node_id):
             # A link that is cut lets callers wait, or tells them at once.
             return Fate(is_refused=self._chance.random() < 0.3, arrives_s=None)
-        slow_s = 0.0
-        if self._plan.has_slow_answers and not self.are_perfect and call in ("swap", "end_session"):
-            slow_s = self._chance.choice([0, 0, 1]) * self._chance.random() * SLOW_ANSWER / SECOND
+        if call == "watch" and node_id in self.unwatched:
+            return Fate(arrives_s=None)
+        slow_s = self._slow_s(SLOW[call]) if call in SLOW else 0.0
+        # A request that is late is done late; an answer that is late is one to another time.
+        is_late = call != "renew"
         return Fate(
-            arrives_s=None if self.is_lost() else self.delay() / SECOND + slow_s,
-            returns_s=None if self.is_lost() else self.delay() / SECOND,
+            arrives_s=None if self.is_lost() else self.delay() / SECOND + slow_s * is_late,
+            returns_s=None if self.is_lost() else self.delay() / SECOND + slow_s * (not is_late),
         )
+
+    def _slow_s(self, longest: Duration) -> float:
+        if not self._plan.has_slow_answers or self.are_perfect:
+            return 0.0
+        return self._chance.choice([0, 0, 1]) * self._chance.random() * longest / SECOND
 
     def delay(self) -> int:
         """Draw how long something takes on its way, in microseconds."""

@@ -5,28 +5,29 @@ from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Protocol
 
-from rota.core.errors import Refused
-from rota.core.ids import NodeId, ShardId
+from rota.core.errors import Kind, Refused
+from rota.core.ids import ExecutionId, NodeId, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration
 from rota.node.config import NodeConfig
-from rota.node.coordination.coordinator import Member, NodeIdTaken
+from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
 from rota.node.membership import Placement
 from rota.node.messages import Sent
 from rota.node.shards import Shards
 from rota.node.works import OnEnded, Surroundings, Works
 from rota.storage.memory import MemoryStore
-from rota.storage.store import StoreError
+from rota.storage.store import StoreDamaged, StoreError
 from sim.cluster.chance import SeededEntropy, SkewedClock
-from sim.cluster.disk import SimulatedCommit
+from sim.cluster.disk import SimulatedCommit, damage
 from sim.cluster.links import Links
 from sim.cluster.observer import Observer, WatchedExecutor
 from sim.cluster.plan import COPIES, Plan
 from sim.loop import Gate, VirtualLoop, first_error
 
 MS = MILLISECOND
-AWAY_MS = (100, 2_000, 10_000)
-"""One of these passes until somebody starts a node that ended by itself."""
+AWAY_MS = (100, 2_000, 15_000)
+"""One of these passes until somebody starts a node that ended by itself; in the last of them its
+attempts may be lost and started elsewhere."""
 
 Request = Callable[[Works], Awaitable[object]]
 """What a client wants of a node; it returns the answer, or raises a refusal."""
@@ -43,7 +44,7 @@ class Surrounding(Protocol):
     server: SimulatedServer
     observer: Observer
     placement: Placement
-    machines: "Mapping[NodeId, Machine]"
+    machines: "dict[NodeId, Machine]"
     group: asyncio.TaskGroup
 
     def note(self, *what: object) -> None:
@@ -65,8 +66,13 @@ class Machine:
     Attributes:
         life: The node that lives on it; None while it is off.
         life_count: Lives so far.
-        is_slow: Whether its disk takes long.
-        is_to_fail: Whether its node may end by itself, since something was done to it.
+        slow_sync: Between how much and how much time a sync takes, in microseconds, if it is slow.
+        is_to_fail: Whether its node may end by itself, since something was done to its disk.
+        is_nearly_full: Whether its disk has so little room that no requests are to be taken.
+        is_full: Whether it has none.
+        is_damaged: Whether it is not as it was synced; no node may work with it.
+        is_leaving: Whether its node is drained for good.
+        has_left: Whether its node starts no more.
     """
 
     def __init__(self, node_id: NodeId, world: Surrounding) -> None:
@@ -81,8 +87,13 @@ class Machine:
         )
         self.life: Life | None = None
         self.life_count = 0
-        self.is_slow = False
+        self.slow_sync: tuple[int, int] | None = None
         self.is_to_fail = False
+        self.is_nearly_full = False
+        self.is_full = False
+        self.is_damaged = False
+        self.is_leaving = False
+        self.has_left = False
         self._world = world
 
     @property
@@ -99,8 +110,9 @@ class Machine:
 
     def start(self) -> None:
         """Start its node, unless it lives."""
-        if self.life is None:
+        if self.life is None and not self.has_left:
             self.life_count += 1
+            self.store.is_full = self.is_to_fail = self.is_full
             self._world.note("start", self.id)
             # What its last node left running it ends first (`rota.executor.orphans`).
             self._world.observer.died(self.id)
@@ -112,7 +124,7 @@ class Machine:
         if self.life is not None:
             self.crash()
 
-    def crash(self, *, loses_disk: bool = False) -> None:
+    def crash(self) -> None:
         """Take its power away: what was not synced is lost, or only some of it."""
         life, self.life = self.life, None
         assert life is not None
@@ -121,10 +133,6 @@ class Machine:
         self.store = self.store.crash(keep=kept)
         life.die()
         self._world.observer.died(self.id)
-        if loses_disk:
-            self.store = MemoryStore()
-            self.store_id = f"{self.id}-{self.life_count + 1}"
-            self.is_to_fail = True  # While the session of its earlier disk lives, see NodeIdTaken.
 
     def kill(self) -> None:
         """End its node at once; the machine goes on, and so do the attempts on it."""
@@ -152,6 +160,44 @@ class Machine:
         self._world.note("stop", self.id)
         self._world.loop.call_soon(self.life.stop, context=self.life.gate.context)
 
+    def leave(self) -> None:
+        """Ask its node to stop, and never start it again."""
+        self.has_left = True
+        self.stop()
+
+    # -- its disk, while no node lives on it ------------------------------------------------------
+
+    def replace_disk(self) -> None:
+        """Put an empty disk in the place of its own."""
+        self.is_damaged = False
+        self.store = MemoryStore()
+        self.store_id = f"{self.id}-{self.life_count + 1}"
+
+    def damage_disk(self) -> bool:
+        """Have what was synced not be as it was; False if there is nothing yet."""
+        chance = self._world.chance
+        shard = ShardId(chance.randrange(self._world.plan.shard_count))
+        self.is_damaged = damage(self.store, shard, chance)
+        return self.is_damaged
+
+    # -- its disk, at any time --------------------------------------------------------------------
+
+    def fill_disk(self) -> None:
+        """Have its disk take no more."""
+        self.is_full = self.store.is_full = self.is_to_fail = True
+
+    def make_room(self) -> None:
+        """Have its disk take more again."""
+        self.is_nearly_full = self.is_full = self.store.is_full = False
+
+    def look_for_room(self) -> Refused | None:
+        """Return why its node is to take no requests, or None (`rota.node.disk`)."""
+        if not self.is_nearly_full:
+            return None
+        return Refused(Kind.UNAVAILABLE, "disk_full", "the simulation said so", retry_after_s=5)
+
+    # -- its node's own end -----------------------------------------------------------------------
+
     def ended(self, life: "Life", error: BaseException | None) -> None:
         """Take note of the end of a life.
 
@@ -164,12 +210,10 @@ class Machine:
         self._world.note("ended", self.id, type(error).__name__)
         kept = self._world.chance.randrange(self.store.unsynced_count + 1)
         self.store = self.store.crash(keep=kept)
-        if error is not None and not (
-            self.is_to_fail and isinstance(error, StoreError | NodeIdTaken)
-        ):
+        if self.is_damaged and isinstance(error, StoreDamaged):
+            self.replace_disk()
+        elif error is not None and not (self.is_to_fail and isinstance(error, StoreError)):
             raise error
-        if isinstance(error, StoreError):
-            self.is_to_fail = False
         self._world.after(self._world.chance.choice(AWAY_MS) * MS, self.start)
 
     # -- what its node meets --------------------------------------------------------------------
@@ -190,8 +234,7 @@ class Machine:
 
     def sync_time(self) -> int:
         """Draw how long a sync takes, in microseconds."""
-        chance = self._world.chance
-        return chance.randrange(2 * SECOND) if self.is_slow else chance.randrange(200, 3 * MS)
+        return self._world.chance.randrange(*(self.slow_sync or (200, 3 * MS)))
 
 
 class Life:
@@ -264,6 +307,7 @@ class Life:
 
     async def _live(self) -> None:
         works = self._make()
+        assert not self._machine.is_damaged, f"{self._machine.id} works with a damaged disk"
         async with works.running():
             self.works = works
             async with asyncio.TaskGroup() as self._requests:
@@ -291,7 +335,12 @@ class Life:
 
         def executors(ended: OnEnded) -> Mapping[str, WatchedExecutor]:
             self._executor = WatchedExecutor(
-                world.observer, machine.id, number, ended=ended, now=machine.clock.now
+                world.observer,
+                machine.id,
+                number,
+                ended=ended,
+                now=machine.clock.now,
+                may_act=self._may_act,
             )
             return {"scripted": self._executor}
 
@@ -317,8 +366,15 @@ class Life:
                 copies=COPIES,
                 timing=world.plan.timing,
                 executors=executors,
+                look_for_room=machine.look_for_room,
             ),
         )
+
+    def _may_act(self, execution_id: ExecutionId) -> bool:
+        """Tell whether this node has the right to act for an execution at this very moment."""
+        assert self.works is not None
+        replica = self.works.parts.shards.of_id(execution_id).replica
+        return replica.has_authority(self._machine.clock.elapsed())
 
     # -- its ends of the links ------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Attempts as seen from outside of the nodes, on true time."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ class Sighting:
         began: Microseconds since the world began.
         over: Likewise; None while it runs.
         outcome: None if it was killed with its machine.
+        had_authority: Whether its node had the right to act for its shard when it began it.
     """
 
     key: AttemptKey
@@ -25,6 +27,7 @@ class Sighting:
     node_id: NodeId
     life: int
     began: int
+    had_authority: bool
     over: int | None = None
     outcome: Outcome | None = None
 
@@ -35,6 +38,9 @@ class Observer:
     Args:
         true_time: Microseconds since the world began.
         on_begin: Told of each that begins.
+
+    Attributes:
+        most: How many have run at once on each node.
     """
 
     def __init__(self, true_time: Callable[[], int], on_begin: Callable[[Sighting], None]) -> None:
@@ -42,13 +48,15 @@ class Observer:
         self._on_begin = on_begin
         self.sightings: list[Sighting] = []
         self.running: dict[tuple[NodeId, AttemptKey], Sighting] = {}
+        self.most: Counter[NodeId] = Counter()
         self._of_task: dict[tuple[ExecutionId, str], list[Sighting]] = {}
 
-    def began(self, node_id: NodeId, life: int, order: Order) -> None:
+    def began(self, node_id: NodeId, life: int, order: Order, *, had_authority: bool) -> None:
         """See an attempt begin."""
-        sighting = Sighting(order.key, order.token, node_id, life, self._true_time())
+        sighting = Sighting(order.key, order.token, node_id, life, self._true_time(), had_authority)
         self.sightings.append(sighting)
         self.running[node_id, order.key] = sighting
+        self.most[node_id] = max(self.most[node_id], sum(on == node_id for on, _ in self.running))
         self._of_task.setdefault((order.key.execution_id, order.key.task), []).append(sighting)
         self._on_begin(sighting)
 
@@ -81,6 +89,7 @@ class WatchedExecutor:
         life: Of that node, as a number.
         ended: Told of every ending, after the observer.
         now: The clock of the stamps.
+        may_act: Tells whether the node has authority for the shard of an execution.
     """
 
     def __init__(
@@ -91,11 +100,13 @@ class WatchedExecutor:
         *,
         ended: Ended,
         now: Callable[[], Instant],
+        may_act: Callable[[ExecutionId], bool],
     ) -> None:
         self._observer = observer
         self._node_id = node_id
         self._life = life
         self._ended = ended
+        self._may_act = may_act
         self._scripted = ScriptedExecutor(ended=self._saw_end, now=now)
         self._is_dead = False
 
@@ -106,7 +117,8 @@ class WatchedExecutor:
     def launch(self, order: Order) -> None:
         """See the seam."""
         if not self._is_dead:
-            self._observer.began(self._node_id, self._life, order)
+            had_authority = self._may_act(order.key.execution_id)
+            self._observer.began(self._node_id, self._life, order, had_authority=had_authority)
             self._scripted.launch(order)
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:

@@ -14,7 +14,7 @@ def expected(text: str, after: Instant, until: Instant) -> list[Instant]:
         return []
     if text.startswith("@every "):
         interval, phase = _read_every(text.split()[1:])
-        return [at for at in _multiples(interval, phase, until) if at > after]
+        return [at for at in _multiples(interval, phase, after, until) if at > after]
     return [at for at in _whole_seconds(after, until) if _has(text, at // SECOND % 60)]
 
 
@@ -27,9 +27,8 @@ def _read_every(words: list[str]) -> tuple[int, int]:
     return interval, phase
 
 
-def _multiples(interval: int, phase: int, until: int) -> Iterator[Instant]:
-    # An hour back is long before any world began.
-    first = (until - 3600 * SECOND) // interval * interval + phase
+def _multiples(interval: int, phase: int, after: int, until: int) -> Iterator[Instant]:
+    first = (after - phase) // interval * interval + phase
     return (Instant(at) for at in range(first, until + 1, interval))
 
 

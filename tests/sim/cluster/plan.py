@@ -1,6 +1,6 @@
 """What a simulated cluster is like: its size, its timing, its work, and which faults it meets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -19,12 +19,25 @@ HASTY = Timing(
     kill_grace=Duration(2 * SECOND),
 )
 
+FOCUSES: Mapping[str, tuple[str, ...]] = {
+    "anything": (),
+    "leases": ("pause", "isolation", "left alone", "kill", "cut from the coordinator"),
+    "members": ("join", "drain", "leave", "rolling restart", "stop", "disk lost"),
+    "disks": ("crash", "power cut", "slow disk", "failing disk", "full disk", "damaged disk"),
+    "coordinator": ("coordinator stopped", "cut from the coordinator", "watch silent", "kill"),
+}
+"""What worlds are about: faults that come together by chance too seldom to show what they do."""
+SHARES = (0.15, 0.4, 0.8)
+"""Of all kinds of faults, in a world about anything: from one or two alone to nearly all."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a world is like, drawn from its seed.
 
     Attributes:
+        focus: What it is about.
+        node_count: Nodes at its beginning.
         user_count: Users; each makes jobs, and does to them what it likes.
         slots: Attempts that a node may run at the same time.
         begins_well: Whether nothing is wrong until all is well for the first time.
@@ -38,6 +51,7 @@ class Plan:
         lasts_s: For how long there are faults.
     """
 
+    focus: str
     node_count: int
     shard_count: int
     user_count: int
@@ -53,28 +67,34 @@ class Plan:
     lasts_s: int
 
 
-def draw_plan(chance: Random, kinds: Sequence[str], rare: Sequence[str]) -> Plan:
+def draw_plan(
+    chance: Random, kinds: Sequence[str], rare: Sequence[str], focus: str | None = None
+) -> Plan:
     """Draw a plan.
 
     Args:
         chance: Of the seed.
-        kinds: Faults of which each world has only some, so that each can be alone.
+        kinds: Faults of which each world about anything has only some, so that each can be alone.
         rare: Faults that only few worlds have, because they excuse something.
+        focus: In place of the one that is drawn.
     """
-    faults = [kind for kind in kinds if chance.random() < 0.6]
-    faults += [kind for kind in rare if chance.random() < 0.15]
+    drawn = chance.choice(["anything"] * len(FOCUSES) + list(FOCUSES))
+    share = chance.choice(SHARES)
+    some = [kind for kind in kinds if chance.random() < share]
+    some += [kind for kind in rare if chance.random() < 0.15]
     return Plan(
+        focus=focus or drawn,
         node_count=chance.choice([3, 3, 4, 5]),
         shard_count=chance.choice([4, 4, 8]),
         user_count=chance.choice([2, 4, 6]),
         slots=chance.choice([2, 8, 64]),
-        timing=chance.choice([ORDINARY, HASTY]),
+        timing=chance.choice([ORDINARY, HASTY, HASTY]),
         begins_well=chance.random() < 0.7,
         loss_percent=chance.choice([0, 0, 2, 10]),
         is_far=chance.random() < 0.3,
         drift_ppm=chance.choice([0, 200, 10_000]),
         has_slow_answers=chance.random() < 0.3,
-        faults=tuple(faults),
+        faults=FOCUSES[focus or drawn] or tuple(some),
         pauses_ms=chance.choice([(500, 2_000), (500, 2_000, 6_000), (4_000, 12_000)]),
         lasts_s=chance.choice([30, 45, 60]),
     )

@@ -2,9 +2,7 @@
 
 import asyncio
 import gc
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from random import Random
@@ -15,16 +13,17 @@ from sim.cluster.checks import (
     Violation,
     see_authority,
     see_copies,
-    see_end,
     unequal,
     unfinished,
     unwell,
 )
 from sim.cluster.faults import FAULTS, RARE, heal, meet_fault
+from sim.cluster.final_checks import see_end
 from sim.cluster.plan import Plan, draw_plan
 from sim.cluster.users import User
 from sim.cluster.world import World
 from sim.loop import VirtualLoop, first_error
+from sim.seeds import Result
 
 MS = MILLISECOND
 LOOKS_EVERY = Duration(20 * MS)
@@ -38,28 +37,15 @@ ENDS_WITHIN_S = 30
 EQUAL_WITHIN_S = 30
 
 
-@dataclass(slots=True)
-class Result:
-    """How a run went.
+def run(seed: int, focus: str | None = None) -> Result:
+    """Run a seed.
 
-    Attributes:
-        violation: What was broken; empty if nothing was.
-        counts: Faults by kind, and what happened under them.
-        trace: A digest of all that happened, in order.
+    Args:
+        seed: Decides all.
+        focus: What the world is about, in place of what the seed says.
     """
-
-    seed: int
-    plan: Plan
-    violation: str
-    counts: Counter[str]
-    simulated: Duration
-    trace: str
-
-
-def run(seed: int) -> Result:
-    """Run a seed."""
     chance = Random(seed)
-    plan = draw_plan(chance, tuple(FAULTS), tuple(RARE))
+    plan = draw_plan(chance, tuple(FAULTS), tuple(RARE), focus)
     loop = VirtualLoop()  # type: ignore[abstract]  # nodes ask nothing else of it
     worlds: list[World] = []
     violation = ""

@@ -195,7 +195,7 @@ class User:
         async def status(works: Works) -> ExecutionStatus | None:
             shard = works.parts.shards.of_id(execution_id)
             live = shard.state.executions.get(execution_id)
-            await works.parts.shards.settled()
+            await works.parts.shards.settled(shard)
             found = live or works.parts.history.execution(shard.id, execution_id)
             return found.status if found else ExecutionStatus.QUEUED
 
@@ -208,9 +208,9 @@ class User:
 
     async def _do(self, story: Story, command: Command) -> Told:
         told = await self._client.command(_shard_of(story.spec), command)
-        what = type(command).__name__
-        self._world.counts["unknown" if told.is_unknown else "acknowledged"] += 1
-        self._world.note(what, story.spec.name, repr(told.answer))
+        what = "operations not answered" if told.is_unknown else "operations acknowledged"
+        self._world.counts[what] += 1
+        self._world.note(type(command).__name__, story.spec.name, repr(told.answer))
         story.is_certain = story.is_certain and told.is_certain
         return told
 

@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from random import Random
+from typing import TypeVar
 
 from rota.core.configuration import Configuration
 from rota.core.ids import NodeId, ShardId
 from rota.core.instants import SECOND, Duration
-from rota.node.coordination.coordinator import Member
+from rota.node.coordination.coordinator import Member, View
 from rota.node.coordination.simulated import SimulatedServer
+from rota.node.coordination.state import CoordinationState
 from rota.node.membership import Placement
 from rota.node.shard import Shard
 from rota.ring.assignment import Assignment, assign
@@ -22,6 +24,8 @@ from sim.cluster.machine import Machine
 from sim.cluster.observer import Observer, Sighting
 from sim.cluster.plan import COPIES, Plan
 from sim.loop import VirtualLoop
+
+T = TypeVar("T")
 
 
 class World:
@@ -37,6 +41,7 @@ class World:
         counts: How often what happened.
         is_healing: There are no faults any more.
         is_quiet: Nor do users ask for anything.
+        is_rolling: The nodes are being restarted one after the other.
         excused_until: Sessions ended without their time being over: until all are known to have,
             two nodes may think that they have authority (PROTOCOL, on mass revokes).
     """
@@ -51,14 +56,24 @@ class World:
         self.counts: Counter[str] = Counter()
         self.is_healing = False
         self.is_quiet = False
+        self.is_rolling = False
         self.excused_until = 0
         self.links = Links(loop, chance, plan)
-        self.server = SimulatedServer(SkewedClock(self.now, ahead=_ZERO, drift_ppm=0))
+        self.server: SimulatedServer = WatchedServer(
+            SkewedClock(self.now, ahead=_ZERO, drift_ppm=0), self._saw_change
+        )
         self.observer = Observer(self.now, self._saw_begin)
         self.placement: Placement = Ring(plan.shard_count)
-        ids = [NodeId(f"n{number}") for number in range(plan.node_count)]
-        self.machines: Mapping[NodeId, Machine] = {each: Machine(each, self) for each in ids}
+        self.machines: dict[NodeId, Machine] = {}
+        for _ in range(plan.node_count):
+            self.add_machine()
         self._trace = blake2b(digest_size=8)
+
+    def add_machine(self) -> Machine:
+        """Return one more machine, which is off."""
+        node_id = NodeId(f"n{len(self.machines)}")
+        machine = self.machines[node_id] = Machine(node_id, self)
+        return machine
 
     # -- time -----------------------------------------------------------------------------------
 
@@ -83,6 +98,15 @@ class World:
         self.counts["attempts"] += 1
         self.note("began", sighting.key, sighting.token, sighting.node_id)
 
+    def _saw_change(self, before: View, after: View) -> None:
+        for number, configuration in after.configurations.items():
+            earlier = before.configurations.get(number)
+            if earlier is None or earlier.primary == configuration.primary:
+                continue
+            life = before.lives.get(earlier.primary)
+            was_alive = life is not None and life.session == earlier.primary_session
+            self.counts["handovers" if was_alive else "takeovers"] += 1
+
     # -- what there is --------------------------------------------------------------------------
 
     @property
@@ -99,8 +123,9 @@ class World:
     def acting(self, number: ShardId) -> Iterator[tuple[Machine, Shard]]:
         """Yield the nodes that have the right to act for a shard; one at most, if all is well."""
         for machine in self.machines.values():
-            if machine.works is not None:
-                shard = machine.works.parts.shards[number]
+            works = machine.works
+            if works is not None:
+                shard = works.parts.shards[number]
                 if shard.replica.has_authority(machine.clock.elapsed()):
                     yield machine, shard
 
@@ -110,6 +135,23 @@ class World:
             if shard.is_open and not machine.is_paused:
                 return machine, shard
         return None
+
+
+class WatchedServer(SimulatedServer):
+    """The coordinator, and somebody who sees what it was like before and after each change."""
+
+    def __init__(self, clock: SkewedClock, saw_change: Callable[[View, View], None]) -> None:
+        super().__init__(clock)
+        self._saw_change = saw_change
+        self._seen = self.state.view()
+
+    def change(self, work: Callable[[CoordinationState], T]) -> T:
+        """Do *work*, and tell if it changed anything."""
+        answer = super().change(work)
+        if self.state.revision != self._seen.revision:
+            before, self._seen = self._seen, self.state.view()
+            self._saw_change(before, self._seen)
+        return answer
 
 
 class Ring:

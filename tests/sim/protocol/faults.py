@@ -27,7 +27,7 @@ def see_death(world: World, node: Node) -> bool:
     world.coordination.end_session(node.id, session)
     for other in world.nodes:
         if other.is_up:
-            other.liveness.dead.add((node.id, session))
+            other.liveness.saw_death(node.id, session, other.clock(), grace=TIMING.grace)
     return True
 
 

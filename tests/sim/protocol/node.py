@@ -13,6 +13,7 @@ from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
 from rota.core.replication.replica import Replica
+from rota.core.replication.transfers import Transfers
 from sim.protocol.disk import Apply, Disk
 from sim.protocol.plan import MS, TIMING, Plan
 
@@ -125,6 +126,7 @@ class Node:
             self.disk,
             liveness=self.liveness,
             timing=TIMING,
+            transfers=Transfers(),
             copies=self.world.copies,
         )
         self.later(self.world.chance.randrange(TICK), self.tick)

@@ -1,7 +1,5 @@
 """One seed: live through faults, become well again, and be quiet."""
 
-from collections import Counter
-from dataclasses import dataclass
 from random import Random
 
 from rota.core.instants import SECOND, Duration
@@ -9,30 +7,13 @@ from sim.protocol.checks import Violation
 from sim.protocol.faults import FAULTS, RARE, heal, meet_fault
 from sim.protocol.plan import MS, TIMING, Plan, draw_plan
 from sim.protocol.world import World
+from sim.seeds import Result
 
 FAULTS_FOR = Duration(40 * SECOND)
 LEFT_OVER_FOR = Duration(6 * SECOND)
 """What began before the faults ended may take so long: a slow sync, a slow swap."""
 HEALS_WITHIN = Duration(60 * SECOND)
 QUIET_FOR = Duration(2 * SECOND)
-
-
-@dataclass(slots=True)
-class Result:
-    """How a run went.
-
-    Attributes:
-        violation: What was broken; empty if nothing was.
-        counts: Faults by kind, and what happened under them.
-        trace: A digest of all that happened, in order.
-    """
-
-    seed: int
-    plan: Plan
-    violation: str
-    counts: Counter[str]
-    simulated: Duration
-    trace: str
 
 
 def run(seed: int, plan: Plan | None = None) -> Result:
@@ -49,7 +30,7 @@ def run(seed: int, plan: Plan | None = None) -> Result:
     try:
         live(world)
     except Exception as error:  # A replica that crashes has broken a rule like any other.
-        violation = f"{type(error).__name__} at {world.now / SECOND:.3f} s: {error}"
+        violation = f"{type(error).__name__}: {error} at {world.now / SECOND:.3f} s"
     simulated = Duration(world.now)
     return Result(seed, world.plan, violation, world.counts, simulated, world.trace)
 

@@ -239,7 +239,7 @@ class World:
 
     def acknowledge(self, node: Node, index: Index, value: bytes) -> None:
         """Note that a client was told that its entry is committed."""
-        self.count("acknowledged")
+        self.count("entries acknowledged")
         self.note("acknowledged", node.id, index)
         self.checks.saw_acknowledgement(node, index, value)
 

@@ -1,0 +1,119 @@
+"""A node in its cluster: how it begins, how it ends, and what it may do meanwhile."""
+
+import asyncio
+import logging
+
+import pytest
+from msgspec.structs import replace
+
+from nodes import TIMING, A, B, C, Nodes, run, until
+from rota.core.configuration import Swap
+from rota.core.errors import Refused
+from rota.core.ids import Epoch, ShardId
+from rota.core.instants import SECOND
+from rota.node.membership import AUDIT_S
+
+SHARD = ShardId(0)
+
+
+def test_a_new_cluster_begins_before_anyone_takes_another_look() -> None:
+    async def story(nodes: Nodes) -> None:
+        assert nodes.primary(SHARD) is not None
+        assert nodes.loop.now < AUDIT_S * SECOND / 2
+
+    run(story)
+
+
+def test_a_node_that_stops_may_not_act_when_its_session_is_over_be_it_told_so_or_not() -> None:
+    async def story(nodes: Nodes) -> None:
+        parts = nodes[A].running.parts
+        replica, clock = parts.shards[SHARD].replica, parts.clock
+        # It is to act by its session alone: what its backups promised runs out.
+        nodes.cut(A, B, C)
+        await asyncio.sleep(TIMING.peer_lease / SECOND)
+        before = replica.has_authority(clock.elapsed())
+        nodes.coordinator_returns_s = 1.0
+
+        nodes[A].stop()
+        await until(lambda: nodes.session_of(A) is None)
+
+        assert before
+        assert not replica.has_authority(clock.elapsed())
+
+    run(story)
+
+
+def test_a_node_that_may_not_act_answers_no_reads() -> None:
+    async def story(nodes: Nodes) -> None:
+        shards = nodes[A].shards
+        shard = shards[SHARD]
+        await shards.settled(shard)
+        nodes.cut(A, B, C)
+        nodes[A].is_cut_off = True
+
+        await until(lambda: nodes.primary(SHARD) is not shard)
+
+        # It has heard nothing of that, and everything it knows is committed.
+        assert shard.is_open
+        with pytest.raises(Refused, match="cannot be sure to be the primary of shard 0"):
+            await shards.settled(shard)
+        with pytest.raises(Refused, match="cannot be sure"):
+            await shards.settled()
+
+    run(story)
+
+
+def test_a_node_answers_no_reads_of_a_shard_that_is_anothers() -> None:
+    async def story(nodes: Nodes) -> None:
+        shards = nodes[B].shards
+
+        await shards.settled()
+
+        with pytest.raises(Refused, match="not the primary of shard 0; a is"):
+            await shards.settled(shards[SHARD])
+
+    run(story)
+
+
+def test_a_coordinator_that_went_back_raises_an_alarm_until_it_is_put_right(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        parts, server = nodes[A].running.parts, nodes.server
+        backup = server.state.copy()
+        for shard in nodes.wanted:
+            await nodes.move(shard, B, A, C)
+            await nodes.move(shard, A, B, C)
+        before = parts.unready()
+        caplog.set_level(logging.INFO)
+
+        server.restore(backup)
+        for shard in nodes.wanted:
+            nodes.wanted[shard] = (B, A, C)
+        await until(lambda: parts.shards.frozen_count == len(nodes.wanted))
+
+        assert before is None
+        assert "knows less of 2 shards" in (parts.unready() or "")
+        assert b"rota_shards_frozen 2.0" in parts.metrics.text()
+        alarms = [each for each in caplog.records if each.levelno == logging.ERROR]
+        assert [each.message for each in alarms] == ["coordinator went back"]
+
+        for shard in nodes.wanted:
+            put_right(nodes, shard)
+        await until(lambda: not parts.shards.frozen_count)
+
+        assert parts.unready() is None
+
+    run(story)
+
+
+def put_right(nodes: Nodes, shard: ShardId) -> None:
+    """Change a shard's configuration until it is newer than any that anybody knew."""
+    session = nodes.session_of(A)
+    assert session is not None
+    for _ in range(20):
+        current = nodes.server.state.view().configurations[shard]
+        fresh = replace(current, epoch=Epoch(current.epoch + 1), primary=A, primary_session=session)
+        swap = Swap(shard=shard, expected=current, fresh=fresh, by=A, session=session)
+        [answer] = nodes.server.state.swap([swap])
+        assert answer.is_done

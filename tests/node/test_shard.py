@@ -1,0 +1,101 @@
+"""One shard on a node: which entries its rows are made of."""
+
+from rota.core.changes import Table
+from rota.core.codec import RawChange, encode_body
+from rota.core.configuration import Configuration, Copy, Swap, Swapped
+from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.instants import HOUR, SECOND, Instant
+from rota.core.journal import Entry as JournalEntry
+from rota.core.journal import EntryKind, encode_entry
+from rota.core.replication.liveness import Liveness
+from rota.core.replication.messages import Append
+from rota.core.replication.primary import Copies
+from rota.core.replication.timing import Timing
+from rota.core.replication.transfers import Transfers
+from rota.node.shard import Entry, Shard, Turn
+from rota.storage.memory import MemoryStore
+
+ME, OTHER = NodeId("me"), NodeId("other")
+MINE, THEIRS = AllocationId("mine"), AllocationId("theirs")
+NOW = Instant(SECOND)
+
+
+class Disk:
+    """A shard on a store of its own, for which this node alone decides."""
+
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+        liveness = Liveness(ME, born_at=NOW, session=Session("s"), session_end=Instant(HOUR))
+        self.shard = Shard(
+            self._store,
+            ShardId(0),
+            liveness=liveness,
+            timing=Timing(),
+            transfers=Transfers(),
+            copies=Copies(wanted=1, least=1),
+        )
+        replica = self.shard.replica
+        replica.found(MINE)
+        self.write()
+        replica.tick(NOW, 0)
+        swap = self.write()
+        assert swap is not None
+        replica.answered(swap, Swapped(is_done=True, current=swap.fresh), NOW)
+        self.write()
+        self.apply()
+        self.shard.open()
+
+    def write(self, *, is_durable: bool = True) -> Swap | None:
+        """Write what the replica wants written; return what it wants asked."""
+        replica, batch = self.shard.replica, self._store.batch()
+        ready = replica.take_ready()
+        self.shard.file.write(batch, ready.writes)
+        self._store.write(batch)
+        if is_durable:
+            replica.made_durable(ready.number)
+        return ready.swap
+
+    def apply(self) -> None:
+        """Apply what is committed."""
+        batch = self._store.batch()
+        self.shard.apply(batch)
+        self._store.write(batch)
+
+    def rows(self) -> tuple[tuple[bytes, bytes], ...]:
+        """Return all rows."""
+        return self.shard.file.rows(None, 1 << 20).rows
+
+
+def test_an_entry_that_another_primary_put_in_the_place_of_ours_is_the_one_applied() -> None:
+    disk = Disk()
+    shard, copy = disk.shard, disk.shard.replica.copy
+    base = copy.tip
+    ours: RawChange = (Table.JOB, "job", b"ours")
+    at = copy.shard_time(NOW)
+    index = shard.replica.propose(encode_body(["test"], (ours,)), at, NOW)
+    shard.entries.append(Entry(index, Turn(open_count=1), (ours,), ()))
+    disk.write(is_durable=False)
+
+    # Others have replaced this node and committed their own; it hears so before it has noticed.
+    theirs = encode_body(["test"], ((Table.JOB, "job", b"theirs"),))
+    entry = JournalEntry(EntryKind.CHANGES, Epoch(2), index, at, base.hash, theirs)
+    message = Append(
+        configuration=Configuration(
+            epoch=Epoch(2),
+            primary=OTHER,
+            primary_session=Session("t"),
+            sync=(Copy(ME, MINE), Copy(OTHER, THEIRS)),
+        ),
+        allocation=MINE,
+        previous=Index(index - 1),
+        previous_hash=base.hash,
+        entries=(encode_entry(entry),),
+        committed=index,
+        sent_at=NOW,
+    )
+    shard.replica.receive(message, OTHER, NOW)
+    disk.write()
+    disk.apply()
+
+    assert disk.rows() == ((bytes((Table.JOB,)) + b"job", b"theirs"),)
+    assert [each.index for each in shard.close()] == [index]

@@ -1,0 +1,228 @@
+"""What must hold when all is over: what is on record, what users were told and what was seen agree.
+
+I1 to I14 are those of PROTOCOL.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+
+from rota.core.changes import Table
+from rota.core.dag import TriggerRule
+from rota.core.execution import FINAL_EXECUTION_STATES, FINAL_TASK_STATES, Execution, Task
+from rota.core.ids import ExecutionId, JobId, ShardId, job_of
+from rota.core.instants import LATEST_INSTANT, Instant
+from rota.core.job import Job, Overlap, TaskSpec
+from rota.core.ledger import LedgerEntry
+from rota.core.state import load_state
+from rota.node.shard import Shard
+from rota.storage.shards import shard_prefix
+from rota.storage.store import Family
+from sim.cluster.checks import OVERDUE, Violation
+from sim.cluster.machine import Machine
+from sim.cluster.oracle import expected
+from sim.cluster.users import Story, Triggering, mark
+from sim.cluster.world import World
+
+
+class Records:
+    """All that the cluster has on record, as its primaries tell.
+
+    Args:
+        world: Well, so that every shard has a primary.
+
+    Attributes:
+        jobs: By id.
+        executions: Finished or not.
+        tasks: Of each execution, by name.
+        ledger: Of each job, oldest first.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.jobs: dict[JobId, Job] = {}
+        self.executions: dict[ExecutionId, Execution] = {}
+        self.tasks: dict[ExecutionId, dict[str, Task]] = {}
+        self.ledger: dict[JobId, list[LedgerEntry]] = {}
+        self.times: list[Instant] = []
+        """Of each shard, when this was read."""
+        for number in range(world.plan.shard_count):
+            found = world.primary_of(ShardId(number))
+            assert found is not None, number
+            self._read(*found)
+
+    def _read(self, machine: Machine, shard: Shard) -> None:
+        assert machine.works is not None
+        # As stored: memory runs ahead, and what ends there is not history yet.
+        history, state = machine.works.parts.history, load_state(shard.file.changes())
+        self.times.append(shard.time(machine.clock))
+        self.jobs.update(state.jobs)
+        self.executions.update(state.executions)
+        self.tasks.update(state.tasks)
+        job_ids = {*state.jobs, *(JobId(each[:16]) for each in _past_executions(machine, shard))}
+        for job_id in sorted(job_ids):
+            for execution in history.executions_of(shard.id, job_id, None):
+                if execution.id in self.executions:
+                    raise Violation(f"I14: {execution.id} is both finished and not")
+                self.executions[execution.id] = execution
+                self.tasks[execution.id] = history.tasks(shard.id, execution.id)
+            entries = history.ledger(shard.id, job_id, Instant(0), LATEST_INSTANT)
+            self.ledger[job_id] = list(entries)
+
+
+def see_end(world: World, stories: list[Story]) -> None:
+    """Check everything that can be known when all is over.
+
+    Raises:
+        Violation: Of any of it.
+    """
+    records = Records(world)
+    for story in stories:
+        _see_job(story, records)
+        for triggering in story.triggers:
+            _see_trigger(world, story, triggering, records)
+        _see_ledger(story, records)
+        _see_overlap(world, story, records)
+    for execution_id in records.executions:
+        _see_execution(world, execution_id, records)
+    _see_attempts(world)
+
+
+def _see_job(story: Story, records: Records) -> None:
+    """I1, C1, C2: what a user was told about a job is so."""
+    named = [job for job in records.jobs.values() if job.spec.full_name == story.spec.full_name]
+    if len(named) > 1:
+        raise Violation(f"C2: {len(named)} jobs are named {story.spec.full_name}")
+    if not named:
+        if story.is_there:
+            raise Violation(f"C1: {story.spec.full_name} was made, and is gone")
+        return
+    job = named[0]
+    if story.is_there is False and story.is_certain:
+        raise Violation(f"C1: {story.spec.full_name} was deleted, and is there")
+    if story.job_id not in (None, job.id):
+        raise Violation(f"C1: {story.spec.full_name} was {story.job_id}, and is {job.id}")
+    if not story.is_replaced and (job.version, job.spec) != (1, story.spec):
+        raise Violation(f"C1: {job.spec.full_name} is not as it was made: {job}, {story.spec}")
+    if story.is_paused is not None and story.is_certain and story.is_paused != bool(job.pause):
+        told = "paused" if story.is_paused else "resumed"
+        raise Violation(f"C1: {job.spec.full_name} was {told}, and that is undone")
+
+
+def _see_trigger(world: World, story: Story, triggering: Triggering, records: Records) -> None:
+    """C1, C2: a trigger made one execution; one whose answer is unknown at most one."""
+    text = f'"{mark(triggering.number)}"'
+    made = [each.id for each in records.executions.values() if text in each.parameters]
+    if len(made) > 1:
+        raise Violation(f"C2: {text} made {made}")
+    execution_id = triggering.execution_id
+    if execution_id is None:
+        return
+    if made != [execution_id]:
+        raise Violation(f"C1: {text} made {execution_id}, and there is {made}")
+    execution = records.executions[execution_id]
+    if triggering.seen is not None and execution.status is not triggering.seen:
+        raise Violation(f"I14: {execution_id} was {triggering.seen}, and is {execution.status}")
+    if triggering.cancelled_at is not None:
+        for name in records.tasks[execution_id]:
+            for sighting in world.observer.of_task(execution_id, name):
+                if sighting.began > triggering.cancelled_at:
+                    raise Violation(f"I13: {sighting} began after its execution was cancelled")
+
+
+def _see_ledger(story: Story, records: Records) -> None:
+    """I11: every fire time of a job that was never replaced has exactly one outcome."""
+    job = records.jobs.get(story.job_id) if story.job_id else None
+    if job is None or story.is_replaced:
+        return
+    for number, schedule in enumerate(job.spec.schedules):
+        until = Instant(min(records.times) - OVERDUE)
+        entries = [each for each in records.ledger[job.id] if each.schedule == number]
+        covered: list[Instant] = []
+        for entry in entries:
+            times = expected(schedule.text, Instant(entry.fire_at - 1), entry.until)
+            if len(times) != entry.count or times[0] != entry.fire_at or times[-1] != entry.until:
+                raise Violation(f"I11: {entry} speaks of {len(times)} fire times: {times[:5]}")
+            covered += times
+        wanted = expected(schedule.text, job.created_at, until)
+        early = [at for at in covered if at <= until]
+        if early != wanted:
+            missing, surplus = set(wanted) - set(early), set(early) - set(wanted)
+            raise Violation(
+                f"I11: {job.id} ({schedule.text}): no outcome for {sorted(missing)}, some for "
+                f"{sorted(surplus)}, {len(early) - len(set(early))} twice"
+            )
+    for entry in records.ledger[job.id]:
+        if entry.outcome.value == "fired" and entry.execution_id not in records.executions:
+            raise Violation(f"I11: {entry}, and there is no such execution")
+
+
+def _see_overlap(world: World, story: Story, records: Records) -> None:
+    """I13: executions of a job that never allowed it do not run at the same time."""
+    job = records.jobs.get(story.job_id) if story.job_id else None
+    if job is None or story.is_replaced or job.spec.overlap is Overlap.ALLOW:
+        return
+    own = [each for each in world.observer.sightings if job_of(each.key.execution_id) == job.id]
+    for before, after in combinations(own, 2):
+        is_another = before.key.execution_id != after.key.execution_id
+        if is_another and (before.over is None or before.over > after.began):
+            raise Violation(f"I13: {after} began while another execution ran: {before}")
+
+
+def _see_execution(world: World, execution_id: ExecutionId, records: Records) -> None:
+    """I9, I13, I14: an execution is whole, and its tasks went as its job says."""
+    execution, tasks = records.executions[execution_id], records.tasks[execution_id]
+    if execution.status in FINAL_EXECUTION_STATES:
+        ongoing = [each.name for each in tasks.values() if each.status not in FINAL_TASK_STATES]
+        if ongoing or not tasks:
+            raise Violation(f"C2: {execution} has ended, of its tasks {ongoing} have not")
+    for task in tasks.values():
+        numbers = [attempt.number for attempt in task.attempts]
+        if numbers != list(range(1, len(numbers) + 1)):
+            raise Violation(f"I9: {execution_id}/{task.name} has attempts {numbers}")
+        tokens = [attempt.token for attempt in task.attempts]
+        if any(before >= after for before, after in pairwise(tokens)):
+            raise Violation(f"I9: {execution_id}/{task.name} has tokens {tokens}")
+        known = set(tokens)
+        for sighting in world.observer.of_task(execution_id, task.name):
+            if sighting.token not in known:
+                raise Violation(f"I8: {sighting} ran and is not on record: {task}")
+    job = records.jobs.get(execution.job_id)
+    if job is not None and job.version == execution.job_version:
+        for spec in job.spec.tasks:
+            _see_order(world, execution_id, spec)
+
+
+def _see_order(world: World, execution_id: ExecutionId, spec: TaskSpec) -> None:
+    """I13: no task begins before those that it needs have ended, unless one failure is enough."""
+    if spec.rule is TriggerRule.ONE_FAILED:
+        return
+    own = world.observer.of_task(execution_id, spec.name)
+    for needed in spec.needs:
+        for before in world.observer.of_task(execution_id, needed):
+            if own and (before.over is None or before.over > own[0].began):
+                raise Violation(f"I13: {own[0]} needs {needed}, which ran until {before.over}")
+
+
+def _see_attempts(world: World) -> None:
+    """I8 to I10, I13: attempts of a task follow one another; nodes run as many as they have places.
+
+    No number and no token of a task comes twice.
+    """
+    for node_id, most in world.observer.most.items():
+        if most > world.plan.slots:
+            raise Violation(f"I13: {most} attempts ran at once on {node_id}")
+    for sightings in world.observer.tasks:
+        for sighting in sightings:
+            if not sighting.had_authority:
+                raise Violation(f"I8: {sighting} began without authority")
+        for before, after in pairwise(sightings):
+            if before.token >= after.token or before.key.number >= after.key.number:
+                raise Violation(f"I9: {after} began after {before}")
+            if before.over is None or before.over > after.began:
+                raise Violation(f"I10: {after} began while another ran: {before}")
+
+
+def _past_executions(machine: Machine, shard: Shard) -> Iterator[str]:
+    start = shard_prefix(shard.id) + bytes((Table.PAST_EXECUTION,))
+    end = shard_prefix(shard.id) + bytes((Table.PAST_EXECUTION + 1,))
+    for key, _ in machine.store.scan(Family.HIST, start, end):
+        yield key[3:].decode()

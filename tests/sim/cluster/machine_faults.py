@@ -1,0 +1,145 @@
+"""What goes wrong with a machine: its power, its node's process, its disk, its calendar.
+
+Each fault tells whether it happened.
+"""
+
+from rota.core.instants import MILLISECOND, SECOND
+from rota.storage.store import StoreFailed
+from sim.cluster.machine import Machine
+from sim.cluster.world import World
+
+MS = MILLISECOND
+
+SLOW_SYNCS_MS = ((0, 2_000), (300, 600))
+"""How long a slow disk's syncs take: any time, or always a good while."""
+
+
+def crash(world: World, machine: Machine) -> bool:
+    """Take the power from a machine; it comes back soon, perhaps before anyone noticed."""
+    if machine.life is None:
+        return False
+    machine.crash()
+    world.after(world.chance.choice([100, 800, 3_000, 8_000]) * MS, machine.start)
+    return True
+
+
+def cut_power(world: World, machine: Machine) -> bool:
+    """Take the power from all machines at once; they come back one after the other."""
+    del machine
+    crashed = [crash(world, each) for each in world.machines.values()]
+    return any(crashed)
+
+
+def kill(world: World, machine: Machine) -> bool:
+    """End a node's process; its attempts live until it starts again."""
+    if machine.life is None:
+        return False
+    machine.kill()
+    world.after(world.chance.choice([100, 800, 5_000]) * MS, machine.start)
+    return True
+
+
+def pause(world: World, machine: Machine) -> bool:
+    """Stop a node for a while; its clocks go on, and it does not notice."""
+    if machine.life is None or machine.is_paused:
+        return False
+    life = machine.life
+    machine.pause()
+
+    def resume() -> None:
+        if machine.life is life and machine.is_paused:
+            machine.resume()
+
+    world.after(world.chance.choice([200, 1_000, 2_500, 4_500]) * MS, resume)
+    return True
+
+
+def set_calendar(world: World, machine: Machine) -> bool:
+    """Set the calendar of a machine, back or forth."""
+    machine.clock.calendar_error = world.chance.choice([-5_000, -300, 0, 0, 300, 5_000]) * MS
+    return True
+
+
+# -- disks -----------------------------------------------------------------------------------------
+
+
+def wipe(world: World, machine: Machine) -> bool:
+    """Take the power and the disk, while every other copy that counts is whole."""
+    if machine.life is None or not _may_lose(world, machine):
+        return False
+    machine.crash()
+    machine.replace_disk()
+    world.after(500 * MS, machine.start)
+    return True
+
+
+def damage_disk(world: World, machine: Machine) -> bool:
+    """Take the power, and have the disk not be as it was synced when it comes back.
+
+    Its node has to find that out; then it gets another disk, and so nothing of it may be needed.
+    """
+    if machine.life is None or not _may_lose(world, machine):
+        return False
+    machine.crash()
+    is_damaged = machine.damage_disk()
+    world.after(500 * MS, machine.start)
+    return is_damaged
+
+
+def slow_disk(world: World, machine: Machine) -> bool:
+    """Have syncs take long, for a while."""
+    low, high = world.chance.choice(SLOW_SYNCS_MS)
+    machine.slow_sync = low * MS, high * MS
+
+    def mend() -> None:
+        machine.slow_sync = None
+
+    world.after(world.chance.choice([5, 15]) * SECOND, mend)
+    return True
+
+
+def fail_disk(world: World, machine: Machine) -> bool:
+    """Have the next sync fail, or the next write, which ends the node (R25)."""
+    if machine.life is None or machine.is_to_fail:
+        return False
+    machine.is_to_fail = True
+    error = StoreFailed("the simulation said so")
+    if world.chance.random() < 0.5:
+        machine.store.fail_next_write(error)
+    else:
+        machine.store.fail_next_sync(error)
+    return True
+
+
+def fill_disk(world: World, machine: Machine) -> bool:
+    """Have a disk be nearly full, so that the node takes no requests; then perhaps full.
+
+    A node ends with the first write that fails, and so does the next one, until there is room.
+    """
+    if machine.life is None or machine.is_nearly_full:
+        return False
+    machine.is_nearly_full = True
+    if world.chance.random() < 0.7:
+        world.after(world.chance.choice([0, 1_000]) * MS, machine.fill_disk)
+    world.after(world.chance.choice([2_000, 6_000]) * MS, machine.make_room)
+    return True
+
+
+def _may_lose(world: World, machine: Machine) -> bool:
+    """Tell whether all copies of a machine are somewhere else too, and nobody is changing that."""
+    configurations = world.configurations
+    if len(configurations) < world.plan.shard_count:
+        return False  # The first copy of a shard may be on it, and its configuration on its way.
+    for number, configuration in configurations.items():
+        if len(configuration.sync) < 2:
+            return False
+        for copy in configuration.sync:
+            works = world.machines[copy.node_id].works
+            if works is None:
+                return False
+            replica = works.parts.shards[number].replica
+            if replica.copy.allocation != copy.allocation:
+                return False
+            if replica.primary is not None and replica.primary.changes:
+                return False
+    return True
