@@ -57,6 +57,8 @@ chaos: $(READY) ## Kill -9 a real node at random moments: make chaos ROUNDS=50 S
 
 bench: $(READY) ## Throughput, start latency, timer lateness and API of one node, with fsync
 	$(BIN)/python bench/one_node.py
+	$(BIN)/python -m bench.stalls
+	$(BIN)/python -m bench.python_tasks
 	$(BIN)/python -m bench.http_api
 	$(BIN)/python bench/replication.py
 

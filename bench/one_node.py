@@ -7,6 +7,7 @@ request is sent to the start of the attempt, lateness from the fire time to the 
 
     noop     the `scripted` executor: no process is started; what rota itself costs
     process  /bin/true as a process
+    python   a function of the standard library, in warm workers
 """
 
 import argparse
@@ -44,23 +45,28 @@ class Sizes:
     bulk: int
     single: int
     processes: int
+    functions: int
     latencies: int
     timers: int
 
 
-FULL = Sizes(bulk=40_000, single=4_000, processes=2_000, latencies=500, timers=1_000)
-QUICK = Sizes(bulk=5_000, single=500, processes=200, latencies=100, timers=200)
+FULL = Sizes(
+    bulk=40_000, single=4_000, processes=4_000, functions=10_000, latencies=500, timers=1_000
+)
+QUICK = Sizes(bulk=5_000, single=500, processes=200, functions=1_000, latencies=100, timers=200)
 
 
 class Node:
     """A ``rotad`` under measurement."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, program: Sequence[str] = ("-m", "rota.node")) -> None:
+        self._data_dir = data_dir
         self._log = (data_dir.parent / "rotad.log").open("w+")
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "rota.node"),
+                *(sys.executable, *program),
                 *("--data-dir", str(data_dir), "--listen", "127.0.0.1:0"),
+                *("--on-stop", "end"),
             ],
             stderr=self._log,
         )
@@ -68,7 +74,7 @@ class Node:
 
     async def ready(self) -> None:
         """Wait until it listens."""
-        for _ in range(1_000):
+        for _ in range(3_000):
             found = re.search(r'"listen": "([^"]+)"', self._said())
             if found:
                 self.url = f"http://{found[1]}"
@@ -82,8 +88,13 @@ class Node:
 
     def cpu_s(self) -> float:
         """Return the processor time it has used, in seconds."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+        return sum(_cpu_times_s(self._process.pid)[:2])
+
+    def tasks_cpu_s(self) -> float:
+        """Return what its warden has used, and all the tasks that have ended."""
+        guard = int((self._data_dir / "warden.lock").read_text())
+        [warden] = Path(f"/proc/{guard}/task/{guard}/children").read_text().split()
+        return sum(_cpu_times_s(int(warden)))
 
     def rss_mib(self) -> float:
         """Return its resident memory."""
@@ -91,11 +102,21 @@ class Node:
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         return int(found[1]) / 1024 if found else 0.0
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
     def stop(self) -> None:
         """Stop it."""
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(30)
         self._log.close()
+
+
+def _cpu_times_s(pid: int) -> list[float]:
+    """Return what a process has used: user, system, and both of the children it waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return [int(each) / TICKS_PER_S for each in fields[11:15]]
 
 
 class Api:
@@ -214,20 +235,27 @@ async def run(sizes: Sizes, folder: Path) -> list[dict[str, Json]]:
                 await api.post("/jobs", {"name": name, "type": "scripted"})
             for name in processes:
                 await api.post("/jobs", {"name": name, "command": ["/bin/true"]})
+            functions = [f"function-{number}" for number in range(JOBS)]
+            for name in functions:
+                call = {"function": "operator:add", "args": [1, 2]}
+                await api.post("/jobs", {"name": name, "python": call})
             await bulk(api, noops, sizes.bulk // 10)  # warm-up, not counted
+            await bulk(api, functions, sizes.functions // 10)
 
             async def rate(name: str, count: int, load: Load, jobs: Sequence[str]) -> None:
-                before, cpu, began = await counters(api), node.cpu_s(), time.perf_counter()
+                before, began = await counters(api), time.perf_counter()
+                cpu, tasks_cpu = node.cpu_s(), node.tasks_cpu_s()
                 await load(api, jobs, count)
                 took_s = time.perf_counter() - began
                 after = await counters(api)
-                used_s = node.cpu_s() - cpu
+                used_s, tasks_used_s = node.cpu_s() - cpu, node.tasks_cpu_s() - tasks_cpu
                 rows.append(
                     {
                         "scenario": name,
                         "executions": count,
                         "per_s": round(count / took_s),
                         "node_cpu_ms_each": round(used_s * 1e3 / count, 3),
+                        "tasks_cpu_ms_each": round(tasks_used_s * 1e3 / count, 3),
                         "syncs_each": round((after["syncs"] - before["syncs"]) / count, 3),
                         "entries_each": round((after["entries"] - before["entries"]) / count, 3),
                         "decisions_each": round(
@@ -239,6 +267,7 @@ async def run(sizes: Sizes, folder: Path) -> list[dict[str, Json]]:
             await rate("noop, bulk", sizes.bulk, bulk, noops)
             await rate("noop, one POST each", sizes.single, one_by_one, noops)
             await rate("/bin/true, bulk", sizes.processes, bulk, processes)
+            await rate("python function, bulk", sizes.functions, bulk, functions)
             idle = await latencies_ms(api, noops[0], sizes.latencies)
             rows.append({"scenario": "idle, request to start", **spread(idle)})
             spread_out = await lateness_ms(api, sizes.timers, sizes.timers / 200)

@@ -97,6 +97,7 @@ class LocalNode:
         slot_flags = () if slots is None else ("--slots", str(slots))
         self._flags = (
             *("--data-dir", str(data_dir)),
+            *("--on-stop", "end"),  # Whoever has it for a while wants nothing to be left of it.
             *("--log-level", log_level),
             *slot_flags,
             *flags,

@@ -22,6 +22,7 @@ NameText = Annotated[
 ]
 RetryCount = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1000})]
 Priority = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": -100, "maximum": 100})]
+Profile = Literal["none", "default", "strict"]
 Share = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
 
 
@@ -60,6 +61,9 @@ class RetryBody(_Body, frozen=True):
         jitter: Share of a delay, 0 to 1, that chance adds to it.
         on_exit_codes: Retry after these only; empty for all.
         never_on_exit_codes: Never retry after these.
+        on_exceptions: Retry only after these and what derives from them, or after
+            *on_exit_codes*; names such as ``OutOfStock`` or ``shop.errors.OutOfStock``.
+        never_on_exceptions: Never retry after these and what derives from them.
     """
 
     limit: RetryCount
@@ -71,6 +75,75 @@ class RetryBody(_Body, frozen=True):
     jitter: Share = 0.0
     on_exit_codes: list[int] = []
     never_on_exit_codes: list[int] = []
+    on_exceptions: list[str] = []
+    never_on_exceptions: list[str] = []
+
+
+class SandboxBody(_Body, frozen=True):
+    """What a command is kept from.
+
+    Attributes:
+        profile: ``none``, ``default`` or ``strict``.
+        network: Whether it sees the machine's network, loopback included.
+        binds: Files and folders of the machine that it sees besides: ``/source:/target``, read
+            only; with ``:rw`` it may write there.
+    """
+
+    profile: Profile = "default"
+    network: bool = True
+    binds: list[str] = []
+
+
+class LimitsBody(_Body, frozen=True):
+    """What an attempt may use, all its processes together; 0 is no limit.
+
+    Attributes:
+        cpu: Processors, 0.01 to 1,024; 0.5 for half of one.
+        memory: Bytes, or text such as ``512MiB``; 1 MiB to 1,024 TiB.
+        pids: Processes and threads, up to 4,194,304.
+    """
+
+    cpu: float = 0.0
+    memory: int | str = 0
+    pids: int = 0
+
+
+class PythonBody(_Body, frozen=True):
+    """A Python function to be called.
+
+    Attributes:
+        function: ``module:function``.
+        args: Its arguments by position.
+        kwargs: Its arguments by name; with *args* at most 120,000 bytes of JSON.
+        interpreter: Absolute path of the Python of its environment; empty for the node's own.
+        path: Folders, absolute, where modules are looked for first.
+    """
+
+    function: str
+    args: list[Json] = []
+    kwargs: dict[str, Json] = {}
+    interpreter: str = ""
+    path: list[str] = []
+
+
+class ContainerBody(_Body, frozen=True):
+    """A container to be run.
+
+    Attributes:
+        image: Its name, with tag or digest.
+        pull: When the image is pulled: ``missing``, ``always`` or ``never``.
+        network: ``bridge``, ``none``, ``host`` or one of the engine's networks; empty for the
+            engine's default.
+        binds: Files and folders of the machine: ``/source:/target``, read only; with ``:rw`` it may
+            write there.
+        user: A name or ``uid:gid``; empty for the image's.
+    """
+
+    image: str
+    pull: Literal["missing", "always", "never"] = "missing"
+    network: str = ""
+    binds: list[str] = []
+    user: str = ""
 
 
 class ScheduleBody(_Body, frozen=True):
@@ -93,6 +166,7 @@ class TaskBody(_Body, frozen=True):
     Attributes:
         name: 1 to 128 letters, digits, dots, underscores or hyphens; unique in its job.
         command: A line for ``/bin/sh -c``, or a program and its arguments.
+        python: ``module:function`` or more about it, in place of a command.
         type: A registered way to run *parameters*, in place of a command.
         parameters: Of the type; a task with a command does not get them.
         needs: Names of tasks of this job that have to end first.
@@ -103,10 +177,15 @@ class TaskBody(_Body, frozen=True):
         retries: How often it is tried again; null for the job's.
         timeout: Of one attempt; null for the job's.
         stop_grace: Between TERM and KILL; null for the job's.
+        container: An image, or more about it, that runs its command or what the image is made to
+            run; null for the job's, empty for none.
+        sandbox: A profile, or more about it, for its command; null for the job's.
+        limits: What it may use; null for the job's.
     """
 
     name: NameText
     command: str | list[str] | None = None
+    python: str | PythonBody | None = None
     type: str | None = None
     parameters: Json = None
     needs: list[str] = []
@@ -117,10 +196,13 @@ class TaskBody(_Body, frozen=True):
     retries: RetryCount | RetryBody | None = None
     timeout: Timespan | None = None
     stop_grace: Timespan | None = None
+    container: str | ContainerBody | None = None
+    sandbox: Profile | SandboxBody | None = None
+    limits: LimitsBody | None = None
 
 
 class JobBody(_Body, frozen=True):
-    """A job to be created: one *command*, one *type*, or *tasks*.
+    """A job to be created: a *command*, a *python* function, a *type*, a *container*, or *tasks*.
 
     Attributes:
         name: 1 to 128 letters, digits, dots, underscores or hyphens; unique in its namespace.
@@ -130,6 +212,7 @@ class JobBody(_Body, frozen=True):
         schedules: When it fires, at most 64.
         timezone: IANA name, for schedules that name none.
         command: The only task's: a line for ``/bin/sh -c``, or a program and its arguments.
+        python: The only task's: ``module:function``, or more about it.
         type: The only task's: a registered way to run *parameters*.
         parameters: Handed to its tasks; at most 120,000 bytes of JSON.
         tasks: What it runs, 1 to 10,000 tasks that may need each other.
@@ -137,6 +220,10 @@ class JobBody(_Body, frozen=True):
         retries: How often a failed task is tried again, 0 to 1,000, or how.
         timeout: Of one attempt, up to 365 days; 0 is no limit.
         stop_grace: Between TERM and KILL when an attempt is stopped.
+        container: An image, or more about it, that commands run in; alone, what the image is made
+            to run.
+        sandbox: A profile, or more about it, that commands run in.
+        limits: What each attempt may use.
         misfire: What becomes of fire times noticed later than *grace*.
         grace: What counts as late, 0 to 365 days.
         overlap: What becomes of a fire while an earlier execution is not finished.
@@ -155,6 +242,7 @@ class JobBody(_Body, frozen=True):
     schedules: list[str | ScheduleBody] = []
     timezone: str = "UTC"
     command: str | list[str] | None = None
+    python: str | PythonBody | None = None
     type: str | None = None
     parameters: Json = None
     tasks: list[TaskBody] = []
@@ -162,6 +250,9 @@ class JobBody(_Body, frozen=True):
     retries: RetryCount | RetryBody = 0
     timeout: Timespan = 0
     stop_grace: Timespan = "10s"
+    container: str | ContainerBody | None = None
+    sandbox: Profile | SandboxBody = "none"
+    limits: LimitsBody | None = None
     misfire: Literal["all", "latest", "skip"] = "latest"
     grace: Timespan = "10s"
     overlap: Literal["allow", "skip", "queue_one"] = "allow"
@@ -300,10 +391,12 @@ class TaskSpecView(_View, frozen=True):
         name: Unique in its job.
         needs: Names of the tasks that have to end first.
         trigger_rule: What these have to end as.
-        type: How it is run; ``process`` for a command.
+        type: How it is run; ``process`` for a command, ``python``, ``container``.
         command: Null for other types.
         retries: How often it is tried again.
         timeout_s: Of one attempt; 0 is no limit.
+        python: The function that it calls; null for other types.
+        container: The image that it runs; null for other types.
     """
 
     name: str
@@ -313,6 +406,8 @@ class TaskSpecView(_View, frozen=True):
     command: str | list[str] | None
     retries: int
     timeout_s: float
+    python: str | None = None
+    container: str | None = None
 
 
 class JobView(_View, frozen=True):
@@ -338,7 +433,7 @@ class JobView(_View, frozen=True):
         next_fire_at: The earliest of its schedules.
         execution_id: Its latest unfinished execution.
         started_at: When that one started.
-        progress: Share of that execution's tasks that have ended, in percent.
+        progress: How far that execution is, in percent; see `ExecutionView`.
         paused_at: Since when it is paused.
         paused_by: By whom.
         pause_reason: Why.
@@ -373,6 +468,20 @@ class JobView(_View, frozen=True):
     definition: dict[str, Json] | None = None
 
 
+class ErrorView(_View, frozen=True):
+    """The exception that a Python function ended with.
+
+    Attributes:
+        type: Its class, with its module unless that is Python's own.
+        message: Its text, at most 4 KiB.
+        traceback: As Python prints it, the last 16 KiB.
+    """
+
+    type: str
+    message: str = ""
+    traceback: str = ""
+
+
 class AttemptView(_View, frozen=True):
     """One try at a task.
 
@@ -390,6 +499,14 @@ class AttemptView(_View, frozen=True):
         output_tail: The last 4096 bytes that it wrote, those that are not UTF-8 replaced; kept for
             the last five attempts of a task.
         output_bytes: How many it wrote in all.
+        progress: How far it is, or was, in percent, by its own word; null if it said nothing.
+        result: What it hands on, if it succeeded.
+        error: What it raised; of the last five attempts of a task with message and traceback.
+        cpu_seconds: Processor time that it used; null where nobody counted.
+        memory_peak_bytes: The most memory that it used at a time; null where nobody counted.
+        out_of_memory: Whether its limit of memory ended it.
+        unenforced: What of its sandbox and limits its node could not enforce, a sentence each; kept
+            for the last five attempts of a task.
     """
 
     number: int
@@ -403,6 +520,13 @@ class AttemptView(_View, frozen=True):
     reason: str = ""
     output_tail: str = ""
     output_bytes: int = 0
+    progress: int | None = None
+    result: Json = None
+    error: ErrorView | None = None
+    cpu_seconds: float | None = None
+    memory_peak_bytes: int | None = None
+    out_of_memory: bool = False
+    unenforced: list[str] = []
 
 
 class TaskView(_View, frozen=True):
@@ -414,12 +538,14 @@ class TaskView(_View, frozen=True):
         attempts: Oldest first.
         reason: Why it ended as it did, or what it waits for.
         retry_at: When it is tried again, while it is ``backing_off``.
+        progress: While it is ``running``, what its attempt last told, in percent; null otherwise.
     """
 
     status: str
     attempts: list[AttemptView]
     reason: str = ""
     retry_at: InstantText | None = None
+    progress: int | None = None
 
 
 class ExecutionView(_View, frozen=True):
@@ -438,7 +564,8 @@ class ExecutionView(_View, frozen=True):
         finished_at: When its last task ended.
         lateness_ms: From *fire_time* to *started_at*. Until the first attempt has ended, both say
             when it was given its slot.
-        progress: Share of its tasks that have ended, in percent; in lists 0 or 100.
+        progress: How far it is, in percent: each task has an equal share, a running one that tells
+            its own progress so much of it; in lists 0 or 100.
         reason: Why it ended as it did, or what it waits for.
         tasks: By name, in the order of their definition; null in lists.
         traceparent: The trace (W3C) of the request that asked for it; empty for none.
@@ -628,6 +755,7 @@ class EventView(_View, frozen=True):
         attempt: Number of the task's newest attempt, once it has one.
         status: The new state of the execution or task.
         detail: Why, in a few words, where that is not obvious.
+        progress: How far the attempt is, in percent; only for ``task.progress``.
     """
 
     id: str
@@ -640,6 +768,7 @@ class EventView(_View, frozen=True):
     attempt: int | None = None
     status: str | None = None
     detail: str = ""
+    progress: int | None = None
 
 
 class VersionView(_View, frozen=True):

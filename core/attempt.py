@@ -49,11 +49,82 @@ class AttemptKey(NamedTuple):
         return f"{self.execution_id}/{self.task}/{self.number}"
 
 
+class Bind(msgspec.Struct, frozen=True, array_like=True):
+    """A file or folder of the machine that an attempt sees; both paths are absolute."""
+
+    source: str
+    target: str
+    is_writable: bool = False
+
+
+class Sandbox(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
+    """What an attempt is kept from.
+
+    Attributes:
+        profile: ``none``, ``default`` or ``strict``; see docs/reference/sandbox.md.
+        has_network: Whether it sees the machine's network, loopback included.
+        binds: What it sees besides.
+    """
+
+    profile: str = "none"
+    has_network: bool = True
+    binds: tuple[Bind, ...] = ()
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
+    """What an attempt may use, all its processes together; zero is no limit.
+
+    Attributes:
+        cpu: Processors, 0.5 for half of one.
+        memory: Bytes.
+        pids: Processes and threads.
+    """
+
+    cpu: float = 0.0
+    memory: int = 0
+    pids: int = 0
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
+    """A Python function to be called.
+
+    Attributes:
+        function: ``module:function``.
+        arguments: JSON: ``{"args": [...], "kwargs": {...}}``; empty for none.
+        interpreter: Absolute path of the environment's Python; empty for the node's own.
+        path: Folders that modules are looked for in first.
+    """
+
+    function: str
+    arguments: str = ""
+    interpreter: str = ""
+    path: tuple[str, ...] = ()
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
+    """A container to be run.
+
+    Attributes:
+        name: Of the image, with tag or digest.
+        pull: ``missing``, ``always`` or ``never``.
+        network: Of the engine: ``bridge``, ``none``, ``host`` or a network's name; empty for the
+            engine's default.
+        binds: Of the machine's files.
+        user: ``uid:gid`` or a name; empty for the image's.
+    """
+
+    name: str
+    pull: str = "missing"
+    network: str = ""
+    binds: tuple[Bind, ...] = ()
+    user: str = ""
+
+
 class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
     """What a task asks an executor to run.
 
     Attributes:
-        executor: Which executor: ``process``, ``scripted``.
+        executor: Which executor: ``process``, ``python``, ``container``, ``scripted``.
         argv: Program and arguments; exactly one of *argv* and *shell* for ``process``.
         shell: A line for ``/bin/sh -c``.
         env: Variables added to the node's minimal environment.
@@ -62,6 +133,10 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
         timeout: From start to end of one attempt; zero for no limit.
         stop_grace: Between TERM and KILL when the attempt is stopped.
         parameters: For job types: JSON of the parameters.
+        sandbox: Of a process.
+        limits: What it may use.
+        call: For ``python``.
+        image: For ``container``; *argv* or *shell* then replace what the image would run.
     """
 
     executor: str = "process"
@@ -73,6 +148,10 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
     timeout: Duration = Duration(0)
     stop_grace: Duration = Duration(10_000_000)
     parameters: str = ""
+    sandbox: Sandbox = Sandbox()
+    limits: Limits = Limits()
+    call: Call | None = None
+    image: Image | None = None
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +163,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         work: What to run.
         fire_at: When its execution was due.
         session: The life of this node that its start was recorded under.
+        checkpoint: What the last attempt of the task that saved one has saved.
     """
 
     key: AttemptKey
@@ -91,13 +171,55 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     work: Work
     fire_at: Instant
     session: Session = Session("")
+    checkpoint: bytes = b""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
+    """What a running attempt tells of itself; None is nothing new.
+
+    Attributes:
+        percent: How far it is, 0 to 100.
+        checkpoint: What its next attempt is to be given, at most `CHECKPOINT_BYTES_MAX`; empty is
+            nothing new, too.
+    """
+
+    percent: int | None = None
+    checkpoint: bytes | None = None
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
+    """What an attempt used, as far as the system tells.
+
+    Attributes:
+        cpu: Time on processors, user and system.
+        memory_peak: Bytes; 0 where nobody counted.
+    """
+
+    cpu: Duration = Duration(0)
+    memory_peak: int = 0
+
+
+class Raised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
+    """The exception that a Python function ended with.
+
+    Attributes:
+        type: Qualified name: ``ValueError``, ``shop.errors.OutOfStock``.
+        bases: Those of its base classes, nearest first, without ``object``.
+        message: Its text, at most 4 KiB.
+        traceback: As Python prints it, the last 16 KiB.
+    """
+
+    type: str
+    bases: tuple[str, ...] = ()
+    message: str = ""
+    traceback: str = ""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
     """How one attempt ended, as its executor reports it.
 
     Attributes:
-        outcome: Never ``lost`` from an executor, which knows what became of its own.
+        outcome: ``lost`` only from an executor that was asked to go on with what is not there.
         started_at: When it began to run; when it was refused, if it never did.
         finished_at: When it was seen to have ended.
         exit_code: 0 to 255, or -1 where there is none (a signal, a command not found).
@@ -105,6 +227,11 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
         reason: A sentence for people; empty after an ordinary success.
         output: The last part of stdout and stderr together, at most `OUTPUT_TAIL_BYTES`.
         output_bytes: How much it wrote in all.
+        result: JSON of what it hands on, at most `RESULT_BYTES_MAX`; empty for none.
+        raised: What a Python function raised.
+        usage: What it used; None where nobody counted.
+        is_out_of_memory: Whether its limit of memory ended it.
+        unenforced: What of its sandbox and limits this machine could not enforce, a sentence each.
     """
 
     outcome: Outcome
@@ -115,6 +242,16 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
     reason: str = ""
     output: bytes = b""
     output_bytes: int = 0
+    result: bytes = b""
+    raised: Raised | None = None
+    usage: Usage | None = None
+    is_out_of_memory: bool = False
+    unenforced: tuple[str, ...] = ()
+
+
+RESULT_BYTES_MAX = 1 << 20
+CHECKPOINT_BYTES_MAX = 64 << 10
+"""It is in the shard's state, in memory, and is replicated each time it is saved."""
 
 
 OUTPUT_TAIL_BYTES = 4096
@@ -122,7 +259,12 @@ OUTPUT_TAIL_BYTES = 4096
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
-    """One attempt in its task's record; *ending* is None while nobody knows of its end."""
+    """One attempt in its task's record.
+
+    Attributes:
+        ending: None while nobody knows of its end.
+        percent: How far it is, or was, by its own word; None if it said nothing.
+    """
 
     number: int
     token: Token
@@ -130,3 +272,4 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arr
     session: Session
     placed_at: Instant
     ending: Ending | None = None
+    percent: int | None = None

@@ -44,6 +44,8 @@ class Table(IntEnum):
     """full name of a job, space, full name of one that waits for it -> Dependent"""
     RECEIVED = 10
     """number of a shard, four hex digits -> Mark"""
+    CHECKPOINT = 11
+    """execution id/task -> Checkpoint, while the task is not finished"""
 
     HISTORY = 32
     PAST_EXECUTION = 33
@@ -73,6 +75,15 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     """The newest letter that came from a shard: its key in that shard's outbox."""
 
     place: str
+
+
+class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
+    """What a task's last attempt that saved something has saved for the next.
+
+    It has a record of its own: the task's is written anew for every attempt and every percent.
+    """
+
+    data: bytes
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -139,6 +150,7 @@ Record = (
     | Request
     | Dependent
     | Mark
+    | Checkpoint
     | Parcel
     | LedgerEntry
     | Pointer

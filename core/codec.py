@@ -12,6 +12,7 @@ import msgspec
 
 from rota.core.changes import (
     Change,
+    Checkpoint,
     Dependent,
     Mark,
     Name,
@@ -40,6 +41,7 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.OUTBOX: Parcel,
     Table.DEPENDENT: Dependent,
     Table.RECEIVED: Mark,
+    Table.CHECKPOINT: Checkpoint,
     Table.PAST_EXECUTION: Execution,
     Table.PAST_TASK: Task,
     Table.LEDGER: LedgerEntry,

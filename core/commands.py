@@ -6,7 +6,7 @@ command is never journaled; what it led to is.
 
 import msgspec
 
-from rota.core.attempt import AttemptKey, Ending, Token
+from rota.core.attempt import AttemptKey, Ending, Report, Token
 from rota.core.changes import Letter, Pointer
 from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.instants import Instant
@@ -108,6 +108,14 @@ class FinishAttempt(msgspec.Struct, frozen=True, kw_only=True, tag="finish"):
     ending: Ending
 
 
+class ReportAttempt(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
+    """A running attempt tells how far it is, or what its next attempt is to be given."""
+
+    attempt: AttemptKey
+    token: Token
+    report: Report
+
+
 class LoseSession(msgspec.Struct, frozen=True, kw_only=True):
     """Every attempt of this life of a node has ended, and nobody knows how (PROTOCOL R36)."""
 
@@ -174,6 +182,7 @@ Command = (
     | Wake
     | StartTask
     | FinishAttempt
+    | ReportAttempt
     | LoseSession
     | TakeOver
     | Receive

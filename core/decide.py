@@ -21,6 +21,7 @@ from rota.core.commands import (
     LoseSession,
     PauseJob,
     Receive,
+    ReportAttempt,
     ResumeJob,
     SaveJob,
     StartTask,
@@ -38,6 +39,7 @@ from rota.core.keeping import forget
 from rota.core.outbox import forget_parcel
 from rota.core.pausing import pause_job, resume_job
 from rota.core.repetition import forget_requests
+from rota.core.reporting import report_attempt
 from rota.core.running import (
     cancel_execution,
     finish_attempt,
@@ -97,6 +99,8 @@ def _dispatch(draft: Draft, command: Command) -> Reply:
             fire(draft, command)
         case FinishAttempt():
             finish_attempt(draft, command)
+        case ReportAttempt():
+            report_attempt(draft, command)
         case StartTask():
             start_task(draft, command)
         case Wake():
@@ -151,6 +155,8 @@ def _cause(command: Command) -> str:
             return f"fire {job_id}"
         case FinishAttempt(attempt=attempt, ending=ending):
             return f"finish {attempt} {ending.outcome.value}"
+        case ReportAttempt(attempt=attempt):
+            return f"report {attempt}"
         case StartTask(execution_id=execution_id, task=task):
             return f"start {execution_id}/{task}"
         case Wake(execution_id=execution_id, task=task):

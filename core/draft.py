@@ -7,7 +7,7 @@ state as it was: a draft is the state with a sheet of paper over it.
 from collections.abc import Iterator
 
 from rota.core.attempt import AttemptKey, Order, Work
-from rota.core.changes import Change, Record, Table
+from rota.core.changes import Change, Checkpoint, Record, Table
 from rota.core.decision import Decision, Limits, Reply, Situation
 from rota.core.effects import Effect, JobEvent, Launch, Publish, PublishJob
 from rota.core.execution import Execution, Task, task_key
@@ -69,6 +69,15 @@ class Draft:
         assert found is None or isinstance(found, Task)
         return found
 
+    def checkpoint(self, execution_id: ExecutionId, task: str) -> bytes:
+        """Return what the next attempt of a task is to be given; empty if nothing is saved."""
+        key = task_key(execution_id, task)
+        if (Table.CHECKPOINT, key) not in self._records:
+            return self.state.checkpoints.get(key, b"")
+        found = self._records[Table.CHECKPOINT, key]
+        assert found is None or isinstance(found, Checkpoint)
+        return found.data if found else b""
+
     def live_of(self, job_id: JobId) -> Iterator[Execution]:
         """Yield the unfinished executions of a job, oldest first."""
         for execution_id in self.state.live_of(job_id):
@@ -102,6 +111,10 @@ class Draft:
         """Write a task of an unfinished execution."""
         self._records[Table.TASK, task_key(execution_id, task.name)] = task
 
+    def put_checkpoint(self, execution_id: ExecutionId, task: str, data: bytes) -> None:
+        """Save *data* for the next attempt of a task."""
+        self._records[Table.CHECKPOINT, task_key(execution_id, task)] = Checkpoint(data)
+
     def drop_execution(self, execution_id: ExecutionId) -> None:
         """Take an execution that has finished out of the live tables."""
         self._gone.add(execution_id)
@@ -124,6 +137,7 @@ class Draft:
             work=work,
             fire_at=execution.fire_at,
             session=attempt.session,
+            checkpoint=self.checkpoint(execution.id, task.name),
         )
         self._effects.append(Launch(order))
 
@@ -152,6 +166,22 @@ class Draft:
                 task=task.name,
                 attempt=len(task.attempts),
                 detail=detail or task.reason,
+            )
+        )
+
+    def publish_progress(self, execution: Execution, task: Task, percent: int) -> None:
+        """Tell those who watch how far the running attempt of *task* is."""
+        self._effects.append(
+            Publish(
+                at=self.now,
+                job_id=execution.job_id,
+                job=execution.job_name,
+                execution_id=execution.id,
+                status=task.status,
+                task=task.name,
+                attempt=len(task.attempts),
+                detail=f"{percent}%",
+                percent=percent,
             )
         )
 

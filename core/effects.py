@@ -74,7 +74,9 @@ class Deliver(msgspec.Struct, frozen=True):
 
 
 class Publish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An execution, or a task of one, has come into another state; people may be watching.
+    """An execution, or a task of one, has come into another state, or further in it.
+
+    People may be watching.
 
     Attributes:
         at: Shard time of the decision.
@@ -82,6 +84,7 @@ class Publish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         task: Empty when the whole execution is meant.
         attempt: Number of the task's newest attempt; 0 if there is none yet.
         detail: Why, in a few words, where that is not obvious.
+        percent: How far that attempt is, where this is the news and its state is none.
     """
 
     at: Instant
@@ -92,6 +95,13 @@ class Publish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     task: str = ""
     attempt: int = 0
     detail: str = ""
+    percent: int | None = None
+
+
+class TaskEvent(Enum):
+    """What may happen to a task besides coming into another state."""
+
+    PROGRESS = "progress"
 
 
 class JobEvent(Enum):

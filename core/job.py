@@ -8,8 +8,9 @@ from rota.core.attempt import Work
 from rota.core.dag import TriggerRule, problems_of_graph
 from rota.core.errors import Problem
 from rota.core.ids import NAME_RULE, Index, JobId, is_full_name, is_name
-from rota.core.instants import DAY, SECOND, Duration, Instant
+from rota.core.instants import SECOND, Duration, Instant
 from rota.core.retry import DELAY_MAX, RETRIES_MAX, Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.runnable import TIMEOUT_MAX, problems_of_work
 from rota.core.schedule import Schedule
 
 TASKS_MAX = 10_000
@@ -17,11 +18,8 @@ SCHEDULES_MAX = 64
 DEPENDENCIES_MAX = 100
 GRACE_DEFAULT = Duration(10 * SECOND)
 """Longer than the loss of a node costs (session TTL 5 s + 1 s), so failover is not a misfire."""
-TIMEOUT_MAX = Duration(365 * DAY)
 PRIORITY_MAX = 100
 """How far a priority may be from 0, up or down; a step is worth 10 s of waiting."""
-RESERVED = "ROTA_"
-"""What the variables begin with that tell a task who it is; a job cannot set them."""
 
 
 class Misfire(Enum):
@@ -157,7 +155,9 @@ def _problems_of_names(spec: JobSpec) -> list[Problem]:
 def _problems_of_counts(spec: JobSpec) -> list[Problem]:
     problems: list[Problem] = []
     if not spec.tasks:
-        problems.append(Problem("/tasks", "a job needs a command, a type, or at least one task"))
+        problems.append(
+            Problem("/tasks", "needs a command, a type, a function, a container or a task")
+        )
     for pointer, count, most in (
         ("/tasks", len(spec.tasks), TASKS_MAX),
         ("/schedules", len(spec.schedules), SCHEDULES_MAX),
@@ -192,27 +192,10 @@ def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:
 
 
 def _problems_of_task(task: TaskSpec, pointer: str) -> list[Problem]:
-    problems: list[Problem] = []
-    work = task.work
-    if not 0 <= work.timeout <= TIMEOUT_MAX:
-        problems.append(Problem(f"{pointer}/timeout", "must be between 0 (none) and 365 days"))
-    if not 0 <= work.stop_grace <= TIMEOUT_MAX:
-        problems.append(Problem(f"{pointer}/stopGrace", "must be between 0 and 365 days"))
-    if work.executor == "process" and bool(work.argv) == bool(work.shell):
-        problems.append(Problem(f"{pointer}/command", "needs a command line or a list of words"))
-    if any("\0" in text for text in (*work.argv, work.shell, work.cwd)):
-        problems.append(Problem(f"{pointer}/command", "contains a NUL character"))
-    for name, value in work.env:
-        if not name or "=" in name or "\0" in name + value:
-            problems.append(Problem(f"{pointer}/env", f"{name!r} cannot be a variable"))
-        elif name.startswith(RESERVED):
-            problems.append(
-                Problem(f"{pointer}/env", f"{name!r}: names with {RESERVED} are rota's own")
-            )
-    if work.cwd and not work.cwd.startswith("/"):
-        problems.append(Problem(f"{pointer}/cwd", f"{work.cwd!r} is not an absolute path"))
-    problems += _problems_of_retry(task.retry, f"{pointer}/retries")
-    return problems
+    return [
+        *problems_of_work(task.work, pointer),
+        *_problems_of_retry(task.retry, f"{pointer}/retries"),
+    ]
 
 
 def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
@@ -236,6 +219,18 @@ def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
                 problems.append(Problem(f"{pointer}/delays", "needs at least one delay"))
     if any(not 0 <= delay <= DELAY_MAX for delay in delays):
         problems.append(Problem(f"{pointer}/delay", "must be between 0 and 365 days"))
+    for field, names in (
+        ("onExceptions", policy.on_exceptions),
+        ("neverOnExceptions", policy.never_on_exceptions),
+    ):
+        problems += [
+            Problem(
+                f"{pointer}/{field}/{number}",
+                f"{name!r} is not the name of an exception, such as ValueError or shop.OutOfStock",
+            )
+            for number, name in enumerate(names)
+            if not all(part.isidentifier() for part in name.split("."))
+        ]
     codes = (*policy.on_exit_codes, *policy.never_on_exit_codes)
     if any(not 0 <= code <= 255 for code in codes):
         problems.append(Problem(f"{pointer}/onExitCodes", "exit codes go from 0 to 255"))

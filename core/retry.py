@@ -5,8 +5,11 @@ budget (REQUIREMENTS C2). The delay is drawn once, from the entropy of the decid
 stored with the task, so a replay or another primary never draws it again.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
+from rota.core.attempt import Raised
 from rota.core.instants import MINUTE, SECOND, Duration, Instant
 
 RETRIES_MAX = 1_000
@@ -46,6 +49,9 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         jitter: Share of the delay, 0 to 1, by which it is lengthened at random.
         on_exit_codes: Retry only after these exit codes; empty for any failure.
         never_on_exit_codes: Never retry after these, whatever the other fields say.
+        on_exceptions: Retry only after these and what derives from them; qualified names, or the
+            last parts of such. With *on_exit_codes*: after either.
+        never_on_exceptions: Never retry after these, whatever the other fields say.
     """
 
     limit: int = 0
@@ -53,10 +59,18 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     jitter: float = 0.0
     on_exit_codes: tuple[int, ...] = ()
     never_on_exit_codes: tuple[int, ...] = ()
+    on_exceptions: tuple[str, ...] = ()
+    never_on_exceptions: tuple[str, ...] = ()
 
 
 def next_attempt_at(
-    policy: RetryPolicy, failures: int, *, exit_code: int, ended_at: Instant, entropy: int
+    policy: RetryPolicy,
+    failures: int,
+    *,
+    exit_code: int,
+    raised: Raised | None = None,
+    ended_at: Instant,
+    entropy: int,
 ) -> Instant | None:
     """Return when to try again after *failures* failed attempts, or None for never.
 
@@ -64,20 +78,32 @@ def next_attempt_at(
         policy: The task's policy.
         failures: Failed attempts so far, the one that just ended included; at least 1.
         exit_code: That of the attempt that just ended; -1 where it had none.
+        raised: The exception that it ended with, if it did.
         ended_at: When it ended.
         entropy: At least 20 random bits for the jitter.
     """
-    if failures > policy.limit or not _may_retry_after(policy, exit_code):
+    if failures > policy.limit or not _may_retry_after(policy, exit_code, raised):
         return None
     delay = _delay(policy.backoff, failures)
     share = policy.jitter * (entropy % _JITTER_STEPS) / _JITTER_STEPS
     return Instant(ended_at + delay + int(delay * share))
 
 
-def _may_retry_after(policy: RetryPolicy, exit_code: int) -> bool:
-    if exit_code in policy.never_on_exit_codes:
+def _may_retry_after(policy: RetryPolicy, exit_code: int, raised: Raised | None) -> bool:
+    if exit_code in policy.never_on_exit_codes or _is_any(raised, policy.never_on_exceptions):
         return False
-    return not policy.on_exit_codes or exit_code in policy.on_exit_codes
+    if not policy.on_exit_codes and not policy.on_exceptions:
+        return True
+    return exit_code in policy.on_exit_codes or _is_any(raised, policy.on_exceptions)
+
+
+def _is_any(raised: Raised | None, names: Iterable[str]) -> bool:
+    """Tell whether *raised* is of a class in *names*, or of one that derives from such."""
+    if raised is None:
+        return False
+    classes = {raised.type, *raised.bases}
+    classes |= {name.rpartition(".")[2] for name in classes}
+    return not classes.isdisjoint(names)
 
 
 def _delay(backoff: Backoff, failures: int) -> Duration:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome, Work
+from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome, Token, Work
 from rota.core.changes import Pointer, Succeeded, Table, past_key
 from rota.core.commands import Cancel, FinishAttempt, LoseSession, StartTask, Wake
 from rota.core.dag import Verdict, verdict
 from rota.core.draft import Draft
 from rota.core.effects import ClearTimer, SetTimer, Stop, Timescale, Wait
+from rota.core.endings import recordable, with_ending
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.execution import (
     FINAL_TASK_STATES,
@@ -34,8 +35,6 @@ from rota.core.state import Graph, version_key
 
 LOSSES_MAX = 100
 """A task lost this often is failed: it is more likely to end its nodes than to be unlucky."""
-OUTPUTS_KEPT = 5
-"""Attempts of one task whose output stays in its record; a record is rewritten at every retry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +104,25 @@ def finish_attempt(draft: Draft, command: FinishAttempt) -> None:
         Refused: Code ``stale_attempt``: the token is not that of the task's running attempt. The
             report is of no use to anyone and may be dropped (PROTOCOL R40).
     """
-    key = command.attempt
+    task = running_task(draft, command.attempt, command.token)
+    _end_attempt(draft, command.attempt.execution_id, task, recordable(command.ending))
+
+
+def running_task(draft: Draft, key: AttemptKey, token: Token) -> Task:
+    """Return the task whose attempt *key* runs under *token*.
+
+    Raises:
+        Refused: Code ``stale_attempt``: there is no such task, or this is not its running attempt.
+    """
     task = draft.task(key.execution_id, key.task)
     attempt = task.attempts[-1] if task is not None and task.attempts else None
-    if task is None or attempt is None or attempt.ending or attempt.token != command.token:
+    if task is None or attempt is None or attempt.ending or attempt.token != token:
         raise Refused(
             Kind.CONFLICT,
             "stale_attempt",
-            f"attempt {key} with token {command.token} is not running here; its report is dropped",
+            f"attempt {key} with token {token} is not running here; its report is dropped",
         )
-    _end_attempt(draft, key.execution_id, task, command.ending)
+    return task
 
 
 def lose_session(draft: Draft, command: LoseSession) -> None:
@@ -233,7 +241,7 @@ def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: En
         # The first attempt tells when the execution really began; until now its placing stood in.
         execution = replace(execution, started_at=ending.started_at)
         draft.put_execution(execution)
-    ended = replace(task, attempts=_with_ending(task.attempts, ending))
+    ended = replace(task, attempts=with_ending(task.attempts, ending))
     match ending.outcome:
         case Outcome.SUCCEEDED:
             _end_task(draft, execution_id, replace(ended, status=TaskStatus.SUCCESS))
@@ -248,21 +256,13 @@ def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: En
             _start_again(draft, execution, replace(ended, losses=ended.losses + 1))
 
 
-def _with_ending(attempts: tuple[Attempt, ...], ending: Ending) -> tuple[Attempt, ...]:
-    *earlier, last = attempts
-    if len(earlier) >= OUTPUTS_KEPT:
-        old = earlier[-OUTPUTS_KEPT]
-        if old.ending is not None and old.ending.output:
-            earlier[-OUTPUTS_KEPT] = replace(old, ending=replace(old.ending, output=b""))
-    return (*earlier, replace(last, ending=ending))
-
-
 def _retry_or_fail(draft: Draft, execution: Execution, task: Task, ending: Ending) -> None:
     failed = replace(task, failures=task.failures + 1)
     retry_at = next_attempt_at(
         _graph(draft, execution).tasks[task.name].retry,
         failed.failures,
         exit_code=ending.exit_code,
+        raised=ending.raised,
         ended_at=draft.now,
         entropy=draft.situation.entropy,
     )
@@ -339,6 +339,8 @@ def _close_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
     if is_failure and not reason:
         reason = f"task {task.name} failed: {task.reason}" if task.reason else f"{task.name} failed"
     draft.put_task(execution_id, task)
+    if draft.checkpoint(execution_id, task.name):
+        draft.drop(Table.CHECKPOINT, task_key(execution_id, task.name))
     draft.put_execution(
         replace(
             execution,

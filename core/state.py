@@ -8,7 +8,17 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rota.core.changes import Change, Dependent, Mark, Name, Parcel, Pointer, Request, Table
+from rota.core.changes import (
+    Change,
+    Checkpoint,
+    Dependent,
+    Mark,
+    Name,
+    Parcel,
+    Pointer,
+    Request,
+    Table,
+)
 from rota.core.dag import dependents
 from rota.core.execution import EXECUTION_MOVES, TASK_MOVES, Execution, Task, in_place
 from rota.core.ids import ExecutionId, JobId, ShardId
@@ -52,6 +62,8 @@ class State:
     """By full name, so that a job taken away and made again keeps those that wait for it."""
     received: dict[str, str] = field(default_factory=dict[str, str])
     """The place of the newest letter of each shard that has written to this one."""
+    checkpoints: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    """By the key of the task; few tasks have one."""
 
     live: dict[JobId, dict[ExecutionId, None]] = field(
         default_factory=dict[JobId, dict[ExecutionId, None]]
@@ -97,6 +109,7 @@ class State:
             outbox=dict(self.outbox),
             dependents={each: dict(names) for each, names in self.dependents.items()},
             received=dict(self.received),
+            checkpoints=dict(self.checkpoints),
             live={each: dict(live) for each, live in self.live.items()},
             sorted_names=list(self.sorted_names),
         )
@@ -121,6 +134,8 @@ class State:
                 self.dependents.setdefault(record.upstream, {})[record.name] = None
             case Mark():
                 self.received[key] = record.place
+            case Checkpoint():
+                self.checkpoints[key] = record.data
             case JobSpec():
                 self.versions[key] = record
             case Request():
@@ -183,6 +198,8 @@ class State:
                 self._remove_dependent(key)
             case Table.RECEIVED:
                 self.received.pop(key, None)
+            case Table.CHECKPOINT:
+                self.checkpoints.pop(key, None)
             case Table.HISTORY | Table.PAST_EXECUTION | Table.PAST_TASK | Table.LEDGER | Table.PAST:
                 pass
 

@@ -11,22 +11,36 @@ The rules, which the contract suite checks on every implementation:
   `Executor.launch` or `Executor.stop`.
 - The outcome says who ended the attempt. One that was told to stop is ``cancelled`` even if it
   then exits with 0; one that had ended before is what it was.
+- `Reported` may be called any number of times between the two; the last of each kind counts.
 """
 
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol, TypeAlias
 
-from rota.core.attempt import AttemptKey, Ending, Order
+from rota.core.attempt import AttemptKey, Ending, Order, Report
 from rota.core.instants import SECOND, Duration, Instant
 
 Ended: TypeAlias = Callable[[AttemptKey, Ending], None]
 """What an executor calls when an attempt has ended."""
+
+Reported: TypeAlias = Callable[[AttemptKey, Report], None]
+"""What an executor calls when a running attempt tells of itself."""
 
 READ_BYTES = 65_536
 """How much of an output is handed over at once: what a pipe holds."""
 
 CLOSE_GRACE = Duration(10 * SECOND)
 """How long a closing executor lets attempts react to TERM: the default grace of a task."""
+
+
+def merged(before: Report | None, report: Report) -> Report:
+    """Return what counts of two reports of an attempt, the earlier first."""
+    if before is None:
+        return report
+    return Report(
+        percent=before.percent if report.percent is None else report.percent,
+        checkpoint=before.checkpoint if report.checkpoint is None else report.checkpoint,
+    )
 
 
 class Output(Protocol):
@@ -53,10 +67,21 @@ class Output(Protocol):
 
 
 class Executor(Protocol):
-    """Runs attempts and tells how each ended; constructed with an `Ended` and a clock."""
+    """Runs attempts and tells how each ended.
+
+    Constructed with an `Ended`, a clock and, where attempts can tell of themselves, a `Reported`.
+    """
 
     def launch(self, order: Order) -> None:
         """Begin an attempt. Launching a key twice, or after `close`, is a bug of the caller."""
+        ...
+
+    def resume(self, order: Order) -> None:
+        """Go on with an attempt that an earlier life of this executor launched.
+
+        As `launch`, but nothing is begun: what is not there any more, or cannot be taken up, is
+        ended as ``lost``. Its remains have been killed by then, so it may be started again.
+        """
         ...
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:

@@ -89,6 +89,14 @@ class ScriptedExecutor:
         else:
             self._end_soon(played)
 
+    def resume(self, order: Order) -> None:
+        """Report the attempt as lost: a script is played by one life only."""
+        assert order.key not in self._playing, f"{order.key} is launched twice"
+        assert not self._is_closed, f"{order.key} is launched after close"
+        played = self._playing[order.key] = _Played(order.key, self._now())
+        played.outcome, played.reason = Outcome.LOST, "whoever played it has ended"
+        self._end_soon(played)
+
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
         """Cancel a sleeping attempt; there is nothing that could need a grace."""
         played = self._playing.get(key)

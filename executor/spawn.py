@@ -10,20 +10,21 @@ real fork.
 
 import errno
 import os
+import shutil
+import signal
 import subprocess
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.core.attempt import Order, Work
+from rota.core.attempt import AttemptKey, Order, Work
 from rota.core.ids import NodeId
 from rota.core.instants import format_instant
-
-STORE_VARIABLE = "ROTA_STORE_ID"
-EXECUTION_VARIABLE = "ROTA_EXECUTION_ID"
-TASK_VARIABLE = "ROTA_TASK"
-ATTEMPT_VARIABLE = "ROTA_ATTEMPT"
+from rota.executor.limits import UNLIMITED, Limited
+from rota.executor.marks import STORE_VARIABLE, mark_of
+from rota.executor.telling import FILES, Told
+from rota.executor.trees import Namespace
 
 _FROM_NODE = ("PATH", "HOME", "LANG", "TMPDIR")
 _DEFAULTS = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -41,20 +42,52 @@ class Surroundings(NamedTuple):
     folders: Path
 
 
-class Started(NamedTuple):
+class Plan(NamedTuple):
+    """What is going to be executed.
+
+    Attributes:
+        argv: Program and arguments.
+        environment: All of it.
+        cwd: Where the program begins; it exists.
+        stdin: Text on standard input.
+        inherited: Descriptors that stay open, beside 0 to 2.
+    """
+
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    cwd: str
+    stdin: str
+    inherited: tuple[int, ...] = ()
+
+
+class Launched(NamedTuple):
     """A process that runs; both descriptors belong to the caller.
 
     Attributes:
         pid: Also the number of its process group and session.
         pidfd: Readable when the process has ended.
         pipe: Where its output comes from, not blocking.
-        folder: Its private folder, or None.
     """
 
     pid: int
     pidfd: int
     pipe: int
-    folder: Path | None
+
+
+class Started(NamedTuple):
+    """An attempt that has begun; the descriptors in it belong to the caller.
+
+    Attributes:
+        leader: The process that leads it.
+        told: Its private folder.
+        namespace: Of its sandbox, in which the program is; the leader is bubblewrap then.
+        limited: By what, and not.
+    """
+
+    leader: Launched
+    told: Told
+    namespace: Namespace | None = None
+    limited: Limited = UNLIMITED
 
 
 class NotStartedError(Exception):
@@ -69,8 +102,8 @@ def base_environment(
     return _DEFAULTS | inherited | {"ROTA_NODE_ID": node_id, STORE_VARIABLE: store_id}
 
 
-def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of one attempt.
+def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[str, str]:
+    """Return the environment of one attempt, whose private folder is *folder* for itself.
 
     A task may replace what comes from the node, but not the names that rota gives: they identify
     the attempt to fencing and to `rota.executor.orphans`.
@@ -80,39 +113,61 @@ def environment_of(order: Order, base: Mapping[str, str]) -> dict[str, str]:
         **base,
         **dict(order.work.env),
         **ours,
-        EXECUTION_VARIABLE: order.key.execution_id,
-        TASK_VARIABLE: order.key.task,
-        ATTEMPT_VARIABLE: str(order.key.number),
+        **mark_of(order.key),
         "ROTA_TOKEN": str(order.token),
         "ROTA_IDEMPOTENCY_KEY": order.key.execution_id,
         "ROTA_FIRE_TIME": format_instant(order.fire_at),
+        **{name: f"{folder}/{file}" for name, file in FILES.items()},
     }
 
 
 def start(order: Order, around: Surroundings) -> Started:
-    """Start the process of *order* in a session and process group of its own.
+    """Start the process of *order*, without sandbox and limits, in a session and group of its own.
 
     Raises:
         NotStartedError: It cannot be started, and nothing of it is left.
     """
-    argv = _argv(order.work)
-    folder: Path | None = None
-    try:
+    argv = argv_of(order.work)
+    with starting(order, argv, around) as told:
         _touch(argv[0], order.work.cwd)
-        if not order.work.cwd:
-            folder = (
-                around.folders / f"{order.key.execution_id}.{order.key.task}.{order.key.number}"
-            )
-            folder.mkdir(mode=0o700)
-        pid, pidfd, pipe = _start(order, argv, around.environment, order.work.cwd or str(folder))
+        folder = str(told.folder)
+        environment = environment_of(order, around.environment, folder)
+        cwd = order.work.cwd or folder
+        return Started(launch(Plan(argv, environment, cwd, order.work.stdin)), told)
+
+
+@contextmanager
+def starting(order: Order, argv: tuple[str, ...], around: Surroundings) -> Generator[Told]:
+    """Make the private folder of *order*; remove it and explain what goes wrong inside.
+
+    Raises:
+        NotStartedError: For what the body raises.
+    """
+    folder = around.folders / folder_name(order.key)
+    try:
+        folder.mkdir(mode=0o700)
+        told = Told(folder)
+        told.begin(order.checkpoint)
+        yield told
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        if folder is not None:
-            _remove(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         raise NotStartedError(_explain(error, argv, order.work.cwd)) from error
-    return Started(pid, pidfd, pipe, folder)
+    except NotStartedError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
-def _argv(work: Work) -> tuple[str, ...]:
+def folder_name(key: AttemptKey) -> str:
+    """Return the name of what belongs to *key* alone: a folder, a cgroup."""
+    return f"{key.execution_id}.{key.task}.{key.number}"
+
+
+def argv_of(work: Work) -> tuple[str, ...]:
+    """Return program and arguments of *work*.
+
+    Raises:
+        NotStartedError: It has none or two, or its working directory is a relative one.
+    """
     if bool(work.argv) == bool(work.shell):
         raise NotStartedError("a process task needs exactly one of argv and shell")
     if work.cwd and not os.path.isabs(work.cwd):
@@ -132,32 +187,45 @@ def _touch(program: str, cwd: str) -> None:
         os.stat(program)
 
 
-def _start(
-    order: Order, argv: tuple[str, ...], base: Mapping[str, str], cwd: str
-) -> tuple[int, int, int]:
+def launch(plan: Plan) -> Launched:
+    """Start what is planned, in a session and process group of its own.
+
+    Raises:
+        OSError, ValueError, subprocess.SubprocessError: It cannot be.
+    """
     ours, theirs = os.pipe()
     try:
         os.set_blocking(ours, False)
-        stdin = _stdin(order.work.stdin)
+        stdin = _stdin(plan.stdin)
         try:
             process = subprocess.Popen(
-                argv,
+                plan.argv,
                 stdin=stdin,
                 stdout=theirs,
                 stderr=theirs,
-                cwd=cwd,
-                env=environment_of(order, base),
+                cwd=plan.cwd,
+                env=plan.environment,
+                pass_fds=plan.inherited,
                 start_new_session=True,
             )
         finally:
             if stdin != subprocess.DEVNULL:
                 os.close(stdin)
-        return process.pid, _watch(process), ours
+        return Launched(process.pid, _watch(process), ours)
     except BaseException:
         os.close(ours)
         raise
     finally:
         os.close(theirs)
+
+
+def abandon(launched: Launched) -> None:
+    """End what was launched but cannot be told of: kill it, wait for it, close its descriptors."""
+    with suppress(ProcessLookupError):
+        os.killpg(launched.pid, signal.SIGKILL)
+    os.waitid(os.P_PIDFD, launched.pidfd, os.WEXITED)
+    os.close(launched.pidfd)
+    os.close(launched.pipe)
 
 
 def _watch(process: subprocess.Popen[bytes]) -> int:
@@ -205,8 +273,3 @@ def _explain(error: Exception, argv: tuple[str, ...], cwd: str) -> str:
             return f"cannot start {argv[0]!r}: {error.strerror}"
         case _:
             return f"cannot start {argv[0]!r}: {error}"
-
-
-def _remove(folder: Path) -> None:
-    with suppress(OSError):  # It may never have been made.
-        folder.rmdir()

@@ -1,25 +1,28 @@
 """The attempts of this node: places for them, the executors that run them, what became of them.
 
 An outcome is kept here until the attempt's shard has recorded it, whoever is its primary by then,
-so a report is never lost to a full inbox or a takeover (PROTOCOL R40); only the end of this process
-loses it, and the attempt then counts as lost.
+so it is never lost to a full inbox or a takeover (PROTOCOL R40). Attempts of the warden, and their
+outcomes, outlive this process: its next life adopts them. Those of executors in this process end
+with it, and are lost.
 """
 
 import heapq
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
 
 from msgspec.structs import replace
 
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome
-from rota.core.commands import Command, FinishAttempt, StartTask
+from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Report
+from rota.core.commands import Command, FinishAttempt, ReportAttempt, StartTask
 from rota.core.effects import Wait
 from rota.core.ids import ExecutionId
 from rota.core.instants import SECOND, Duration, Instant, later
 from rota.executor.executor import Executor, Output
 from rota.node.bringing import Bringing
 from rota.node.clock import Clock
+from rota.node.messages import Brought
+from rota.node.reporting import Reporting
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 
@@ -149,16 +152,43 @@ class Attempts:
         self._shards = shards
         self._bringing = bringing
         self._clock = clock
+        self._reporting = Reporting(shards, bringing, clock)
         self._executors: Mapping[str, Executor] = {}
+        self._lasting: Collection[str] = ()
+        self._forget: Callable[[AttemptKey], None] = lambda key: None
         self._running: dict[AttemptKey, Order] = {}
         self._unrecorded: dict[AttemptKey, Ending] = {}
         self._fenced: set[AttemptKey] = set()
         self._is_closing = False
         self.ended_count: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
 
-    def use(self, executors: Mapping[str, Executor]) -> None:
-        """Run attempts with these executors, by name; they report to `ended`."""
-        self._executors = executors
+    def use(
+        self,
+        executors: Mapping[str, Executor],
+        *,
+        lasting: Collection[str] = (),
+        forget: Callable[[AttemptKey], None] = lambda key: None,
+    ) -> None:
+        """Run attempts with these executors, by name; they report to `ended` and `reported`.
+
+        Args:
+            executors: By name.
+            lasting: Those of the warden, whose attempts outlive this process, and which ends them
+                itself when their time is over.
+            forget: Told of each attempt whose outcome is recorded.
+        """
+        self._executors, self._lasting, self._forget = executors, lasting, forget
+
+    def adopt(self, orders: Iterable[Order]) -> None:
+        """Go on with what an earlier life of this node launched; it takes its places."""
+        for order in orders:
+            self._running[order.key] = order
+            self.places.used += 1
+            executor = self._executors.get(order.work.executor)
+            if executor is None:
+                self.ended(order.key, self._never_ran(order))
+            else:
+                executor.resume(order)
 
     @property
     def types(self) -> frozenset[str]:
@@ -169,6 +199,11 @@ class Attempts:
     def running(self) -> int:
         """Attempts that have not been recorded as ended."""
         return len(self._running)
+
+    @property
+    def passing(self) -> int:
+        """Those of them that end with this process."""
+        return sum(order.work.executor not in self._lasting for order in self._running.values())
 
     def launch(self, order: Order) -> None:
         """Run an attempt; asked again for one that is here, do nothing (R35)."""
@@ -193,9 +228,14 @@ class Attempts:
             executor.stop(key)
 
     def fence(self, key: AttemptKey) -> None:
-        """Kill an attempt whose time is over; from now on it cannot have succeeded (R37)."""
+        """Kill an attempt whose time is over; from now on it cannot have succeeded (R37).
+
+        Those of the warden it kills itself, whatever this process does.
+        """
         executor = self._executor_of(key)
         if executor is None or key in self._unrecorded or key in self._fenced:
+            return
+        if self._running[key].work.executor in self._lasting:
             return
         log.warning("attempt fenced", extra={"attempt": str(key)})
         self._fenced.add(key)
@@ -228,8 +268,11 @@ class Attempts:
     def ended(self, key: AttemptKey, ending: Ending) -> None:
         """Report an outcome to the attempt's shard, and give its place to the next."""
         order = self._running.get(key)
-        if order is None or (self._is_closing and ending.outcome is Outcome.CANCELLED):
-            # A closing node stops its attempts; the next life records them as lost.
+        if order is None:
+            return
+        if self._is_closing and ending.outcome is Outcome.CANCELLED:
+            # A closing node stops its attempts; the next life finds none, and records them as lost.
+            self._forget(key)
             return
         if key in self._fenced:
             self._fenced.discard(key)
@@ -238,9 +281,22 @@ class Attempts:
         self.ended_count[ending.outcome] += 1
         self.places.freed()
         shard = self._shards.of_id(key.execution_id)
-        command = FinishAttempt(attempt=key, token=order.token, ending=ending)
-        self._bringing.bring(shard, (command,), lambda refusal: self._recorded(key, refusal))
+        commands: list[Brought] = []
+        if untold := self._reporting.ended(key):
+            commands.append(ReportAttempt(attempt=key, token=order.token, report=untold))
+        commands.append(FinishAttempt(attempt=key, token=order.token, ending=ending))
+        self._bringing.bring(shard, tuple(commands), lambda refusal: self._recorded(key, refusal))
         self.fill()
+
+    def reported(self, key: AttemptKey, report: Report) -> None:
+        """Have the shard of a running attempt told what it tells of itself."""
+        order = self._running.get(key)
+        if order is not None and key not in self._unrecorded:
+            self._reporting.reported(order, report)
+
+    def tick(self) -> None:
+        """Let time pass for what attempts tell."""
+        self._reporting.tick()
 
     def ending(self, key: AttemptKey) -> Ending | None:
         """Return the outcome of an attempt that has ended here and is not yet recorded."""
@@ -260,6 +316,7 @@ class Attempts:
 
     def _recorded(self, key: AttemptKey, refusal: str) -> None:
         del self._running[key], self._unrecorded[key]
+        self._forget(key)
         if refusal:
             log.warning("outcome refused", extra={"attempt": str(key), "reason": refusal})
 

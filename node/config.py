@@ -4,6 +4,7 @@ Every setting has one name: ``data_dir`` in the file, ``ROTA_DATA_DIR`` in the e
 ``--data-dir`` on the command line. All problems are reported together.
 """
 
+import os
 import re
 import socket
 import tomllib
@@ -17,7 +18,7 @@ import msgspec
 
 from rota.core.errors import Problem, invalid
 from rota.core.ids import NAME_RULE, NodeId, is_name
-from rota.core.instants import DAY, SECOND, Duration, parse_duration
+from rota.core.instants import DAY, SECOND, Duration, format_duration, parse_duration
 from rota.ring.placement import SHARD_COUNT_MAX
 
 
@@ -61,7 +62,11 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
             waiting tasks do not keep others out; lower it for heavy tasks.
         executions_max: Unfinished executions that one shard may hold. 10,000: some 20 MB.
         history: How long finished executions and the ledger are kept.
-        drain: How long a stopping node waits for its attempts before it ends them.
+        drain: How long a stopping node waits for the attempts that it is going to end.
+        on_stop: ``keep``: attempts go on under the warden while the node is away. ``end``: they are
+            ended when it stops. ``keep``, so that a restart or an upgrade interrupts nothing.
+        attempt_lease: How long attempts go on without a word of their node. 15 s: several restarts
+            of a node, and not long for a task that should be running elsewhere.
         disk_reserve_mb: Requests are refused while less than this is free on the data directory's
             disk. 256: several seconds of writing at full speed, for the node looks 4 times a
             second.
@@ -86,12 +91,25 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     executions_max: int = 10_000
     history: Duration = Duration(7 * DAY)
     drain: Duration = Duration(5 * SECOND)
+    on_stop: str = "keep"
+    attempt_lease: Duration = Duration(15 * SECOND)
     disk_reserve_mb: int = 256
     body_max_mb: int = 4
     insecure: bool = False
     log_level: str = "info"
     access_log: str = "errors"
 
+    @property
+    def ends_attempts(self) -> bool:
+        """Whether attempts end when the node stops.
+
+        They do whatever is wanted with the first process of a container, for its end takes all
+        others with it.
+        """
+        return self.on_stop == "end" or os.getpid() == 1
+
+
+ATTEMPT_LEASE_MIN = Duration(SECOND)
 
 _LINK = re.compile(r"ROTA(_\w+)?_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
 """What Kubernetes puts into every pod's environment for a Service called rota."""
@@ -189,6 +207,14 @@ def _contradictions(config: NodeConfig) -> list[Problem]:
                 "etcd",
                 "this version of rota runs a node alone; clusters come with a later one. Leave "
                 "out etcd",
+            )
+        )
+    if config.attempt_lease < ATTEMPT_LEASE_MIN:
+        problems.append(
+            Problem(
+                "attempt_lease",
+                f"{format_duration(config.attempt_lease)} is too short: a node under load, or a "
+                f"restart, takes longer; at least {format_duration(ATTEMPT_LEASE_MIN)}",
             )
         )
     if config.shards & (config.shards - 1):
@@ -313,6 +339,8 @@ PARSERS: Mapping[str, Callable[[object], object]] = {
     "executions_max": _count(1, 10_000_000),
     "history": _duration,
     "drain": _duration,
+    "on_stop": _one_of("keep", "end"),
+    "attempt_lease": _duration,
     "disk_reserve_mb": _count(0, 1_000_000),
     "body_max_mb": _count(1, 1_000),
     "insecure": _truth,

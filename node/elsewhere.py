@@ -3,10 +3,10 @@
 They go on where they are. Their nodes ask for leases and are told what to stop; what they do not
 name does not run there. An attempt is lost (PROTOCOL R36), and its task starts again, when
 
-    a  its node says so: its primacy ended between the commit of the start and the launch; or the
-       process is another one by now. That ended all that was left of the one before when it
-       started, and rests on the data directory's mark in each attempt's environment, by which it
-       finds them, until there is a process beside the node that owns them;
+    a  its node says so: its primacy ended between the commit of the start and the launch, or its
+       warden does not hold it. A warden that ended took all that it held with it
+       (`rota.executor.warden`); what a process of its own runs, a node that is another one by now
+       has taken with it too;
     b  nothing can be asked, and all time that it can have had is over (`rota.core.leases`).
 
 A new session of a node says neither: the process may be the same, which was cut off for a while.

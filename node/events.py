@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from rota.client.wire import EventView
-from rota.core.effects import JobEvent, Publish, PublishJob
+from rota.core.effects import JobEvent, Publish, PublishJob, TaskEvent
 from rota.core.errors import Kind, Refused
 from rota.core.execution import ExecutionStatus, TaskStatus
 from rota.core.ids import ExecutionId, JobId
@@ -41,13 +41,14 @@ KEEP_ALIVE_S = 15.0
 """Silence after which a reader is given an empty batch: proxies cut what is silent for a minute."""
 
 Event = Publish | PublishJob
-Happening = ExecutionStatus | TaskStatus | JobEvent
+Happening = ExecutionStatus | TaskStatus | TaskEvent | JobEvent
 
 TYPES: Mapping[Happening, str] = {
     **{event: f"job.{event.value}" for event in JobEvent},
     **{status: f"execution.{status.value}" for status in ExecutionStatus},
     # A task is blocked from the beginning of its execution on: nobody is told.
     **{status: f"task.{status.value}" for status in TaskStatus if status is not TaskStatus.BLOCKED},
+    **{event: f"task.{event.value}" for event in TaskEvent},
 }
 """What may happen, by the type of its event."""
 
@@ -287,7 +288,9 @@ class Reader:
 
 
 def _happening(event: Event) -> Happening:
-    return event.status if isinstance(event, Publish) else event.event
+    if isinstance(event, PublishJob):
+        return event.event
+    return event.status if event.percent is None else TaskEvent.PROGRESS
 
 
 def _told(event_id: EventId, event: Event) -> Told:
@@ -304,6 +307,7 @@ def _told(event_id: EventId, event: Event) -> Told:
             attempt=event.attempt or None,
             status=event.status.value,
             detail=event.detail,
+            progress=event.percent,
         )
     else:
         view = EventView(

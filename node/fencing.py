@@ -4,19 +4,22 @@ An attempt belongs to its shard, wherever that has gone since. While this node i
 gives itself a lease; else it asks whoever is, again and again. Attempts whose session is over, and
 whose lease has run out, are killed: their shard may start them elsewhere a little later.
 
-A node process that is stopped kills nothing while it stands still. Until a process beside it does
-so, attempts outlive their time by as long as that lasts.
+It is the warden that kills: it is told until when each group of attempts may go on, those of one
+shard and session, and ends them then, be this process at work, hung, stopped or gone. What runs in
+this process is killed by it, and ends with it.
 """
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 
 from rota.core.attempt import AttemptKey, Order
 from rota.core.configuration import NOBODY
 from rota.core.ids import Session, ShardId
-from rota.core.instants import Instant
+from rota.core.instants import LATEST_INSTANT, Instant
 from rota.core.leases import NEVER, deadline, lease_end
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.timing import Timing
+from rota.executor.warden.link import Right
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
 from rota.node.messages import AskLease, GiveLease
@@ -35,6 +38,7 @@ class Fencing:
         liveness: Of this node.
         timing: The cluster's.
         clock: By which leases run.
+        allow: Told of all groups, and until when each may go on.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class Fencing:
         liveness: Liveness,
         timing: Timing,
         clock: Clock,
+        allow: Callable[[Mapping[str, Instant]], None] = lambda until: None,
     ) -> None:
         self._attempts = attempts
         self._shards = shards
@@ -53,28 +58,32 @@ class Fencing:
         self._liveness = liveness
         self._timing = timing
         self._clock = clock
+        self._allow = allow
         self._leased_until: dict[ShardId, Instant] = {}
         self._session_ends: dict[Session, Instant] = {}
 
     def tick(self) -> None:
-        """Ask for leases, and kill what has none; costs O(attempts on this node)."""
+        """Ask for leases, and end what has none; costs O(attempts on this node)."""
         now = self._clock.elapsed()
         orders = self._by_shard()
-        if self._liveness.session != NOBODY:
-            # That of a session that is over stays as it was when it was renewed last.
-            self._session_ends[self._liveness.session] = self._liveness.session_end
+        self._note_session()
         self._drop_unused(orders)
         for number in orders:
             shard = self._shards[number]
-            if shard.is_open and shard.replica.has_authority(now):
-                # Whoever takes over counts from then, which is after this.
-                self._leased_until[number] = lease_end(self._timing, now)
-            else:
+            if not self._lease(shard, now):
                 self._ask(shard, [order.key for order in orders[number]], now)
+        self._allow(dict(self._right(number, each) for number in orders for each in orders[number]))
         for number, among in orders.items():
             for order in among:
                 if self._deadline(number, order.session) <= now:
                     self._attempts.fence(order.key)
+
+    def right_of(self, order: Order) -> Right:
+        """Return until when an attempt may go on that is about to be launched."""
+        shard = self._shards.of_id(order.key.execution_id)
+        self._note_session()
+        self._lease(shard, self._clock.elapsed())
+        return self._right(shard.id, order)
 
     def given(self, shard: Shard, lease: GiveLease) -> None:
         """Take the primary's answer."""
@@ -88,6 +97,23 @@ class Fencing:
         of_id = self._shards.of_id
         keys = [key for key in self._attempts.orders if of_id(key.execution_id) is shard]
         self._ask(shard, keys, self._clock.elapsed())
+
+    def _note_session(self) -> None:
+        # That of a session that is over stays as it was when it was renewed last. One that never
+        # is, of a node alone, says nothing of when that is gone.
+        if self._liveness.session != NOBODY and self._liveness.session_end != LATEST_INSTANT:
+            self._session_ends[self._liveness.session] = self._liveness.session_end
+
+    def _lease(self, shard: Shard, now: Instant) -> bool:
+        """Give the attempts of a shard a lease, if it is this node's to give."""
+        if not shard.is_open or not shard.replica.has_authority(now):
+            return False
+        # Whoever takes over counts from then, which is after this.
+        self._leased_until[shard.id] = lease_end(self._timing, now)
+        return True
+
+    def _right(self, shard: ShardId, order: Order) -> Right:
+        return Right(f"{shard}/{order.session}", self._deadline(shard, order.session))
 
     def _ask(self, shard: Shard, keys: list[AttemptKey], now: Instant) -> None:
         newest = shard.replica.newest

@@ -53,6 +53,8 @@ EX_TEMPFAIL = 75
 @click.option("--body-max-mb", help="Largest request body, in MiB.  [default: 4]")
 @click.option("--history", help="How long what is over is kept.  [default: 7d]")
 @click.option("--drain", help="How long a stop waits for running attempts.  [default: 5s]")
+@click.option("--on-stop", help="What then still runs: keep or end.  [default: keep]")
+@click.option("--attempt-lease", help="How long it runs without the node.  [default: 15s]")
 @click.option("--disk-reserve-mb", help="Disk space that has to stay free.  [default: 256]")
 @click.option("--insecure", is_flag=True, help="Listen beyond loopback without authentication.")
 @click.option("--log-level", help="debug, info, warning or error.  [default: info]")

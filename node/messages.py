@@ -16,12 +16,12 @@ about one shard, which whoever carries them adds.
 import msgspec
 
 from rota.core.attempt import AttemptKey
-from rota.core.commands import FinishAttempt, Receive
+from rota.core.commands import FinishAttempt, Receive, ReportAttempt
 from rota.core.ids import Epoch
 from rota.core.instants import Instant
 from rota.core.replication.messages import Message
 
-Brought = FinishAttempt | Receive
+Brought = FinishAttempt | ReportAttempt | Receive
 """The commands that come from other nodes; each changes nothing the second time."""
 
 

@@ -6,18 +6,16 @@ here and nowhere else.
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
 
-from rota.core.errors import RotaError
 from rota.core.replication.primary import Copies
+from rota.core.replication.timing import Timing
 from rota.executor.executor import Executor
-from rota.executor.orphans import end_orphans
-from rota.executor.process import ProcessExecutor
 from rota.executor.scripted import ScriptedExecutor
+from rota.executor.warden.link import Link
 from rota.node.api.access_log import ACCESS_LOGGER, ACCESS_LOGS
 from rota.node.api.app import make_app
 from rota.node.clock import Clock, SystemClock
@@ -40,12 +38,6 @@ log = logging.getLogger(__name__)
 COORDINATION_FILE = "COORDINATION"
 SHUTDOWN_S = 2.0
 """How long open connections get when the API stops."""
-
-
-class OrphansLeft(RotaError):
-    """Attempts of an earlier life still run and cannot be ended."""
-
-    code = "orphans_left"
 
 
 class Node:
@@ -79,16 +71,19 @@ class Node:
         Raises:
             StoreError: The data directory or the store cannot be used, or failed.
             CoordinationFailed: Likewise the coordination state.
+            WardenUnavailable: Nothing can run attempts.
             OSError: The address cannot be listened on.
         """
         async with AsyncExitStack() as stack:
             directory = stack.enter_context(self._open_directory())
-            self._end_orphans(directory)
+            warden = self._link(directory)
+            await warden.connect()
+            stack.push_async_callback(self._leave, warden)
             store = RocksStore(directory.store_path)
             stack.callback(store.close)
             coordinator = EmbeddedCoordinator(directory.path / COORDINATION_FILE, self.entropy)
             stack.push_async_callback(coordinator.close)
-            around = alone(self.config, directory, store, coordinator, self.clock)
+            around = alone(self.config, directory, store, coordinator, self.clock, warden=warden)
             works = Works(
                 self.config, self.clock, self.entropy, around, unready=lambda: self._why_unready
             )
@@ -112,17 +107,20 @@ class Node:
             cluster=self._random_name(),
         )
 
-    def _end_orphans(self, directory: DataDirectory) -> None:
-        orphans = end_orphans(directory.identity.store_id)
-        if orphans.keys:
-            ended = [str(key) for key in orphans.keys]
-            log.warning("orphans ended", extra={"attempts": ended})
-        if orphans.pids_left:
-            # Beside them, their attempts would run twice.
-            raise OrphansLeft(
-                f"processes {', '.join(map(str, orphans.pids_left))} of an earlier life of this "
-                "node cannot be ended; end them, or restart the machine"
-            )
+    def _link(self, directory: DataDirectory) -> Link:
+        return Link(
+            directory.path,
+            node_id=self.config.node_id,
+            store_id=directory.identity.store_id,
+            lease=self.config.attempt_lease,
+            now=self.clock.now,
+        )
+
+    async def _leave(self, warden: Link) -> None:
+        if self.config.ends_attempts:
+            await warden.retire()
+        else:
+            await warden.close()
 
     @asynccontextmanager
     async def _serving(self, parts: Parts) -> AsyncGenerator[None]:
@@ -156,6 +154,8 @@ def alone(
     store: Store,
     coordinator: Coordinator,
     clock: Clock,
+    *,
+    warden: Link | None,
 ) -> Surroundings:
     """Return what a node without others is put into: one copy of everything, its own."""
     identity = directory.identity
@@ -170,15 +170,7 @@ def alone(
         )
 
     def executors(ended: OnEnded) -> Mapping[str, Executor]:
-        process = ProcessExecutor(
-            directory.path,
-            node_id=config.node_id,
-            store_id=identity.store_id,
-            ended=ended,
-            now=clock.now,
-            environ=os.environ,
-        )
-        return {"process": process, "scripted": ScriptedExecutor(ended=ended, now=clock.now)}
+        return {"scripted": ScriptedExecutor(ended=ended, now=clock.now)}
 
     return Surroundings(
         member=Member(
@@ -197,5 +189,7 @@ def alone(
         placement=lambda members, shard: (config.node_id,),
         copies=Copies(wanted=1, least=1),
         executors=executors,
+        warden=warden,
+        timing=Timing(attempt_lease=config.attempt_lease),
         look_for_room=DiskGuard(directory.path, config.disk_reserve_mb << 20).look,
     )

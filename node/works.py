@@ -32,6 +32,7 @@ from rota.core.replication.liveness import Liveness
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.executor.executor import Executor
+from rota.executor.warden.link import Link
 from rota.node.attempts import Attempts
 from rota.node.bringing import Bringing
 from rota.node.clock import Clock
@@ -88,7 +89,8 @@ class Surroundings:
         placement: Where copies ought to be.
         copies: How many there are to be.
         timing: How long nodes trust each other.
-        executors: Makes what runs attempts, by name.
+        executors: Makes what runs attempts in this process, by name.
+        warden: What runs the others; None where there are none.
         look_for_room: Returns why the disk takes no more, or None.
     """
 
@@ -102,6 +104,7 @@ class Surroundings:
     executors: MakeExecutors
     copies: Copies = field(default_factory=Copies)
     timing: Timing = field(default_factory=Timing)
+    warden: Link | None = None
     look_for_room: Callable[[], Refused | None] = lambda: None
 
 
@@ -183,6 +186,7 @@ class Works:
             liveness=self._liveness,
             timing=around.timing,
             clock=clock,
+            allow=around.warden.allow if around.warden else lambda until: None,
         )
         self._elsewhere = Elsewhere(
             self._attempts,
@@ -210,6 +214,8 @@ class Works:
         self._all_open = asyncio.Event()
         self._open_count = 0
         self._executors: Mapping[str, Executor] = {}
+        self._to_close: list[Executor] = []
+        """Those whose attempts are not to outlive this process."""
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -220,12 +226,12 @@ class Works:
         commit = self._around.commit(self._shards, self._metrics.sync.observe)
         self._measure(commit)
         try:
-            self._executors = self._around.executors(self._attempts.ended)
-            self._attempts.use(self._executors)
+            self._begin_executors()
             self._shards.start(self, self._membership, commit, failure=self._failure)
             async with (
                 _beside(self._or_fail(self._membership.run())),
                 _beside(self._or_fail(self._look_after_attempts())),
+                _beside(self._or_fail(self._keep_warden())),
             ):
                 if self._is_alone:
                     await self._started()
@@ -240,6 +246,24 @@ class Works:
         if self._failure.done():
             # Only now, while it stopped: whatever waited was refused, and nobody else tells.
             self._failure.result()
+
+    def _begin_executors(self) -> None:
+        attempts, warden = self._attempts, self._around.warden
+        self._executors = own = self._around.executors(attempts.ended)
+        self._to_close = list(own.values())
+        if warden is None:
+            attempts.use(own)
+            return
+        its = warden.executors(attempts.ended, attempts.reported, self._fencing.right_of)
+        self._executors = {**its, **own}
+        if self._config.ends_attempts:
+            self._to_close += its.values()
+        attempts.use(self._executors, lasting=its.keys(), forget=warden.forget)
+        attempts.adopt(warden.held)
+
+    async def _keep_warden(self) -> None:
+        if self._around.warden is not None:
+            await self._around.warden.run()
 
     async def _started(self) -> None:
         """Return when this node decides for all of its shards; raise what prevents it."""
@@ -277,8 +301,9 @@ class Works:
         self._timers.close()
         self._attempts.places.slots = 0
         await self._drain()
+        self._fencing.tick()  # What outlives this process has all of its time from now on.
         self._attempts.close()
-        for executor in self._executors.values():
+        for executor in self._to_close:
             await executor.close()
         with suppress(TimeoutError):  # The disk hangs, which closing the commit then tells.
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
@@ -287,16 +312,24 @@ class Works:
     async def _abandon(self) -> None:
         """Kill what runs here: once this node has failed nobody ends it when its time is over."""
         self._attempts.close()
-        for executor in self._executors.values():
+        for executor in self._to_close:
             await executor.close(Duration(0))
 
     async def _drain(self) -> None:
-        """Let attempts end by themselves, for a while; those that do not are lost and run again."""
+        """Let attempts end by themselves, for a while; those that do not are lost and run again.
+
+        Those that outlive this process are not waited for.
+        """
         deadline = self._clock.elapsed() + self._config.drain
-        while self._attempts.running and self._clock.elapsed() < deadline:
+        while self._ending_count() and self._clock.elapsed() < deadline:
             if self._failure.done():
                 return
             await asyncio.sleep(0.02)
+
+    def _ending_count(self) -> int:
+        """Return how many attempts end with this process."""
+        attempts = self._attempts
+        return attempts.running if self._config.ends_attempts else attempts.passing
 
     # -- the shards' host -----------------------------------------------------------------------
 
@@ -386,8 +419,9 @@ class Works:
         while True:
             await asyncio.sleep(pace_s)
             self._bringing.tick()
+            self._attempts.tick()
+            self._fencing.tick()
             if not self._is_alone:
-                self._fencing.tick()
                 self._elsewhere.tick()
 
     # -- housekeeping ---------------------------------------------------------------------------
@@ -425,7 +459,13 @@ class Works:
 
     def _unready(self) -> str | None:
         refusal = self._shards.refusal
-        return self._node_unready() or (refusal.detail if refusal else None) or self._why_frozen()
+        warden = self._around.warden
+        return (
+            self._node_unready()
+            or (refusal.detail if refusal else None)
+            or (warden.why_away if warden else None)
+            or self._why_frozen()
+        )
 
     def _why_frozen(self) -> str | None:
         count = self._shards.frozen_count

@@ -1,8 +1,10 @@
 """The insides of a node in the test's own process, on a disk that answers when the test says so."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Semaphore
 from typing import Any
@@ -12,9 +14,12 @@ from aiohttp import ClientSession, web
 from rota.client.wire import JobBody
 from rota.core.commands import Command, SaveJob, Trigger
 from rota.core.decision import JobSaved, Triggered
-from rota.core.ids import ExecutionId, JobId
+from rota.core.ids import ExecutionId, JobId, NodeId
 from rota.core.instants import Duration
 from rota.core.job import JobSpec
+from rota.executor.executor import Executor
+from rota.executor.process import ProcessExecutor
+from rota.executor.scripted import ScriptedExecutor
 from rota.node.api.app import make_app
 from rota.node.api.bodies import job_spec
 from rota.node.clock import Clock, SystemClock
@@ -23,7 +28,7 @@ from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.entropy import SystemEntropy
 from rota.node.node import alone
 from rota.node.shards import Shards
-from rota.node.works import Works
+from rota.node.works import OnEnded, Works
 from rota.storage.directory import DataDirectory
 from rota.storage.memory import MemoryStore
 from rota.storage.store import StoreError, Ticket
@@ -82,10 +87,25 @@ async def running_works(
     with DataDirectory.open(folder, store_id="s", shard_count=SHARDS, cluster="c") as directory:
         coordinator = EmbeddedCoordinator(folder / "COORDINATION", SystemEntropy())
         clock = clock or SystemClock()
-        around = alone(config, directory, store, coordinator, clock)
+        around = replace(
+            alone(config, directory, store, coordinator, clock, warden=None),
+            executors=partial(_executors, directory, clock),
+        )
         works = Works(config, clock, SystemEntropy(), around)
         async with works.running():
             yield works
+
+
+def _executors(directory: DataDirectory, clock: Clock, ended: OnEnded) -> Mapping[str, Executor]:
+    """Return executors that end with the node: there is no warden beside it."""
+    process = ProcessExecutor(
+        directory.path,
+        node_id=NodeId("n"),
+        store_id=directory.identity.store_id,
+        ended=ended,
+        now=clock.now,
+    )
+    return {"process": process, "scripted": ScriptedExecutor(ended=ended, now=clock.now)}
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """A real ``rotad`` for tests: started, killed, started again, and always ended."""
 
+import fcntl
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +52,16 @@ class Rotad:
     def spawn(self) -> None:
         """Start it, and do not wait."""
         self.url = ""
+        # Another at every step of a test: a node in another environment wants another warden.
+        environment = {**os.environ}
+        environment.pop("PYTEST_CURRENT_TEST", None)
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 [
                     sys.executable, "-P", "-m", "rota.node",
                     "--data-dir", str(self.data_dir), "--listen", "127.0.0.1:0", *self.flags,
                 ],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment,
             )  # fmt: skip
 
     def kill(self) -> None:
@@ -64,6 +69,11 @@ class Rotad:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+
+    def kill_all(self) -> None:
+        """End it with its warden and all its attempts, as a power failure would."""
+        self.kill()
+        end_warden(self.data_dir)
 
     def stop(self, timeout_s: float = 20) -> int:
         """Ask it to stop, and return its exit status."""
@@ -172,6 +182,41 @@ class Rotad:
                 self.stop()
             except subprocess.TimeoutExpired:
                 self.kill()
+        end_warden(self.data_dir)
+
+
+def warden_of(data_dir: Path) -> int:
+    """Return the process id of the warden of a data directory; 0 if there is none."""
+    guard = _guard_of(data_dir)
+    children = Path(f"/proc/{guard}/task/{guard}/children")
+    with suppress(FileNotFoundError):  # Either may end in this moment.
+        for child in children.read_text().split() if guard else ():
+            if Path(f"/proc/{child}/comm").read_text().strip() == "rota-warden":
+                return int(child)
+    return 0
+
+
+def end_warden(data_dir: Path) -> None:
+    """Kill the warden of a data directory, and wait until its guard has ended all attempts."""
+    deadline = time.monotonic() + 20
+    while guard := _guard_of(data_dir):
+        if warden := warden_of(data_dir):
+            os.kill(warden, signal.SIGKILL)
+        assert time.monotonic() < deadline, f"guard {guard} does not end"
+        time.sleep(0.005)
+
+
+def _guard_of(data_dir: Path) -> int:
+    """Return the process that holds the lock; 0 if nobody does."""
+    path = data_dir / "warden.lock"
+    if not path.exists():
+        return 0
+    with path.open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(lock.read() or 0)
+    return 0
 
 
 def processes_of(data_dir: Path) -> list[int]:

@@ -18,7 +18,14 @@ from rota.client.cli.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.show import print_facts, print_table, say, show_many, show_one
+from rota.client.cli.show import (
+    print_facts,
+    print_lines,
+    print_table,
+    say,
+    show_many,
+    show_one,
+)
 from rota.client.cli.watching import WatchCommand, watch_option
 from rota.client.wire import AttemptView, ExecutionView, TaskView
 
@@ -153,6 +160,9 @@ def print_execution(execution: ExecutionView) -> None:
     if rows:
         click.echo()
         print_table(("TASK", "STATUS", "ATTEMPT", "OUTCOME", "STARTED", "TOOK", "REASON"), rows)
+    for name, task in tasks_in_order(execution):
+        for attempt in task.attempts:
+            _print_details(f"{name}, attempt {attempt.number}", attempt)
 
 
 def _rows(name: str, task: TaskView) -> list[tuple[str, ...]]:
@@ -170,5 +180,24 @@ def _attempt_row(attempt: AttemptView) -> tuple[str, ...]:
         attempt.outcome or "running",
         absolute(attempt.started_at),
         took(attempt.started_at, attempt.finished_at),
-        attempt.reason,
+        _state(attempt),
     )
+
+
+def _print_details(title: str, attempt: AttemptView) -> None:
+    """Print what has no place in a row, if there is any."""
+    notes = [f"not enforced: {each}" for each in attempt.unenforced]
+    if attempt.out_of_memory:
+        notes.insert(0, "its limit of memory ended it")
+    for note in notes:
+        print_lines(f"{title}: {note}")
+    if attempt.error is not None and attempt.error.traceback:
+        click.echo()
+        print_lines(f"{title}:\n{attempt.error.traceback}")
+
+
+def _state(attempt: AttemptView) -> str:
+    """Return how far an attempt is, or why it ended as it did."""
+    if attempt.outcome is None:
+        return "" if attempt.progress is None else f"{attempt.progress}% done"
+    return attempt.reason

@@ -52,6 +52,7 @@ files_option = click.option(
     epilog=examples(
         'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
         "rota jobs create sync --schedule @hourly --retries 3 -- 'fetch | load'",
+        "rota jobs create build --sandbox strict --memory 2GiB -- make -C /srv/site",
         "rota jobs create -f report.yaml",
         "rota jobs create -f report.yaml -f flaky.yaml --dry-run",
     ),
@@ -101,6 +102,24 @@ files_option = click.option(
 )
 @click.option("--env", metavar="K=V", multiple=True, help="For its processes; repeatable.")
 @click.option("--cwd", metavar="DIR", help="Where its processes start.")
+@click.option(
+    "--python",
+    metavar="FUNCTION",
+    help="Call module:function in place of a command.",
+)
+@click.option(
+    "--image",
+    "container",
+    metavar="IMAGE",
+    help="Run its command, or what the image is made to run, in a container.",
+)
+@click.option(
+    "--sandbox",
+    type=click.Choice(("none", "default", "strict")),
+    help="What its command is kept from.  [default: none]",
+)
+@click.option("--cpu", type=click.FloatRange(0), help="At most so many processors, such as 0.5.")
+@click.option("--memory", metavar="SIZE", help="At most so much memory, such as 512MiB.")
 @click.option("--label", "labels", metavar="K=V", multiple=True, help="Repeatable.")
 @click.option("--description", metavar="TEXT", help="What it is for.")
 @dry_run_option
@@ -126,7 +145,7 @@ def create_job(
         if name is not None or any(value not in (None, ()) for value in given.values()):
             raise click.UsageError("a job comes from flags or from a file, not both")
         definitions = _from_files(files, namespace)
-    elif name is None or not command:
+    elif name is None or not (command or given["python"] or given["container"]):
         raise click.UsageError(
             "name a job and, after two dashes, its command: rota jobs create hello -- echo hello"
         )
@@ -223,8 +242,13 @@ def _in(namespace: str | None, definition: Fields) -> Fields:
 
 
 def _from_flags(name: str, command: tuple[str, ...], given: Fields) -> Fields:
-    fields: Fields = {"name": name, "command": command[0] if len(command) == 1 else command}
+    fields: Fields = {"name": name}
+    if command:
+        fields["command"] = command[0] if len(command) == 1 else command
     fields |= {key: value for key, value in given.items() if value not in (None, ())}
+    limits = {key: fields.pop(key) for key in ("cpu", "memory") if key in fields}
+    if limits:
+        fields["limits"] = limits
     for key in ("env", "labels"):
         if key in fields:
             fields[key] = dict(_pair(text) for text in fields[key])

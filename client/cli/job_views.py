@@ -162,5 +162,5 @@ def _task_row(task: TaskSpecView) -> tuple[str, ...]:
         " ".join(task.needs) + rule,
         str(task.retries),
         span(task.timeout_s) if task.timeout_s else "",
-        shown or task.type,
+        " ".join(each for each in (task.container, task.python, shown) if each) or task.type,
     )

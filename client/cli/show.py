@@ -168,6 +168,12 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
             click.echo(f"{shown}  {_styled(_printable(value))}")
 
 
+def print_lines(text: str) -> None:
+    """Print text of several lines that somebody else wrote."""
+    for line in text.splitlines():
+        click.echo(_printable(line))
+
+
 class Counter:
     """How far long work is, on standard error if that is a terminal; ``with`` it.
 

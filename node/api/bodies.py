@@ -1,26 +1,33 @@
 """From what a client sends to what the core understands, every mistake reported at once."""
 
 import hashlib
-from collections.abc import Sequence
-from typing import TypeVar
+import re
+from collections.abc import Iterable
 
-import msgspec
-
-from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
-from rota.core.attempt import Work
+from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody
 from rota.core.dag import TriggerRule
-from rota.core.errors import Problem, Refused, invalid
-from rota.core.instants import Duration, parse_duration, seconds
+from rota.core.errors import Problem, invalid
 from rota.core.job import JobSpec, Misfire, Overlap, TaskSpec, problems_of
 from rota.core.retry import Backoff, Explicit, Exponential, Fixed, RetryPolicy
-from rota.core.schedule import Schedule, load_zone, parse_schedule
+from rota.core.schedule import Schedule
+from rota.node.api.reading import Reader
+from rota.node.api.works import given, work_of
 
 MAIN_TASK = "main"
 """The name of a job's only task, where the job has a command and no tasks."""
-PARAMETERS_MAX = 120_000
-"""Bytes of JSON: Linux takes no variable of 128 KiB or more, and tasks get them as one."""
+SHARED = {
+    "cwd": "cwd",
+    "stdin": "stdin",
+    "retries": "retries",
+    "timeout": "timeout",
+    "stopGrace": "stop_grace",
+    "container": "container",
+    "sandbox": "sandbox",
+    "limits": "limits",
+}
+"""Fields of a task that stand for the job's where they are null, and their names in Python."""
 
-T = TypeVar("T")
+_OF_A_TASK = re.compile(r"/tasks/(?P<number>\d+)/(?P<field>\w+)(?P<rest>.*)")
 
 
 def job_spec(body: JobBody) -> JobSpec:
@@ -29,7 +36,7 @@ def job_spec(body: JobBody) -> JobSpec:
     Raises:
         Refused: Code ``invalid_job``, with every problem in it.
     """
-    reader = _Reader()
+    reader = Reader()
     tasks = _tasks(body, reader)
     spec = JobSpec(
         name=body.name,
@@ -49,7 +56,7 @@ def job_spec(body: JobBody) -> JobSpec:
     if len(_ways(body)) > 1:
         # Which of them is meant is not known, so neither is what is wrong with its tasks.
         found = [problem for problem in found if problem.pointer != "/tasks"]
-    problems = [*reader.problems, *_relocated(found, has_tasks=bool(body.tasks))]
+    problems = _relocated((*reader.problems, *found), body)
     if problems:
         raise invalid("invalid_job", "; ".join(str(problem) for problem in problems), *problems)
     return spec
@@ -61,7 +68,7 @@ def parameters_json(value: Json) -> str:
     Raises:
         Refused: They are too long.
     """
-    reader = _Reader()
+    reader = Reader()
     text = reader.json(value, "/parameters")
     if reader.problems:
         raise invalid("invalid_parameters", str(reader.problems[0]), *reader.problems)
@@ -73,49 +80,7 @@ def print_of(*parts: bytes) -> str:
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 
 
-class _Reader:
-    """Reads fields and gathers what is wrong with them."""
-
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-
-    def timespan(self, value: Timespan, pointer: str) -> Duration:
-        try:
-            if isinstance(value, str):
-                return parse_duration(value)
-            return seconds(value)
-        except (ValueError, OverflowError) as error:
-            self.problems.append(Problem(pointer, str(error)))
-            return Duration(0)
-
-    def json(self, value: Json, pointer: str) -> str:
-        if value is None:
-            return ""
-        content = msgspec.json.encode(value)
-        if len(content) > PARAMETERS_MAX:
-            self.problems.append(
-                Problem(pointer, f"has {len(content)} bytes as JSON; at most {PARAMETERS_MAX} fit")
-            )
-        return content.decode()
-
-    def zone(self, name: str, pointer: str) -> str:
-        """Return *name*, or one that is sure to exist, so that the rest can be looked at."""
-        try:
-            load_zone(name)
-        except Refused as refusal:
-            self.problems.append(Problem(pointer, refusal.detail))
-            return "UTC"
-        return name
-
-    def schedule(self, asked: ScheduleBody, timezone: str, pointer: str) -> Schedule:
-        try:
-            return parse_schedule(asked.schedule, timezone, asked.day_or)
-        except Refused as refusal:
-            self.problems.append(Problem(pointer, refusal.detail))
-            return Schedule(text="@manual")
-
-
-def _schedules(body: JobBody, reader: _Reader) -> tuple[Schedule, ...]:
+def _schedules(body: JobBody, reader: Reader) -> tuple[Schedule, ...]:
     given: list[tuple[str, str | ScheduleBody]] = []
     if body.schedule is not None:
         given.append(("/schedule", body.schedule))
@@ -131,69 +96,57 @@ def _schedules(body: JobBody, reader: _Reader) -> tuple[Schedule, ...]:
     return tuple(schedule for schedule in schedules if schedule.text != "@manual")
 
 
-def _tasks(body: JobBody, reader: _Reader) -> tuple[TaskSpec, ...]:
+def _tasks(body: JobBody, reader: Reader) -> tuple[TaskSpec, ...]:
     ways = _ways(body)
     if len(ways) > 1:
         reader.problems.append(
-            Problem("", f"a job has one of command, type and tasks, not {' and '.join(ways)}")
+            Problem(
+                "", f"a job has one of command, python, type and tasks, not {' and '.join(ways)}"
+            )
         )
         return ()
     if body.tasks:
         return tuple(
             _task(task, body, reader, f"/tasks/{number}") for number, task in enumerate(body.tasks)
         )
-    if not ways:
+    if not ways and body.container is None:
         return ()
     only = TaskBody(
         name=MAIN_TASK,
         command=body.command,
+        python=body.python,
         type=body.type,
         parameters=body.parameters if body.type else None,
+        container=body.container,
+        sandbox=body.sandbox,
+        limits=body.limits,
     )
     return (_task(only, body, reader, ""),)
 
 
 def _ways(body: JobBody) -> list[str]:
-    """Return in which of the three ways *body* says what to run; there should be one."""
+    """Return in which ways *body* says what to run; there should be one, or its container."""
     ways = {
         "command": body.command is not None,
+        "python": body.python is not None,
         "type": body.type is not None,
         "tasks": bool(body.tasks),
     }
     return [way for way, is_given in ways.items() if is_given]
 
 
-def _task(task: TaskBody, job: JobBody, reader: _Reader, pointer: str) -> TaskSpec:
-    if task.command is not None and task.type is not None:
-        reader.problems.append(Problem(f"{pointer}/type", "a task has a command or a type"))
-    argv = tuple(task.command) if isinstance(task.command, list) else ()
-    shell = task.command if isinstance(task.command, str) else ""
-    work = Work(
-        executor=task.type or "process",
-        argv=argv,
-        shell=shell,
-        env=tuple(sorted({**job.env, **task.env}.items())),
-        cwd=_given(task.cwd, job.cwd),
-        stdin=_given(task.stdin, job.stdin),
-        timeout=reader.timespan(_given(task.timeout, job.timeout), f"{pointer}/timeout"),
-        stop_grace=reader.timespan(_given(task.stop_grace, job.stop_grace), f"{pointer}/stopGrace"),
-        parameters=reader.json(task.parameters, f"{pointer}/parameters"),
-    )
-    retries = _given(task.retries, job.retries)
+def _task(task: TaskBody, job: JobBody, reader: Reader, pointer: str) -> TaskSpec:
+    retries = given(task.retries, job.retries)
     return TaskSpec(
         name=task.name,
-        work=work,
+        work=work_of(task, job, reader, pointer),
         needs=tuple(task.needs),
         rule=TriggerRule(task.trigger_rule),
         retry=_retry_policy(retries, reader, f"{pointer}/retries"),
     )
 
 
-def _given(value: T | None, otherwise: T) -> T:
-    return otherwise if value is None else value
-
-
-def _retry_policy(retries: int | RetryBody, reader: _Reader, pointer: str) -> RetryPolicy:
+def _retry_policy(retries: int | RetryBody, reader: Reader, pointer: str) -> RetryPolicy:
     if isinstance(retries, int):
         return RetryPolicy(limit=retries)
     return RetryPolicy(
@@ -202,10 +155,12 @@ def _retry_policy(retries: int | RetryBody, reader: _Reader, pointer: str) -> Re
         jitter=retries.jitter,
         on_exit_codes=tuple(retries.on_exit_codes),
         never_on_exit_codes=tuple(retries.never_on_exit_codes),
+        on_exceptions=tuple(retries.on_exceptions),
+        never_on_exceptions=tuple(retries.never_on_exceptions),
     )
 
 
-def _backoff(retries: RetryBody, reader: _Reader, pointer: str) -> Backoff:
+def _backoff(retries: RetryBody, reader: Reader, pointer: str) -> Backoff:
     delay = reader.timespan(retries.delay, f"{pointer}/delay")
     match retries.backoff:
         case "fixed":
@@ -225,10 +180,18 @@ def _full_name(name: str, namespace: str) -> str:
     return name if "/" in name else f"{namespace}/{name}"
 
 
-def _relocated(problems: Sequence[Problem], *, has_tasks: bool) -> list[Problem]:
-    """Point at the job's own fields where its only task came from them."""
-    if has_tasks:
-        return list(problems)
-    return [
-        Problem(problem.pointer.removeprefix("/tasks/0"), problem.detail) for problem in problems
-    ]
+def _relocated(problems: Iterable[Problem], body: JobBody) -> list[Problem]:
+    """Point at the job's own fields where a task has what it has from them; once each."""
+    moved = (Problem(_origin(problem.pointer, body), problem.detail) for problem in problems)
+    return list(dict.fromkeys(moved))
+
+
+def _origin(pointer: str, body: JobBody) -> str:
+    if not body.tasks:
+        return pointer.removeprefix("/tasks/0")
+    found = _OF_A_TASK.fullmatch(pointer)
+    if found is None or found["field"] not in SHARED:
+        return pointer
+    task = body.tasks[int(found["number"])]
+    is_its_own = getattr(task, SHARED[found["field"]]) is not None
+    return pointer if is_its_own else f"/{found['field']}{found['rest']}"

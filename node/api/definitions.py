@@ -6,11 +6,19 @@
 import msgspec
 
 from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
+from rota.core.attempt import Sandbox
 from rota.core.instants import Duration, format_duration
 from rota.core.job import JobSpec, TaskSpec
 from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.schedule import Schedule
 from rota.node.api.bodies import MAIN_TASK
+from rota.node.api.works import (
+    OWN_FIELDS,
+    container_body,
+    limits_body,
+    python_body,
+    sandbox_body,
+)
 
 _PLAIN = JobBody(name="plain")
 """For its defaults."""
@@ -61,6 +69,10 @@ def _with_command(body: JobBody, task: TaskSpec) -> JobBody:
         env=dict(work.env),
         cwd=work.cwd,
         stdin=work.stdin,
+        python=python_body(work),
+        container=container_body(work),
+        sandbox=_PLAIN.sandbox if work.sandbox == Sandbox() else sandbox_body(work),
+        limits=limits_body(work),
     )
 
 
@@ -79,6 +91,10 @@ def _task(task: TaskSpec) -> TaskBody:
         retries=_retries(task.retry),
         timeout=_text(work.timeout),
         stop_grace=_text(work.stop_grace),
+        python=python_body(work),
+        container=container_body(work),
+        sandbox=None if work.sandbox == Sandbox() else sandbox_body(work),
+        limits=limits_body(work),
     )
 
 
@@ -99,7 +115,7 @@ def _command(task: TaskSpec) -> str | list[str] | None:
 
 
 def _type(task: TaskSpec) -> str | None:
-    return None if task.work.executor == "process" else task.work.executor
+    return None if task.work.executor in ("process", *OWN_FIELDS) else task.work.executor
 
 
 def _retries(policy: RetryPolicy) -> int | RetryBody:
@@ -110,6 +126,8 @@ def _retries(policy: RetryPolicy) -> int | RetryBody:
         jitter=policy.jitter,
         on_exit_codes=list(policy.on_exit_codes),
         never_on_exit_codes=list(policy.never_on_exit_codes),
+        on_exceptions=list(policy.on_exceptions),
+        never_on_exceptions=list(policy.never_on_exceptions),
     )
     match policy.backoff:
         case Fixed(delay=delay):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from rota.client.wire import EventView
-from rota.core.effects import JobEvent
+from rota.core.effects import JobEvent, TaskEvent
 from rota.core.errors import Problem, invalid, not_found
 from rota.core.ids import ExecutionId, JobId, is_execution_id
 from rota.node.api.access import Verb, check
@@ -68,7 +68,9 @@ STATUS: Repeatable[Happenings] = Repeatable(
     "status",
     "Only those of executions and tasks that came into one of these states.",
     _one_of(
-        (happening.value, happening) for happening in TYPES if not isinstance(happening, JobEvent)
+        (happening.value, happening)
+        for happening in TYPES
+        if not isinstance(happening, JobEvent | TaskEvent)
     ),
     frozenset(),
     {"type": "string"},

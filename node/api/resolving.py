@@ -5,6 +5,7 @@ import msgspec
 from rota.core.errors import Problem, invalid
 from rota.core.ids import JobId, is_job_id
 from rota.core.job import Job, JobSpec
+from rota.node.api.works import OWN_FIELDS
 from rota.node.parts import Parts
 from rota.node.shards import Shards
 
@@ -39,7 +40,7 @@ def _check_types(parts: Parts, spec: JobSpec) -> None:
     known = sorted(parts.attempts.types)
     problems = [
         Problem(
-            f"/tasks/{number}/type" if len(spec.tasks) > 1 else "/type",
+            f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}/{_field(task.work.executor)}",
             f"there is no type {task.work.executor!r} here; there are {', '.join(known)}",
         )
         for number, task in enumerate(spec.tasks)
@@ -47,6 +48,10 @@ def _check_types(parts: Parts, spec: JobSpec) -> None:
     ]
     if problems:
         raise invalid("unknown_type", "; ".join(map(str, problems)), *problems)
+
+
+def _field(executor: str) -> str:
+    return executor if executor in OWN_FIELDS else "type"
 
 
 def _job_by_id(named: str, shards: Shards) -> Job | None:

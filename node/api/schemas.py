@@ -94,7 +94,7 @@ def type_of(schema: Schema, link: Callable[[str], str]) -> str:
         return f"one of {', '.join(schema['enum'])}"
     kind = schema.get("type", "any JSON")
     if kind == "array":
-        return f"list of {type_of(schema['items'], link)}"
+        return f"list of {type_of(schema.get('items', {}), link)}"
     if kind == "object":
         values = schema.get("additionalProperties", {})
         return f"object of {type_of(values, link)}" if values else "object"

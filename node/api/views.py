@@ -1,12 +1,12 @@
 """From what the core knows to what clients are told."""
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from rota.client.wire import (
     AttemptView,
+    ErrorView,
     ExecutionView,
     JobView,
     LedgerEntryView,
@@ -15,8 +15,14 @@ from rota.client.wire import (
     TaskSpecView,
     TaskView,
 )
-from rota.core.attempt import Attempt
-from rota.core.execution import FINAL_EXECUTION_STATES, Execution, Task
+from rota.core.attempt import Attempt, Raised
+from rota.core.execution import (
+    FINAL_EXECUTION_STATES,
+    FINAL_TASK_STATES,
+    Execution,
+    Task,
+    TaskStatus,
+)
 from rota.core.instants import MILLISECOND, SECOND, Instant, format_instant
 from rota.core.job import Job, Plan, TaskSpec
 from rota.core.ledger import LedgerEntry
@@ -31,7 +37,8 @@ def view_of(state: State, job: Job, *, is_whole: bool = False) -> JobView:
     """Return the document of a job of *state*; with its definition if *is_whole*."""
     newest = next(reversed(state.live.get(job.id, {})), None)
     latest = state.executions[newest] if newest is not None else None
-    return job_view(job, state.plans[job.id], latest, is_whole=is_whole)
+    tasks = state.tasks[newest].values() if newest is not None else ()
+    return job_view(job, state.plans[job.id], latest, tasks, is_whole=is_whole)
 
 
 def status_of(state: State, job: Job) -> str:
@@ -39,13 +46,21 @@ def status_of(state: State, job: Job) -> str:
     return _job_status(job, state.plans[job.id], is_busy=job.id in state.live)
 
 
-def job_view(job: Job, plan: Plan, latest: Execution | None, *, is_whole: bool = False) -> JobView:
+def job_view(
+    job: Job,
+    plan: Plan,
+    latest: Execution | None,
+    tasks: Collection[Task],
+    *,
+    is_whole: bool = False,
+) -> JobView:
     """Return a job's document.
 
     Args:
         job: The job.
         plan: What is owed to it.
         latest: Its newest unfinished execution.
+        tasks: Those of that.
         is_whole: With its definition.
     """
     spec, pause = job.spec, job.pause
@@ -75,7 +90,7 @@ def job_view(job: Job, plan: Plan, latest: Execution | None, *, is_whole: bool =
         next_fire_at=_instant(min(next_fires, default=None)),
         execution_id=latest.id if latest else None,
         started_at=_instant(latest.started_at) if latest else None,
-        progress=_progress(latest, len(spec.tasks)) if latest else None,
+        progress=_progress(latest, tasks) if latest else None,
         paused_at=_instant(pause.at) if pause else None,
         paused_by=pause.by if pause else "",
         pause_reason=pause.reason if pause else "",
@@ -83,9 +98,7 @@ def job_view(job: Job, plan: Plan, latest: Execution | None, *, is_whole: bool =
     )
 
 
-def execution_view(
-    execution: Execution, tasks: Mapping[str, Task] | None = None, *, task_count: int = 0
-) -> ExecutionView:
+def execution_view(execution: Execution, tasks: Mapping[str, Task] | None = None) -> ExecutionView:
     """Return an execution's document, with its tasks if they are given."""
     return ExecutionView(
         execution_id=execution.id,
@@ -99,7 +112,7 @@ def execution_view(
         started_at=_instant(execution.started_at),
         finished_at=_instant(execution.finished_at),
         lateness_ms=_lateness_ms(execution),
-        progress=_progress(execution, len(tasks) if tasks is not None else task_count),
+        progress=_progress(execution, tasks.values() if tasks is not None else ()),
         reason=_reason(execution),
         tasks={name: _task_view(task) for name, task in tasks.items()}
         if tasks is not None
@@ -155,6 +168,8 @@ def _task_spec_view(task: TaskSpec) -> TaskSpecView:
         command=work.shell or list(work.argv) or None,
         retries=task.retry.limit,
         timeout_s=work.timeout / SECOND,
+        python=work.call.function if work.call else None,
+        container=work.image.name if work.image else None,
     )
 
 
@@ -164,6 +179,7 @@ def _task_view(task: Task) -> TaskView:
         attempts=[_attempt_view(attempt) for attempt in task.attempts],
         reason=task.reason,
         retry_at=_instant(task.retry_at),
+        progress=task.attempts[-1].percent if task.status is TaskStatus.RUNNING else None,
     )
 
 
@@ -175,7 +191,9 @@ def _attempt_view(attempt: Attempt) -> AttemptView:
             node_id=attempt.node_id,
             token=str(attempt.token),
             started_at=format_instant(attempt.placed_at),
+            progress=attempt.percent,
         )
+    raised, usage = ending.raised, ending.usage
     return AttemptView(
         number=attempt.number,
         node_id=attempt.node_id,
@@ -188,7 +206,19 @@ def _attempt_view(attempt: Attempt) -> AttemptView:
         reason=ending.reason,
         output_tail=ending.output.decode(errors="replace"),
         output_bytes=ending.output_bytes,
+        progress=attempt.percent,
+        # It was read as JSON before it was recorded.
+        result=msgspec.Raw(ending.result) if ending.result else None,
+        error=_error_view(raised) if raised else None,
+        cpu_seconds=usage.cpu / SECOND if usage else None,
+        memory_peak_bytes=usage.memory_peak or None if usage else None,
+        out_of_memory=ending.is_out_of_memory,
+        unenforced=list(ending.unenforced),
     )
+
+
+def _error_view(raised: Raised) -> ErrorView:
+    return ErrorView(type=raised.type, message=raised.message, traceback=raised.traceback)
 
 
 def _reason(execution: Execution) -> str:
@@ -197,12 +227,18 @@ def _reason(execution: Execution) -> str:
     return f"waits for {execution.hold.value}"
 
 
-def _progress(execution: Execution, task_count: int) -> int:
+def _progress(execution: Execution, tasks: Collection[Task]) -> int:
+    """Return how far an execution is, in percent; each of its tasks has an equal share."""
     if execution.status in FINAL_EXECUTION_STATES:
         return 100
-    if not task_count:
-        return 0
-    return math.floor(100 * (task_count - execution.open_count) / task_count)
+    return sum(_percent(task) for task in tasks) // len(tasks) if tasks else 0
+
+
+def _percent(task: Task) -> int:
+    if task.status in FINAL_TASK_STATES:
+        return 100
+    is_running = task.status is TaskStatus.RUNNING
+    return (task.attempts[-1].percent or 0) if is_running else 0
 
 
 def _lateness_ms(execution: Execution) -> float | None:

@@ -1,7 +1,7 @@
 """Coordination for a node that is alone: its configurations in a file of its data directory.
 
-The data directory's lock keeps a second node out, so the file has one writer, and no process of an
-earlier life is left when it is read: sessions are not in it. They do not run out either, for nobody
+The data directory's lock keeps a second node out, so the file has one writer, and no earlier life
+of the node is left when it is read: sessions are not in it. They do not run out either, for nobody
 is there to take over.
 """
 

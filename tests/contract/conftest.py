@@ -1,9 +1,11 @@
 """What several suites share."""
 
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
+from docker import RECIPE, Dockerd
 from etcd import EtcdCluster
 
 
@@ -12,3 +14,15 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
     """One etcd for all tests that leave it as it is; each has keys under a name of its own."""
     with EtcdCluster(tmp_path_factory.mktemp("etcd")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def dockerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dockerd]:
+    """One container engine for all tests; each removes its containers."""
+    engine = Dockerd(tmp_path_factory.mktemp("docker"))
+    try:
+        engine.open()
+    except (AssertionError, OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"dockerd does not start here, so {RECIPE}: {error}")
+    yield engine
+    engine.close()

@@ -4,18 +4,20 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import uvloop
 
-from rota.core.attempt import AttemptKey, Ending, Order, Token, Work
+from rota.core.attempt import AttemptKey, Ending, Order, Report, Token, Work
 from rota.core.ids import Epoch, ExecutionId, Index, NodeId
-from rota.core.instants import Instant, parse_instant
-from rota.executor.executor import Ended, Executor
+from rota.core.instants import HOUR, SECOND, Duration, Instant, parse_instant
+from rota.executor.executor import CLOSE_GRACE, Ended, Executor
 from rota.executor.orphans import end_orphans
 from rota.executor.process import ProcessExecutor
+from rota.executor.warden.link import Link, Right
+from rota.executor.warden.proxies import WardenExecutor
 
 LIMIT_S = 20.0  # How long a test waits for what must happen; the machine may be busy.
 EXECUTION_ID = ExecutionId("3f2a9c0011223344-0647b1c2d3e4f5-0000")
@@ -50,10 +52,15 @@ class Host:
             self.executor.launch(Order(key=key, token=TOKEN, work=work, fire_at=FIRE_AT))
         return key
 
-    def stop(self, key: AttemptKey) -> None:
-        """Stop an attempt with the grace of its work."""
+    def resume(self, work: Work, *, key: AttemptKey) -> None:
+        """Go on with an attempt that an earlier life launched."""
         with self._calling():
-            self.executor.stop(key)
+            self.executor.resume(Order(key=key, token=TOKEN, work=work, fire_at=FIRE_AT))
+
+    def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
+        """Stop an attempt, with the grace of its work unless told otherwise."""
+        with self._calling():
+            self.executor.stop(key, grace=grace)
 
     async def ending(self, key: AttemptKey) -> Ending:
         """Wait for the end of *key*, which must be told exactly once."""
@@ -105,21 +112,90 @@ def run_scenario(loop: str, make: MakeExecutor, scenario: Scenario[T]) -> T:
         return runner.run(main())
 
 
-def make_process_executor(directory: Path, **options: int) -> MakeExecutor:
-    """Return a maker whose executor marks its processes with *directory*."""
+def make_process_executor(directory: Path, **options: Any) -> MakeExecutor:
+    """Return a maker whose executor marks its processes with *directory*.
+
+    Args:
+        directory: For the executor.
+        options: Of `ProcessExecutor`. Any, as they are of several types.
+    """
+    environ = {"PATH": os.environ["PATH"], "HOME": "/home/someone", "NODE_SECRET": "x"}
+    options = {"environ": environ, **options}
     return lambda ended: ProcessExecutor(
         directory,
         node_id=NodeId("node-a"),
         store_id=store_id_of(directory),
         ended=ended,
         now=now,
-        environ={"PATH": os.environ["PATH"], "HOME": "/home/someone", "NODE_SECRET": "x"},
         **options,
     )
 
 
+def make_warden_executor(directory: Path) -> MakeExecutor:
+    """Return a maker whose executor runs processes in a warden, which ends with it."""
+    return lambda ended: HostedExecutor("process", directory, ended)
+
+
+class HostedExecutor(WardenExecutor):
+    """An executor of a warden, with a node's end of the socket that is run beside it.
+
+    Attributes:
+        link: That end.
+        reports: What attempts have told.
+        until: Until when all attempts may go on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        ended: Ended,
+        *,
+        lease: Duration = Duration(15 * SECOND),
+        home: str = "/home/someone",
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.reports: list[tuple[AttemptKey, Report]] = []
+        self.until = Instant(elapsed() + HOUR)
+        self.link = Link(
+            directory,
+            node_id=NodeId("node-a"),
+            store_id=store_id_of(directory),
+            lease=lease,
+            now=now,
+            environ={"PATH": os.environ["PATH"], "HOME": home, "NODE_SECRET": "x"},
+        )
+        self.link.executors(
+            ended,
+            lambda key, report: self.reports.append((key, report)),
+            lambda order: Right(order.session, self.until),
+        )
+        super().__init__(name, self.link)
+
+    async def begin(self) -> None:
+        """Find or start the warden, and be there."""
+        await self.link.connect()
+        self._running = asyncio.get_running_loop().create_task(self.link.run())
+
+    async def close(self, grace: Duration = CLOSE_GRACE) -> None:
+        """Stop every attempt, then the warden."""
+        await super().close(grace)
+        await self.leave()
+        await self.link.retire()
+
+    async def leave(self) -> None:
+        """Be there no longer; what the warden holds goes on."""
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+
+
 def store_id_of(directory: Path) -> str:
     return f"test-{directory}"
+
+
+def elapsed() -> Instant:
+    return Instant(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000)
 
 
 def kill_leftovers(directory: Path) -> None:
@@ -149,6 +225,8 @@ async def wait_until(condition: Callable[[], bool]) -> None:
 @asynccontextmanager
 async def _host(make: MakeExecutor) -> AsyncGenerator[Host, None]:
     host = Host(make)
+    if isinstance(host.executor, HostedExecutor):
+        await host.executor.begin()
     try:
         yield host
     finally:

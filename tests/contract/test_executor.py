@@ -1,12 +1,14 @@
 """One suite for every executor: what a node may rely on whatever runs its attempts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
+from contract.container_host import BUSYBOX, make_container_executor
 from contract.executor_host import (
     EXECUTION_ID,
     Host,
@@ -14,10 +16,13 @@ from contract.executor_host import (
     Scenario,
     kill_leftovers,
     make_process_executor,
+    make_warden_executor,
     now,
     run_scenario,
 )
-from rota.core.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Outcome, Work
+from contract.python_host import PythonKind, make_hosted_python_executor, make_python_executor
+from docker import needs_docker
+from rota.core.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Image, Outcome, Work
 from rota.core.instants import MILLISECOND, SECOND, Duration
 from rota.executor.scripted import ScriptedExecutor
 
@@ -25,7 +30,13 @@ T = TypeVar("T")
 
 
 class Kind(Protocol):
-    """How to ask one kind of executor for the same things."""
+    """How to ask one kind of executor for the same things.
+
+    Attributes:
+        many: How many attempts at once it ends within the time of a test.
+    """
+
+    many: int = 200
 
     def ends(self, *, exit_code: int = 0, output: str = "") -> Work:
         """Return work that writes *output* and ends with *exit_code*."""
@@ -71,6 +82,23 @@ class _ScriptedKind(Kind):
         )
 
 
+class _ContainerKind(Kind):
+    many = 12
+
+    def ends(self, *, exit_code: int = 0, output: str = "") -> Work:
+        return Work(image=BUSYBOX, shell=f"cat; exit {exit_code}", stdin=output)
+
+    def lasts(self, *, timeout_ms: int = 0, output: str = "") -> Work:
+        return replace(
+            self.ends(output=output),
+            shell="cat; exec sleep 60",
+            timeout=Duration(timeout_ms * MILLISECOND),
+        )
+
+    def is_bad(self) -> Work:
+        return Work(image=Image(name="no-such-image", pull="never"))
+
+
 class Bench:
     """One kind of executor on one kind of loop."""
 
@@ -92,13 +120,36 @@ class Bench:
         return self.run(scenario)
 
 
-@pytest.fixture(params=["process on uvloop", "process on asyncio", "scripted on uvloop"])
+def make_scripted_executor(directory: Path) -> MakeExecutor:
+    del directory
+    return lambda ended: ScriptedExecutor(ended=ended, now=now)
+
+
+ENTRANTS: dict[str, tuple[Kind, Callable[[Path], MakeExecutor]]] = {
+    "process": (_ProcessKind(), make_process_executor),
+    "process in the warden": (_ProcessKind(), make_warden_executor),
+    "python": (PythonKind(), make_python_executor),
+    "python in the warden": (PythonKind(), make_hosted_python_executor),
+    "scripted": (_ScriptedKind(), make_scripted_executor),
+}
+"""Every executor: how to ask it for things, and how to make it in a folder."""
+
+
+@pytest.fixture(
+    params=[
+        "process on asyncio",
+        pytest.param("container on asyncio", marks=needs_docker),
+        *(f"{name} on uvloop" for name in ENTRANTS),
+    ]
+)
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    kind, loop = request.param.split(" on ")
-    if kind == "scripted":
-        yield Bench(_ScriptedKind(), loop, lambda ended: ScriptedExecutor(ended=ended, now=now))
+    name, loop = request.param.split(" on ")
+    if name == "container":
+        host = request.getfixturevalue("dockerd").host
+        yield Bench(_ContainerKind(), loop, make_container_executor(host, tmp_path))
         return
-    yield Bench(_ProcessKind(), loop, make_process_executor(tmp_path))
+    kind, make = ENTRANTS[name]
+    yield Bench(kind, loop, make(tmp_path))
     kill_leftovers(tmp_path)
 
 
@@ -225,7 +276,7 @@ def test_every_attempt_ends_exactly_once_when_stops_race_with_exits(bench: Bench
             host.stop(key)
             host.stop(key)
 
-        keys = [host.launch(bench.kind.ends(output="x")) for _ in range(60)]
+        keys = [host.launch(bench.kind.ends(output="x")) for _ in range(bench.kind.many // 3)]
         host.stop(keys[0])
         for key, other in zip(keys[1:], keys, strict=False):
             await stop_when_another_ends(key, other)
@@ -240,18 +291,22 @@ def test_every_attempt_ends_exactly_once_when_stops_race_with_exits(bench: Bench
             assert (ending.exit_code, ending.output) == (0, b"x")
 
 
-def test_two_hundred_attempts_at_once_all_end(bench: Bench) -> None:
+def test_many_attempts_at_once_all_end(bench: Bench) -> None:
     async def scenario(host: Host) -> list[Ending]:
         keys = [
             host.launch(bench.kind.ends(exit_code=number % 7, output=str(number)))
-            for number in range(200)
+            for number in range(bench.kind.many)
         ]
         return [await host.ending(key) for key in keys]
 
     endings = bench.run(scenario)
 
-    assert [ending.exit_code for ending in endings] == [number % 7 for number in range(200)]
-    assert [ending.output for ending in endings] == [b"%d" % number for number in range(200)]
+    assert [ending.exit_code for ending in endings] == [
+        number % 7 for number in range(bench.kind.many)
+    ]
+    assert [ending.output for ending in endings] == [
+        b"%d" % number for number in range(bench.kind.many)
+    ]
 
 
 def test_close_reports_what_it_stopped_and_takes_no_more(bench: Bench) -> None:
@@ -267,6 +322,41 @@ def test_close_reports_what_it_stopped_and_takes_no_more(bench: Bench) -> None:
     endings = bench.run(scenario)
 
     assert [ending.outcome for ending in endings] == [Outcome.CANCELLED, Outcome.CANCELLED]
+
+
+def test_attempt_that_is_not_there_any_more_is_resumed_as_lost(bench: Bench) -> None:
+    key = AttemptKey(EXECUTION_ID, "task", 1)
+
+    async def scenario(host: Host) -> tuple[Ending, Ending]:
+        host.resume(bench.kind.lasts(), key=key)
+        lost = await host.ending(key)
+        return lost, await host.run(bench.kind.ends())
+
+    lost, next_one = bench.run(scenario)
+
+    assert (lost.outcome, lost.exit_code, lost.signal) == (Outcome.LOST, -1, 0)
+    assert lost.reason
+    assert next_one.outcome is Outcome.SUCCEEDED
+
+
+def test_resuming_a_running_attempt_is_a_bug(bench: Bench) -> None:
+    async def scenario(host: Host) -> None:
+        key = host.launch(bench.kind.lasts())
+        with pytest.raises(AssertionError, match="launched twice"):
+            host.resume(bench.kind.lasts(), key=key)
+
+    bench.run(scenario)
+
+
+def test_attempt_whose_time_is_over_gets_no_grace(bench: Bench) -> None:
+    async def scenario(host: Host) -> Ending:
+        key = host.launch(bench.kind.lasts(output="up"))
+        await host.output(key, containing=b"up")
+        host.stop(key)
+        host.stop(key, grace=Duration(0))
+        return await host.ending(key)
+
+    assert bench.run(scenario).outcome is Outcome.CANCELLED
 
 
 def test_expiring_nothing_removes_nothing(bench: Bench) -> None:

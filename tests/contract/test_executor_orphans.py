@@ -1,5 +1,6 @@
 """What a node does about the processes of its previous life."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from contract.executor_host import (
     run_scenario,
     store_id_of,
 )
-from rota.core.attempt import AttemptKey, Outcome, Work
+from rota.core.attempt import AttemptKey, Ending, Outcome, Work
 from rota.executor.orphans import end_orphans
 
 Begin: TypeAlias = Callable[[str], tuple[subprocess.Popen[bytes], list[int]]]
@@ -161,3 +162,65 @@ def test_child_that_outlives_a_finished_attempt_is_found_at_the_next_start(tmp_p
     assert is_running(pid)
     assert end_orphans(store_id_of(tmp_path)).keys == (AttemptKey(EXECUTION_ID, "task-1", 1),)
     assert not is_running(pid)
+
+
+def test_remains_of_a_resumed_attempt_are_killed_and_it_is_lost(
+    begin: Begin, tmp_path: Path
+) -> None:
+    process, _ = begin("echo; exec sleep 1000")
+    key = AttemptKey(EXECUTION_ID, "load", 2)
+
+    async def scenario(host: Host) -> Ending:
+        host.resume(Work(shell="true"), key=key)
+        ending = await host.ending(key)
+        assert not is_running(process.pid)
+        return ending
+
+    ending = run_scenario("uvloop", make_process_executor(tmp_path), scenario)
+
+    assert ending.outcome is Outcome.LOST
+    assert ending.reason == "nobody watches it any more; what was left of it has been killed"
+
+
+def test_attempt_of_which_nothing_is_left_is_lost_and_others_go_on(
+    begin: Begin, tmp_path: Path
+) -> None:
+    process, _ = begin("echo; exec sleep 1000")
+    gone = [AttemptKey(EXECUTION_ID, "load", number) for number in (1, 3)]
+
+    async def scenario(host: Host) -> list[Ending]:
+        for key in gone:
+            host.resume(Work(shell="true"), key=key)
+        return [await host.ending(key) for key in gone]
+
+    endings = run_scenario("uvloop", make_process_executor(tmp_path), scenario)
+
+    assert [ending.outcome for ending in endings] == [Outcome.LOST] * 2
+    assert process.poll() is None
+
+
+def test_attempt_resumed_while_others_are_swept_for_is_swept_for_next(tmp_path: Path) -> None:
+    first, second = (AttemptKey(EXECUTION_ID, "load", number) for number in (1, 2))
+
+    async def scenario(host: Host) -> list[Ending]:
+        host.resume(Work(shell="true"), key=first)
+        await asyncio.sleep(0)  # The sweep for the first begins.
+        host.resume(Work(shell="true"), key=second)
+        return [await host.ending(first), await host.ending(second)]
+
+    endings = run_scenario("uvloop", make_process_executor(tmp_path), scenario)
+
+    assert [ending.outcome for ending in endings] == [Outcome.LOST] * 2
+
+
+def test_close_waits_for_what_is_being_resumed(tmp_path: Path) -> None:
+    key = AttemptKey(EXECUTION_ID, "load", 1)
+
+    async def scenario(host: Host) -> list[Ending]:
+        host.resume(Work(shell="true"), key=key)
+        await host.executor.close()
+        return host.endings[key]
+
+    [ending] = run_scenario("uvloop", make_process_executor(tmp_path), scenario)
+
+    assert ending.outcome is Outcome.LOST

@@ -146,6 +146,7 @@ def test_environment_is_minimal_and_names_the_attempt(bench: Bench) -> None:
 
     ending = bench.ending_of(Work(argv=("env",), env=env))
 
+    folder = f"{bench.directory}/work/{EXECUTION_ID}.task-1.1"
     assert dict(line.split("=", 1) for line in ending.output.decode().splitlines()) == {
         "PATH": os.environ["PATH"],
         "HOME": "/elsewhere",
@@ -159,6 +160,9 @@ def test_environment_is_minimal_and_names_the_attempt(bench: Bench) -> None:
         "ROTA_ATTEMPT": "1",
         "ROTA_TOKEN": str(TOKEN),
         "ROTA_FIRE_TIME": "2027-01-01T05:00:00.000000Z",
+        "ROTA_PROGRESS": f"{folder}/.rota-progress",
+        "ROTA_CHECKPOINT": f"{folder}/.rota-checkpoint",
+        "ROTA_RESULT": f"{folder}/.rota-result",
     }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rota.client import Client
 from rotad import Refusal, Rotad
 
 USERS_JOB = """{"name": "daily-report", "schedule": "0 0 * * *",
@@ -69,8 +70,8 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
          "a -> b -> a"),
         ({"tasks": [{"name": "a", "command": "true", "needs": ["z"]}]}, "/tasks/0/needs/0",
          "task 'a' needs 'z', which is not a task of this job"),
-        ({}, "/tasks", "needs a command, a type, or at least one task"),
-        ({"command": "true", "type": "scripted"}, "", "one of command, type and tasks"),
+        ({}, "/tasks", "needs a command, a type, a function, a container or a task"),
+        ({"command": "true", "type": "scripted"}, "", "one of command, python, type and tasks"),
         ({"command": "true", "overlap": "allways"}, "/overlap",
          "'allways' is not one of allow, queue_one, skip"),
         ({"command": "true", "retries": {"limit": 1, "backoff": "none"}}, "/retries/backoff",
@@ -88,6 +89,37 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
         ({"type": "scriptd"}, "/type", "there is no type 'scriptd' here"),
         ({"tasks": [{"command": "true"}]}, "/tasks/0/name", "missing required field"),
         ({"command": "true", "cwd": "here"}, "/cwd", "is not an absolute path"),
+        ({"command": "true", "sandbox": "tight"}, "/sandbox",
+         "'tight' is not one of default, none, strict"),
+        ({"command": "true", "sandbox": {"binds": ["/a:/b", "/c"]}}, "/sandbox/binds/1",
+         "'/c' is not /source:/target"),
+        ({"command": "true", "sandbox": {"binds": ["a:/b"]}}, "/sandbox/binds/0",
+         "'a' is not an absolute path"),
+        ({"command": "true", "sandbox": {"profile": "none", "network": False}}, "/sandbox",
+         "the profile none keeps nothing away"),
+        ({"type": "scripted", "sandbox": "strict"}, "/sandbox", "only a command can have one"),
+        ({"command": "true", "limits": {"memory": "512M"}}, "/limits/memory", "is not a size"),
+        ({"command": "true", "limits": {"memory": 1000}}, "/limits/memory", "from 1MiB to"),
+        ({"command": "true", "limits": {"cpu": -1}}, "/limits/cpu", "from 0.01 to 1024"),
+        ({"command": "true", "limits": {"pids": -1}}, "/limits/pids", "from 1 to 4194304"),
+        ({"type": "scripted", "limits": {"pids": 5}}, "/limits", "cannot have limits"),
+        ({"python": "report"}, "/python", "write it as package.module:function"),
+        ({"python": {"function": "a:b", "args": "x"}}, "/python/args", "Expected `array`"),
+        ({"python": {"function": "a:b", "path": ["lib"]}}, "/python/path/0",
+         "'lib' is not an absolute path"),
+        ({"python": {"function": "a:b", "interpreter": "python3"}}, "/python/interpreter",
+         "'python3' is not an absolute path"),
+        ({"python": {"function": "a:b", "args": ["x" * 120_000]}}, "/python", "at most 120000"),
+        ({"container": {"image": ""}}, "/container/image", "is not the name of an image"),
+        ({"container": {"image": "a", "user": "a b"}}, "/container/user", "'a b' is not a name"),
+        ({"container": "a", "type": "scripted"}, "/container", "with a type cannot have one"),
+        ({"type": "python"}, "/type", "give the field 'python' in its place"),
+        ({"tasks": [{"name": "a", "command": "true", "python": "a:b"}]}, "/tasks/0/python",
+         "one of command, python and type, not command and python"),
+        ({"sandbox": {"binds": ["x"]}, "tasks": [{"name": "a", "command": "true"}]},
+         "/sandbox/binds/0", "'x' is not /source:/target"),
+        ({"command": "true", "retries": {"limit": 1, "onExceptions": ["Key Error"]}},
+         "/retries/onExceptions/0", "is not the name of an exception"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_with_the_field_and_the_reason(
@@ -336,3 +368,39 @@ def test_a_job_keeps_its_priority(node: Rotad) -> None:
     made = node.create(name="first", type="scripted", priority=-100)
 
     assert made["priority"] == made["definition"]["priority"] == -100
+
+
+def test_a_job_shows_how_far_its_execution_is(node: Rotad, tmp_path: Path) -> None:
+    go_on = tmp_path / "go-on"
+    node.create(
+        name="half-done",
+        command=f"echo 50 > $ROTA_PROGRESS; until test -e {go_on}; do sleep 0.05; done",
+    )
+    with Client(node.url) as client:
+        events = client.events(job="default/half-done", types=["task.progress"])
+        assert next(events).type == "stream.opened"
+        execution_id = node.trigger("half-done")
+
+        told = next(events)
+        events.close()
+
+    job = node.call("GET", "/api/v1/jobs/half-done")
+    execution = node.call("GET", f"/api/v1/executions/{execution_id}")
+    go_on.touch()
+    assert (told.execution_id, told.task, told.attempt) == (execution_id, "main", 1)
+    assert (told.status, told.progress, told.detail) == ("running", 50, "50%")
+    assert (job["status"], job["progress"]) == ("running", 50)
+    assert (execution["progress"], execution["tasks"]["main"]["progress"]) == (50, 50)
+    assert node.ended(execution_id)["progress"] == 100
+
+
+def test_what_a_job_runs_in_comes_back_as_it_was_given(node: Rotad) -> None:
+    given = {
+        "python": {"function": "shop.forecast:run", "args": [1]},
+        "limits": {"cpu": 0.5, "memory": "512MiB"},
+    }
+
+    job = node.create(name="confined", **given)
+
+    assert job["definition"] == {"name": "confined", **given}
+    assert (job["tasks"][0]["type"], job["tasks"][0]["python"]) == ("python", "shop.forecast:run")

@@ -23,8 +23,9 @@ from rotad import Rotad
 Json = Any  # Any, as JSON is.
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
-API, JOBS, CONFIGURATION, METRICS = (
-    (REFERENCE / f"{name}.md").read_text() for name in ("api", "jobs", "configuration", "metrics")
+API, JOBS, TASKS, CONFIGURATION, METRICS = (
+    (REFERENCE / f"{name}.md").read_text()
+    for name in ("api", "jobs", "tasks", "configuration", "metrics")
 )
 
 # What is another at every time and node: ids, instants, and what a node says of itself.
@@ -42,6 +43,10 @@ OF_THE_NODE = {"nodeId", "version", "python"}
         (wire.ScheduleBody, "### Fields of a schedule"),
         (wire.TaskBody, "### Fields of a task"),
         (wire.RetryBody, "## Retries"),
+        (wire.PythonBody, "## Python functions"),
+        (wire.ContainerBody, "## Containers"),
+        (wire.SandboxBody, "## Sandboxes"),
+        (wire.LimitsBody, "## Limits of an attempt"),
     ],
 )
 def test_every_field_of_a_body_is_told_with_its_default(
@@ -125,6 +130,21 @@ def test_every_job_of_the_reference_is_accepted(node: Rotad) -> None:
 
     assert [job["name"] for job in created] == names
     assert len(set(names)) == len(names) > 10
+
+
+def test_the_program_that_tells_of_itself_is_heard(node: Rotad) -> None:
+    [script] = examples(TASKS, "sh")
+    fails_once = script.replace("sleep 1", '[ "$ROTA_ATTEMPT$n" != 150 ]').replace(
+        "n=$(", "set -e; n=$("
+    )
+    node.create(name="counts", command=fails_once, retries={"limit": 1, "delay": 0})
+
+    ended = node.ended(node.trigger("counts"))
+
+    first, second = ended["tasks"]["main"]["attempts"]
+    assert (first["progress"], first["result"]) == (50, None)
+    assert (second["progress"], second["result"]) == (100, {"counted": 100})
+    assert ended["progress"] == 100
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")

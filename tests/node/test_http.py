@@ -387,6 +387,9 @@ class HandMade:
     def launch(self, order: Order) -> None:
         """Do nothing: it runs until its output is asked for."""
 
+    def resume(self, order: Order) -> None:
+        """Do nothing."""
+
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
         """Do nothing."""
 

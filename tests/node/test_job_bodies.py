@@ -66,6 +66,56 @@ RETRIES: Strategy = st.one_of(
             "jitter": NUMBERS,
             "onExitCodes": st.lists(NUMBERS, max_size=3),
             "neverOnExitCodes": st.lists(NUMBERS, max_size=3),
+            "onExceptions": st.lists(TEXTS, max_size=3),
+            "neverOnExceptions": st.lists(TEXTS, max_size=3),
+        },
+    ),
+)
+
+
+BINDS = st.lists(
+    st.sampled_from(["/a:/b", "/a:/b:rw", "/a", "a:/b", "/a:/b:x", "/a:\0", ":", ""]), max_size=3
+)
+SANDBOXES: Strategy = st.one_of(
+    st.sampled_from(["none", "default", "strict", "tight"]),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "profile": st.sampled_from(["none", "strict"]),
+            "network": st.booleans(),
+            "binds": BINDS,
+        },
+    ),
+)
+LIMITS: Strategy = st.fixed_dictionaries(
+    {},
+    optional={
+        "cpu": NUMBERS,
+        "memory": st.one_of(NUMBERS, st.sampled_from(["512MiB", "1TB", "5M", "9" * 400 + "B"])),
+        "pids": NUMBERS,
+    },
+)
+FUNCTIONS: Strategy = st.one_of(
+    st.sampled_from(["a:b", "a.b:c.d", "a", ":", "a b:c", "a:b:c"]),
+    st.fixed_dictionaries(
+        {"function": st.sampled_from(["a:b", "x", "\0:\0"])},
+        optional={
+            "args": st.lists(NUMBERS, max_size=2),
+            "kwargs": STRINGS,
+            "interpreter": st.sampled_from(["/usr/bin/python3", "python3", "/\0"]),
+            "path": st.lists(st.sampled_from(["/srv", "lib", ""]), max_size=2),
+        },
+    ),
+)
+CONTAINERS: Strategy = st.one_of(
+    st.sampled_from(["alpine", "", "a b", "é"]),
+    st.fixed_dictionaries(
+        {"image": st.sampled_from(["alpine", ""])},
+        optional={
+            "pull": st.sampled_from(["never", "sometimes"]),
+            "network": st.sampled_from(["none", "a b"]),
+            "binds": BINDS,
+            "user": st.sampled_from(["1000:1000", "\0"]),
         },
     ),
 )
@@ -86,6 +136,10 @@ SHARED = {
     "retries": mostly(RETRIES),
     "timeout": mostly(TIMESPANS),
     "stopGrace": mostly(TIMESPANS),
+    "python": mostly(FUNCTIONS),
+    "container": mostly(CONTAINERS),
+    "sandbox": mostly(SANDBOXES),
+    "limits": mostly(LIMITS),
 }
 TASKS: Strategy = st.fixed_dictionaries(
     {"name": mostly(NAMES)},

@@ -120,6 +120,7 @@ NEVER_ANSWERED = {
     "unknown_timezone",  # Told as invalid_job.
     "invalid_configuration",
     "stale_attempt",
+    "invalid_report",
 }
 UNDER_ANOTHER_STATUS = {
     "malformed_json",

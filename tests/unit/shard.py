@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TypedDict, TypeVar, Unpack
 
-from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome, Token, Work
+from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome, Report, Token, Work
 from rota.core.changes import Change, Letter, Pointer, Record, Table
 from rota.core.codec import (
     RawChange,
@@ -31,6 +31,7 @@ from rota.core.commands import (
     LoseSession,
     Past,
     Receive,
+    ReportAttempt,
     SaveJob,
     StartTask,
     Trigger,
@@ -168,6 +169,8 @@ class Shard:
     decision_count: int = 0
     started_count: int = 0
     """Attempts that the last entry starts, by its decisions' word."""
+    change_count: int = 0
+    """Changes that the last entry holds."""
 
     # -- deciding -------------------------------------------------------------------------------
 
@@ -237,7 +240,9 @@ class Shard:
         self.copy.append(body, now, EntryKind.CHANGES)
         entry, _ = follow(tip, self.copy.entry(self.copy.tip.index))
         self.copy.commit(entry.index)
-        for number, key, value in decode_body(entry.body)[1]:
+        changes = decode_body(entry.body)[1]
+        self.change_count = len(changes)
+        for number, key, value in changes:
             table = Table(number)
             if value is None:
                 self.rows.pop((table, key), None)
@@ -328,6 +333,20 @@ class Shard:
         )
         key = AttemptKey(execution_id, name, attempt.number)
         return FinishAttempt(attempt=key, token=attempt.token, ending=ending)
+
+    def tell(
+        self,
+        execution_id: ExecutionId,
+        name: str = "main",
+        *,
+        percent: int | None = None,
+        checkpoint: bytes | None = None,
+    ) -> None:
+        """Have the running attempt of a task tell of itself."""
+        attempt = self.task(execution_id, name).attempts[-1]
+        key = AttemptKey(execution_id, name, attempt.number)
+        report = Report(percent=percent, checkpoint=checkpoint)
+        self.do(ReportAttempt(attempt=key, token=attempt.token, report=report))
 
     def lose_node(self) -> None:
         """End the node's present life, with all its attempts, and begin another."""

@@ -5,9 +5,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.attempt import Attempt, Ending, Outcome, Token
+from rota.core.attempt import (
+    Attempt,
+    Bind,
+    Call,
+    Ending,
+    Image,
+    Limits,
+    Outcome,
+    Raised,
+    Sandbox,
+    Token,
+    Usage,
+    Work,
+)
 from rota.core.changes import (
     Change,
+    Checkpoint,
     Dependent,
     Mark,
     Name,
@@ -37,8 +51,8 @@ from rota.core.commands import Due, Fire, Wake
 from rota.core.dag import TriggerRule
 from rota.core.execution import Execution, ExecutionStatus, Hold, Origin, Task, TaskStatus
 from rota.core.ids import Epoch, ExecutionId, Index, JobId, NodeId, Session
-from rota.core.instants import SECOND, Instant
-from rota.core.job import Job, Misfire, Overlap, Plan, Upstream
+from rota.core.instants import SECOND, Duration, Instant
+from rota.core.job import Job, Misfire, Overlap, Plan, TaskSpec, Upstream
 from rota.core.ledger import FireOutcome, LedgerEntry
 from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
 from unit.golden_records import GOLDEN
@@ -70,6 +84,82 @@ SPEC = job(
     misfire=Misfire.SKIP,
     overlap=Overlap.QUEUE_ONE,
     parameters='{"a": 1}',
+)
+
+CONFINED = job(
+    TaskSpec(
+        name="kept",
+        work=Work(
+            shell="make",
+            sandbox=Sandbox(
+                profile="strict", has_network=False, binds=(Bind("/srv", "/data", True),)
+            ),
+            limits=Limits(cpu=0.5, memory=1 << 29, pids=100),
+        ),
+        retry=RetryPolicy(limit=1, on_exceptions=("OSError",), never_on_exceptions=("a.B",)),
+    ),
+    TaskSpec(
+        name="called",
+        work=Work(
+            executor="python",
+            call=Call(
+                function="a.b:c",
+                arguments='{"args":[1],"kwargs":{}}',
+                interpreter="/opt/venv/bin/python",
+                path=("/opt/lib",),
+            ),
+        ),
+    ),
+    TaskSpec(
+        name="shipped",
+        work=Work(
+            executor="container",
+            image=Image(
+                name="alpine:3.20",
+                pull="never",
+                network="none",
+                binds=(Bind("/srv", "/data"),),
+                user="1000:1000",
+            ),
+        ),
+    ),
+)
+TOLD = Task(
+    name="main",
+    status=TaskStatus.SUCCESS,
+    attempts=(
+        Attempt(
+            number=1,
+            token=Token(Epoch(1), Index(2)),
+            node_id=NodeId("node-a"),
+            session=Session("s"),
+            placed_at=NOON,
+            ending=Ending(
+                outcome=Outcome.FAILED,
+                started_at=NOON,
+                finished_at=NOON,
+                raised=Raised(
+                    type="a.B", bases=("ValueError", "Exception"), message="no", traceback="…"
+                ),
+                usage=Usage(cpu=Duration(1_500_000), memory_peak=1 << 20),
+                is_out_of_memory=True,
+                unenforced=("no cgroup for memory",),
+            ),
+            percent=50,
+        ),
+        Attempt(
+            number=2,
+            token=Token(Epoch(2), Index(9)),
+            node_id=NodeId("node-a"),
+            session=Session("s"),
+            placed_at=NOON,
+            ending=Ending(
+                outcome=Outcome.SUCCEEDED, started_at=NOON, finished_at=NOON, result=b'{"rows":3}'
+            ),
+            percent=100,
+        ),
+    ),
+    failures=1,
 )
 
 RECORDS: tuple[tuple[Table, Record], ...] = (
@@ -184,6 +274,9 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     ),
     (Table.PAST, Pointer(Table.LEDGER, "key")),
     (Table.RECEIVED, Mark("place")),
+    (Table.CHECKPOINT, Checkpoint(b"\x00 row 7")),
+    (Table.VERSION, CONFINED),
+    (Table.PAST_TASK, TOLD),
 )
 
 
@@ -240,7 +333,7 @@ def test_a_damaged_record_is_refused(value: bytes) -> None:
         decode_record(Table.NAME, value)
 
 
-@pytest.mark.parametrize("number", [0, 11, 32, 99])
+@pytest.mark.parametrize("number", [0, 12, 32, 99])
 def test_a_change_of_a_table_that_has_no_records_is_refused(number: int) -> None:
     with pytest.raises(Undecodable, match=f"table {number}"):
         decode_change((number, "key", encode_record(Name(JOB))))

@@ -1,12 +1,26 @@
 """A stored job goes back to a body that defines the very same job."""
 
+from typing import Any
+
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.client.wire import JobBody, RetryBody, ScheduleBody, TaskBody
+from rota.client.wire import (
+    ContainerBody,
+    JobBody,
+    LimitsBody,
+    PythonBody,
+    RetryBody,
+    SandboxBody,
+    ScheduleBody,
+    TaskBody,
+)
+from rota.core.attempt import Bind, Limits, Sandbox
 from rota.node.api.bodies import job_spec
 from rota.node.api.definitions import definition_of
+
+Strategy = st.SearchStrategy[Any]  # Any: fields of all kinds.
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 TIMESPANS = st.sampled_from([0, 1, 2.5, "90s", "1h30m", "250ms"])
@@ -24,8 +38,50 @@ RETRIES = st.one_of(
         max_delay=st.sampled_from(["5m", 10]),
         delays=st.lists(TIMESPANS, min_size=1, max_size=3),
         jitter=st.sampled_from([0.0, 0.25]),
+        on_exceptions=st.lists(st.sampled_from(["OSError", "a.B"]), max_size=2),
+        never_on_exceptions=st.lists(st.just("KeyError"), max_size=1),
         on_exit_codes=st.lists(st.integers(0, 255), max_size=2),
         never_on_exit_codes=st.lists(st.integers(0, 255), max_size=2),
+    ),
+)
+BINDS = st.lists(st.sampled_from(["/a:/b", "/a:/b:ro", "/c:/d:rw"]), max_size=2)
+CONFINED: dict[str, Strategy] = {
+    "sandbox": st.one_of(
+        st.sampled_from(["none", "default", "strict"]),
+        st.builds(
+            SandboxBody,
+            profile=st.sampled_from(["default", "strict"]),
+            network=st.booleans(),
+            binds=BINDS,
+        ),
+    ),
+    "limits": st.builds(
+        LimitsBody,
+        cpu=st.sampled_from([0.0, 0.5, 2]),
+        memory=st.sampled_from([0, 1 << 20, 1_048_577, "512MiB", "2GB"]),
+        pids=st.sampled_from([0, 1]),
+    ),
+}
+CONTAINERS: Strategy = st.one_of(
+    st.just("alpine:3.20"),
+    st.builds(
+        ContainerBody,
+        image=st.just("alpine"),
+        pull=st.sampled_from(["missing", "never"]),
+        network=st.sampled_from(["", "none"]),
+        binds=BINDS,
+        user=st.sampled_from(["", "1000:1000"]),
+    ),
+)
+FUNCTIONS: Strategy = st.one_of(
+    st.just("a.b:c"),
+    st.builds(
+        PythonBody,
+        function=st.just("a:b.c"),
+        args=st.lists(st.integers(), max_size=2),
+        kwargs=st.dictionaries(st.just("day"), st.text("xyz"), max_size=1),
+        interpreter=st.sampled_from(["", "/usr/bin/python3"]),
+        path=st.lists(st.just("/srv"), max_size=1),
     ),
 )
 SCHEDULES = st.lists(
@@ -42,6 +98,15 @@ SCHEDULES = st.lists(
 )
 
 
+WAYS: Strategy = st.one_of(
+    st.fixed_dictionaries({"command": COMMANDS}, optional=CONFINED),
+    st.fixed_dictionaries({"python": FUNCTIONS}, optional={"limits": CONFINED["limits"]}),
+    st.fixed_dictionaries(
+        {"container": CONTAINERS}, optional={"command": COMMANDS, "limits": CONFINED["limits"]}
+    ),
+    st.just({"type": "scripted"}),
+)
+
 Fields = dict[str, object]
 
 
@@ -53,10 +118,9 @@ def task_bodies(name: str) -> st.SearchStrategy[TaskBody]:
     def task_body(work: Fields, rest: Fields) -> TaskBody:
         return msgspec.convert(msgspec.to_builtins({"name": name, **work, **rest}), TaskBody)
 
-    works: list[Fields] = [{"command": "true"}, {"command": ["a"]}, {"type": "scripted"}]
     return st.builds(
         task_body,
-        st.sampled_from(works),
+        WAYS,
         st.fixed_dictionaries(
             {},
             optional={
@@ -72,11 +136,13 @@ def task_bodies(name: str) -> st.SearchStrategy[TaskBody]:
     )
 
 
-WORK = st.one_of(
-    st.fixed_dictionaries({"command": COMMANDS}),
-    st.fixed_dictionaries({"type": st.just("scripted")}),
+WORK: Strategy = st.one_of(
+    WAYS,
     st.fixed_dictionaries({"tasks": st.lists(task_bodies("main"), min_size=1, max_size=1)}),
-    st.fixed_dictionaries({"tasks": st.tuples(task_bodies("a"), task_bodies("b")).map(list)}),
+    st.fixed_dictionaries(
+        {"tasks": st.tuples(task_bodies("a"), task_bodies("b")).map(list)},
+        optional=CONFINED,
+    ),
 )
 BODIES = st.builds(
     job_body,
@@ -139,3 +205,54 @@ def test_a_plain_job_stays_plain() -> None:
         "schedule",
         "retries",
     }
+
+
+def test_what_a_job_says_is_for_the_tasks_that_it_makes_sense_for() -> None:
+    body = JobBody(
+        name="job",
+        sandbox="strict",
+        container="alpine",
+        limits=LimitsBody(cpu=0.5),
+        tasks=[
+            TaskBody(name="command", command="true"),
+            TaskBody(name="bare", command="true", container=""),
+            TaskBody(name="function", python="a:b"),
+            TaskBody(name="other", type="scripted"),
+        ],
+    )
+
+    works = {task.name: task.work for task in job_spec(body).tasks}
+
+    assert {name: work.executor for name, work in works.items()} == {
+        "command": "container",
+        "bare": "process",
+        "function": "python",
+        "other": "scripted",
+    }
+    assert [name for name, work in works.items() if work.image] == ["command"]
+    assert [name for name, work in works.items() if work.sandbox != Sandbox()] == ["bare"]
+    assert [name for name, work in works.items() if work.limits != Limits()] == [
+        "command",
+        "bare",
+        "function",
+    ]
+
+
+def test_a_bind_is_read_only_unless_it_says_otherwise() -> None:
+    sandbox = SandboxBody(binds=["/a:/b", "/c:/d:rw"])
+
+    spec = job_spec(JobBody(name="job", command="true", sandbox=sandbox))
+
+    assert spec.tasks[0].work.sandbox.binds == (Bind("/a", "/b"), Bind("/c", "/d", True))
+
+
+def test_the_shortest_form_of_what_runs_is_told() -> None:
+    spec = job_spec(
+        JobBody(
+            name="job", container=ContainerBody(image="alpine"), limits=LimitsBody(memory=1024**2)
+        )
+    )
+
+    definition = msgspec.to_builtins(definition_of(spec))
+
+    assert definition == {"name": "job", "container": "alpine", "limits": {"memory": "1MiB"}}

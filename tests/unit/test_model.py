@@ -39,6 +39,7 @@ from rota.core.execution import (
     Task,
     TaskStatus,
     standing,
+    task_key,
 )
 from rota.core.firing import first_fire
 from rota.core.gate import is_open
@@ -70,6 +71,8 @@ class WatchedShard(Shard):
         match effect:
             case Launch(order):
                 self.launched[order.key] += 1
+                key = task_key(order.key.execution_id, order.key.task)
+                assert order.checkpoint == self.state.checkpoints.get(key, b"")
             case Wait(execution_id, name):
                 self.waiting.add((execution_id, name))
             case Stop(key):
@@ -142,6 +145,16 @@ class _ShardUnderFire(RuleBasedStateMachine):
         reports = self.reports(outcome)
         self.shard.do_together(*reports)
         self.stale += reports
+
+    @precondition(lambda self: self.reports())
+    @rule(
+        data=st.data(),
+        percent=st.none() | st.integers(0, 100),
+        checkpoint=st.none() | st.binary(max_size=2),
+    )
+    def tell(self, data: st.DataObject, percent: int | None, checkpoint: bytes | None) -> None:
+        key = data.draw(st.sampled_from(self.reports())).attempt
+        self.shard.tell(key.execution_id, key.task, percent=percent, checkpoint=checkpoint)
 
     @rule(duration=st.sampled_from((SECOND, Duration(25 * SECOND), MINUTE)))
     def pass_time(self, duration: Duration) -> None:
@@ -293,6 +306,15 @@ class _ShardUnderFire(RuleBasedStateMachine):
             else:
                 assert self.shard.read(table, key, Execution).finished_at
                 assert key not in self.shard.state.executions
+
+    @invariant()
+    def checkpoints_are_those_of_open_tasks(self) -> None:
+        state = self.shard.state
+        is_open = {
+            task_key(execution_id, one.name): one.status not in FINAL_TASK_STATES
+            for execution_id, one in _tasks(state)
+        }
+        assert all(data and is_open[key] for key, data in state.checkpoints.items())
 
     @invariant()
     def counts_are_right(self) -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rota.core.attempt import Raised
 from rota.core.instants import MINUTE, SECOND, Duration, Instant
 from rota.core.retry import (
     DELAY_MAX,
@@ -14,6 +15,9 @@ from rota.core.retry import (
     next_attempt_at,
 )
 
+OUT_OF_STOCK = Raised(
+    type="shop.errors.OutOfStock", bases=("shop.errors.ShopError", "LookupError", "Exception")
+)
 ENDED_AT = Instant(1_000_000_000)
 HALF = 1 << 19
 """Entropy that draws half of the jitter."""
@@ -26,6 +30,13 @@ def delays(policy: RetryPolicy, count: int, entropy: int = 0) -> list[float | No
         again = next_attempt_at(policy, failures, exit_code=1, ended_at=ENDED_AT, entropy=entropy)
         found.append(None if again is None else (again - ENDED_AT) / SECOND)
     return found
+
+
+def may_retry_after(policy: RetryPolicy, raised: Raised | None, exit_code: int = -1) -> bool:
+    again = next_attempt_at(
+        policy, 1, exit_code=exit_code, raised=raised, ended_at=ENDED_AT, entropy=0
+    )
+    return again is not None
 
 
 def may_retry(policy: RetryPolicy, exit_code: int) -> bool:
@@ -86,6 +97,52 @@ def test_an_exit_code_named_never_beats_the_others() -> None:
 @pytest.mark.parametrize("exit_code", [-1, 1, 255])
 def test_any_failure_is_retried_unless_codes_are_named(exit_code: int) -> None:
     assert may_retry(RetryPolicy(limit=1), exit_code)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_meant"),
+    [
+        ("shop.errors.OutOfStock", True),
+        ("OutOfStock", True),
+        ("ShopError", True),
+        ("shop.errors.ShopError", True),
+        ("LookupError", True),
+        ("errors.OutOfStock", False),
+        ("other.OutOfStock", False),
+        ("Stock", False),
+        ("ValueError", False),
+    ],
+)
+def test_an_exception_is_named_by_its_class_or_one_of_its_bases(name: str, is_meant: bool) -> None:
+    only, never = (
+        RetryPolicy(limit=1, on_exceptions=(name,)),
+        RetryPolicy(limit=1, never_on_exceptions=(name,)),
+    )
+
+    assert may_retry_after(only, OUT_OF_STOCK) is is_meant
+    assert may_retry_after(never, OUT_OF_STOCK) is not is_meant
+
+
+def test_an_exception_named_never_beats_the_others() -> None:
+    policy = RetryPolicy(
+        limit=1, on_exceptions=("LookupError",), never_on_exceptions=("OutOfStock",)
+    )
+
+    assert not may_retry_after(policy, OUT_OF_STOCK)
+    assert may_retry_after(policy, Raised(type="KeyError", bases=("LookupError",)))
+
+
+def test_a_failure_without_an_exception_is_none_of_those_named() -> None:
+    assert not may_retry_after(RetryPolicy(limit=1, on_exceptions=("OSError",)), None)
+    assert may_retry_after(RetryPolicy(limit=1, never_on_exceptions=("OSError",)), None)
+
+
+def test_codes_and_exceptions_named_together_each_allow_a_retry() -> None:
+    policy = RetryPolicy(limit=1, on_exit_codes=(75,), on_exceptions=("LookupError",))
+
+    assert may_retry_after(policy, None, exit_code=75)
+    assert may_retry_after(policy, OUT_OF_STOCK)
+    assert not may_retry_after(policy, Raised(type="ValueError"), exit_code=1)
 
 
 @given(

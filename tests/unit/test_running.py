@@ -3,18 +3,20 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
-from rota.core.attempt import AttemptKey, Ending, Outcome, Token
+from rota.core.attempt import AttemptKey, Ending, Outcome, Raised, Token
 from rota.core.commands import FinishAttempt, StartTask, Wake
 from rota.core.dag import TriggerRule
 from rota.core.decide import pending
 from rota.core.effects import ClearTimer, Launch, Publish, SetTimer, Stop, Timescale, Wait
+from rota.core.endings import DETAILS_KEPT
 from rota.core.errors import Refused
 from rota.core.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED
 from rota.core.ids import Epoch, ExecutionId, Index, Session
 from rota.core.instants import HOUR, MINUTE, SECOND, Duration, Instant, later
 from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
-from rota.core.running import LOSSES_MAX, OUTPUTS_KEPT
+from rota.core.running import LOSSES_MAX
 from unit.shard import Shard, at, copy_from, task, tokens_of
 
 TEN_SECONDS = Duration(10 * SECOND)
@@ -401,7 +403,25 @@ def test_only_the_newest_outputs_stay_in_the_record() -> None:
 
     ended = [one.ending for one in shard.task(execution_id).attempts if one.ending]
     assert [one.output for one in ended if one.output] == [b"5", b"6", b"7", b"8", b"9"]
-    assert len([one for one in ended if one.output]) == OUTPUTS_KEPT
+    assert len([one for one in ended if one.output]) == DETAILS_KEPT
+
+
+def test_what_was_raised_decides_on_the_retry() -> None:
+    policy = RetryPolicy(limit=9, backoff=Fixed(delay=SECOND), never_on_exceptions=("OutOfStock",))
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=policy))
+
+    statuses: list[str] = []
+    for raised in (Raised(type="OSError"), Raised(type="shop.OutOfStock")):
+        report = shard.report(execution_id, outcome=Outcome.FAILED)
+        ending = replace(report.ending, raised=raised, result=b"1")
+        shard.do(FinishAttempt(attempt=report.attempt, token=report.token, ending=ending))
+        statuses.append(shard.statuses(execution_id)["main"])
+        shard.pass_time(SECOND)
+
+    assert statuses == ["backing_off", "failed"]
+    ended = [one.ending for one in shard.task(execution_id).attempts]
+    assert [one.result for one in ended if one] == [b"", b""]
 
 
 # --- nodes that are lost -------------------------------------------------------------------------

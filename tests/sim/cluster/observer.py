@@ -121,6 +121,10 @@ class WatchedExecutor:
             self._observer.began(self._node_id, self._life, order, had_authority=had_authority)
             self._scripted.launch(order)
 
+    def resume(self, order: Order) -> None:
+        """See the seam."""
+        self._scripted.resume(order)
+
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
         """See the seam."""
         self._scripted.stop(key, grace=grace)

@@ -1,0 +1,174 @@
+"""What the Python executor does alone: calls of warm functions a second, and their cost.
+
+    .venv/bin/python bench/python_tasks.py
+
+No node, no disk: orders are handed to the executor, 64 at a time as a node with its default slots
+does, and its endings are counted. The executor is on the stdlib loop, as in the warden; it and
+its workers ought to have the machine for themselves.
+
+    nothing   returns None
+    result    takes and returns a JSON object of 100 fields
+    prints    writes a line
+    async     a coroutine function that awaits nothing
+    sleeps    sleeps 50 ms: how far blocking functions are from starving each other
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rota.core.attempt import AttemptKey, Call, Ending, Order, Outcome, Report, Token, Work
+from rota.core.ids import Epoch, ExecutionId, Index, NodeId
+from rota.core.instants import MINUTE, Duration, Instant
+from rota.executor.python.executor import PythonExecutor
+from rota.executor.python.pool import Bounds
+
+AT_ONCE = 64
+EXECUTION_ID = ExecutionId("3f2a9c0011223344-0647b1c2d3e4f5-0000")
+
+FUNCTIONS = """
+import time
+
+def nothing():
+    pass
+
+def result(given):
+    return given
+
+def prints():
+    print("a line of output")
+
+async def coroutine():
+    pass
+
+def sleeps():
+    time.sleep(0.05)
+"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One kind of function.
+
+    Attributes:
+        count: How many calls are measured.
+        argument: What each is given, if anything.
+    """
+
+    name: str
+    function: str
+    count: int
+    argument: object = None
+
+
+SCENARIOS = (
+    Scenario("nothing", "nothing", 40_000),
+    Scenario("result", "result", 20_000, {f"field-{n}": n for n in range(100)}),
+    Scenario("prints", "prints", 20_000),
+    Scenario("async", "coroutine", 20_000),
+    Scenario("sleeps", "sleeps", 1_000),
+)
+
+
+class Load:
+    """Keeps so many attempts launched until enough have ended."""
+
+    def __init__(self, work: Work, count: int) -> None:
+        self.executor: PythonExecutor | None = None
+        self._work = work
+        self._left_to_launch = count
+        self._left_to_end = count
+        self._done = asyncio.Event()
+
+    async def run(self) -> None:
+        """Launch all, and wait for all ends."""
+        for _ in range(min(AT_ONCE, self._left_to_launch)):
+            self._launch()
+        await self._done.wait()
+
+    def ended(self, key: AttemptKey, ending: Ending) -> None:
+        """Count, and launch the next."""
+        assert ending.outcome is Outcome.SUCCEEDED, (key, ending)
+        self._left_to_end -= 1
+        if self._left_to_launch:
+            self._launch()
+        if not self._left_to_end:
+            self._done.set()
+
+    def _launch(self) -> None:
+        assert self.executor is not None
+        self._left_to_launch -= 1
+        self.executor.launch(
+            Order(
+                key=AttemptKey(EXECUTION_ID, f"task-{self._left_to_launch}", 1),
+                token=Token(Epoch(3), Index(41)),
+                work=self._work,
+                fire_at=Instant(1_800_000_000_000_000),
+            )
+        )
+
+
+async def measure(scenario: Scenario, share: int, folder: Path) -> str:
+    """Return a line of figures, after a warm-up."""
+    arguments = [] if scenario.argument is None else [scenario.argument]
+    work = Work(
+        executor="python",
+        call=Call(
+            function=f"measured:{scenario.function}",
+            arguments=json.dumps({"args": arguments}),
+            path=(str(folder),),
+        ),
+        timeout=Duration(MINUTE),
+    )
+    warming, load = Load(work, 200), Load(work, scenario.count // share)
+    loads = [warming, load]
+    workers = os.cpu_count() or 1
+    executor = PythonExecutor(
+        folder / scenario.name,
+        node_id=NodeId("node-a"),
+        store_id=f"bench-{os.getpid()}",
+        ended=lambda key, ending: loads[0].ended(key, ending),
+        reported=_ignore,
+        now=lambda: Instant(time.time_ns() // 1_000),
+        bounds=Bounds(ready_max=workers, calls_max=1_000_000),
+    )
+    warming.executor = load.executor = executor
+    await warming.run()
+    loads.pop(0)
+    cpu_began, began = _cpu_s(), time.perf_counter()
+    await load.run()
+    took_s, cpu_s = time.perf_counter() - began, _cpu_s() - cpu_began
+    await executor.close()
+    count = scenario.count // share
+    return f"per_s {count / took_s:7,.0f}   executor_cpu_us_each {cpu_s / count * 1e6:5.0f}"
+
+
+def _ignore(key: AttemptKey, report: Report) -> None:
+    del key, report
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    """Measure, and print a line for each scenario."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--share", type=int, default=1, help="measure one call in so many")
+    share = parser.parse_args().share
+    print(f"python executor alone, {os.cpu_count()} cores, {AT_ONCE} attempts at a time")
+    for scenario in SCENARIOS:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "measured.py").write_text(FUNCTIONS)
+            print(f"  {scenario.name:8}  {asyncio.run(measure(scenario, share, Path(folder)))}")
+
+
+if __name__ == "__main__":
+    main()

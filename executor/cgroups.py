@@ -1,0 +1,349 @@
+"""Control groups: what the kernel limits, counts and ends together.
+
+Both versions, also side by side: each controller is in one hierarchy, of version 1 or 2 (see
+cgroups(7)). Groups are made below the one that this process is in, in a folder of the store's own.
+
+Version 2 wants processes in leaves only. Where the own group has some, they are moved into a leaf
+``rota-host`` of it, which is what a service manager that delegates a group expects.
+"""
+
+import errno
+import os
+import signal
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from rota.core.attempt import Limits
+from rota.core.instants import Duration
+
+CONTROLLERS = ("cpu", "memory", "pids")
+
+_HOST_LEAF = "rota-host"
+_PERIOD_US = 100_000  # The kernel's default; a shorter one costs more switching.
+_QUOTA_US_MIN = 1_000  # The kernel's least.
+
+
+class Place(NamedTuple):
+    """A folder in which groups can be made.
+
+    Attributes:
+        path: The folder.
+        version: 1 or 2.
+    """
+
+    path: Path
+    version: int
+
+
+class Counted(NamedTuple):
+    """What a group counted; zero where it does not count.
+
+    Attributes:
+        cpu: Time on processors.
+        memory_peak: Bytes.
+        oom_kills: How many processes were killed at the limit of memory.
+    """
+
+    cpu: Duration
+    memory_peak: int
+    oom_kills: int
+
+
+class Cgroups:
+    """Where groups for attempts can be made on this machine.
+
+    Attributes:
+        missing: Why there is no group for a controller, by the controller's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Look around, by effect, and make a folder *name* in every hierarchy that permits it.
+
+        Groups left there by an earlier life are ended and removed.
+        """
+        self.missing: dict[str, str] = {}
+        self._controllers: dict[str, Place] = {}
+        self._unified: Place | None = None
+        own, hierarchies = _own_groups(), list(mounts())
+        for mount in hierarchies:
+            if mount.version == 2:
+                self._take_unified(_below(mount, own.get("", "/")), name)
+        for controller in (*CONTROLLERS, "cpuacct"):
+            for mount in hierarchies:
+                if controller in mount.controllers:
+                    self._take_v1(controller, _below(mount, own.get(controller, "/")) / name)
+        for controller in CONTROLLERS:
+            if controller not in self._controllers:
+                self.missing.setdefault(controller, "no cgroup controller for it is mounted")
+
+    def make(self, name: str, limits: Limits) -> "tuple[Cgroup | None, dict[str, str]]":
+        """Return a group with *limits*, and why some of them could not be set, by controller.
+
+        None if nothing could be made.
+        """
+        failed: dict[str, str] = {}
+        made: dict[str, Place] = {}
+        for controller in _wanted(limits):
+            try:
+                place = made[controller] = self._place_for(controller, name)
+                for file, value, is_needed in settings(controller, place.version, limits):
+                    _write(place.path / file, value, is_needed=is_needed)
+            except OSError as error:
+                failed[controller] = f"{error.filename or name}: {error.strerror}"
+            except LookupError:
+                failed[controller] = self.missing[controller]
+        with suppress(OSError, LookupError):
+            made["cpuacct"] = self._place_for("cpuacct", name)
+        if self._unified is not None:
+            with suppress(OSError):
+                made["unified"] = _made(self._unified, name)
+        return (Cgroup(made) if made else None), failed
+
+    def close(self) -> None:
+        """Remove the folders, if they are empty."""
+        for place in self._places():
+            with suppress(OSError):
+                place.path.rmdir()
+
+    def _places(self) -> set[Place]:
+        found = set(self._controllers.values())
+        return found if self._unified is None else found | {self._unified}
+
+    def _place_for(self, controller: str, name: str) -> Place:
+        return _made(self._controllers[controller], name)
+
+    def _take_unified(self, own: Path, name: str) -> None:
+        if own.name == _HOST_LEAF:
+            own = own.parent
+        try:
+            offered = (own / "cgroup.controllers").read_text().split()
+            usable = [controller for controller in CONTROLLERS if controller in offered]
+            if usable:
+                _hand_down(own, usable)
+            _make_empty(own / name)
+            if usable:
+                _hand_down(own / name, usable)
+        except OSError as error:
+            for controller in CONTROLLERS:
+                self.missing[controller] = f"{error.filename or own}: {error.strerror}"
+            return
+        self._unified = Place(own / name, 2)
+        self._controllers.update(dict.fromkeys(usable, self._unified))
+
+    def _take_v1(self, controller: str, path: Path) -> None:
+        try:
+            _make_empty(path)
+        except OSError as error:
+            self.missing[controller] = f"{error.filename or path}: {error.strerror}"
+            return
+        self._controllers[controller] = Place(path, 1)
+
+
+class Cgroup:
+    """The groups of one attempt, one in each hierarchy concerned; a `rota.executor.trees.Tree`."""
+
+    def __init__(self, places: Mapping[str, Place]) -> None:
+        self._places = places
+        self._paths = {place.path for place in places.values()}
+
+    def join(self, pid: int) -> None:
+        """Put *pid* in; what it starts from now on is in as well.
+
+        Raises:
+            OSError: It could not be put into all of them.
+        """
+        for path in self._paths:
+            _write(path / "cgroup.procs", str(pid))
+
+    def kill(self) -> None:
+        """Kill all members.
+
+        The kernel does it in one step in version 2 (Linux 5.14). Else they are stopped before the
+        first is killed, so that they cannot fork meanwhile, and `has_gone` tries again.
+        """
+        for path in self._paths:
+            try:
+                _write(path / "cgroup.kill", "1")
+            except OSError:
+                continue
+            return
+        members = self._members()
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in members:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+
+    def has_gone(self) -> bool:
+        """Tell whether there is no member any more; kills what came since."""
+        if not self._members():
+            return True
+        self.kill()
+        return False
+
+    def counted(self) -> Counted:
+        """Return what was counted until now."""
+        cpu = peak = kills = 0
+        for controller, place in self._places.items():
+            path = place.path
+            match controller, place.version:
+                case ("cpu" | "unified", 2):
+                    cpu = max(cpu, _field(path / "cpu.stat", "usage_usec"))
+                case ("cpuacct", 1):
+                    cpu = max(cpu, _field(path / "cpuacct.usage") // 1_000)
+                case ("memory", 2):
+                    peak = _field(path / "memory.peak")
+                    kills = _field(path / "memory.events", "oom_kill")
+                case ("memory", 1):
+                    peak = _field(path / "memory.max_usage_in_bytes")
+                    kills = _field(path / "memory.oom_control", "oom_kill")
+                case _:
+                    pass
+        return Counted(Duration(cpu), peak, kills)
+
+    def remove(self) -> None:
+        """Remove the groups; there must be no member any more."""
+        for path in self._paths:
+            with suppress(OSError):
+                path.rmdir()
+
+    def _members(self) -> list[int]:
+        with suppress(OSError):
+            path = next(iter(self._paths))
+            return [int(pid) for pid in (path / "cgroup.procs").read_text().split()]
+        return []
+
+
+def settings(controller: str, version: int, limits: Limits) -> list[tuple[str, str, bool]]:
+    """Return which files say what for *controller*, in order, and whether each is needed.
+
+    A file that is not needed is there on some kernels only: without it swap is a way around.
+    """
+    quota_us = max(_QUOTA_US_MIN, round(limits.cpu * _PERIOD_US))
+    match controller, version:
+        case "cpu", 2:
+            return [("cpu.max", f"{quota_us} {_PERIOD_US}", True)]
+        case "cpu", _:
+            return [
+                ("cpu.cfs_period_us", str(_PERIOD_US), True),
+                ("cpu.cfs_quota_us", str(quota_us), True),
+            ]
+        case "memory", 2:
+            return [
+                ("memory.max", str(limits.memory), True),
+                ("memory.swap.max", "0", False),
+                ("memory.oom.group", "1", False),
+            ]
+        case "memory", _:
+            return [
+                ("memory.limit_in_bytes", str(limits.memory), True),
+                ("memory.memsw.limit_in_bytes", str(limits.memory), False),
+            ]
+        case _:
+            return [("pids.max", str(limits.pids), True)]
+
+
+def _wanted(limits: Limits) -> list[str]:
+    return [controller for controller in CONTROLLERS if getattr(limits, controller)]
+
+
+class Mount(NamedTuple):
+    """A hierarchy as it is seen here.
+
+    Attributes:
+        path: Where.
+        root: Which part of it.
+        version: 1 or 2.
+        controllers: Those of version 1, among other words.
+    """
+
+    path: Path
+    root: str
+    version: int
+    controllers: frozenset[str]
+
+
+def mounts() -> Iterator[Mount]:
+    """Yield the hierarchies that this process sees."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            before, _, after = line.rstrip("\n").partition(" - ")
+            kind, _, options = after.split(" ", 2)
+            _, _, _, root, path, *_ = before.split(" ")
+            if kind in ("cgroup", "cgroup2"):
+                version = 2 if kind == "cgroup2" else 1
+                names = frozenset(options.split(",")) if version == 1 else frozenset[str]()
+                yield Mount(Path(path), root, version, names)
+
+
+def _own_groups() -> dict[str, str]:
+    """Return the group that this process is in, by controller; under "" that of version 2."""
+    groups: dict[str, str] = {}
+    with suppress(FileNotFoundError):  # A kernel without any.
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, names, path = line.split(":", 2)
+            groups.update(dict.fromkeys(names.split(","), path))
+    return groups
+
+
+def _below(mount: Mount, group: str) -> Path:
+    # In a container the mount shows a part of the hierarchy only, which begins at its root.
+    return Path(os.path.normpath(f"{mount.path}/{os.path.relpath(group, mount.root)}"))
+
+
+def _hand_down(path: Path, controllers: Iterable[str]) -> None:
+    """Let groups below *path* have *controllers*."""
+    wish = " ".join(f"+{controller}" for controller in controllers)
+    try:
+        _write(path / "cgroup.subtree_control", wish)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        _move_members(path, path / _HOST_LEAF)
+        _write(path / "cgroup.subtree_control", wish)
+
+
+def _move_members(path: Path, leaf: Path) -> None:
+    leaf.mkdir(exist_ok=True)
+    for pid in (path / "cgroup.procs").read_text().split():
+        with suppress(ProcessLookupError):
+            _write(leaf / "cgroup.procs", pid)
+
+
+def _make_empty(path: Path) -> None:
+    path.mkdir(exist_ok=True)
+    for left in path.iterdir():
+        if left.is_dir():
+            group = Cgroup({"left": Place(left, 0)})
+            group.kill()
+            group.remove()  # One whose members still die is removed by the next life.
+
+
+def _made(place: Place, name: str) -> Place:
+    path = place.path / name
+    path.mkdir(exist_ok=True)
+    return Place(path, place.version)
+
+
+def _write(path: Path, value: str, *, is_needed: bool = True) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, value.encode())
+        finally:
+            os.close(fd)
+    except OSError as error:
+        if is_needed:
+            error.filename = str(path)
+            raise
+
+
+def _field(path: Path, name: str = "") -> int:
+    """Return the number in a file, or that in its line *name*; 0 if there is none."""
+    with suppress(OSError, ValueError):
+        for line in path.read_text().splitlines():
+            key, _, value = line.rpartition(" ")
+            if key == name:
+                return int(value)
+    return 0

@@ -1,0 +1,522 @@
+"""One attempt as a container: made, started, followed, ended, reported, removed.
+
+How an attempt ends:
+
+1. Its container ends by itself; or it is sent the signal that its image wants (TERM), and KILL
+   after the grace. A KILL goes through the engine, and at once to the container's first process
+   where that can be seen (`rota.executor.container.init_process`).
+2. What it wrote is read to the end, or for `DRAIN_S` after its end if the engine hangs.
+3. The engine says how it ended. If the engine does not answer, the attempt is reported only if the
+   first process has been seen to end; else the engine is asked again and again. An attempt whose
+   end is only probable is never reported.
+4. `Surroundings.report` is called; then the container is removed.
+
+What is lost with the engine's connection is read again from its copy of the output, past as many
+bytes as are here already.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from rota.core.attempt import (
+    AttemptKey,
+    Ending,
+    Order,
+    Outcome,
+    Report,
+    Usage,
+)
+from rota.core.ids import NodeId
+from rota.core.instants import SECOND, Duration, Instant, format_duration, from_datetime
+from rota.executor.cgroups import Counted
+from rota.executor.container.creation import (
+    LOG_DRIVER,
+    Json,
+    UnusableOrderError,
+    creation,
+    labels_of,
+)
+from rota.executor.container.engine import (
+    CONFLICT,
+    NOT_FOUND,
+    Container,
+    Engine,
+    EngineError,
+    EngineRefused,
+    EngineSilent,
+    State,
+)
+from rota.executor.container.init_process import InitProcess
+from rota.executor.container.reasons import not_there, reason_of, signal_of, unenforced
+from rota.executor.container.shared_folder import SharedFolder
+from rota.executor.output import Capture, OutputFiles
+
+DRAIN_S = 2.0  # Between two parts of what a container that has ended wrote.
+RETRY_S = 1.0  # Until the engine is asked again.
+UNTOLD_S = 60.0  # For an engine that is started again to say how a container has ended.
+FIRST_PAUSE_S = 0.02  # What has closed its streams has ended, nearly always.
+_REMOVALS_MAX = 5
+_STOPPED_EARLY = "stopped before it started"
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class Surroundings(NamedTuple):
+    """What all attempts of an executor share.
+
+    Attributes:
+        engine: Where the containers are.
+        files: Where their output goes.
+        folders: Where folders are made that are shared with containers.
+        now: The clock of the stamps.
+        node_id: Told to the containers.
+        store_id: Whose the containers are.
+        begin: Has a coroutine run beside everything else.
+        report: Told of the end of each attempt, once.
+        reported: Told what attempts tell of themselves.
+    """
+
+    engine: Engine
+    files: OutputFiles
+    folders: Path
+    now: Callable[[], Instant]
+    node_id: NodeId
+    store_id: str
+    begin: Callable[[Coroutine[None, None, None]], None]
+    report: Callable[[AttemptKey, Ending], None]
+    reported: Callable[[AttemptKey, Report], None]
+
+
+class ContainerAttempt:
+    """One container and what is known of it; call one of `run` and `resume`, once."""
+
+    def __init__(self, around: Surroundings, order: Order) -> None:
+        self.order = order
+        self._writable = asyncio.Event()
+        self.capture: Capture = around.files.capture(order.key, writable=self._writable.set)
+        self._around = around
+        self._engine = around.engine
+        self._loop = asyncio.get_running_loop()
+        self.folder: SharedFolder | None = None
+        if self._engine.is_local:
+            self.folder = SharedFolder(around.folders / _folder_name(order.key))
+        self._id = ""  # Of the container, as soon as there is one.
+        self._init: InitProcess | None = None
+        self._stop_signal = "SIGTERM"
+        self._has_started = self._is_over = False
+        self._outcome: Outcome | None = None  # Set by whoever ends it before it ends itself.
+        self._grace = Duration(0)
+        self._was_killed = False
+        self._timeout_timer: asyncio.TimerHandle | None = None
+        self._kill_timer: asyncio.TimerHandle | None = None
+        self._pulling: asyncio.Timeout | None = None
+        self._draining: asyncio.Timeout | None = None
+        self._started_at = Instant(0)
+        self._finished_at: Instant | None = None
+        self._counted = Counted(Duration(0), 0, 0)
+        self._unenforced: tuple[str, ...] = ()
+
+    def stop(self, grace: Duration) -> None:
+        """Ask the container to end; a grace already running can only become shorter."""
+        if self._is_over:
+            return  # Its end is only still to be told.
+        if not self._has_started:
+            self._grace = grace if self._outcome is None else min(grace, self._grace)
+            self._outcome = Outcome.CANCELLED
+            if self._pulling is not None and not self._pulling.expired():
+                self._pulling.reschedule(self._loop.time())
+        elif self._outcome is not None or not self._has_ended():
+            self._outcome = self._outcome or Outcome.CANCELLED
+            self._end_container(grace)
+
+    async def run(self) -> None:
+        """Make the container, see it through, report its end, remove it."""
+        await self._report(self._run())
+
+    async def resume(self) -> None:
+        """As `run`, with the container that an earlier life made."""
+        await self._report(self._resume())
+
+    async def _report(self, life: Coroutine[None, None, Ending]) -> None:
+        try:
+            ending = await life
+        except Exception as error:  # A bug, here or in aiodocker: the other attempts go on.
+            log.exception("container given up", extra={"attempt": str(self.order.key)})
+            if self._id:
+                await self._until_answered(self._remove_now)
+            ending = self._never_ran(f"the container executor has a bug: {error!r}")
+        finally:
+            self._let_go()
+        if self.capture.is_busy:
+            await self._writable.wait()
+        self.capture.finish()
+        self._around.report(self.order.key, await self._with_last_words(ending))
+        await self._remove()
+
+    async def _with_last_words(self, ending: Ending) -> Ending:
+        if self.folder is None:
+            return ending
+        report, result, complaint = await self.folder.last_words()
+        if report is not None:
+            self._around.reported(self.order.key, report)
+        return replace(ending, result=result, reason=_joined(ending.reason, complaint))
+
+    async def _run(self) -> Ending:
+        work = self.order.work
+        try:
+            self._id = await self._create()
+            async with self._engine.attached(self._id, has_input=bool(work.stdin)) as streams:
+                if self._outcome is not None:
+                    return self._never_ran(_STOPPED_EARLY)
+                await self._start()
+                async with asyncio.TaskGroup() as group:
+                    feeding = group.create_task(streams.feed(_encoded(work.stdin)))
+                    await self._look()
+                    await self._follow(streams.read())
+                    feeding.cancel()  # It waits for a program that did not want it all.
+        except (UnusableOrderError, EngineError) as error:
+            return self._never_ran(str(error))
+        except _StoppedEarly:
+            return self._never_ran(_STOPPED_EARLY)
+        return await self._ending_of_container()
+
+    async def _resume(self) -> Ending:
+        found = await self._until_answered(self._find)
+        if found is None:
+            return self._never_ran("its container is not there any more", Outcome.LOST)
+        self._id = found
+        container = await self._until_answered(self._inspect)
+        if container is None or container.state.status == "created":
+            await self._until_answered(self._remove_now)
+            return self._never_ran("its container was never started", Outcome.LOST)
+        if not container.state.running:
+            finished_at = _instant_of(container.state.finished_at)
+            self._finished_at = min(finished_at, self._around.now())
+            self._outcome = None  # Whoever has stopped it meanwhile came too late.
+        self._started(_instant_of(container.state.started_at))
+        await self._look()
+        await self._follow(self._engine.logs(self._id))
+        return await self._ending_of_container()
+
+    # To its start.
+
+    async def _create(self) -> str:
+        work = self.order.work
+        if work.image is not None and work.image.pull == "always":
+            await self._pull(work.image.name, if_missing=False)
+        if self.folder is not None:
+            await self.folder.make(self.order.checkpoint)
+        try:
+            return await self._ask_for_it()
+        except EngineRefused as error:
+            if error.status != NOT_FOUND or work.image is None:
+                raise
+            if work.image.pull != "missing":
+                raise EngineRefused(not_there(work.image), status=NOT_FOUND) from error
+        await self._pull(work.image.name, if_missing=True)
+        return await self._ask_for_it()
+
+    async def _ask_for_it(self) -> str:
+        try:
+            return await self._engine.create(await self._creation())
+        except EngineRefused as error:
+            # The engine sees other files than this process, which is in a container itself.
+            if self.folder is None or str(self.folder.path) not in str(error):
+                raise
+        await self.folder.remove()
+        self.folder = None
+        return await self._engine.create(await self._creation())
+
+    async def _creation(self) -> dict[str, Json]:
+        return creation(
+            self.order,
+            node_id=self._around.node_id,
+            store_id=self._around.store_id,
+            folder=None if self.folder is None else self.folder.path,
+            has_log_driver=LOG_DRIVER in await self._engine.log_drivers(),
+        )
+
+    async def _pull(self, image: str, *, if_missing: bool) -> None:
+        try:
+            async with asyncio.timeout(None) as self._pulling:
+                await self._engine.pull(image, if_missing=if_missing)
+        except TimeoutError as error:
+            raise _StoppedEarly from error
+        finally:
+            self._pulling = None
+
+    async def _start(self) -> None:
+        try:
+            await self._engine.start(self._id)
+        except EngineSilent:
+            # It may run, or may yet be started: it has to be gone before anything is told.
+            await self._until_answered(self._remove_now)
+            raise
+        self._started(self._around.now())
+
+    def _started(self, at: Instant) -> None:
+        self._started_at = at
+        self._has_started = True
+        timeout = self.order.work.timeout
+        if self._outcome is not None:
+            self._end_container(self._grace)
+        elif timeout > 0:
+            left = timeout - (self._around.now() - at)
+            self._timeout_timer = self._loop.call_later(max(left, 0) / SECOND, self._timed_out)
+
+    async def _look(self) -> None:
+        """Learn what the engine and the kernel tell of a container that has started."""
+        try:
+            container = await self._engine.inspect(self._id)
+        except EngineError:
+            return  # All of it can be done without.
+        self._stop_signal = str(container.config.stop_signal or self._stop_signal)
+        self._unenforced = unenforced(self.order.work.limits, container.host_config)
+        if not container.state.running:
+            return
+        self._init = InitProcess.find(container.state.pid, self._id)
+        if self._init is not None:
+            self._loop.add_reader(self._init.pidfd, self._init_ended)
+            if self._was_killed:
+                self._init.kill()
+
+    # While it runs.
+
+    async def _follow(self, parts: AsyncGenerator[bytes]) -> None:
+        """Take *parts* from the first that is not here yet, to their end or the container's."""
+        passed = 0
+        here = self.capture.byte_count
+        with suppress(TimeoutError, EngineError):  # Whether it has ended is asked anyway.
+            async with aclosing(parts), asyncio.timeout(None) as self._draining:
+                self._hurry_if_ended()
+                async for part in parts:
+                    fresh = part[max(0, here - passed) :]
+                    passed += len(part)
+                    if fresh:
+                        await self._take(fresh)
+                    self._hurry_if_ended()
+        self._draining = None
+
+    async def _take(self, part: bytes) -> None:
+        self._writable.clear()
+        self.capture.take(part)
+        if self.capture.is_busy:
+            await self._writable.wait()
+
+    def _init_ended(self) -> None:
+        assert self._init is not None, f"{self.order.key} has no first process that could end"
+        self._loop.remove_reader(self._init.pidfd)
+        self._counted = self._init.counted()
+        self._finished_at = self._around.now()
+        self._hurry_if_ended()
+
+    def _hurry_if_ended(self) -> None:
+        draining = self._draining
+        if self._finished_at is not None and draining is not None and not draining.expired():
+            draining.reschedule(self._loop.time() + DRAIN_S)
+
+    def _has_ended(self) -> bool:
+        """Tell whether the container has been seen to end, or can be seen to have ended."""
+        return self._finished_at is not None or (self._init is not None and self._init.has_ended())
+
+    # To its end.
+
+    def _timed_out(self) -> None:
+        if self._outcome is None and not self._has_ended():
+            self._outcome = Outcome.TIMED_OUT
+            self._end_container(self.order.work.stop_grace)
+
+    def _end_container(self, grace: Duration) -> None:
+        kill_at = self._loop.time() + grace / SECOND
+        if self._kill_timer is None:
+            if grace > 0:
+                self._around.begin(self._send_stop_signal())
+        elif self._was_killed or kill_at >= self._kill_timer.when():
+            return
+        else:
+            self._kill_timer.cancel()
+        self._grace = grace
+        self._kill_timer = self._loop.call_at(kill_at, self._kill)
+        if grace <= 0:
+            self._kill()  # Not a turn later: a node that lost its lease has no time left.
+
+    async def _send_stop_signal(self) -> None:
+        with suppress(EngineError):  # KILL follows, whatever becomes of this.
+            await self._engine.kill(self._id, self._stop_signal)
+
+    def _kill(self) -> None:
+        if self._was_killed:
+            return
+        self._was_killed = True
+        if self._init is not None:
+            self._init.kill()
+        # And the engine, which may do what this process may not, and knows of paused containers.
+        self._around.begin(self._kill_by_engine())
+
+    async def _kill_by_engine(self) -> None:
+        while not self._is_over:
+            try:
+                await self._engine.kill(self._id, "SIGKILL")
+            except EngineError as error:
+                if isinstance(error, EngineRefused) and error.status in (NOT_FOUND, CONFLICT):
+                    return  # It does not run.
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
+
+    def _let_go(self) -> None:
+        self._is_over = True
+        for timer in (self._timeout_timer, self._kill_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._init is not None:
+            self._loop.remove_reader(self._init.pidfd)
+            self._init.close()
+
+    # What the engine says.
+
+    async def _last_state(self) -> State | None:
+        """Return how the container ended; None if it did, and more cannot be learnt."""
+        pause_s, untold_at = FIRST_PAUSE_S, 0.0
+        while True:
+            try:
+                container = await self._inspect()
+            except EngineError:
+                untold_at = untold_at or self._loop.time() + UNTOLD_S
+                is_enough = self._outcome is not None or self._loop.time() >= untold_at
+                if self._has_ended() and is_enough:
+                    return None
+            else:
+                if container is None or not container.state.running:
+                    return None if container is None else container.state
+                # It closed its streams, or the connection broke, or it is about to have ended.
+                await self._follow(self._engine.logs(self._id))
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_S)
+
+    async def _until_answered(self, call: Callable[[], Coroutine[None, None, T]]) -> T:
+        while True:
+            try:
+                return await call()
+            except EngineError:
+                await asyncio.sleep(RETRY_S)
+
+    async def _find(self) -> str | None:
+        found = await self._engine.find(labels_of(self.order, self._around.store_id))
+        return found[0].id if found else None
+
+    async def _inspect(self) -> Container | None:
+        try:
+            return await self._engine.inspect(self._id)
+        except EngineRefused as error:
+            if error.status != NOT_FOUND:
+                raise
+            return None
+
+    async def _remove_now(self) -> None:
+        await self._engine.remove(self._id)
+
+    async def _remove(self) -> None:
+        """Remove what there is of it; what cannot be removed is for the next life."""
+        if self.folder is not None:
+            await self.folder.remove()
+        for _ in range(_REMOVALS_MAX if self._id else 0):
+            try:
+                await self._remove_now()
+            except EngineError:
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
+
+    # What is told.
+
+    def _never_ran(self, reason: str, outcome: Outcome = Outcome.FAILED) -> Ending:
+        now = self._around.now()
+        if outcome is Outcome.FAILED and self._outcome is not None:
+            outcome = self._outcome
+        return Ending(outcome=outcome, started_at=now, finished_at=now, reason=reason)
+
+    async def _ending_of_container(self) -> Ending:
+        state = await self._last_state()
+        if self._init is not None and self._finished_at is None:
+            self._init_ended()  # The loop has not heard of it yet.
+        finished_at = self._finished_at or self._around.now()
+        by_itself = Outcome.SUCCEEDED if state and state.exit_code == 0 else Outcome.FAILED
+        outcome = self._outcome or by_itself
+        cut = f"its output is kept only in part: {self.capture.cut}" if self.capture.cut else ""
+        return Ending(
+            outcome=outcome,
+            started_at=self._started_at,
+            finished_at=max(finished_at, self._started_at),
+            exit_code=state.exit_code if state else -1,
+            signal=signal_of(state.exit_code) if state else 9 if self._was_killed else 0,
+            reason=_joined(self._reason(state), cut),
+            output=self.capture.tail,
+            output_bytes=self.capture.byte_count,
+            usage=self._usage(),
+            is_out_of_memory=outcome is Outcome.FAILED and self._lacked_memory(state),
+            unenforced=self._unenforced,
+        )
+
+    def _usage(self) -> Usage | None:
+        counted = self._counted
+        return Usage(cpu=counted.cpu, memory_peak=counted.memory_peak) if counted.cpu else None
+
+    def _lacked_memory(self, state: State | None) -> bool:
+        # The kernel's count besides, as Podman says it only of the first process.
+        return self._counted.oom_kills > 0 or (state is not None and state.oom_killed)
+
+    def _reason(self, state: State | None) -> str:
+        killed = ""
+        if self._was_killed:
+            grace = format_duration(self._grace)
+            killed = f"; killed, as it had not ended {grace} after the signal to stop"
+            if self._grace <= 0:
+                killed = "; killed at once"
+        match self._outcome:
+            case Outcome.CANCELLED:
+                return f"stopped on request{killed}"
+            case Outcome.TIMED_OUT:
+                timeout = format_duration(self.order.work.timeout)
+                return f"still running after its timeout of {timeout}{killed}"
+            case _:
+                return self._reason_of_its_own(state)
+
+    def _reason_of_its_own(self, state: State | None) -> str:
+        if state is None:
+            return "its container has ended and is gone, so that nobody knows how"
+        if state.exit_code and self._lacked_memory(state):
+            limit = self.order.work.limits.memory
+            memory = f"its {limit} bytes of memory" if limit else "memory"
+            return f"{reason_of(state.exit_code)}, out of {memory}"
+        return reason_of(state.exit_code)
+
+
+class _StoppedEarly(Exception):
+    """The attempt was stopped before its container was started."""
+
+
+def _folder_name(key: AttemptKey) -> str:
+    return f"{key.execution_id}.{key.task}.{key.number}"
+
+
+def _joined(*reasons: str) -> str:
+    return "; ".join(reason for reason in reasons if reason)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _instant_of(stamp: str) -> Instant:
+    # The engine writes nanoseconds, which `parse_instant` does not take.
+    return from_datetime(datetime.fromisoformat(stamp))

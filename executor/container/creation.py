@@ -1,0 +1,146 @@
+"""What the engine is asked to create for an attempt, and the labels by which it is found again."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from rota.core.attempt import AttemptKey, Bind, Image, Limits, Order, Work
+from rota.core.ids import ExecutionId, NodeId
+from rota.executor.spawn import environment_of
+
+Json: TypeAlias = "str | int | float | bool | Mapping[str, Json] | list[Json] | None"
+
+STORE_LABEL = "rota.store"
+EXECUTION_LABEL = "rota.execution"
+TASK_LABEL = "rota.task"
+ATTEMPT_LABEL = "rota.attempt"
+TOKEN_LABEL = "rota.token"
+
+FOLDER = "/run/rota"
+"""Where a container finds the files by which it tells of itself; see `rota.executor.telling`."""
+
+LOG_DRIVER = "local"
+"""Keeps bytes as they are; ``json-file`` replaces those that are not UTF-8."""
+_LOG_OPTIONS: dict[str, Json] = {"max-size": "16m", "max-file": "2", "compress": "false"}
+# The engine's copy is read only by who takes the container up again, so it need not be long.
+
+
+_TMPFS_BYTES = 4 << 20  # A result and a checkpoint, and their successors.
+
+
+class UnusableOrderError(Exception):
+    """No container can be asked for with this order; the message is for the owner of the job."""
+
+
+def creation(
+    order: Order,
+    *,
+    node_id: NodeId,
+    store_id: str,
+    folder: Path | None,
+    has_log_driver: bool,
+) -> dict[str, Json]:
+    """Return the body of a request to create the container of *order*.
+
+    The container does not get ``ROTA_STORE_ID``, by which `rota.executor.orphans` finds processes:
+    a container is found by its labels and ended through its engine.
+
+    Args:
+        order: What to run.
+        node_id: Told to the container.
+        store_id: Whose the container is.
+        folder: What stands at `FOLDER`; None for something that goes with the container.
+        has_log_driver: Whether the engine has `LOG_DRIVER`.
+
+    Raises:
+        UnusableOrderError: The order contradicts itself.
+    """
+    work = order.work
+    image = _image_of(work)
+    environment = environment_of(order, {"ROTA_NODE_ID": node_id}, FOLDER)
+    return {
+        "Image": image.name,
+        **_program_of(work),
+        "Env": [f"{name}={value}" for name, value in environment.items()],
+        "WorkingDir": work.cwd,
+        "User": image.user,
+        "OpenStdin": bool(work.stdin),
+        "StdinOnce": True,  # Its end of file comes when whoever fed it has gone.
+        "Labels": labels_of(order, store_id),
+        "HostConfig": {
+            # As the first process an ordinary program would ignore TERM, and leave zombies.
+            "Init": True,
+            "SecurityOpt": ["no-new-privileges"],
+            "Mounts": [_mount_of_folder(folder), *map(_mount_of, image.binds)],
+            **({"NetworkMode": image.network} if image.network else {}),
+            **_resources_of(work.limits),
+            **({"LogConfig": _LOG_CONFIG} if has_log_driver else {}),
+        },
+    }
+
+
+def labels_of(order: Order, store_id: str) -> dict[str, Json]:
+    """Return the labels of the container of *order*."""
+    return {
+        STORE_LABEL: store_id,
+        EXECUTION_LABEL: order.key.execution_id,
+        TASK_LABEL: order.key.task,
+        ATTEMPT_LABEL: str(order.key.number),
+        TOKEN_LABEL: str(order.token),
+    }
+
+
+def key_of(labels: Mapping[str, str]) -> AttemptKey | None:
+    """Return the attempt whose container has *labels*; None if they are not ours."""
+    number = labels.get(ATTEMPT_LABEL, "")
+    if not number.isdecimal():
+        return None
+    execution_id = ExecutionId(labels.get(EXECUTION_LABEL, ""))
+    return AttemptKey(execution_id, labels.get(TASK_LABEL, ""), int(number))
+
+
+def _image_of(work: Work) -> Image:
+    if work.image is None or not work.image.name:
+        raise UnusableOrderError("a container task needs an image")
+    if work.argv and work.shell:
+        raise UnusableOrderError("a container task has at most one of argv and shell")
+    if work.cwd and not os.path.isabs(work.cwd):
+        raise UnusableOrderError(f"the working directory {work.cwd!r} is not an absolute path")
+    return work.image
+
+
+def _program_of(work: Work) -> dict[str, Json]:
+    argv = ("/bin/sh", "-c", work.shell) if work.shell else work.argv
+    # With an entry point of its own the engine does not add what the image has as its command.
+    return {"Entrypoint": list(argv)} if argv else {}
+
+
+def _mount_of_folder(folder: Path | None) -> dict[str, Json]:
+    if folder is not None:
+        return _mount_of(Bind(str(folder), FOLDER, is_writable=True))
+    # Nobody reads it, but programs that write to it go on.
+    return {"Type": "tmpfs", "Target": FOLDER, "TmpfsOptions": {"SizeBytes": _TMPFS_BYTES}}
+
+
+def _mount_of(bind: Bind) -> dict[str, Json]:
+    # Not the older "Binds", which makes a missing source, as an empty folder owned by root.
+    return {
+        "Type": "bind",
+        "Source": bind.source,
+        "Target": bind.target,
+        "ReadOnly": not bind.is_writable,
+    }
+
+
+def _resources_of(limits: Limits) -> dict[str, Json]:
+    asked: dict[str, Json] = {
+        "NanoCpus": round(limits.cpu * 1e9),
+        "Memory": limits.memory,
+        "MemorySwap": limits.memory,  # Of both together: no swap besides.
+        "PidsLimit": limits.pids,
+    }
+    return {name: value for name, value in asked.items() if value}
+
+
+_LOG_CONFIG: dict[str, Json] = {"Type": LOG_DRIVER, "Config": _LOG_OPTIONS}

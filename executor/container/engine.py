@@ -1,0 +1,384 @@
+"""The container engine, by its socket: Docker, or whatever speaks its API (Podman).
+
+Every call has a time limit and says, by how it fails, what is known afterwards:
+
+- `EngineRefused`: the engine answered, and has not done it.
+- `EngineSilent`: there was no answer, so nobody knows whether it has done it or is going to.
+
+At most `CALLS_MAX` calls and `PULLS_MAX` pulls are under way; more wait. Signals do not: they must
+not stand in a queue behind containers that are being created.
+
+aiodocker is imported with the first call, as only who runs containers has it.
+"""
+
+# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
+# ... as aiodocker does not annotate the arguments that it hands on; see also `_transport_of`.
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rota.executor.container.creation import Json
+from rota.executor.container.frames import Frames
+
+if TYPE_CHECKING:  # An extra that need not be installed.
+    from aiodocker import Docker
+    from aiodocker.stream import Stream
+
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+
+CALLS_MAX = 16  # An engine does a few at a time whatever it is asked.
+PULLS_MAX = 4
+CALL_S = 30.0  # They take a fraction of a second; on a machine that swaps, seconds.
+START_S = 60.0
+PULL_SILENCE_S = 120.0  # Without a word of progress: layers are unpacked, registries are slow.
+
+NOT_FOUND, CONFLICT = 404, 409
+_LOCAL = "unix://"
+_NO_CONNECTION = 900  # aiodocker's number for it.
+
+
+class EngineError(Exception):
+    """The engine did not do what it was asked; the message is for the owner of the job."""
+
+
+class EngineRefused(EngineError):
+    """It said why.
+
+    Attributes:
+        status: Of HTTP; 0 where it was told in the course of a pull.
+    """
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class EngineSilent(EngineError):
+    """It did not answer, or is not there."""
+
+
+class State(msgspec.Struct, frozen=True, rename="pascal"):
+    """What the engine knows of a container's first process."""
+
+    status: str
+    running: bool
+    exit_code: int
+    started_at: str
+    finished_at: str
+    pid: int = 0
+    oom_killed: bool = msgspec.field(default=False, name="OOMKilled")
+
+
+class ContainerConfig(msgspec.Struct, frozen=True, rename="pascal"):
+    """What a container was made with."""
+
+    stop_signal: str | int | None = None
+
+
+class Resources(msgspec.Struct, frozen=True, rename="pascal"):
+    """What a container may use, as far as the engine can see to it; zero or None for no limit."""
+
+    nano_cpus: int | None = None
+    cpu_quota: int | None = None
+    memory: int | None = None
+    pids_limit: int | None = None
+
+
+class Container(msgspec.Struct, frozen=True, rename="pascal"):
+    """A container as the engine describes it."""
+
+    state: State
+    config: ContainerConfig
+    host_config: Resources
+
+
+class Listed(NamedTuple):
+    """A container in a list; *state* is a word, ``created``, ``running``, ``exited``."""
+
+    id: str
+    labels: dict[str, str]
+    state: str
+
+
+def host_in(environ: Mapping[str, str]) -> str:
+    """Return where *environ* says that the engine is."""
+    return environ.get("DOCKER_HOST") or DEFAULT_HOST
+
+
+class Engine:
+    """The calls that an executor makes.
+
+    Made on the loop that it serves, and connects when it is first asked.
+
+    Args:
+        host: As ``DOCKER_HOST``: ``unix:///path``, ``tcp://host:port``, ``ssh://user@host``.
+        call_s: The time limit of an ordinary call.
+    """
+
+    def __init__(self, host: str = DEFAULT_HOST, *, call_s: float = CALL_S) -> None:
+        self.host = host
+        self._call_s = call_s
+        self._client: Docker | None = None
+        self._calls = asyncio.Semaphore(CALLS_MAX)
+        self._pulls = asyncio.Semaphore(PULLS_MAX)
+        self._log_drivers: frozenset[str] | None = None
+
+    def may_be_there(self) -> bool:
+        """Tell whether it makes sense to ask it: its socket is there, or is not a file."""
+        return not self.is_local or os.path.exists(self.host.removeprefix(_LOCAL))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine, though it may be in another container."""
+        return self.host.startswith(_LOCAL)
+
+    async def log_drivers(self) -> frozenset[str]:
+        """Return the names of those it has; asked for once."""
+        if self._log_drivers is None:
+            async with self._call("say what it can") as client:
+                told = msgspec.convert(await client.system.info(), _Info)
+            self._log_drivers = frozenset(told.plugins.log)
+        return self._log_drivers
+
+    async def create(self, body: Mapping[str, Json]) -> str:
+        """Return the id of a new container; `NOT_FOUND` if its image is not there."""
+        async with self._call("create a container") as client:
+            return (await client.containers.create(body)).id
+
+    async def start(self, container_id: str) -> None:
+        """Return when the container runs, or has run."""
+        async with self._call("start a container", START_S) as client:
+            await client.containers.container(container_id).start()
+
+    async def inspect(self, container_id: str) -> Container:
+        """Return what the engine knows of it."""
+        async with self._call("describe a container") as client:
+            return msgspec.convert(
+                await client.containers.container(container_id).show(), Container
+            )
+
+    async def find(self, labels: Mapping[str, Json]) -> list[Listed]:
+        """Return the containers with all of *labels*, those that have ended too."""
+        wanted = [f"{name}={value}" for name, value in labels.items()]
+        filters = msgspec.json.encode({"label": wanted}).decode()
+        async with self._call("list its containers") as client:
+            found = await client.containers.list(all=True, filters=filters)
+            return [Listed(each.id, each["Labels"], each["State"]) for each in found]
+
+    async def kill(self, container_id: str, signal: str) -> None:
+        """Send *signal* to its first process; `CONFLICT` or `NOT_FOUND` if it does not run."""
+        with self._explained("signal a container"):
+            async with asyncio.timeout(self._call_s):
+                client = await self._connected()
+                await client.containers.container(container_id).kill(signal=signal)
+
+    async def remove(self, container_id: str) -> None:
+        """Kill it if it runs, and remove it with its unnamed volumes; gone before is no error."""
+        try:
+            async with self._call("remove a container") as client:
+                await client.containers.container(container_id).delete(force=True, v=True)
+        except EngineRefused as error:
+            if error.status != NOT_FOUND:
+                raise
+
+    async def pull(self, image: str, *, if_missing: bool) -> None:
+        """Fetch *image*; takes as long as there is progress.
+
+        Args:
+            image: Its name.
+            if_missing: Look first, as others may have fetched it while this call had to wait.
+        """
+        async with self._pulls:
+            if if_missing and await self._has_image(image):
+                return
+            with self._explained(f"pull the image {image!r}"):
+                async with asyncio.timeout(PULL_SILENCE_S) as limit:
+                    loop = asyncio.get_running_loop()
+                    client = await self._connected()
+                    async for _ in client.images.pull(image, stream=True):
+                        limit.reschedule(loop.time() + PULL_SILENCE_S)
+
+    @asynccontextmanager
+    async def attached(self, container_id: str, *, has_input: bool) -> AsyncGenerator["Streams"]:
+        """Be connected with the standard streams of a container that has not been started."""
+        async with self._stream_client() as client, AsyncExitStack() as stack:
+            container = client.containers.container(container_id)
+            output = container.attach(stdout=True, stderr=True)
+            await stack.enter_async_context(self._opened(output))
+            given = container.attach(stdin=True) if has_input else None
+            if given is not None:
+                await stack.enter_async_context(self._opened(given))
+                stack.callback(_drop, _transport_of(given))
+            yield Streams(output, given)
+
+    async def logs(self, container_id: str) -> AsyncGenerator[bytes]:
+        """Yield all that a container has written and is going to write, whole lines."""
+        frames = Frames()
+        async with self._stream_client() as client:
+            with self._explained("hand out what a container wrote"):
+                # Not aiodocker's `log`, which decodes and drops what is not UTF-8.
+                base = f"{client.docker_host}/{client.api_version}"
+                async with client.session.get(
+                    f"{base}/containers/{container_id}/logs",
+                    params={"follow": "1", "stdout": "1", "stderr": "1"},
+                    raise_for_status=True,
+                ) as response:
+                    async for part in response.content.iter_any():
+                        yield frames.feed(part)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+
+    @asynccontextmanager
+    async def _call(self, what: str, limit_s: float = 0.0) -> AsyncGenerator["Docker"]:
+        with self._explained(what):
+            async with self._calls, asyncio.timeout(limit_s or self._call_s):
+                yield await self._connected()
+
+    @asynccontextmanager
+    async def _stream_client(self) -> AsyncGenerator["Docker"]:
+        # One for each stream: the connections of a client are counted, 100 at most.
+        client = self._new_client((await self._connected()).api_version)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    @asynccontextmanager
+    async def _opened(self, stream: "Stream") -> AsyncGenerator[None]:
+        with self._explained("attach to a container"):
+            async with asyncio.timeout(self._call_s):
+                await stream.__aenter__()
+        try:
+            yield
+        finally:
+            await stream.close()
+
+    async def _has_image(self, image: str) -> bool:
+        try:
+            async with self._call("look for an image") as client:
+                await client.images.inspect(image)
+        except EngineRefused as error:
+            if error.status == NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def _connected(self) -> "Docker":
+        if self._client is None:
+            await _load()
+            self._client = self._client or self._new_client("auto")
+        return self._client
+
+    def _new_client(self, api_version: str) -> "Docker":
+        from aiodocker import Docker
+
+        try:
+            return Docker(self.host, api_version=api_version)
+        except ValueError as error:
+            raise EngineSilent(
+                f"{self.host!r} does not name a container engine: {error}"
+            ) from error
+
+    @contextmanager
+    def _explained(self, what: str) -> Generator[None]:
+        """Turn what goes wrong outside into an `EngineError`; what is a bug stays as it is."""
+        try:
+            yield
+        except EngineError:
+            raise
+        except Exception as error:
+            if explained := _explain(error, f"the container engine at {self.host}", what):
+                raise explained from error
+            raise
+
+
+class Streams:
+    """The standard streams of a container."""
+
+    def __init__(self, output: "Stream", given: "Stream | None") -> None:
+        self._output = output
+        self._given = given
+
+    async def read(self) -> AsyncGenerator[bytes]:
+        """Yield what it writes, byte for byte.
+
+        Ends when it has ended, or has closed both its streams, or when the connection breaks.
+        """
+        with suppress(*_broken()):
+            while (message := await self._output.read_out()) is not None:
+                yield message.data
+
+    async def feed(self, content: bytes) -> None:
+        """Write its input, and close it; returns when all of it was taken or nobody takes it."""
+        if self._given is not None:
+            # aiodocker asserts that the connection is there, which it is as long as the engine.
+            with suppress(*_broken(), AssertionError):
+                await self._given.write_in(content)
+                await self._given.close()
+
+
+def _transport_of(stream: "Stream") -> asyncio.WriteTransport:
+    response = stream._resp  # noqa: SLF001 - there is no other way to its connection.
+    assert response is not None, "the stream is open"
+    assert response.connection is not None, "the stream is open"
+    transport = response.connection.transport
+    assert isinstance(transport, asyncio.WriteTransport), "the stream is open"
+    return transport
+
+
+def _drop(transport: asyncio.WriteTransport) -> None:
+    """Close a connection that is only closing, and would be for ever, as nobody takes the rest."""
+    if transport.get_write_buffer_size():  # One that is closed has none, and must not be aborted.
+        transport.abort()
+
+
+async def _load() -> None:
+    """Import aiodocker, which takes 0.1 s, beside the loop."""
+    try:
+        await asyncio.to_thread(import_module, "aiodocker")
+    except ImportError as error:
+        raise EngineSilent(
+            "containers need aiodocker where the node is installed: pip install 'rota[node,docker]'"
+        ) from error
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    from aiodocker import DockerError
+    from aiohttp import ClientError
+
+    return (DockerError, ClientError, OSError)
+
+
+def _explain(error: Exception, engine: str, what: str) -> EngineError | None:
+    from aiodocker import DockerError
+
+    match error:
+        case TimeoutError():  # Before OSError, which it is.
+            return EngineSilent(f"{engine} did not {what} in time")
+        case DockerError() if error.status != _NO_CONNECTION:
+            return EngineRefused(
+                f"the container engine did not {what}: {error.message}", status=error.status
+            )
+        case msgspec.ValidationError():
+            return EngineRefused(f"{engine} answered what nobody understands: {error}", status=0)
+        case _ if isinstance(error, _broken()):
+            return EngineSilent(f"{engine} cannot be reached: {error}")
+        case _:
+            return None
+
+
+class _Plugins(msgspec.Struct, rename="pascal"):
+    log: list[str]
+
+
+class _Info(msgspec.Struct, rename="pascal"):
+    plugins: _Plugins

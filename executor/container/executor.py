@@ -1,0 +1,210 @@
+"""Attempts as containers of a Docker-compatible engine, the one of ``DOCKER_HOST``.
+
+Each running attempt is one asyncio task (`rota.executor.container.attempt`), as it holds a
+connection on which its output comes; one more while it is being ended or given its input.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from rota.core.attempt import AttemptKey, Ending, Order, Report
+from rota.core.ids import NodeId
+from rota.core.instants import SECOND, Duration, Instant
+from rota.executor.container.attempt import ContainerAttempt, Surroundings
+from rota.executor.container.engine import CALL_S, Engine, EngineError, host_in
+from rota.executor.container.leftovers import remove_leftovers
+from rota.executor.container.shared_folder import SharedFolder, all_news
+from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported
+from rota.executor.output import OutputFiles
+
+OUTPUT_BYTES_MAX = 10 << 20  # As of a process.
+OUTPUT_BYTES_TOTAL_MAX = 1 << 30
+
+_EXPIRED_PER_CALL = 1_000
+_KILLED_WITHIN_S = 30.0  # What the engine does not confirm by then is left to the next life.
+_SWEEP_AGAIN_S = 5.0
+LISTEN_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class ContainerExecutor:
+    """Runs attempts as containers; see `rota.executor.executor.Executor` for the seam.
+
+    Made on the loop that it serves. What is to be resumed is to be resumed before that loop has its
+    next turn: what of *store_id* the engine then still has besides is removed.
+
+    What cannot be confirmed to have ended is not reported, for as long as it takes: the engine may
+    hang while the container works.
+
+    Args:
+        directory: The node's; this executor keeps to its folder ``containers``, made if missing.
+        node_id: Told to the containers.
+        store_id: Marks the containers as this store's.
+        ended: Told of every ending.
+        reported: Told what attempts tell of themselves.
+        now: The clock of the stamps.
+        environ: The node's environment; names the engine, ``DOCKER_HOST``.
+        call_s: How long the engine may take to answer.
+        output_bytes_max: How much of one output is kept in its file.
+        output_bytes_total_max: How much of all outputs `expire` leaves.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        node_id: NodeId,
+        store_id: str,
+        ended: Ended,
+        reported: Reported | None = None,
+        now: Callable[[], Instant],
+        environ: Mapping[str, str] = os.environ,
+        call_s: float = CALL_S,
+        output_bytes_max: int = OUTPUT_BYTES_MAX,
+        output_bytes_total_max: int = OUTPUT_BYTES_TOTAL_MAX,
+    ) -> None:
+        self._engine = Engine(host_in(environ), call_s=call_s)
+        self._files = OutputFiles(
+            directory / "containers" / "output",
+            limit=output_bytes_max,
+            limit_total=output_bytes_total_max,
+            now=now,
+        )
+        self._store_id = store_id
+        self._ended = ended
+        self._reported = reported
+        self._folders = directory / "containers" / "shared"
+        self._folders.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._attempts: dict[AttemptKey, ContainerAttempt] = {}
+        self._is_closed = False
+        self._idle = asyncio.Event()
+        # Not bounded: an attempt brings three entries in its life, and attempts have slots.
+        self._begun: asyncio.Queue[Coroutine[None, None, None] | None] = asyncio.Queue()
+        self._used = asyncio.Event()
+        self._around = Surroundings(
+            engine=self._engine,
+            files=self._files,
+            folders=self._folders,
+            now=now,
+            node_id=node_id,
+            store_id=store_id,
+            begin=self._begun.put_nowait,
+            report=self._report,
+            reported=self._pass_on,
+        )
+        # The one task outside a group: the seam has no `run` in which a group could be.
+        self._serving = asyncio.get_running_loop().create_task(self._serve())
+        self._serving.add_done_callback(_raise_bug)
+
+    def launch(self, order: Order) -> None:
+        """Begin with the image."""
+        self._add(order, is_resumed=False)
+
+    def resume(self, order: Order) -> None:
+        """Take the container up again, found by its labels, and read its output from the start."""
+        self._add(order, is_resumed=True)
+
+    def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
+        """Send TERM, or what the image wants instead, and KILL after the grace."""
+        attempt = self._attempts.get(key)
+        if attempt is not None:
+            attempt.stop(attempt.order.work.stop_grace if grace is None else grace)
+
+    async def output(self, key: AttemptKey) -> Output | None:
+        """Return what is captured, or the file that outlived the attempt."""
+        attempt = self._attempts.get(key)
+        return attempt.capture if attempt is not None else await self._files.find(key)
+
+    async def expire(self, before: Instant) -> int:
+        """Remove at most 1,000 files; those of running attempts stay."""
+        return await self._files.expire(before, count_max=_EXPIRED_PER_CALL)
+
+    async def close(self, grace: Duration = CLOSE_GRACE) -> None:
+        """Stop every attempt and wait until all are reported and their containers removed.
+
+        One whose end the engine does not confirm within 30 s of its KILL is given up unreported.
+        """
+        self._is_closed = True
+        for attempt in list(self._attempts.values()):
+            attempt.stop(min(grace, attempt.order.work.stop_grace))
+        if self._attempts:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(grace / SECOND + _KILLED_WITHIN_S):
+                    await self._idle.wait()
+        if self._attempts:
+            self._serving.cancel()
+        self._begun.put_nowait(None)
+        with suppress(asyncio.CancelledError):
+            await self._serving
+        await self._engine.close()
+        self._files.close()
+
+    def _report(self, key: AttemptKey, ending: Ending) -> None:
+        del self._attempts[key]
+        if self._is_closed and not self._attempts:
+            self._idle.set()
+        self._ended(key, ending)
+
+    def _pass_on(self, key: AttemptKey, report: Report) -> None:
+        if self._reported is not None:
+            self._reported(key, report)
+
+    def _add(self, order: Order, *, is_resumed: bool) -> None:
+        assert order.key not in self._attempts, f"{order.key} is launched twice"
+        assert not self._is_closed, f"{order.key} is launched after close"
+        attempt = self._attempts[order.key] = ContainerAttempt(self._around, order)
+        self._begun.put_nowait(attempt.resume() if is_resumed else attempt.run())
+        self._used.set()
+
+    async def _serve(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            sweeping = group.create_task(self._sweep())
+            listening = group.create_task(self._listen())
+            while (work := await self._begun.get()) is not None:
+                group.create_task(work)
+            sweeping.cancel()
+            listening.cancel()
+
+    async def _sweep(self) -> None:
+        """Remove what an earlier life left, as soon as the engine can be asked."""
+        folders = set(self._folders.iterdir())
+        if not self._engine.may_be_there():
+            await self._used.wait()  # Many machines have none, and never need one.
+        while True:
+            try:
+                removed = await remove_leftovers(
+                    self._engine, self._store_id, spared=self._attempts
+                )
+            except EngineError:
+                await asyncio.sleep(_SWEEP_AGAIN_S)
+                continue
+            if removed:
+                names = [str(key) for key in removed]
+                log.warning("leftover containers removed", extra={"attempts": names})
+            break
+        held = {each.folder.path for each in self._attempts.values() if each.folder is not None}
+        for path in folders - held:
+            await SharedFolder(path).remove()
+
+    async def _listen(self) -> None:
+        """Hear what attempts tell, all of them at once."""
+        while True:
+            await asyncio.sleep(LISTEN_S)
+            folders = {
+                key: attempt.folder
+                for key, attempt in self._attempts.items()
+                if attempt.folder is not None
+            }
+            for key, report in await asyncio.to_thread(all_news, folders) if folders else ():
+                if key in self._attempts:
+                    self._pass_on(key, report)
+
+
+def _raise_bug(serving: asyncio.Task[None]) -> None:
+    if not serving.cancelled():  # What nobody awaits must not fail in silence.
+        serving.result()

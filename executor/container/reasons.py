@@ -1,0 +1,48 @@
+"""How the end of a container is told, in words and numbers."""
+
+import signal
+
+from rota.core.attempt import Image, Limits
+from rota.executor.container.engine import Resources
+
+
+def reason_of(exit_code: int) -> str:
+    """Return what *exit_code* means; empty for a success."""
+    if number := signal_of(exit_code):
+        return f"ended by signal {number} ({_name_of(number)})"
+    return f"exited with code {exit_code}" if exit_code else ""
+
+
+def signal_of(exit_code: int) -> int:
+    """Return the signal that *exit_code* stands for, 128 and its number as shells have it; or 0."""
+    number = exit_code - 128
+    return number if number in signal.valid_signals() else 0
+
+
+def not_there(image: Image) -> str:
+    """Return why an image that may not be pulled cannot be used."""
+    return (
+        f"the image {image.name!r} is not on the engine's machine and its pull policy is "
+        f"{image.pull!r}: run `docker pull {image.name}` there, or let the policy be 'missing'"
+    )
+
+
+def unenforced(asked: Limits, given: Resources) -> tuple[str, ...]:
+    """Return a sentence for each limit that the engine dropped, as its kernel does not have it."""
+    is_dropped = {
+        "processors": asked.cpu > 0 and not (given.nano_cpus or given.cpu_quota),
+        "memory": asked.memory > 0 and not given.memory,
+        "processes": asked.pids > 0 and not given.pids_limit,
+    }
+    return tuple(
+        f"the container engine's machine does not limit {what}"
+        for what, is_so in is_dropped.items()
+        if is_so
+    )
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "a real-time signal"

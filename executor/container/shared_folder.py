@@ -1,0 +1,59 @@
+"""The folder in which a container tells of itself, as a process does in its private one.
+
+It is shared with the container, so there is one only where the engine sees the files of this
+machine. All disk work is done in threads.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from rota.core.attempt import AttemptKey, Report
+from rota.executor.telling import BadResultError, Told
+
+
+class SharedFolder:
+    """The folder of one attempt.
+
+    Args:
+        path: Where it is, or is going to be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._told = Told(path)
+
+    async def make(self, checkpoint: bytes) -> None:
+        """Make it, with what the attempt before has saved."""
+        await asyncio.to_thread(self._make, checkpoint)
+
+    def news(self) -> Report | None:
+        """Return what has changed since the last call; reads the disk."""
+        return self._told.news()
+
+    async def last_words(self) -> tuple[Report | None, bytes, str]:
+        """Return what is new, what is handed on, and what was wrong with either."""
+        return await asyncio.to_thread(self._last_words)
+
+    async def remove(self) -> None:
+        """Remove it, as far as what the container put there can be removed."""
+        await asyncio.to_thread(shutil.rmtree, self.path, ignore_errors=True)
+
+    def _make(self, checkpoint: bytes) -> None:
+        self.path.mkdir(exist_ok=True)
+        self.path.chmod(0o777)  # For any user of the container; nobody else gets through to it.
+        self._told.begin(checkpoint)
+
+    def _last_words(self) -> tuple[Report | None, bytes, str]:
+        news = self._told.news()
+        try:
+            return news, self._told.result(), self._told.complaint
+        except BadResultError as error:
+            return news, b"", str(error)
+
+
+def all_news(folders: Mapping[AttemptKey, SharedFolder]) -> list[tuple[AttemptKey, Report]]:
+    """Return what has changed in any of *folders*; reads the disk."""
+    told = ((key, folder.news()) for key, folder in folders.items())
+    return [(key, report) for key, report in told if report is not None]

@@ -1,0 +1,178 @@
+"""What an attempt without sandbox and cgroup leaves behind: found by descent, and ended.
+
+This process becomes a *subreaper* (prctl(2)): when a process of an attempt ends, its children
+become this process's, not those of process 1. So whatever left its process group is, itself or by
+an ancestor, a child of this process as soon as the attempt's leader and its group have ended.
+
+Whose such a child is, is told by its group or session, else by its environment. One that has left
+both and emptied its environment is nobody's: it may be of any attempt that ran when it was first
+seen, and ends with the last of these.
+
+The kernel gives orphans to the *main thread*. Every child of the main thread that was not there
+when the `Descent` was made is taken for an orphan and waited for, so whoever else starts processes
+in this process does so from another thread.
+"""
+
+import ctypes
+import os
+import signal
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+
+from rota.core.attempt import AttemptKey
+from rota.core.instants import Duration
+from rota.executor.killing import hold, send, wait_ends
+from rota.executor.marks import STORE_VARIABLE, key_in
+from rota.executor.procfs import children_of, environment_of, status_of
+from rota.executor.trees import Group
+
+_PR_SET_CHILD_SUBREAPER = 36  # In linux/prctl.h.
+_HELD_MAX = 500  # Descriptors; a larger family takes another round.
+
+
+class Descent:
+    """The orphans of attempts; used on one loop."""
+
+    def __init__(self) -> None:
+        _set_subreaper(on=True)
+        path = f"/proc/self/task/{os.getpid()}/children"
+        self._children = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`.
+        self._spared = set(self._listed())
+        self._running: dict[int, AttemptKey] = {}
+        self._owners: dict[int, frozenset[AttemptKey]] = {}
+        self._killer = ThreadPoolExecutor(1, thread_name_prefix="rota-killer")
+
+    def tree(self, leader: int, key: AttemptKey) -> "Lineage":
+        """Return what descends from *leader*, which has just been started."""
+        self._running[leader] = key
+        return Lineage(self, leader, key)
+
+    def spare(self, pid: int) -> None:
+        """Leave *pid*, which may become an orphan, to somebody else: he waits for it."""
+        self._spared.add(pid)
+
+    def unspare(self, pid: int) -> None:
+        """Take *pid* for an orphan like any other, if it is there."""
+        self._spared.discard(pid)
+
+    def look(self) -> None:
+        """Wait for orphans that have ended and see whose the new ones are; now and then."""
+        found = [pid for pid in self._listed() if pid not in self._spared]
+        ended = [pid for pid in found if _is_waited_for(pid)]
+        alive = set(found).difference(ended)
+        self._owners = {pid: self._owners.get(pid) or self._owners_of(pid) for pid in sorted(alive)}
+
+    def orphans_of(self, key: AttemptKey) -> list[int]:
+        """Return the orphans that are of *key*, or of no other attempt that still runs."""
+        self.look()
+        others = set(self._running.values()) - {key}
+        return [
+            pid for pid, owners in self._owners.items() if key in owners and not owners & others
+        ]
+
+    def kill(self, orphans: list[int]) -> Future[None]:
+        """Kill *orphans* and all that descends from them, in a thread."""
+        return self._killer.submit(end_families, orphans)
+
+    def forget(self, leader: int) -> None:
+        """Say that nothing is left of the attempt of *leader*."""
+        self._running.pop(leader, None)
+
+    def close(self) -> None:
+        """Leave orphans to process 1 again."""
+        _set_subreaper(on=False)
+        self._children.close()
+        self._killer.shutdown(wait=False)
+
+    def _listed(self) -> list[int]:
+        self._children.seek(0)
+        return [int(pid) for pid in self._children.read().split()]
+
+    def _owners_of(self, pid: int) -> frozenset[AttemptKey]:
+        status = status_of(pid)
+        if status is None or status.has_ended:
+            return frozenset()
+        key = self._running.get(status.group) or self._running.get(status.session)
+        if key is not None:
+            return frozenset((key,))
+        environment = environment_of(pid)
+        if STORE_VARIABLE in environment:
+            key = key_in(environment)
+            return frozenset((key,) if key is not None else ())
+        return frozenset(self._running.values())
+
+
+class Lineage(Group):
+    """The group of a leader and all that descends from it."""
+
+    def __init__(self, descent: Descent, leader: int, key: AttemptKey) -> None:
+        super().__init__(leader)
+        self._descent = descent
+        self._key = key
+        self._killing: Future[None] | None = None
+
+    def has_gone(self) -> bool:
+        """Tell whether no orphan is left; kills those that are.
+
+        Complete once the leader has ended: until then its children are no orphans.
+        """
+        if self._killing is not None:
+            if not self._killing.done():
+                return False
+            self._killing.result()
+        orphans = self._descent.orphans_of(self._key)
+        if orphans:
+            self._killing = self._descent.kill(orphans)
+            return False
+        self._descent.forget(self._leader)
+        return True
+
+
+def end_families(roots: Iterable[int]) -> None:
+    """Kill *roots*, children of this process, and all their descendants, and wait for their end.
+
+    Each is stopped before its children are listed, so that it can have no more. A family of more
+    than 500 is not ended whole: the rest are orphans then, for the next call.
+    """
+    waiting, seen = list(roots), set[int]()
+    pidfds: list[int] = []
+    try:
+        while waiting and len(pidfds) < _HELD_MAX:
+            pid = waiting.pop()
+            try:
+                pidfd = hold(pid)
+            except OSError:  # Out of descriptors: what is held goes first.
+                break
+            if pidfd is None:
+                continue
+            pidfds.append(pidfd)
+            seen.add(pid)
+            send(pidfd, signal.SIGSTOP)
+            waiting.extend(child for child in children_of(pid) if child not in seen)
+        for pidfd in pidfds:
+            send(pidfd, signal.SIGKILL)
+        wait_ends(pidfds)
+    finally:
+        for pidfd in pidfds:
+            os.close(pidfd)
+
+
+def waited_for(pid: int) -> Duration | None:
+    """Wait for *pid* if it is a child that has ended; return what it and its children used."""
+    with suppress(ChildProcessError):
+        ended, _, usage = os.wait4(pid, os.WNOHANG)
+        if ended:
+            return Duration(round((usage.ru_utime + usage.ru_stime) * 1_000_000))
+    return None
+
+
+def _is_waited_for(pid: int) -> bool:
+    return waited_for(pid) is not None
+
+
+def _set_subreaper(*, on: bool) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot become a subreaper: {os.strerror(number)}")

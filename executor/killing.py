@@ -1,0 +1,45 @@
+"""Signals to processes that are held by a pidfd, so that none goes to a newcomer of the number."""
+
+import os
+import select
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+
+_DEATH_WAIT_MS = 500  # A killed process is gone in milliseconds unless it hangs in the kernel.
+
+
+def hold(pid: int) -> int | None:
+    """Return a pidfd, which the caller closes; None if *pid* has gone."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+
+
+def send(pidfd: int, number: signal.Signals) -> None:
+    """Send a signal; no effect on a process that has ended, or is another user's."""
+    with suppress(ProcessLookupError, PermissionError):
+        signal.pidfd_send_signal(pidfd, number)
+
+
+def has_ended(pidfd: int) -> bool:
+    """Tell whether the process has ended; its threads and, of a first process, its namespace."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def wait_ends(pidfds: Iterable[int]) -> None:
+    """Wait until all have ended, or none does for half a second."""
+    poll = select.poll()
+    waiting = set(pidfds)
+    for pidfd in waiting:
+        poll.register(pidfd, select.POLLIN)
+    while waiting:
+        ended = poll.poll(_DEATH_WAIT_MS)
+        if not ended:
+            return
+        for pidfd, _ in ended:
+            poll.unregister(pidfd)
+            waiting.discard(pidfd)

@@ -1,0 +1,23 @@
+"""What every process of an attempt carries in its environment, and how to read it back."""
+
+from collections.abc import Mapping
+
+from rota.core.attempt import AttemptKey
+from rota.core.ids import ExecutionId
+
+STORE_VARIABLE = "ROTA_STORE_ID"
+_EXECUTION, _TASK, _ATTEMPT = "ROTA_EXECUTION_ID", "ROTA_TASK", "ROTA_ATTEMPT"
+
+
+def mark_of(key: AttemptKey) -> dict[str, str]:
+    """Return the variables that name *key*."""
+    return {_EXECUTION: key.execution_id, _TASK: key.task, _ATTEMPT: str(key.number)}
+
+
+def key_in(environment: Mapping[str, str]) -> AttemptKey | None:
+    """Return the attempt that *environment* names."""
+    number = environment.get(_ATTEMPT, "")
+    if not number.isdecimal():
+        return None
+    execution_id = ExecutionId(environment.get(_EXECUTION, ""))
+    return AttemptKey(execution_id, environment.get(_TASK, ""), int(number))

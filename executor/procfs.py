@@ -1,0 +1,93 @@
+"""What the kernel tells of processes, read from ``/proc``; see proc(5).
+
+A process may go at any instant: whatever has gone is None, empty or absent here, never an error.
+"""
+
+import os
+import select
+from typing import NamedTuple
+
+_EXEC_WAITS, _EXEC_WAIT_S = 200, 0.001  # An exec takes microseconds, or as long as a slow disk.
+_KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD in linux/sched.h.
+_GONE = (FileNotFoundError, ProcessLookupError)
+
+
+class Status(NamedTuple):
+    """A process as the scheduler sees it.
+
+    Attributes:
+        state: One letter: ``Z`` is a zombie, which has ended and is not waited for yet.
+        parent: Its parent's number.
+        group: Its process group.
+        session: Its session.
+        is_without_environment: Whether an empty environment is the truth: it is for a kernel
+            thread, a zombie and after ``env -i``. It is not for a process in the middle of an
+            exec, which shows none until the new one is in place (seen in 1 of 300 sweeps).
+    """
+
+    state: str
+    parent: int
+    group: int
+    session: int
+    is_without_environment: bool
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self.state in "ZX"
+
+
+def pids() -> list[int]:
+    """Return the numbers of all processes that this one can see."""
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def status_of(pid: int) -> Status | None:
+    """Return what *pid* is; None if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()  # From field 3 on.
+    except _GONE:
+        return None
+    state, flags, begin, end = fields[0], int(fields[6]), fields[47], fields[48]
+    is_without = state in "ZX" or bool(flags & _KERNEL_THREAD) or begin == end != "0"
+    return Status(state, int(fields[1]), int(fields[2]), int(fields[3]), is_without)
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the children of *pid*, those of all its threads.
+
+    One that is born or ends meanwhile may be missed, unless *pid* is stopped.
+    """
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found.extend(map(int, file.read().split()))
+    except _GONE:
+        pass
+    return found
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """Return the environment that *pid* began with; empty if it is not this user's to see."""
+    try:
+        if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+            return {}
+        entries = _read_environment(pid).decode("utf-8", "replace").split("\0")
+    except (*_GONE, PermissionError):
+        return {}
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+
+def _read_environment(pid: int) -> bytes:
+    for _ in range(_EXEC_WAITS):
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            content = file.read()
+        if content:
+            return content
+        status = status_of(pid)
+        if status is None or status.is_without_environment:
+            return b""
+        select.select((), (), (), _EXEC_WAIT_S)
+    return b""

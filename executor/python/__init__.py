@@ -1,0 +1,1 @@
+"""Attempts as calls of Python functions in warm worker processes."""

@@ -1,0 +1,61 @@
+"""What makes two calls fit for the same worker, and what differs from call to call."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from rota.core.attempt import Call, Limits, Order
+from rota.core.instants import format_instant
+from rota.executor.marks import mark_of
+
+_OF_ONE_CALL = ("ROTA_", "TRACEPARENT")
+"""How the variables begin that rota gives to each attempt; all others are a worker's for life."""
+
+
+class Environment(NamedTuple):
+    """What the workers of one pool have in common.
+
+    Attributes:
+        interpreter: Absolute path of their Python; empty for the node's own.
+        path: Folders that modules are looked for in first.
+        cwd: Where calls begin; empty for a private folder.
+        variables: What tasks add to the node's minimal environment.
+        limits: What a worker may use.
+    """
+
+    interpreter: str
+    path: tuple[str, ...]
+    cwd: str
+    variables: tuple[tuple[str, str], ...]
+    limits: Limits
+
+
+def environment(order: Order, call: Call) -> Environment:
+    """Return the environment that *call* of *order* needs."""
+    work = order.work
+    return Environment(
+        interpreter=call.interpreter,
+        path=call.path,
+        cwd=work.cwd,
+        variables=tuple(each for each in work.env if not each[0].startswith(_OF_ONE_CALL)),
+        limits=work.limits,
+    )
+
+
+def variables_of_worker(environment: Environment, base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a worker begins with; *base* is what all attempts have.
+
+    Tasks may replace what comes from the node, but not the names that rota gives.
+    """
+    ours = {name: value for name, value in base.items() if name.startswith("ROTA_")}
+    return {**base, **dict(environment.variables), **ours}
+
+
+def variables_of_call(order: Order) -> dict[str, str]:
+    """Return the variables that are set for the time of one call."""
+    return {
+        **{name: value for name, value in order.work.env if name.startswith(_OF_ONE_CALL)},
+        **mark_of(order.key),
+        "ROTA_TOKEN": str(order.token),
+        "ROTA_IDEMPOTENCY_KEY": order.key.execution_id,
+        "ROTA_FIRE_TIME": format_instant(order.fire_at),
+    }

@@ -1,0 +1,491 @@
+"""Attempts as calls of Python functions in warm worker processes.
+
+Who does what:
+
+- A *worker* is a process of the environment's own interpreter that runs `worker.py`: it calls one
+  function at a time, for one attempt after the other.
+- `pool` says which worker an attempt gets, and how many there are; `worker_process` is a worker as
+  it is seen from here; `wire` is what the two say to each other.
+- The *spawner* thread starts processes, the *killer* thread ends them with all that descends from
+  them (`starting`), the *sweeper* thread removes private folders; all else is on the loop, in
+  callbacks. No asyncio task is held.
+
+How an attempt goes:
+
+1. It waits in its pool for a worker, and begins when it is given one. Its timeout counts from then.
+2. The worker is sent the call. What the function writes comes through the worker's pipe, what it
+   tells of itself through its socket.
+3. The worker flushes its streams and tells how the call ended. So what the pipe holds when that is
+   read is the rest of the output, and it is taken before anything else happens.
+4. The worker goes back to its pool, or is ended if the attempt has spoilt it; `Ended` is called.
+
+To stop it, the worker's process group gets TERM, and KILL after the grace. A worker that has been
+sent TERM is never used again.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Raised, Report, Usage
+from rota.core.ids import NodeId
+from rota.core.instants import SECOND, Duration, Instant, format_duration
+from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported, merged
+from rota.executor.limits import Limiter
+from rota.executor.output import Capture, OutputFiles
+from rota.executor.python import wire
+from rota.executor.python.environment import Environment, environment, variables_of_call
+from rota.executor.python.pool import Bounds, Pools
+from rota.executor.python.starting import Starter
+from rota.executor.python.worker_process import Death, WorkerProcess
+from rota.executor.spawn import NotStartedError, base_environment
+
+OUTPUT_BYTES_MAX = 10 << 20
+OUTPUT_BYTES_TOTAL_MAX = 1 << 30
+"""As for processes."""
+
+REPORT_S = 0.1
+"""Between two reports of one attempt: each may become an entry of its shard's journal."""
+
+_EXPIRED_PER_CALL = 1_000
+_KILLED_WITHIN_S = 30.0  # A killed process may hang in the kernel, on a dead network disk.
+
+
+class PythonExecutor:
+    """Calls functions; see `rota.executor.executor.Executor` for the seam.
+
+    Made on the loop that it serves. A worker holds three file descriptors.
+
+    Args:
+        directory: Its folder ``python`` is for output and private folders; made if missing. That
+            belongs to this executor alone, and private folders left there are removed.
+        node_id: Told to the functions.
+        store_id: Marks the workers as this store's; see `rota.executor.orphans`.
+        ended: Told of every ending.
+        reported: Told what attempts tell of themselves.
+        now: The clock of the stamps.
+        environ: The node's environment.
+        bounds: How many workers there may be; by default by the number of cores.
+        output_bytes_max: How much of one output is kept in its file.
+        output_bytes_total_max: How much of all outputs `expire` leaves.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        node_id: NodeId,
+        store_id: str,
+        ended: Ended,
+        reported: Reported,
+        now: Callable[[], Instant],
+        environ: Mapping[str, str] = os.environ,
+        bounds: Bounds | None = None,
+        output_bytes_max: int = OUTPUT_BYTES_MAX,
+        output_bytes_total_max: int = OUTPUT_BYTES_TOTAL_MAX,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.ended = ended
+        self.reported = reported
+        self.now = now
+        self.files = OutputFiles(
+            directory / "python" / "output",
+            limit=output_bytes_max,
+            limit_total=output_bytes_total_max,
+            now=now,
+        )
+        self._folders = directory / "python" / "work"
+        self._folders.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in list(self._folders.iterdir()):
+            shutil.rmtree(left, ignore_errors=True)
+        self._starter = Starter(
+            base_environment(environ, node_id=node_id, store_id=store_id),
+            folders=self._folders,
+            limiter=Limiter(f"{store_id} python"),
+        )
+        self._spawner = ThreadPoolExecutor(1, thread_name_prefix="rota-python-spawner")
+        self._sweeper = ThreadPoolExecutor(1, thread_name_prefix="rota-python-sweeper")
+        self._killer = ThreadPoolExecutor(1, thread_name_prefix="rota-python-killer")
+        self.pools = Pools(
+            start=self._start_worker,
+            remove=self._remove_folder,
+            killer=self._killer,
+            bounds=bounds or Bounds(ready_max=len(os.sched_getaffinity(0))),
+        )
+        self._attempts: dict[AttemptKey, _Attempt] = {}
+        self._is_closed = False
+        self._idle = asyncio.Event()
+
+    def launch(self, order: Order) -> None:
+        """Give the attempt to a worker, or let it wait for one."""
+        assert order.key not in self._attempts, f"{order.key} is launched twice"
+        assert not self._is_closed, f"{order.key} is launched after close"
+        attempt = self._attempts[order.key] = _Attempt(self, order)
+        attempt.start()
+
+    def resume(self, order: Order) -> None:
+        """End it as lost: a worker does not outlive its executor."""
+        assert order.key not in self._attempts, f"{order.key} is launched twice"
+        attempt = self._attempts[order.key] = _Attempt(self, order)
+        attempt.end_soon(Outcome.LOST, "its worker has ended with the executor that had started it")
+
+    def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
+        """Send TERM to the worker's process group, and KILL after the grace."""
+        attempt = self._attempts.get(key)
+        if attempt is not None:
+            attempt.stop(attempt.order.work.stop_grace if grace is None else grace)
+
+    async def output(self, key: AttemptKey) -> Output | None:
+        """Return what is captured, or the file that outlived the attempt."""
+        attempt = self._attempts.get(key)
+        return attempt.capture if attempt is not None else await self.files.find(key)
+
+    async def expire(self, before: Instant) -> int:
+        """Remove at most 1,000 files; those of running attempts stay."""
+        return await self.files.expire(before, count_max=_EXPIRED_PER_CALL)
+
+    async def close(self, grace: Duration = CLOSE_GRACE) -> None:
+        """Stop every attempt and wait, then end the workers and the threads.
+
+        A process that hangs in the kernel is given up 30 s after its KILL.
+        """
+        was_closed, self._is_closed = self._is_closed, True
+        for attempt in list(self._attempts.values()):
+            attempt.stop(min(grace, attempt.order.work.stop_grace))
+        try:
+            async with asyncio.timeout(grace / SECOND + _KILLED_WITHIN_S):
+                if self._attempts:
+                    await self._idle.wait()
+                await self.pools.close()
+        except TimeoutError:
+            pass
+        if was_closed:
+            return
+        self._spawner.submit(self._starter.close)
+        for threads in (self._spawner, self._killer, self._sweeper):
+            threads.shutdown(wait=False)
+        self.files.close()
+
+    def forget(self, key: AttemptKey) -> None:
+        """Drop an attempt that is about to be reported."""
+        del self._attempts[key]
+        if self._is_closed and not self._attempts:
+            self._idle.set()
+
+    def _start_worker(self, environment: Environment) -> None:
+        def work() -> None:  # In the spawner thread.
+            try:
+                started = self._starter.start(environment)
+            except NotStartedError as error:
+                self.loop.call_soon_threadsafe(self.pools.not_started, environment, str(error))
+            else:
+                self.loop.call_soon_threadsafe(self.pools.started, environment, started)
+
+        self._spawner.submit(work).add_done_callback(self._raise_on_loop)
+
+    def _raise_on_loop(self, future: Future[None]) -> None:
+        if future.exception() is not None:  # A bug in the thread must not pass in silence.
+            self.loop.call_soon_threadsafe(future.result)
+
+    def _remove_folder(self, worker: WorkerProcess) -> None:
+        if worker.folder is not None:
+            self._sweeper.submit(shutil.rmtree, worker.folder, ignore_errors=True)
+
+
+class _Attempt:
+    """One call and what is known of it."""
+
+    __slots__ = (
+        "_death",
+        "_environment",
+        "_executor",
+        "_finished_at",
+        "_grace",
+        "_is_over",
+        "_kill_timer",
+        "_message",
+        "_outcome",
+        "_output_left",
+        "_reason",
+        "_report",
+        "_report_timer",
+        "_started_at",
+        "_timeout_timer",
+        "_unenforced",
+        "_was_killed",
+        "_worker",
+        "capture",
+        "order",
+    )
+
+    def __init__(self, executor: PythonExecutor, order: Order) -> None:
+        self.order = order
+        self.capture: Capture = executor.files.capture(order.key, writable=self._resume)
+        self._executor = executor
+        self._environment: Environment | None = None  # While it waits for a worker.
+        self._worker: WorkerProcess | None = None
+        self._unenforced: tuple[str, ...] = ()
+        self._outcome: Outcome | None = None  # Set by whoever ends it before it ends itself.
+        self._reason = ""
+        self._grace = Duration(0)
+        self._was_killed = False
+        self._is_over = False  # Nothing is left to be stopped.
+        self._message: wire.Ended | None = None  # How the call ended, or the worker: one of both.
+        self._death: Death | None = None
+        self._output_left = 0  # What the pipe held at the end and has not been taken.
+        self._report: Report | None = None
+        self._timeout_timer: asyncio.TimerHandle | None = None
+        self._kill_timer: asyncio.TimerHandle | None = None
+        self._report_timer: asyncio.TimerHandle | None = None
+        self._started_at = self._finished_at = Instant(0)
+
+    # -- its way to a worker -----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin, or wait."""
+        work = self.order.work
+        if work.call is None:
+            self.end_soon(Outcome.FAILED, "a Python task needs a function to call")
+        elif work.sandbox.profile != "none":
+            reason = f"a Python function cannot have the sandbox {work.sandbox.profile!r}"
+            self.end_soon(Outcome.FAILED, reason)
+        else:
+            self._environment = environment(self.order, work.call)
+            self._executor.pools.run(self._environment, self)
+
+    def end_soon(self, outcome: Outcome, reason: str) -> None:
+        """End in the next turn of the loop, without a call."""
+        self._is_over = True
+        self._outcome, self._reason = outcome, reason
+        self._executor.loop.call_soon(self._finish)
+
+    def begin(self, worker: WorkerProcess) -> None:
+        """Send the call to *worker*."""
+        call, work = self.order.work.call, self.order.work
+        assert call is not None, self.order.key
+        self._worker = worker
+        self._unenforced = worker.unenforced
+        self._started_at = self._executor.now()
+        if work.timeout > 0:
+            timeout_s = work.timeout / SECOND
+            self._timeout_timer = self._executor.loop.call_later(timeout_s, self._timed_out)
+        worker.call(
+            self,
+            wire.Call(
+                function=call.function,
+                arguments=call.arguments,
+                variables=variables_of_call(self.order),
+                checkpoint=self.order.checkpoint.decode("utf-8", "replace"),
+            ),
+        )
+
+    def fail(self, reason: str, output: bytes) -> None:
+        """End, as there is no worker; *output* is what it said at its end."""
+        self._is_over = True
+        self._outcome, self._reason = Outcome.FAILED, reason
+        self.capture.take(output)
+        self._finish()
+
+    # -- stopping it -------------------------------------------------------------------------------
+
+    def stop(self, grace: Duration) -> None:
+        """Ask the function to end; a grace already running can only become shorter."""
+        if self._is_over:
+            return
+        if self._worker is None:
+            assert self._environment is not None, self.order.key
+            self._executor.pools.withdraw(self._environment, self)
+            self.end_soon(Outcome.CANCELLED, "stopped before it started")
+        elif self._outcome is not None or not self._worker.has_answered():
+            self._end(self._worker, self._outcome or Outcome.CANCELLED, grace)
+
+    def _timed_out(self) -> None:
+        worker = self._worker
+        assert worker is not None, self.order.key
+        if self._outcome is None and not self._is_over and not worker.has_answered():
+            self._end(worker, Outcome.TIMED_OUT, self.order.work.stop_grace)
+
+    def _end(self, worker: WorkerProcess, outcome: Outcome, grace: Duration) -> None:
+        loop = self._executor.loop
+        kill_at = loop.time() + grace / SECOND
+        self._outcome = outcome
+        if self._kill_timer is None:
+            worker.terminate()
+        elif self._was_killed or kill_at >= self._kill_timer.when():
+            return
+        else:
+            self._kill_timer.cancel()
+        self._grace = grace
+        self._kill_timer = loop.call_at(kill_at, self._kill)
+        if grace <= 0:
+            self._kill()  # Not a turn later: a node that lost its lease has no time left.
+
+    def _kill(self) -> None:
+        if self._worker is not None and not self._was_killed:
+            self._was_killed = True
+            self._worker.kill()
+
+    # -- what comes from the worker: `rota.executor.python.worker_process.Served` ------------------
+
+    def heard(self, message: wire.Told | wire.Ended) -> None:
+        """Pass on what the function tells, or begin to end."""
+        if isinstance(message, wire.Told):
+            self._tell(message)
+        elif not self._is_over:
+            self._message = message
+            self._drain()
+
+    def wrote(self, chunk: bytes) -> None:
+        """Take output as it comes."""
+        self.capture.take(chunk)
+        if self.capture.is_busy and self._worker is not None:
+            self._worker.pause_output()
+
+    def lost(self, death: Death) -> None:
+        """End with the worker, or wait for another one if it has not begun."""
+        if self._is_over:
+            return  # Its last output is still on its way to the disk.
+        if death.is_call_unread and self._outcome is None:
+            self._cancel_timers()
+            worker, self._worker = self._worker, None
+            assert worker is not None, self.order.key
+            assert self._environment is not None, self.order.key
+            worker.release()
+            self._executor.pools.run(self._environment, self, is_first=True)
+            return
+        self._death = death
+        self._drain()
+
+    def _tell(self, told: wire.Told) -> None:
+        saved = None if told.checkpoint is None else told.checkpoint.encode()
+        self._report = merged(self._report, Report(percent=told.percent, checkpoint=saved))
+        if self._report_timer is None:
+            self._pass_report()
+
+    def _pass_report(self) -> None:
+        """Pass on what is new, and wait a moment before the next."""
+        self._report_timer = None
+        if self._report is not None:
+            report, self._report = self._report, None
+            self._report_timer = self._executor.loop.call_later(REPORT_S, self._pass_report)
+            self._executor.reported(self.order.key, report)
+
+    # -- its end -----------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        """Take what the pipe holds by now, and no more: whoever still writes may do so for ever."""
+        assert self._worker is not None, self.order.key
+        self._is_over = True
+        self._output_left = self._worker.unread_output()
+        self._take_rest(self._worker)
+
+    def _take_rest(self, worker: WorkerProcess) -> None:
+        while self._output_left and not self.capture.is_busy:
+            chunk = worker.read_output(self._output_left)
+            self._output_left = self._output_left - len(chunk) if chunk else 0
+            self.capture.take(chunk)
+        if self.capture.is_busy:
+            worker.pause_output()
+        else:
+            self._finish()
+
+    def _resume(self) -> None:
+        if self._worker is None:
+            self._finish()
+        elif self._is_over:
+            self._take_rest(self._worker)
+        else:
+            self._worker.resume_output()
+
+    def _finish(self) -> None:
+        self._finished_at = self._executor.now()
+        self._started_at = self._started_at or self._finished_at
+        self._cancel_timers()
+        if self._worker is not None:
+            self._give_back(self._worker)
+        self.capture.finish()
+        self._executor.forget(self.order.key)
+        if self._report is not None:
+            self._executor.reported(self.order.key, self._report)
+        self._executor.ended(self.order.key, self._ending())
+
+    def _give_back(self, worker: WorkerProcess) -> None:
+        worker.resume_output()
+        message = self._message
+        self._executor.pools.release(
+            worker,
+            resident=message.resident if message else 0,
+            is_spent=message is None or message.is_spent,
+        )
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._timeout_timer, self._kill_timer, self._report_timer):
+            if timer is not None:
+                timer.cancel()
+
+    def _ending(self) -> Ending:
+        outcome, exit_code, number, reason = self._how_it_ended()
+        if self.capture.cut:
+            cut = f"its output is kept only in part: {self.capture.cut}"
+            reason = f"{reason}; {cut}" if reason else cut
+        message, death = self._message or wire.Ended(), self._death
+        is_over_limit = self.order.work.limits.memory > 0 and _is_memory_error(message.raised)
+        return Ending(
+            outcome=outcome,
+            started_at=self._started_at,
+            finished_at=self._finished_at,
+            exit_code=exit_code,
+            signal=number,
+            reason=reason,
+            output=self.capture.tail,
+            output_bytes=self.capture.byte_count,
+            result=message.result.encode() if outcome is Outcome.SUCCEEDED else b"",
+            raised=message.raised,
+            usage=Usage(cpu=Duration(message.cpu), memory_peak=message.memory_peak)
+            if self._message
+            else None,
+            is_out_of_memory=is_over_limit or (death is not None and death.is_out_of_memory),
+            unenforced=self._unenforced,
+        )
+
+    def _how_it_ended(self) -> tuple[Outcome, int, int, str]:
+        """Return outcome, exit code, signal and reason."""
+        exit_code, number, reason = self._end_of_its_own()
+        if self._outcome is Outcome.CANCELLED and not self._reason:
+            reason = f"stopped on request{self._killed()}"
+        elif self._outcome is Outcome.TIMED_OUT:
+            timeout = format_duration(self.order.work.timeout)
+            reason = f"still running after its timeout of {timeout}{self._killed()}"
+        has_returned = self._message is not None and exit_code == 0
+        by_itself = Outcome.SUCCEEDED if has_returned else Outcome.FAILED
+        return self._outcome or by_itself, exit_code, number, reason
+
+    def _end_of_its_own(self) -> tuple[int, int, str]:
+        """Return exit code, signal and reason as if nobody had ended it."""
+        message, death = self._message, self._death
+        if message is not None:
+            if message.is_interrupted:
+                reason = "its worker was told to end by somebody else (SIGTERM)"
+                return -1, int(signal.SIGTERM), reason
+            return message.exit_code, 0, message.reason
+        if death is None:
+            return -1, 0, self._reason
+        if death.is_out_of_memory:
+            return -1, death.signal, "its worker was killed at its limit of memory"
+        if death.signal:
+            return -1, death.signal, f"its worker was ended by signal {death.signal}"
+        reason = f"its worker exited with code {death.exit_code} before the function had returned"
+        return death.exit_code, 0, reason
+
+    def _killed(self) -> str:
+        if not self._was_killed:
+            return ""
+        return f"; killed, as it had not ended {format_duration(self._grace)} after TERM"
+
+
+def _is_memory_error(raised: Raised | None) -> bool:
+    return raised is not None and "MemoryError" in (raised.type, *raised.bases)

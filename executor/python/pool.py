@@ -1,0 +1,367 @@
+"""Warm workers: a pool for each environment, and one bound on all of them.
+
+When a worker is started for what waits:
+
+- at once, as long as its pool has fewer than `Bounds.ready_max`: as many as the machine has cores;
+- above that, one more each time the attempt that has waited longest has waited `Bounds.patience_s`,
+  counted from its launch or from the last start: functions that sleep or wait for others leave the
+  cores idle, and others need not wait for them;
+- never more than `Bounds.workers_max` in all. Where that is reached, the worker that was idle for
+  longest, in whatever pool, makes room. If none is idle, attempts wait, in order; a pool without
+  any worker is given the next one that becomes free.
+
+What ends a worker: nothing to do for `Bounds.idle_s`; its number of calls; its age; memory that
+grows; whatever its last call has left behind. The last ones end it after a call, never during one.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple, Protocol
+
+from rota.executor.python.environment import Environment
+from rota.executor.python.starting import Started
+from rota.executor.python.worker_process import Death, WorkerProcess
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """How many workers there may be, and for how long.
+
+    Attributes:
+        ready_max: Of one environment, started without hesitation.
+        workers_max: Of all environments. 64 is as many attempts as a node runs by default.
+        patience_s: What an attempt waits before it gets a worker beyond *ready_max*. A worker takes
+            30 ms of a core to start, so starts take a third of one at most.
+        start_s: What a worker may take until it is ready.
+        idle_s: After which a worker that has nothing to do ends.
+        calls_max: After which a worker is replaced: what leaks, leaks a little with each.
+        age_s: After which it is replaced, so that changed modules are loaded at last.
+        growth_bytes_max: How much more memory than after its first call it may have.
+    """
+
+    ready_max: int
+    workers_max: int = 64
+    patience_s: float = 0.1
+    start_s: float = 60.0
+    idle_s: float = 60.0
+    calls_max: int = 10_000
+    age_s: float = 600.0
+    growth_bytes_max: int = 256 << 20
+
+
+class Waiting(Protocol):
+    """An attempt that wants a worker."""
+
+    def begin(self, worker: WorkerProcess) -> None:
+        """Take a worker, and give it back by `Pools.release` unless it dies."""
+        ...
+
+    def fail(self, reason: str, output: bytes) -> None:
+        """Take it that no worker could be started; never called from inside `Pools.run`."""
+        ...
+
+
+class _Turn(NamedTuple):
+    """Since when an attempt waits.
+
+    Attributes:
+        number: Grows with every attempt, which the clock of a loop need not do.
+        began_at: On the loop's clock.
+    """
+
+    number: int
+    began_at: float
+
+
+@dataclass(eq=False)
+class _Pool:
+    """The workers of one environment.
+
+    Attributes:
+        waiting: Attempts -> their turns, in order.
+        idle: Workers without a call, the one that was busy last at the end: it is the warmest.
+        starting: Workers that are not ready, those that have no process yet included.
+        workers: Those that are ready and may be used.
+        started_at: When a worker was last asked for.
+    """
+
+    environment: Environment
+    waiting: OrderedDict[Waiting, _Turn] = field(default_factory=OrderedDict[Waiting, _Turn])
+    idle: list[WorkerProcess] = field(default_factory=list[WorkerProcess])
+    starting: int = 0
+    workers: set[WorkerProcess] = field(default_factory=set[WorkerProcess])
+    started_at: float = 0.0
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def count(self) -> int:
+        return self.starting + len(self.workers)
+
+    @property
+    def waits_since(self) -> _Turn:
+        """Since when the attempt waits that waits longest; must not be asked if none does."""
+        return next(iter(self.waiting.values()))
+
+
+class Pools:
+    """All workers of an executor.
+
+    Args:
+        start: Starts a worker's process in another thread; then calls, on the loop, `started` or
+            `not_started`.
+        remove: Called with every worker that has died.
+        killer: One thread, in which workers are killed.
+        bounds: How many, for how long.
+
+    Attributes:
+        alive: Workers that have a process, those included that are about to end.
+    """
+
+    def __init__(
+        self,
+        *,
+        start: Callable[[Environment], None],
+        remove: Callable[[WorkerProcess], None],
+        killer: Executor,
+        bounds: Bounds,
+    ) -> None:
+        self._start_process = start
+        self._remove = remove
+        self._killer = killer
+        self._bounds = bounds
+        self._loop = asyncio.get_running_loop()
+        self._numbers = count(1)
+        self._pools: dict[Environment, _Pool] = {}
+        self.alive: set[WorkerProcess] = set()
+        self._start_timers: dict[WorkerProcess, asyncio.TimerHandle] = {}
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self._empty = asyncio.Event()
+
+    # -- attempts ----------------------------------------------------------------------------------
+
+    def run(self, environment: Environment, attempt: Waiting, *, is_first: bool = False) -> None:
+        """Let *attempt* begin, now or when its turn has come; *is_first* before all others."""
+        pool = self._pools.get(environment)
+        if pool is None:
+            pool = self._pools[environment] = _Pool(environment)
+        if pool.idle:
+            attempt.begin(pool.idle.pop())
+            return
+        number = 0 if is_first else next(self._numbers)
+        pool.waiting[attempt] = _Turn(number, self._loop.time())
+        pool.waiting.move_to_end(attempt, last=not is_first)
+        self._grow(pool)
+
+    def withdraw(self, environment: Environment, attempt: Waiting) -> None:
+        """Let *attempt*, which waits, wait no longer."""
+        del self._pools[environment].waiting[attempt]
+
+    def release(self, worker: WorkerProcess, *, resident: int, is_spent: bool) -> None:
+        """Take a worker back from its attempt.
+
+        Args:
+            worker: May be dead.
+            resident: Bytes of memory it has.
+            is_spent: Whether it may not be used again. It is killed then, as something of the
+                attempt may still go on in it.
+        """
+        worker.release()
+        worker.resident_first = worker.resident_first or resident
+        if is_spent or not worker.is_usable:
+            self._drop(worker)
+            worker.kill()
+        elif self._is_worn(worker, resident) or self._is_needed_elsewhere(worker):
+            self._drop(worker)
+            worker.retire()
+        else:
+            self._offer(worker)
+
+    async def close(self) -> None:
+        """End all workers; there must be no attempts any more."""
+        self._is_closed = True
+        for worker in list(self.alive):
+            self._drop(worker)
+            worker.retire()
+        for pool in self._pools.values():
+            if pool.timer is not None:
+                pool.timer.cancel()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        self._tell_if_empty()
+        await self._empty.wait()
+
+    # -- workers: `rota.executor.python.worker_process.Keeper` -------------------------------------
+
+    def started(self, environment: Environment, process: Started) -> None:
+        """Take a worker's process that `start` has started."""
+        worker = WorkerProcess(
+            process, environment, keeper=self, killer=self._killer, loop=self._loop
+        )
+        self.alive.add(worker)
+        if self._is_closed:
+            self._pools[environment].starting -= 1
+            worker.kill()
+        else:
+            self._start_timers[worker] = self._loop.call_later(self._bounds.start_s, worker.kill)
+
+    def not_started(self, environment: Environment, reason: str) -> None:
+        """Take it that `start` could not start one."""
+        pool = self._pools[environment]
+        pool.starting -= 1
+        self._fail_first(pool, reason, b"")
+        self._forget_if_empty(pool)
+        self._tell_if_empty()
+
+    def ready(self, worker: WorkerProcess) -> None:
+        """Give a new worker its first call."""
+        timer = self._start_timers.pop(worker, None)
+        if timer is None:
+            return  # It says so again, or too late.
+        timer.cancel()
+        pool = self._pools[worker.environment]
+        pool.starting -= 1
+        if worker.is_usable:
+            pool.workers.add(worker)
+            self._offer(worker)
+
+    def gone(self, worker: WorkerProcess, death: Death) -> None:
+        """Forget a dead worker."""
+        self.alive.discard(worker)
+        self._remove(worker)
+        pool = self._pools[worker.environment]
+        timer = self._start_timers.pop(worker, None)
+        if timer is not None:
+            timer.cancel()
+            pool.starting -= 1
+            self._fail_first(pool, f"no worker could be started: it {_how(death)}", worker.said)
+        self._drop(worker)
+        self._forget_if_empty(pool)
+        self._tell_if_empty()
+
+    # -- how many ----------------------------------------------------------------------------------
+
+    def _offer(self, worker: WorkerProcess) -> None:
+        """Give a free worker to the attempt that waits longest, or to nobody."""
+        pool = self._pools[worker.environment]
+        if pool.waiting:
+            attempt, _ = pool.waiting.popitem(last=False)
+            attempt.begin(worker)
+            return
+        worker.idle_since = self._loop.time()
+        pool.idle.append(worker)
+        if self._sweep_timer is None:
+            self._sweep_timer = self._loop.call_later(self._bounds.idle_s, self._sweep)
+
+    def _drop(self, worker: WorkerProcess) -> None:
+        """Count a worker no longer, and start others that are needed in its place."""
+        pool = self._pools.get(worker.environment)
+        if pool is not None:  # A dead worker's last output may outlast its pool.
+            pool.workers.discard(worker)
+            if worker in pool.idle:
+                pool.idle.remove(worker)
+        waiting = [each for each in self._pools.values() if each.waiting]
+        for each in sorted(waiting, key=lambda each: each.waits_since):
+            self._grow(each)
+
+    def _grow(self, pool: _Pool) -> None:
+        """Start what *pool* may have at once, and look again later if attempts still wait."""
+        if self._is_closed:
+            return
+        while pool.starting < len(pool.waiting) and pool.count < self._bounds.ready_max:
+            if not self._start(pool):
+                break
+        if pool.timer is None:
+            pool.timer = self._loop.call_later(self._bounds.patience_s, self._grow_further, pool)
+
+    def _grow_further(self, pool: _Pool) -> None:
+        pool.timer = None
+        if not pool.waiting:
+            return
+        waits_s = self._loop.time() - max(pool.waits_since.began_at, pool.started_at)
+        if waits_s >= self._bounds.patience_s and pool.starting < len(pool.waiting):
+            self._start(pool)
+        self._grow(pool)
+
+    def _start(self, pool: _Pool) -> bool:
+        so_far = sum(each.count for each in self._pools.values())
+        if so_far >= self._bounds.workers_max and not self._make_room():
+            return False
+        pool.starting += 1
+        pool.started_at = self._loop.time()
+        self._start_process(pool.environment)
+        return True
+
+    def _make_room(self) -> bool:
+        """End the worker that was idle for longest, if there is one."""
+        idle = [pool.idle[0] for pool in self._pools.values() if pool.idle]
+        if not idle:
+            return False
+        longest = min(idle, key=lambda worker: worker.idle_since)
+        pool = self._pools[longest.environment]
+        pool.idle.remove(longest)
+        pool.workers.discard(longest)
+        longest.retire()
+        return True
+
+    def _is_needed_elsewhere(self, worker: WorkerProcess) -> bool:
+        """Tell whether a pool without any worker waits for a place."""
+        if len(self.alive) < self._bounds.workers_max:
+            return False
+        own = self._pools[worker.environment]
+        return any(
+            each.waiting
+            and each.count == 0
+            and (not own.waiting or each.waits_since < own.waits_since)
+            for each in self._pools.values()
+        )
+
+    def _is_worn(self, worker: WorkerProcess, resident: int) -> bool:
+        return (
+            worker.call_count >= self._bounds.calls_max
+            or self._loop.time() - worker.started_at >= self._bounds.age_s
+            or resident - worker.resident_first >= self._bounds.growth_bytes_max
+        )
+
+    def _sweep(self) -> None:
+        """End what was idle for too long."""
+        self._sweep_timer = None
+        now = self._loop.time()
+        for pool in list(self._pools.values()):
+            for worker in list(pool.idle):
+                if now - worker.idle_since >= self._bounds.idle_s:
+                    self._drop(worker)
+                    worker.retire()
+        idle = [worker.idle_since for pool in self._pools.values() for worker in pool.idle]
+        if idle:
+            next_at = min(idle) + self._bounds.idle_s
+            self._sweep_timer = self._loop.call_at(next_at, self._sweep)
+
+    def _fail_first(self, pool: _Pool, reason: str, output: bytes) -> None:
+        if pool.waiting:
+            attempt, _ = pool.waiting.popitem(last=False)
+            attempt.fail(reason, output)
+        if pool.waiting:
+            self._grow(pool)
+
+    def _forget_if_empty(self, pool: _Pool) -> None:
+        is_there = any(worker.environment == pool.environment for worker in self.alive)
+        if not is_there and not pool.count and not pool.waiting:
+            if pool.timer is not None:
+                pool.timer.cancel()
+            del self._pools[pool.environment]
+
+    def _tell_if_empty(self) -> None:
+        is_starting = any(pool.starting for pool in self._pools.values())
+        if self._is_closed and not self.alive and not is_starting:
+            self._empty.set()
+
+
+def _how(death: Death) -> str:
+    if death.signal:
+        return f"was ended by signal {death.signal}"
+    return f"exited with code {death.exit_code}"

@@ -1,0 +1,154 @@
+"""Starting and ending the process of a worker: what blocks, and so is done in threads."""
+
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rota.core.attempt import Limits
+from rota.executor.cgroups import Cgroup
+from rota.executor.descent import end_families
+from rota.executor.limits import UNLIMITED, Limited, Limiter, stopped
+from rota.executor.procfs import environment_of, pids
+from rota.executor.python.environment import Environment, variables_of_worker
+from rota.executor.python.wire import PROGRAM, Settings
+from rota.executor.spawn import NotStartedError, Plan, launch
+
+WORKER_VARIABLE = "ROTA_WORKER_ID"
+
+_ROUNDS_MAX, _ROUND_S = 100, 0.005  # A killed process is gone in milliseconds.
+
+
+class Started(NamedTuple):
+    """The process of a worker; the descriptors belong to who has it.
+
+    Attributes:
+        pid: Also the number of its process group and session.
+        pidfd: Readable when the process has ended.
+        control: The socket for calls, not blocking.
+        pipe: What it writes, not blocking.
+        folder: Its private folder, or None.
+        mark: What all that it starts carries in its environment, see `end_rest`.
+        limited: By what, and not.
+    """
+
+    pid: int
+    pidfd: int
+    control: socket.socket
+    pipe: int
+    folder: Path | None
+    mark: str
+    limited: Limited
+
+
+class Starter:
+    """Starts workers; for one thread.
+
+    Args:
+        base: The variables that all attempts have.
+        folders: Where private folders are made.
+        limiter: Puts on limits.
+    """
+
+    def __init__(self, base: Mapping[str, str], *, folders: Path, limiter: Limiter) -> None:
+        self._base = base
+        self._folders = folders
+        self._limiter = limiter
+        self._numbers = count(1)
+
+    def start(self, environment: Environment) -> Started:
+        """Start a worker.
+
+        Raises:
+            NotStartedError: It cannot be started, and nothing of it is left.
+        """
+        name = f"{os.getpid()}-{next(self._numbers)}"
+        folder = None if environment.cwd else self._folders / name
+        try:
+            if folder is not None:
+                folder.mkdir(mode=0o700)
+            return self._start(environment, name, folder)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            if folder is not None and folder.is_dir():
+                folder.rmdir()
+            raise NotStartedError(_explain(error, environment)) from error
+
+    def _start(self, environment: Environment, name: str, folder: Path | None) -> Started:
+        interpreter = environment.interpreter or sys.executable
+        cwd = environment.cwd or str(folder)
+        for path in (cwd, interpreter):
+            os.stat(path)  # See `rota.executor.spawn`: a dead disk stops this thread only.
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        settings = Settings(
+            control=theirs.fileno(),
+            path=environment.path,
+            folder=cwd,
+            is_private=folder is not None,
+        )
+        argv = (interpreter, PROGRAM, msgspec.json.encode(settings).decode())
+        limits = environment.limits
+        try:
+            started = launch(
+                Plan(
+                    argv=argv if limits == Limits() else stopped(argv),
+                    environment=variables_of_worker(environment, self._base)
+                    | {WORKER_VARIABLE: name},
+                    cwd=cwd,
+                    stdin="",
+                    inherited=(theirs.fileno(),),
+                )
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        limited = UNLIMITED
+        if limits != Limits():
+            limited = self._limiter.limit(started.pid, name, limits) or UNLIMITED
+        return Started(started.pid, started.pidfd, ours, started.pipe, folder, name, limited)
+
+    def close(self) -> None:
+        """Remove what was made for all workers; there are none any more."""
+        self._limiter.close()
+
+
+def _explain(error: Exception, environment: Environment) -> str:
+    interpreter = environment.interpreter or sys.executable
+    what = f"cannot start a worker with the interpreter {interpreter!r}"
+    if not isinstance(error, OSError):
+        return f"{what}: {error}"
+    if environment.cwd and error.filename == environment.cwd:
+        what = f"cannot enter the working directory {environment.cwd!r}"
+    return f"{what}: {error.strerror}"
+
+
+def end_rest(mark: str, cgroup: Cgroup | None) -> bool:
+    """Kill what a dead worker has left; return whether its group had run out of memory.
+
+    A worker adopts all that descends from it, and is killed together with that. What is left when
+    it died by itself is known by its environment.
+
+    Args:
+        mark: Of the worker; empty if nothing can be left.
+        cgroup: Of the worker; is removed.
+    """
+    if mark:
+        end_families([pid for pid in pids() if environment_of(pid).get(WORKER_VARIABLE) == mark])
+    if cgroup is None:
+        return False
+    for _ in range(_ROUNDS_MAX):
+        if cgroup.has_gone():
+            break
+        select.select((), (), (), _ROUND_S)
+    counted = cgroup.counted()
+    cgroup.remove()
+    return counted.oom_kills > 0

@@ -1,0 +1,141 @@
+"""What goes between the executor and a worker: its command line, and frames on a socket.
+
+A frame is four bytes of length, big-endian, then JSON. The executor sends calls, one at a time; the
+worker says that it is ready, then for each call any number of `Told` and one `Ended`. A worker
+whose socket is closed ends.
+
+A worker runs the code of users, who can write to its socket: nothing here is trusted. What is not
+a message is `Garbled`.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from rota.core.attempt import RESULT_BYTES_MAX, Raised
+
+PROGRAM = str(Path(__file__).with_name("worker.py"))
+
+FRAME_BYTES_MAX = 2 * RESULT_BYTES_MAX + (1 << 20)
+"""A result travels as text within JSON, where quotes take two bytes; then an exception."""
+
+_HEAD = 4
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is told at its start, as JSON in its one argument.
+
+    Attributes:
+        control: The descriptor of its end of the socket.
+        path: Folders that modules are looked for in first.
+        folder: Where calls begin.
+        is_private: Whether *folder* is emptied after each call.
+    """
+
+    control: int
+    path: tuple[str, ...]
+    folder: str
+    is_private: bool
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A function to be called.
+
+    Attributes:
+        function: ``module:function``.
+        arguments: JSON, or empty.
+        variables: Of the environment, for the time of the call.
+        checkpoint: JSON, or empty.
+    """
+
+    function: str
+    arguments: str
+    variables: dict[str, str]
+    checkpoint: str
+
+
+class Ready(msgspec.Struct, frozen=True, tag_field="type", tag="ready"):
+    """The worker waits for its first call."""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="told"):
+    """What the function tells of itself; one of the two.
+
+    Attributes:
+        percent: How far it is.
+        checkpoint: JSON.
+    """
+
+    percent: int | None = None
+    checkpoint: str | None = None
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ended"):
+    """The call has ended, and all that it wrote is in the pipe.
+
+    Attributes:
+        exit_code: What a program would have exited with; -1 if there was nothing to call.
+        reason: Why it is no success; empty for one.
+        result: JSON, or empty.
+        raised: The exception that ended it.
+        is_interrupted: Whether it ended because it was asked to.
+        cpu: Microseconds on processors.
+        memory_peak: Bytes.
+        resident: Bytes of memory that the worker has now.
+        is_spent: Whether the worker should serve no other call.
+    """
+
+    exit_code: int = 0
+    reason: str = ""
+    result: str = ""
+    raised: Raised | None = None
+    is_interrupted: bool = False
+    cpu: int = 0
+    memory_peak: int = 0
+    resident: int = 0
+    is_spent: bool = False
+
+
+Message = Ready | Told | Ended
+
+
+class Garbled(Exception):
+    """What came from a worker is no message."""
+
+
+def framed(call: Call) -> bytes:
+    """Return the frame of *call*."""
+    body = _ENCODER.encode(call)
+    return len(body).to_bytes(_HEAD, "big") + body
+
+
+class Frames:
+    """Puts messages together from the parts that a socket delivers."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def messages(self, part: bytes) -> Iterator[Message]:
+        """Yield the messages that *part* completes.
+
+        Raises:
+            Garbled: It is none, or longer than `FRAME_BYTES_MAX`.
+        """
+        self._buffer += part
+        while len(self._buffer) >= _HEAD:
+            size = int.from_bytes(self._buffer[:_HEAD], "big")
+            if size > FRAME_BYTES_MAX:
+                raise Garbled(f"a message of {size} bytes")
+            if len(self._buffer) < _HEAD + size:
+                return
+            body = bytes(self._buffer[_HEAD : _HEAD + size])
+            del self._buffer[: _HEAD + size]
+            try:
+                yield _DECODER.decode(body)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise Garbled(str(error)) from error
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder[Message](Message)

@@ -1,0 +1,608 @@
+"""The program of a worker: calls the functions that the executor names, one after the other.
+
+It is run by the interpreter of the task's own environment, where rota need not be installed: one
+file, the standard library only, Python 3.9 or newer. What it is told at its start, and what is said
+on the socket, is in `rota.executor.python.wire`.
+
+Standard output and error are one pipe. Both are flushed before an end is told, so what is in the
+pipe by then is all that the attempt has written.
+
+TERM asks the attempt under way to end. Which way depends on the function:
+
+- ``async def``: its asyncio task is cancelled.
+- a function with a parameter ``ctx``: ``ctx.cancelled`` becomes true, and nothing else happens.
+- any other: `KeyboardInterrupt` is raised where it is, as if somebody had pressed Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:  # Imported at the first coroutine: it takes 30 ms, a third of a worker's start.
+    import asyncio
+    import datetime
+
+Json = Any  # Any, as JSON is.
+
+RESULT_BYTES_MAX = 1 << 20  # These are the limits of rota.core.attempt.
+CHECKPOINT_BYTES_MAX = 64 << 10
+MESSAGE_BYTES_MAX = 4 << 10
+TRACEBACK_BYTES_MAX = 16 << 10
+REASON_CHARACTERS_MAX = 300
+
+_KILL_ROUNDS = 100  # Each ends a generation of processes; more are a fork bomb.
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Context:
+    """What the attempt under way is told and may tell: the argument ``ctx`` of a function.
+
+    May be used from any thread of the worker until the function has ended.
+
+    Attributes:
+        execution_id: The execution.
+        task: The task's name.
+        attempt: The attempt's number within its task, from 1.
+        token: The fencing token: 32 hexadecimal digits that sort by age.
+        idempotency_key: The same for every attempt of this execution.
+        cancelled: Whether the attempt has been asked to end: by a user, its timeout or its node.
+    """
+
+    def __init__(self, worker: Worker, variables: dict[str, str], checkpoint: str) -> None:
+        self.execution_id = variables["ROTA_EXECUTION_ID"]
+        self.task = variables["ROTA_TASK"]
+        self.attempt = int(variables["ROTA_ATTEMPT"])
+        self.token = variables["ROTA_TOKEN"]
+        self.idempotency_key = variables["ROTA_IDEMPOTENCY_KEY"]
+        self.cancelled = False
+        self._fire_time = variables["ROTA_FIRE_TIME"]
+        self._parameters = variables.get("ROTA_PARAMETERS", "")
+        self._checkpoint = checkpoint
+        self._percent = -1
+        self._worker = worker
+
+    @property
+    def fire_time(self) -> datetime.datetime:
+        """When the execution was due, in UTC."""
+        import datetime
+
+        text = self._fire_time.replace("Z", "+00:00")  # Which is what 3.9 and 3.10 understand.
+        return datetime.datetime.fromisoformat(text)
+
+    @property
+    def parameters(self) -> Json:
+        """The parameters of the execution, or of the job, or of the task; None without any."""
+        return json.loads(self._parameters) if self._parameters else None
+
+    @property
+    def last_checkpoint(self) -> Json:
+        """What the last attempt of this task that saved something has saved, or None."""
+        return json.loads(self._checkpoint) if self._checkpoint else None
+
+    def progress(self, percent: float) -> None:
+        """Tell how far the attempt is, from 0 to 100; cheap enough for every step of a loop.
+
+        Raises:
+            ValueError: *percent* is out of range.
+        """
+        if not 0 <= percent <= 100:
+            raise ValueError(f"{percent} percent is out of range; it goes from 0 to 100")
+        whole = int(percent)
+        if whole != self._percent:
+            self._percent = whole
+            self._worker.tell({"type": "told", "percent": whole}, of=self)
+
+    def checkpoint(self, value: Json) -> None:
+        """Save *value* for the next attempt of this task, in the place of what was saved before.
+
+        Raises:
+            TypeError: JSON has no form for it.
+            ValueError: Neither, or it is longer than 64 KiB.
+        """
+        text = _ENCODE(value)
+        size = len(text.encode())
+        if size > CHECKPOINT_BYTES_MAX:
+            raise ValueError(
+                f"a checkpoint of {size} bytes is too long; at most {CHECKPOINT_BYTES_MAX} are "
+                "kept: save the place of the data instead"
+            )
+        self._worker.tell({"type": "told", "checkpoint": text}, of=self)
+
+
+class Target(NamedTuple):
+    """A function that was found.
+
+    Attributes:
+        wants_context: Whether it has a parameter ``ctx``.
+    """
+
+    function: Callable[..., Any]
+    wants_context: bool
+
+
+class Used(NamedTuple):
+    """What this process has used until its last call ended.
+
+    Attributes:
+        cpu_of_children: Seconds on processors of those that have been waited for.
+        peak: Bytes of memory, the most there have been.
+        resident: Bytes of memory.
+    """
+
+    cpu_of_children: float
+    peak: int
+    resident: int
+
+
+class NotCallable(Exception):
+    """There is nothing to call; the text says why."""
+
+
+class Worker:
+    """Serves one executor for the life of this process."""
+
+    def __init__(self, control: socket.socket, folder: str, *, is_private: bool) -> None:
+        self._control = control
+        self._frames = control.makefile("rb")
+        self._lock = threading.Lock()  # Held to tell something, and to say who may.
+        self._folder = folder
+        self._is_private = is_private
+        self._streams = sys.stdout, sys.stderr
+        self._libc = _become_subreaper()
+        self._memory = os.open("/proc/self/status", os.O_RDONLY)
+        self._process = os.getpid()
+        self._used = self._measure()
+        self._variables: dict[str, str] = {}
+        self._targets: dict[str, Target] = {}
+        self._coroutines = Coroutines()
+        # For the handler of TERM.
+        self._context: Context | None = None
+        self._is_interruptible = False
+        self._is_terminated = False
+
+    def serve(self) -> None:
+        """Answer calls until the executor closes the socket."""
+        signal.signal(signal.SIGTERM, self._terminate)
+        self.tell({"type": "ready"})
+        while True:
+            head = self._frames.read(4)
+            if len(head) < 4:
+                return
+            call = json.loads(self._frames.read(struct.unpack(">I", head)[0]))
+            ended = self._answer(call)
+            self.tell(ended)
+
+    def tell(self, message: dict[str, Json], *, of: Context | None = None) -> None:
+        """Send *message*; *of* is whose attempt must be under way for that.
+
+        Raises:
+            RuntimeError: It is not, or this is another process.
+        """
+        text = _ENCODE(message).encode()
+        with self._lock:
+            if of is not self._context:
+                raise RuntimeError("the attempt has ended, and its ctx with it")
+            if os.getpid() != self._process:
+                raise RuntimeError("ctx belongs to the function's process, not to its children")
+            self._control.sendall(struct.pack(">I", len(text)) + text)
+
+    # -- one call ----------------------------------------------------------------------------------
+
+    def _answer(self, call: dict[str, Json]) -> dict[str, Json]:
+        """Call a function, and return the message that tells how it ended."""
+        cpu_before, before = _cpu_of_self(), self._used
+        self._set_variables(call["variables"])
+        signal.signal(signal.SIGTERM, self._terminate)  # The last call may have set another.
+        context = self._context = Context(self, call["variables"], call["checkpoint"])
+        context.cancelled = self._is_terminated  # TERM may overtake the call that it is for.
+        try:
+            ended = self._run(call["function"], call["arguments"], context)
+        except KeyboardInterrupt:  # TERM came between two lines of `_run`.
+            ended = {"is_interrupted": True}
+        self._is_interruptible = False
+        if os.getpid() != self._process:  # The function has forked, and this is the child.
+            os._exit(0)
+        with self._lock:
+            self._context = None
+        is_clean = self._clean_up()
+        after = self._used = self._measure()
+        cpu = _cpu_of_self() - cpu_before + after.cpu_of_children - before.cpu_of_children
+        grown = after.peak > before.peak
+        return {
+            **ended,
+            "type": "ended",
+            "cpu": round(cpu * 1e6),
+            # The system knows the peak of the whole life: that of this call, if it has grown.
+            "memory_peak": after.peak if grown else max(before.resident, after.resident),
+            "resident": after.resident,
+            "is_spent": not is_clean or self._is_terminated or ended.get("exit_code") == -1,
+        }
+
+    def _run(self, name: str, arguments: str, context: Context) -> dict[str, Json]:
+        """Call the function and return how that ended."""
+        if context.cancelled:
+            return {"is_interrupted": True}
+        try:
+            self._is_interruptible = True
+            self._enter_folder()
+            target = self._target(name)
+            args, kwargs = _arguments_of(arguments, context)
+            if target.wants_context:
+                self._is_interruptible = False
+                kwargs["ctx"] = context
+            value = target.function(*args, **kwargs)
+            self._is_interruptible = False
+            if inspect.iscoroutine(value):
+                value = self._coroutines.run(value, context)
+        except BaseException as error:
+            self._is_interruptible = False
+            return _failed(error, context)
+        return _returned(value)
+
+    def _set_variables(self, variables: dict[str, str]) -> None:
+        for name in self._variables.keys() - variables.keys():
+            os.environ.pop(name, None)
+        os.environ.update(variables)
+        self._variables = variables
+
+    def _enter_folder(self) -> None:
+        try:
+            os.chdir(self._folder)
+        except OSError as error:
+            raise NotCallable(
+                f"cannot enter the working directory {self._folder!r}: {error.strerror}"
+            ) from None
+
+    def _target(self, name: str) -> Target:
+        target = self._targets.get(name)
+        if target is None:
+            target = self._targets[name] = _find(name)
+        return target
+
+    def _terminate(self, number: int, frame: FrameType | None) -> None:
+        """Ask the call under way to end, or the next one."""
+        del number, frame
+        self._is_terminated = True
+        if self._context is not None:
+            self._context.cancelled = True
+        self._coroutines.cancel()
+        if self._is_interruptible:
+            self._is_interruptible = False
+            raise KeyboardInterrupt
+
+    # -- between two calls -------------------------------------------------------------------------
+
+    def _clean_up(self) -> bool:
+        """End what the call left behind; return whether the worker is as good as before."""
+        try:
+            has_children = _has_children()
+            if has_children:
+                _end_children()
+            sys.stdout, sys.stderr = self._streams
+            sys.stdout.flush()
+            sys.stderr.flush()
+            if self._libc is not None:
+                self._libc.fflush(None)  # What C code has printed.
+            if self._is_private:
+                _empty(self._folder)
+        except (OSError, ValueError):  # A folder that cannot be removed; a stream that is closed.
+            return False
+        return not has_children and not _has_threads()
+
+    def _measure(self) -> Used:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        status = os.pread(self._memory, 4096, 0)
+        return Used(
+            cpu_of_children=children.ru_utime + children.ru_stime,
+            # Not ru_maxrss: it begins with what the process had that started this one.
+            peak=_kilobytes(status, b"VmHWM:"),
+            resident=_kilobytes(status, b"VmRSS:"),
+        )
+
+
+def _kilobytes(status: bytes, name: bytes) -> int:
+    """Return an amount of memory from ``/proc/<pid>/status``, in bytes."""
+    return int(status.partition(name)[2].split(None, 1)[0]) * 1024
+
+
+class Coroutines:
+    """Runs coroutines on one event loop, which lives as long as the worker."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    def run(self, coroutine: Any, context: Context) -> Any:  # Any: the user's.
+        """Return what *coroutine* returns, or raise what it raises.
+
+        As `asyncio.run` does, ends all asyncio tasks and threads that it has left behind.
+        """
+        import asyncio
+
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+        loop = self._loop
+        task = self._task = loop.create_task(coroutine)
+        if context.cancelled:  # TERM has come before there was a task to cancel.
+            task.cancel()
+        try:
+            # Not the task itself, which would raise from deep inside the loop.
+            loop.run_until_complete(asyncio.wait([task]))
+        finally:
+            self._task = None
+            self._end_leftovers(loop)
+        return task.result()
+
+    def cancel(self) -> None:
+        """Cancel what runs, from the handler of a signal."""
+        if self._loop is not None and self._task is not None:
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def _end_leftovers(self, loop: asyncio.AbstractEventLoop) -> None:
+        import asyncio
+
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        # Threads of asyncio.to_thread: nobody else knows them, and an ended executor cannot be
+        # used again, so the loop goes with it.
+        if any(thread.name.startswith("asyncio_") for thread in threading.enumerate()):
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+
+
+# -- finding the function and its arguments --------------------------------------------------------
+
+
+def _find(name: str) -> Target:
+    module_name, _, path = name.partition(":")
+    if not module_name or not path:
+        raise NotCallable(f"{name!r} is not the name of a function; write module:function")
+    try:
+        found: Any = importlib.import_module(module_name)  # Any: the user's.
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise NotCallable(f"cannot import {module_name!r}: {_summary(error)}") from error
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise NotCallable(f"module {module_name!r} has no {path!r}") from None
+    if not callable(found):
+        raise NotCallable(f"{name!r} is no function but {type(found).__name__!r}")
+    return Target(found, _has_parameter(found, "ctx"))
+
+
+def _has_parameter(function: Callable[..., Any], name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # Written in C, without a signature.
+        return False
+
+
+def _arguments_of(text: str, context: Context) -> tuple[list[Json], dict[str, Json]]:
+    """Return what *text* says; without it, parameters that are an object are the arguments."""
+    given: Json = {"kwargs": context.parameters}
+    if text:
+        try:
+            given = json.loads(text)
+        except ValueError as error:
+            raise NotCallable(f"the arguments are not JSON: {error}") from None
+    elif not isinstance(context.parameters, dict):
+        return [], {}
+    try:
+        args, kwargs = given.get("args", []), given.get("kwargs", {})
+        return [*args], {**kwargs}
+    except (AttributeError, TypeError):
+        raise NotCallable('the arguments are not {"args": [...], "kwargs": {...}}') from None
+
+
+# -- how a call has ended --------------------------------------------------------------------------
+
+
+def _returned(value: Any) -> dict[str, Json]:
+    if value is None:
+        return {}
+    try:
+        text = _ENCODE(value)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        return {"exit_code": 1, "reason": f"its result cannot be written as JSON: {_text(error)}"}
+    if size > RESULT_BYTES_MAX:
+        return {
+            "exit_code": 1,
+            "reason": f"its result has {size} bytes as JSON, and at most {RESULT_BYTES_MAX} are "
+            "kept: return the place of the data instead",
+        }
+    return {"result": text}
+
+
+def _failed(error: BaseException, context: Context) -> dict[str, Json]:
+    if isinstance(error, NotCallable):
+        cause = error.__cause__
+        return {"exit_code": -1, "reason": _text(error), "raised": cause and _raised(cause)}
+    if isinstance(error, SystemExit):
+        return _exited(error.code)
+    if context.cancelled and type(error).__name__ in ("KeyboardInterrupt", "CancelledError"):
+        return {"is_interrupted": True}
+    return {"exit_code": 1, "reason": _summary(error), "raised": _raised(error)}
+
+
+def _exited(code: object) -> dict[str, Json]:
+    """Return what the interpreter makes of ``sys.exit(code)``."""
+    if code is None:
+        return {}
+    if not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    return {"exit_code": code & 0xFF, "reason": f"exited with code {code & 0xFF}" if code else ""}
+
+
+def _raised(error: BaseException) -> list[Json]:
+    """Return type, bases, message and traceback, the fields of `rota.core.attempt.Raised`."""
+    kinds = [_name_of(kind) for kind in type(error).__mro__ if kind is not object]
+    lines = traceback.format_exception(type(error), error, _users_part(error.__traceback__))
+    return [
+        kinds[0],
+        kinds[1:],
+        _cut(_text(error), MESSAGE_BYTES_MAX),
+        _cut("".join(lines), -TRACEBACK_BYTES_MAX),
+    ]
+
+
+def _users_part(at: TracebackType | None) -> TracebackType | None:
+    """Return the traceback without the frames of this program."""
+    while at is not None and at.tb_frame.f_code.co_filename == _FILE:
+        at = at.tb_next
+    return at
+
+
+def _name_of(kind: type) -> str:
+    name = kind.__qualname__
+    return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
+
+
+def _summary(error: BaseException) -> str:
+    """Return the line that a traceback ends with."""
+    name, text = _name_of(type(error)), _text(error)
+    first = text.partition("\n")[0][:REASON_CHARACTERS_MAX]
+    return f"{name}: {first}" if first else name
+
+
+def _text(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # Whatever a class of the user does.
+        text = "<its text cannot be had>"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _cut(text: str, size: int) -> str:
+    """Return the first *size* bytes of *text*, the last ones if negative."""
+    content = text.encode("utf-8", "backslashreplace")
+    part = content[:size] if size > 0 else content[size:]
+    return part.decode("utf-8", "ignore")
+
+
+# -- what a call leaves behind ---------------------------------------------------------------------
+
+
+def _cpu_of_self() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _become_subreaper() -> Any:
+    """Become the parent of all descendants that lose theirs; return the C library, if there is.
+
+    So a process that a function has put into the background, daemons included, is found.
+    """
+    try:
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except (ImportError, OSError, AttributeError):  # Then daemons are not found here.
+        return None
+    return libc
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _end_children() -> None:
+    """Kill all descendants: whose parent dies becomes a child, and is met in the next round."""
+    for _ in range(_KILL_ROUNDS):
+        children = _children()
+        if not children:
+            return
+        for pid in children:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            except (ChildProcessError, PermissionError):  # Waited for; another user's.
+                continue
+
+
+def _children() -> list[int]:
+    own = os.getpid()
+    children: list[int] = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == own:
+            children.append(int(name))
+    return children
+
+
+def _has_threads() -> bool:
+    """Tell whether there is a thread that the interpreter would wait for at its end."""
+    main = threading.main_thread()
+    return threading.active_count() > 1 and any(
+        not thread.daemon for thread in threading.enumerate() if thread is not main
+    )
+
+
+def _empty(folder: str) -> None:
+    try:
+        with os.scandir(folder) as entries:
+            if next(entries, None) is None:
+                return
+    except FileNotFoundError:  # Removed by the function itself.
+        pass
+    else:
+        import shutil
+
+        shutil.rmtree(folder)
+    os.mkdir(folder, 0o700)
+
+
+# -- the program -----------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Serve the executor at the other end of the socket."""
+    settings = json.loads(sys.argv[1])
+    control = socket.socket(fileno=settings["control"])
+    control.set_inheritable(False)
+    own_folder = os.path.dirname(os.path.realpath(__file__))
+    others = [each for each in sys.path if os.path.realpath(each) != own_folder]
+    sys.path[:] = settings["path"] + others
+    sys.argv[1:] = []
+    for stream in (sys.stdout, sys.stderr):
+        assert isinstance(stream, io.TextIOWrapper), stream
+        stream.reconfigure(line_buffering=True)
+    Worker(control, settings["folder"], is_private=settings["is_private"]).serve()
+
+
+_FILE = main.__code__.co_filename
+_ENCODE = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
+
+if __name__ == "__main__":
+    main()

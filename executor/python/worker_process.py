@@ -1,0 +1,332 @@
+"""A worker as the executor has it: a process, a socket for calls, a pipe with what it writes.
+
+The process leads a session and a group of its own, so its group can be ended as a whole. It is not
+waited for before its group has been killed: while it is a zombie, its number is still the group's.
+"""
+
+import asyncio
+import fcntl
+import os
+import signal
+import sys
+import termios
+from collections import deque
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+from rota.executor.descent import end_families
+from rota.executor.executor import READ_BYTES
+from rota.executor.python.environment import Environment
+from rota.executor.python.starting import Started, end_rest
+from rota.executor.python.wire import Call, Ended, Frames, Garbled, Message, Ready, Told, framed
+
+FAREWELL_S = 5.0
+"""How long a worker that is not needed any more may take to end: its ``atexit`` functions."""
+
+SAID_BYTES_MAX = 4096
+
+
+class Death(NamedTuple):
+    """How a worker ended.
+
+    Attributes:
+        exit_code: -1 if a signal ended it.
+        signal: That, or 0.
+        is_call_unread: Whether it has not even read the call that it was given.
+        is_out_of_memory: Whether its limit of memory was reached.
+    """
+
+    exit_code: int
+    signal: int
+    is_call_unread: bool
+    is_out_of_memory: bool
+
+
+class Served(Protocol):
+    """The attempt whose call is under way."""
+
+    def heard(self, message: Told | Ended) -> None:
+        """Take what the worker says."""
+        ...
+
+    def wrote(self, chunk: bytes) -> None:
+        """Take a part of the output."""
+        ...
+
+    def lost(self, death: Death) -> None:
+        """Take it that the worker is dead; its pipe can still be read."""
+        ...
+
+
+class Keeper(Protocol):
+    """Whom a worker belongs to."""
+
+    def ready(self, worker: "WorkerProcess") -> None:
+        """Take it that the worker waits for its first call."""
+        ...
+
+    def gone(self, worker: "WorkerProcess", death: Death) -> None:
+        """Take it that the worker is dead."""
+        ...
+
+
+class WorkerProcess:
+    """One worker, from its start to its death.
+
+    Args:
+        started: Its process.
+        environment: What it serves.
+        keeper: Whom it belongs to.
+        killer: One thread, for what blocks.
+        loop: Where all else happens.
+
+    Attributes:
+        environment: What it serves.
+        folder: Its private folder, or None.
+        control: The socket for calls.
+        unenforced: What of its limits is not enforced, a sentence each.
+        started_at: On the loop's clock.
+        idle_since: When it last had nothing to do, on the loop's clock.
+        call_count: How many calls it was given.
+        resident_first: Bytes of memory after its first call; 0 before.
+        said: The last of what it wrote when no attempt was served.
+        is_usable: Whether it may be given a call.
+    """
+
+    def __init__(
+        self,
+        started: Started,
+        environment: Environment,
+        *,
+        keeper: Keeper,
+        killer: Executor,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.environment = environment
+        self.folder = started.folder
+        self.unenforced = started.limited.unenforced
+        self.started_at = self.idle_since = loop.time()
+        self.call_count = 0
+        self.resident_first = 0
+        self.said = b""
+        self.is_usable = True
+        self._mark = started.mark
+        self._cgroup = started.limited.cgroup
+        self._pid, self._pidfd = started.pid, started.pidfd
+        self.control, self._pipe = started.control, started.pipe
+        self._keeper = keeper
+        self._killer = killer
+        self._loop = loop
+        self._frames = Frames()
+        self._heard: deque[Message] = deque()
+        self._unsent = b""
+        self._is_call_unread = False
+        self._served: Served | None = None
+        self._kill_timer: asyncio.TimerHandle | None = None
+        self._was_killed = False
+        self._is_paused = False
+        loop.add_reader(self.control, self._listen)
+        loop.add_reader(self._pipe, self._read)
+        loop.add_reader(self._pidfd, self._exited)
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def call(self, served: Served, call: Call) -> None:
+        """Give the worker something to do; it must have nothing."""
+        assert self._served is None, f"worker {self._pid} is given a call during another"
+        self._served = served
+        self.call_count += 1
+        self._unsent = framed(call)
+        self._send()
+        if self._unsent:
+            self._loop.add_writer(self.control, self._send_rest)
+
+    def release(self) -> None:
+        """Forget the attempt that was served."""
+        self._served = None
+        if self._pidfd < 0:
+            self._close_pipe()
+
+    def has_answered(self) -> bool:
+        """Tell whether the call has ended, or the process, though nobody has been told of it.
+
+        Then the attempt hears of it in a later turn of the loop.
+        """
+        if self.control.fileno() >= 0:
+            self._receive()
+        if self._heard:
+            self._loop.call_soon(self._dispatch)
+        return any(isinstance(message, Ended) for message in self._heard) or self._has_exited()
+
+    def _send(self) -> None:
+        try:
+            sent = self.control.send(self._unsent)
+        except BlockingIOError:
+            return
+        except OSError:  # It is dead, which is about to be told.
+            self._is_call_unread = True
+            sent = len(self._unsent)
+        self._unsent = self._unsent[sent:]
+
+    def _send_rest(self) -> None:
+        self._send()
+        if not self._unsent:
+            self._loop.remove_writer(self.control)
+
+    def _listen(self) -> None:
+        self._receive()
+        self._dispatch()
+
+    def _receive(self) -> bool:
+        """Take what has come, and return whether more may come."""
+        try:
+            part = self.control.recv(4 * READ_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            # The kernel's way to say that the other end was closed with something unread in it:
+            # that is the call, and so it was not begun.
+            self._is_call_unread = True
+            part = b""
+        if not part:
+            self._hang_up()
+            return False
+        try:
+            self._heard.extend(self._frames.messages(part))
+        except Garbled:  # A function has put its hand on the socket.
+            self.kill()
+        return True
+
+    def _dispatch(self) -> None:
+        while self._heard:
+            match self._heard.popleft():
+                case Ready():
+                    self._keeper.ready(self)
+                case (Told() | Ended()) as message:
+                    if self._served is not None:
+                        self._served.heard(message)
+
+    # -- output ------------------------------------------------------------------------------------
+
+    def unread_output(self) -> int:
+        """Return how many bytes it has written that nobody has read."""
+        return int.from_bytes(fcntl.ioctl(self._pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+    def read_output(self, limit: int) -> bytes:
+        """Return up to *limit* bytes of output; empty if there are none."""
+        try:
+            return os.read(self._pipe, min(limit, READ_BYTES))
+        except BlockingIOError:
+            return b""
+
+    def pause_output(self) -> None:
+        """Leave output in the pipe; a full one makes the worker wait."""
+        self._is_paused = True
+        self._loop.remove_reader(self._pipe)
+
+    def resume_output(self) -> None:
+        """Read output again, if that was paused."""
+        if self._is_paused and self._pipe >= 0:
+            self._is_paused = False
+            self._loop.add_reader(self._pipe, self._read)
+
+    def _read(self) -> None:
+        try:
+            chunk = os.read(self._pipe, READ_BYTES)
+        except BlockingIOError:
+            return
+        if not chunk:  # Closed at the other end: there is nothing to be read any more.
+            self._loop.remove_reader(self._pipe)
+        elif self._served is not None:
+            self._served.wrote(chunk)
+        else:
+            self.said = (self.said + chunk)[-SAID_BYTES_MAX:]
+
+    def _close_pipe(self) -> None:
+        if self._pipe >= 0:
+            self._loop.remove_reader(self._pipe)
+            os.close(self._pipe)
+            self._pipe = -1
+
+    # -- its end -----------------------------------------------------------------------------------
+
+    def terminate(self) -> None:
+        """Ask what is under way to end; the worker may not be used after it."""
+        self.is_usable = False
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the worker and all that descends from it.
+
+        It stands still when this returns, with its group. Whoever has left the group is still the
+        worker's descendant, and is found as long as that has not ended; so it ends last, in a
+        thread.
+        """
+        self.is_usable = False
+        if self._was_killed or self._pidfd < 0:
+            return
+        self._was_killed = True
+        self._signal(signal.SIGSTOP)
+        if self._cgroup is not None:
+            self._cgroup.kill()
+        self._killer.submit(end_families, [self._pid])
+
+    def retire(self) -> None:
+        """Let the worker end; kill it if it does not."""
+        self.is_usable = False
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        self.is_usable = False
+        if self.control.fileno() >= 0:
+            self._loop.remove_reader(self.control)
+            self._loop.remove_writer(self.control)
+            self.control.close()
+            self._kill_timer = self._loop.call_later(FAREWELL_S, self.kill)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._pidfd < 0:
+            return  # It has been waited for, and its number may be another's.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, number)
+
+    def _has_exited(self) -> bool:
+        if self._pidfd < 0:
+            return True
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PIDFD, self._pidfd, flags) is not None
+
+    def _exited(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        while self.control.fileno() >= 0 and self._receive():
+            pass
+        self._hang_up()
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+        self._dispatch()
+        self._signal(signal.SIGKILL)
+        # After a kill that is still under way in that thread, which needs the number to be its.
+        mark = self._mark if self._served is not None and not self._was_killed else ""
+        ending = self._killer.submit(end_rest, mark, self._cgroup)
+        ending.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._bury, ending))
+
+    def _bury(self, ending: Future[bool]) -> None:
+        status = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+        assert status is not None, f"worker {self._pid} has ended but cannot be waited for"
+        os.close(self._pidfd)
+        self._pidfd = -1
+        by_itself = status.si_code == os.CLD_EXITED
+        death = Death(
+            exit_code=status.si_status if by_itself else -1,
+            signal=0 if by_itself else status.si_status,
+            is_call_unread=self._is_call_unread,
+            is_out_of_memory=ending.result(),
+        )
+        served = self._served
+        if served is None:
+            self.said = (self.said + self.read_output(self.unread_output()))[-SAID_BYTES_MAX:]
+            self._close_pipe()
+        self._keeper.gone(self, death)
+        if served is not None:
+            served.lost(death)

@@ -1,0 +1,434 @@
+"""One attempt as processes of this machine, from its start to its end.
+
+How it ends:
+
+1. Its leader exits, the process that was started. It is not waited for yet: while it is a zombie
+   its number, and that of its group, cannot be given to another process.
+2. All that is left of it is killed, and seen to have ended. If it was asked to stop, what is left
+   has until the end of its grace, or until nobody holds its output.
+3. The leader is waited for, which gives its exit code or signal and what it used.
+4. The pipe is drained to its end, or for `DRAIN_S` if somebody whom nothing could find holds it.
+5. What it told in its private folder is read, and its end is told.
+
+Everything but `Running.start` is called on the loop.
+"""
+
+import asyncio
+import os
+import resource
+import signal
+from typing import Protocol
+
+from rota.core.attempt import Ending, Order, Outcome, Usage
+from rota.core.instants import SECOND, Duration, Instant, format_duration
+from rota.executor.cgroups import Counted
+from rota.executor.descent import Descent, waited_for
+from rota.executor.executor import READ_BYTES
+from rota.executor.output import OutputFiles
+from rota.executor.sandbox import unenforced
+from rota.executor.spawn import NotStartedError, Started
+from rota.executor.telling import Collected
+from rota.executor.trees import Group, Tree
+
+DRAIN_S = 0.25  # A killed process is gone within milliseconds.
+
+_LOOK_S, _LOOK_S_MAX = 0.001, 0.05  # Between looks at processes that were killed.
+_SAID_BY_BUBBLEWRAP = b"bwrap: "
+
+
+class Keeper(Protocol):
+    """What an attempt needs of the executor that keeps it."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that everything is on."""
+        ...
+
+    @property
+    def descent(self) -> Descent | None:
+        """Where orphans are found, if this process is given them."""
+        ...
+
+    @property
+    def files(self) -> OutputFiles:
+        """Where output goes."""
+        ...
+
+    def now(self) -> Instant:
+        """Return the time for stamps."""
+        ...
+
+    def start(self, order: Order) -> Started:
+        """Start the process of *order*; blocks, in a thread."""
+        ...
+
+    def collect(self, running: "Running") -> None:
+        """Have what the program told in its folder read, and `Running.collected` called."""
+        ...
+
+    def done(self, running: "Running", ending: Ending) -> None:
+        """Forget the attempt and tell its end."""
+        ...
+
+
+class Running:
+    """What runs for one attempt, and what is known of it.
+
+    Attributes:
+        order: What it was started for.
+        capture: What it writes.
+        started: What was started; None before, and if it could not be.
+    """
+
+    __slots__ = (
+        "_counted",
+        "_drain_timer",
+        "_exit_code",
+        "_finished_at",
+        "_grace",
+        "_is_drain_over",
+        "_is_finishing",
+        "_is_leader_gone",
+        "_keeper",
+        "_kill_timer",
+        "_outcome",
+        "_pidfd",
+        "_pipe",
+        "_signal",
+        "_started_at",
+        "_timeout_timer",
+        "_trees",
+        "_usage",
+        "_was_killed",
+        "capture",
+        "order",
+        "started",
+    )
+
+    def __init__(self, keeper: Keeper, order: Order) -> None:
+        self.order = order
+        self.capture = keeper.files.capture(order.key, writable=self._writable)
+        self.started: Started | None = None
+        self._keeper = keeper
+        self._trees: tuple[Tree, ...] = ()
+        self._pidfd = -1
+        self._pipe = -1
+        self._outcome: Outcome | None = None  # Set by whoever ends it before it ends itself.
+        self._grace = Duration(0)
+        self._was_killed = False
+        self._is_leader_gone = False
+        self._is_finishing = False
+        self._is_drain_over = False
+        self._timeout_timer: asyncio.TimerHandle | None = None
+        self._kill_timer: asyncio.TimerHandle | None = None
+        self._drain_timer: asyncio.TimerHandle | None = None
+        self._started_at = self._finished_at = Instant(0)
+        self._exit_code = -1
+        self._signal = 0
+        self._usage: Usage | None = None
+        self._counted: Counted | None = None
+
+    # In a thread.
+
+    def start(self) -> None:
+        """Start the process, and go on with the attempt on the loop."""
+        call_on_loop = self._keeper.loop.call_soon_threadsafe
+        if self._outcome is not None:
+            call_on_loop(self._not_started, "stopped before it started")
+            return
+        try:
+            started = self._keeper.start(self.order)
+        except NotStartedError as error:
+            call_on_loop(self._not_started, str(error))
+        else:
+            call_on_loop(self._begin, started)
+
+    # On the loop.
+
+    def stop(self, grace: Duration) -> None:
+        """Ask all of it to end; a grace already running can only become shorter."""
+        if self.started is None:
+            self._grace = grace if self._outcome is None else min(grace, self._grace)
+            self._outcome = Outcome.CANCELLED
+        elif self._pidfd >= 0 and (self._outcome is not None or not self._has_exited()):
+            self._outcome = self._outcome or Outcome.CANCELLED
+            self._end(grace)
+
+    def collected(self, told: Collected) -> None:
+        """Tell its end: *told* was the last thing missing."""
+        self._keeper.done(self, self._ending(self._reason(), told))
+
+    def _not_started(self, reason: str) -> None:
+        self._started_at = self._finished_at = self._keeper.now()
+        self._outcome = self._outcome or Outcome.FAILED
+        self.capture.finish()
+        self._keeper.done(self, self._ending(reason, Collected()))
+
+    def _begin(self, started: Started) -> None:
+        self.started = started
+        _, self._pidfd, self._pipe = started.leader
+        self._started_at = self._keeper.now()
+        self._trees = self._trees_of(started)
+        loop = self._keeper.loop
+        loop.add_reader(self._pipe, self._read)
+        loop.add_reader(self._pidfd, self._leader_exited)
+        if self._outcome is not None:
+            self._end(self._grace)
+        elif self.order.work.timeout > 0:
+            timeout_s = self.order.work.timeout / SECOND
+            self._timeout_timer = loop.call_later(timeout_s, self._timed_out)
+
+    def _trees_of(self, started: Started) -> tuple[Tree, ...]:
+        """Return what holds all its processes together, by what it was started with."""
+        descent, cgroup = self._keeper.descent, started.limited.cgroup
+        if started.namespace is not None:
+            if descent is not None:
+                descent.spare(started.namespace.first)
+            found: tuple[Tree, ...] = (started.namespace, Group(started.leader.pid))
+        elif descent is not None:
+            found = (descent.tree(started.leader.pid, self.order.key),)
+        else:
+            found = (Group(started.leader.pid),)
+        return found if cgroup is None else (cgroup, *found)
+
+    def _timed_out(self) -> None:
+        if self._outcome is None and not self._has_exited():
+            self._outcome = Outcome.TIMED_OUT
+            self._end(self.order.work.stop_grace)
+
+    def _has_exited(self) -> bool:
+        """Tell whether the leader has ended, though the loop may not have heard of it."""
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PIDFD, self._pidfd, flags) is not None
+
+    def _end(self, grace: Duration) -> None:
+        loop = self._keeper.loop
+        kill_at = loop.time() + grace / SECOND
+        if self._kill_timer is None:
+            self._terminate()
+        elif self._was_killed or kill_at >= self._kill_timer.when():
+            return
+        else:
+            self._kill_timer.cancel()
+        self._grace = grace
+        self._kill_timer = loop.call_at(kill_at, self._kill)
+        if grace <= 0:
+            self._kill()  # Not a turn later: a node that lost its lease has no time left.
+
+    def _terminate(self) -> None:
+        assert self.started is not None, f"{self.order.key} is to end before it began"
+        namespace = self.started.namespace
+        (namespace or Group(self.started.leader.pid)).terminate()
+
+    def _kill(self) -> None:
+        if self._is_leader_gone:
+            self._finish()
+        elif not self._was_killed:
+            self._was_killed = True
+            self._kill_trees()
+
+    def _kill_trees(self) -> None:
+        for tree in self._trees:
+            tree.kill()
+
+    def _leader_exited(self) -> None:
+        self._keeper.loop.remove_reader(self._pidfd)
+        self._is_leader_gone = True
+        is_grace_running = self._kill_timer is not None and not self._was_killed
+        if not is_grace_running or self._pipe < 0:
+            self._finish()
+        # Else a shell may have died of the TERM that its child is still obeying.
+
+    def _finish(self) -> None:
+        if self._is_finishing:
+            return
+        self._is_finishing = True
+        for timer in (self._timeout_timer, self._kill_timer):
+            if timer is not None:
+                timer.cancel()
+        self._finished_at = self._keeper.now()
+        self._kill_trees()
+        self._finish_when_gone(_LOOK_S)
+
+    def _finish_when_gone(self, look_s: float) -> None:
+        # No end is told while anything of it runs, however long the kernel takes to end it.
+        if all(tree.has_gone() for tree in self._trees):
+            self._take_leader()
+        else:
+            again_s = min(2 * look_s, _LOOK_S_MAX)
+            self._keeper.loop.call_later(look_s, self._finish_when_gone, again_s)
+
+    def _take_leader(self) -> None:
+        started = self.started
+        assert started is not None, f"{self.order.key} ended before it began"
+        pid, status, used = os.wait4(started.leader.pid, 0)
+        assert pid == started.leader.pid, f"{self.order.key} has ended but cannot be waited for"
+        os.close(self._pidfd)
+        self._pidfd = -1
+        if os.WIFEXITED(status):
+            self._exit_code = os.WEXITSTATUS(status)
+        else:
+            self._signal = os.WTERMSIG(status)
+        self._usage = self._used(started, used)
+        if self._pipe < 0:
+            self._collect()
+        else:
+            self._drain_timer = self._keeper.loop.call_later(DRAIN_S, self._drain_over)
+
+    def _used(self, started: Started, used: resource.struct_rusage) -> Usage:
+        cpu = _cpu(used)
+        if started.namespace is not None:
+            cpu = Duration(cpu + self._used_in(started))
+        if started.limited.cgroup is not None:
+            self._counted = started.limited.cgroup.counted()
+            cpu = max(cpu, self._counted.cpu)
+            if self._counted.memory_peak:
+                return Usage(cpu=cpu, memory_peak=self._counted.memory_peak)
+        # A program begins in its parent's memory (vfork), whose peak counts as its own.
+        ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        is_known = used.ru_maxrss > ours
+        return Usage(cpu=cpu, memory_peak=used.ru_maxrss * 1024 if is_known else 0)
+
+    def _used_in(self, started: Started) -> Duration:
+        """Return what was used inside a sandbox, if its first process became ours to wait for."""
+        namespace = started.namespace
+        assert namespace is not None, f"{self.order.key} has no sandbox"
+        namespace.close()
+        cpu = waited_for(namespace.first)
+        if self._keeper.descent is not None:
+            self._keeper.descent.unspare(namespace.first)
+        return cpu or Duration(0)
+
+    def _read(self) -> None:
+        # One chunk in a turn of the loop, however much there is: others get their turns.
+        try:
+            chunk = os.read(self._pipe, READ_BYTES)
+        except BlockingIOError:
+            return
+        if chunk:
+            self.capture.take(chunk)
+            if self.capture.is_busy:
+                self._keeper.loop.remove_reader(self._pipe)
+            return
+        self._close_pipe()
+        if self._pidfd < 0:
+            self._collect()
+        elif self._is_leader_gone:
+            self._finish()
+
+    def _writable(self) -> None:
+        """Go on reading what it writes: the capture takes more."""
+        if self._pipe < 0:
+            self._collect()
+        elif self._is_drain_over:
+            self._read_last()
+        else:
+            self._keeper.loop.add_reader(self._pipe, self._read)
+
+    def _drain_over(self) -> None:
+        self._is_drain_over = True
+        if not self.capture.is_busy:
+            self._read_last()
+
+    def _read_last(self) -> None:
+        """Take what the pipe holds by now, once: whoever still writes does so for ever."""
+        try:
+            chunk = os.read(self._pipe, READ_BYTES)
+        except BlockingIOError:
+            chunk = b""
+        self._close_pipe()
+        if chunk:
+            self.capture.take(chunk)
+        if not self.capture.is_busy:
+            self._collect()
+
+    def _close_pipe(self) -> None:
+        self._keeper.loop.remove_reader(self._pipe)
+        os.close(self._pipe)
+        self._pipe = -1
+
+    def _collect(self) -> None:
+        if self._drain_timer is not None:
+            self._drain_timer.cancel()
+        self.capture.finish()
+        self._keeper.collect(self)
+
+    # What is told.
+
+    def _ending(self, reason: str, told: Collected) -> Ending:
+        outcome = self._outcome or self._outcome_of_its_own()
+        result = b""
+        if outcome is Outcome.SUCCEEDED:
+            result = told.result
+            if told.bad_result:
+                outcome, reason = Outcome.FAILED, told.bad_result
+        cut = f"its output is kept only in part: {self.capture.cut}" if self.capture.cut else ""
+        limited = self.started.limited.unenforced if self.started is not None else ()
+        return Ending(
+            outcome=outcome,
+            started_at=self._started_at,
+            finished_at=self._finished_at,
+            exit_code=-1 if self._bubblewrap_failed() else self._exit_code,
+            signal=self._signal,
+            reason="; ".join(part for part in (reason, cut, told.complaint) if part),
+            output=self.capture.tail,
+            output_bytes=self.capture.byte_count,
+            result=result,
+            usage=self._usage,
+            is_out_of_memory=self._is_out_of_memory(),
+            unenforced=(*unenforced(self.order.work.sandbox), *limited),
+        )
+
+    def _outcome_of_its_own(self) -> Outcome:
+        return Outcome.SUCCEEDED if self._exit_code == 0 else Outcome.FAILED
+
+    def _is_out_of_memory(self) -> bool:
+        by_itself = self._outcome is None and self._exit_code != 0
+        return by_itself and self._counted is not None and self._counted.oom_kills > 0
+
+    def _bubblewrap_failed(self) -> bool:
+        # It says so in one line and exits with 1. A program that does just the same is believed.
+        return (
+            self.order.work.sandbox.profile != "none"
+            and self._exit_code == 1
+            and self.capture.tail.startswith(_SAID_BY_BUBBLEWRAP)
+            and self.capture.tail.count(b"\n") == 1
+        )
+
+    def _reason(self) -> str:
+        killed = (
+            f"; killed, as it had not ended {format_duration(self._grace)} after TERM"
+            if self._was_killed
+            else ""
+        )
+        match self._outcome:
+            case Outcome.CANCELLED:
+                return f"stopped on request{killed}"
+            case Outcome.TIMED_OUT:
+                timeout = format_duration(self.order.work.timeout)
+                return f"still running after its timeout of {timeout}{killed}"
+            case _:
+                return self._reason_of_its_own()
+
+    def _reason_of_its_own(self) -> str:
+        if self._bubblewrap_failed():
+            said = self.capture.tail.removeprefix(_SAID_BY_BUBBLEWRAP).decode(errors="replace")
+            return f"cannot start in its sandbox: {said.strip()}"
+        how = f"exited with code {self._exit_code}" if self._exit_code else ""
+        if self._signal:
+            how = f"ended by signal {self._signal} ({_signal_name(self._signal)})"
+        if self._is_out_of_memory():
+            limit = self.order.work.limits.memory
+            return f"out of memory: it reached its limit of {limit} bytes; {how}"
+        return how
+
+
+def _cpu(used: resource.struct_rusage) -> Duration:
+    return Duration(round((used.ru_utime + used.ru_stime) * SECOND))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "a real-time signal"

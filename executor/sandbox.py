@@ -1,0 +1,224 @@
+"""Sandboxes: what an attempt is kept from, by bubblewrap.
+
+`wrapped` is pure: from work and rooms to an argv. `Bubblewrap` finds the program and tries, once
+for each kind of sandbox, whether it works on this machine; where it does not, an attempt that asks
+for a sandbox fails: it is never run without.
+
+Every sandbox has namespaces of its own for users, processes, IPC and the host's name, and for the
+network if it is to have none. The attempt is ``nobody`` in it, without capabilities and without a
+way to get any (bubblewrap sets no_new_privs). It ends when bubblewrap does, and that ends when the
+thread that started it does: ``--die-with-parent``. Its private folder is its ``/tmp``, its home and
+where it begins.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from rota.core.attempt import Bind, Sandbox, Work
+
+PROFILES = ("none", "default", "strict")
+PRIVATE = "/tmp"  # The name inside; outside it is the attempt's own folder.
+
+_NOBODY = "65534"
+_ISOLATION = (
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--uid",
+    _NOBODY,
+    "--gid",
+    _NOBODY,
+    "--die-with-parent",
+    # There is no terminal to be kept from, but TERM must reach the program's group and not
+    # bubblewrap, which would die of it and take the program along.
+    "--new-session",
+)
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SETTINGS = (  # What programs look up, and nothing that is about this machine's services.
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/pki/tls",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/timezone",
+)
+_HIDDEN = ("/home", "/root", "/run", "/var/tmp")
+_PROBE_S = 20.0
+
+
+class NoSandboxError(Exception):
+    """A sandbox cannot be made here; the message is for the owner of the job and of the node."""
+
+
+class Rooms(NamedTuple):
+    """What of this machine concerns the sandboxes of a node.
+
+    Attributes:
+        hidden: Folders that no sandbox sees into, absolute, without links: the data directory.
+        resolver: Where ``/etc/resolv.conf`` leads to; it is seen though its folder is hidden.
+    """
+
+    hidden: tuple[str, ...]
+    resolver: str
+
+
+def rooms(*hidden: Path) -> Rooms:
+    """Return the rooms of this machine; *hidden* folders exist, as does each returned."""
+    paths = (*_HIDDEN, *map(str, hidden))
+    return Rooms(
+        hidden=outermost(os.path.realpath(path) for path in paths if os.path.isdir(path)),
+        resolver=os.path.realpath("/etc/resolv.conf"),
+    )
+
+
+def outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return those of *paths* that lie neither in another one nor in `PRIVATE`."""
+    kept: list[str] = []
+    for path in sorted(set(paths)):
+        if not any(f"{path}/".startswith(f"{over}/") for over in (*kept, PRIVATE)):
+            kept.append(path)
+    return tuple(kept)
+
+
+def wrapped(
+    argv: tuple[str, ...],
+    work: Work,
+    *,
+    bubblewrap: str,
+    rooms: Rooms,
+    folder: str,
+    info_fd: int,
+) -> tuple[str, ...]:
+    """Return the argv that runs *argv* in the sandbox of *work*.
+
+    Args:
+        argv: Program and arguments; the program is looked up inside.
+        work: Whose profile is not ``none``.
+        bubblewrap: Its path.
+        rooms: Of the machine.
+        folder: The attempt's private folder.
+        info_fd: An open descriptor: the numbers of what bubblewrap starts go there.
+    """
+    sandbox = work.sandbox
+    if sandbox.profile == "default":
+        view, empty = _everything(rooms), rooms.hidden
+    else:
+        view, empty = _system_only(), ("/",)
+    return (
+        bubblewrap,
+        *_ISOLATION,
+        *(() if sandbox.has_network else ("--unshare-net",)),
+        *view,
+        *("--proc", "/proc"),
+        *("--dev", "/dev"),
+        *("--bind", folder, PRIVATE),
+        *_binds(sandbox.binds),
+        # Last, as places for binds are made in them: empty rooms are memory, and not to be filled.
+        *(word for path in empty for word in ("--remount-ro", path)),
+        *("--chdir", work.cwd or PRIVATE),
+        *("--info-fd", str(info_fd)),
+        "--",
+        *argv,
+    )
+
+
+def environment_in(sandbox: Sandbox, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what *environment* of the node becomes inside; a task's own comes after that."""
+    if sandbox.profile == "none":
+        return dict(environment)
+    inside = {name: value for name, value in environment.items() if name != "TMPDIR"}
+    return inside | {"HOME": PRIVATE}
+
+
+def unenforced(sandbox: Sandbox) -> tuple[str, ...]:
+    """Return what *sandbox* asks for without having a profile that could give it."""
+    if sandbox.profile != "none" or sandbox.has_network:
+        return ()
+    return ("it has the network: the profile 'none' cannot take it away",)
+
+
+def _everything(rooms: Rooms) -> Iterator[str]:
+    yield from ("--ro-bind", "/", "/")
+    for path in rooms.hidden:
+        yield from ("--tmpfs", path)
+        if rooms.resolver.startswith(f"{path}/"):
+            yield from ("--ro-bind", rooms.resolver, rooms.resolver)
+
+
+def _system_only() -> Iterator[str]:
+    for path in (*_SYSTEM, *_SETTINGS):
+        yield from ("--ro-bind-try", path, path)
+
+
+def _binds(binds: tuple[Bind, ...]) -> Iterator[str]:
+    for bind in binds:
+        yield from ("--bind" if bind.is_writable else "--ro-bind", bind.source, bind.target)
+
+
+class Bubblewrap:
+    """The bubblewrap of this machine; for one thread.
+
+    Args:
+        search_path: The node's PATH.
+        rooms: Of the machine.
+    """
+
+    def __init__(self, search_path: str, rooms: Rooms) -> None:
+        self.rooms = rooms
+        self._search_path = search_path
+        self._proven: dict[tuple[str, bool], str] = {}
+
+    def path_for(self, sandbox: Sandbox) -> str:
+        """Return the path of a bubblewrap that can make *sandbox* here.
+
+        Raises:
+            NoSandboxError: There is none. It is looked for again the next time.
+        """
+        kind = sandbox.profile, sandbox.has_network
+        if kind not in self._proven:
+            self._proven[kind] = self._prove(sandbox)
+        return self._proven[kind]
+
+    def _prove(self, sandbox: Sandbox) -> str:
+        if sandbox.profile not in PROFILES:
+            known = ", ".join(PROFILES)
+            raise NoSandboxError(f"there is no profile {sandbox.profile!r}; there are {known}")
+        path = shutil.which("bwrap", path=self._search_path)
+        if path is None:
+            raise NoSandboxError(
+                f"the profile {sandbox.profile!r} needs bubblewrap, and there is no bwrap in the "
+                "node's PATH; install bubblewrap on this node"
+            )
+        work = Work(sandbox=Sandbox(profile=sandbox.profile, has_network=sandbox.has_network))
+        argv = wrapped(("true",), work, bubblewrap=path, rooms=self.rooms, folder="/usr", info_fd=2)
+        ran = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S)
+        if ran.returncode != 0:
+            said = [
+                line
+                for line in ran.stderr.decode(errors="replace").splitlines()
+                if line.startswith("bwrap: ")
+            ]
+            raise NoSandboxError(
+                f"the profile {sandbox.profile!r} does not work on this node: "
+                f"{' '.join(said) or f'bwrap exited with code {ran.returncode}'}; "
+                "see docs/reference/sandbox.md"
+            )
+        return path

@@ -1,0 +1,159 @@
+"""What a running program tells of itself, in any language: by files of its private folder.
+
+| variable | the program writes |
+|---|---|
+| ``ROTA_PROGRESS`` | how far it is: ``50``, or ``{"percent": 50}``; the last line counts |
+| ``ROTA_CHECKPOINT`` | what its next attempt is given; holds what the last one saved |
+| ``ROTA_RESULT`` | JSON of what it hands on, read when it has ended |
+
+No attempt costs a thread or a watch: all files are looked at once a second, in one go. The program
+may be hostile: what is read is a plain file of the folder itself, and bounded.
+"""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rota.core.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX, Report
+
+PROGRESS, CHECKPOINT, RESULT = ".rota-progress", ".rota-checkpoint", ".rota-result"
+FILES = {"ROTA_PROGRESS": PROGRESS, "ROTA_CHECKPOINT": CHECKPOINT, "ROTA_RESULT": RESULT}
+
+_LINE_BYTES = 4096  # Of the progress, whose last line is a few bytes long.
+
+
+class BadResultError(Exception):
+    """What stands in the file of the result is none; the message is for the owner of the job."""
+
+
+class Collected(NamedTuple):
+    """The last of what a program told.
+
+    Attributes:
+        report: What has changed since it was last looked at.
+        result: What it hands on, JSON.
+        bad_result: Why there is no result though it wrote one.
+        complaint: What else is wrong with what it told.
+        is_folder_removed: Whether its folder was empty and is gone.
+    """
+
+    report: Report | None = None
+    result: bytes = b""
+    bad_result: str = ""
+    complaint: str = ""
+    is_folder_removed: bool = False
+
+
+class _Percent(msgspec.Struct):
+    percent: float
+
+
+class Told:
+    """The files of one attempt; every method touches the disk, in a thread.
+
+    Args:
+        folder: Its private folder.
+    """
+
+    __slots__ = ("_checkpoint_bytes", "_seen", "folder")
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._seen: dict[str, tuple[int, int, int]] = {}
+        self._checkpoint_bytes = 0
+
+    def begin(self, checkpoint: bytes) -> None:
+        """Put *checkpoint* where the program finds it."""
+        if checkpoint:
+            (self.folder / CHECKPOINT).write_bytes(checkpoint)
+            self._has_changed(CHECKPOINT)
+
+    def news(self) -> Report | None:
+        """Return what has changed since the last call."""
+        percent = checkpoint = None
+        if self._has_changed(PROGRESS):
+            percent = percent_in(self._read(PROGRESS, _LINE_BYTES, from_end=True))
+        if self._has_changed(CHECKPOINT):
+            content = self._read(CHECKPOINT, CHECKPOINT_BYTES_MAX + 1)
+            self._checkpoint_bytes = len(content)
+            if 0 < len(content) <= CHECKPOINT_BYTES_MAX:
+                checkpoint = content
+        if percent is None and checkpoint is None:
+            return None
+        return Report(percent=percent, checkpoint=checkpoint)
+
+    def collect(self) -> Collected:
+        """Return what is new, and the result, of a program that has ended."""
+        with suppress(OSError):
+            self.folder.rmdir()  # Most programs write nothing there; that is one system call.
+            return Collected(is_folder_removed=True)
+        report, result, bad_result = self.news(), b"", ""
+        try:
+            result = self.result()
+        except BadResultError as error:
+            bad_result = str(error)
+        return Collected(report, result, bad_result, self.complaint)
+
+    @property
+    def complaint(self) -> str:
+        """What is wrong with what it told, for its record; empty normally."""
+        if self._checkpoint_bytes <= CHECKPOINT_BYTES_MAX:
+            return ""
+        return f"its last checkpoint is not saved: it is larger than {CHECKPOINT_BYTES_MAX} bytes"
+
+    def result(self) -> bytes:
+        """Return the JSON that is handed on; empty for none.
+
+        Raises:
+            BadResultError: It is too large, or not JSON.
+        """
+        content = self._read(RESULT, RESULT_BYTES_MAX + 1)
+        if len(content) > RESULT_BYTES_MAX:
+            raise BadResultError(f"its result is larger than {RESULT_BYTES_MAX} bytes")
+        content = content.strip()
+        if content:
+            try:
+                msgspec.json.decode(content)
+            except msgspec.DecodeError as error:
+                raise BadResultError(f"its result is not JSON: {error}") from error
+        return content
+
+    def _has_changed(self, name: str) -> bool:
+        try:
+            found = os.stat(self.folder / name, follow_symlinks=False)
+        except OSError:
+            return False
+        now = (found.st_ino, found.st_mtime_ns, found.st_size)
+        has_changed = self._seen.get(name) != now
+        self._seen[name] = now
+        return has_changed
+
+    def _read(self, name: str, limit: int, *, from_end: bool = False) -> bytes:
+        # Not through a link, and without waiting for the writer of a named pipe.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with suppress(OSError):
+            fd = os.open(self.folder / name, flags)
+            try:
+                found = os.fstat(fd)
+                if stat.S_ISREG(found.st_mode):
+                    return os.pread(fd, limit, max(0, found.st_size - limit) if from_end else 0)
+            finally:
+                os.close(fd)
+        return b""
+
+
+def percent_in(content: bytes) -> int | None:
+    """Return the percentage that the last line of *content* tells, 0 to 100; None for none.
+
+    Whatever else stands there is not understood, which is no error of the program.
+    """
+    line = content.strip().rpartition(b"\n")[2].removesuffix(b"%")
+    with suppress(ValueError, OverflowError, msgspec.DecodeError):
+        is_json = line.startswith(b"{")
+        told = msgspec.json.decode(line, type=_Percent).percent if is_json else float(line)
+        return max(0, min(100, int(told)))
+    return None

@@ -1,0 +1,1 @@
+"""The warden: the process beside a node that owns its attempts; docs/explanation/warden.md."""

@@ -1,0 +1,236 @@
+"""The two ends of the socket: bytes to messages, messages to bytes, and who is at the other end."""
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+import msgspec
+
+from rota.executor.warden.messages import (
+    Held,
+    Met,
+    ToNode,
+    ToWarden,
+    frames,
+    node_reader,
+    warden_reader,
+)
+
+log = logging.getLogger(__name__)
+
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group; see unix(7).
+
+
+def peer_of(end: socket.socket) -> int:
+    """Return the number of the process at the other end: that connected, or that listened."""
+    sent = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(sent)[0])
+
+
+class Writer:
+    """The half of a connection that both ends have in common.
+
+    Attributes:
+        is_full: Whether the other end reads too slowly: what is to be written has to wait.
+    """
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin (asyncio)."""
+        # asyncio and uvloop agree on what this is, but not on its class.
+        self._transport = cast("asyncio.Transport", transport)
+
+    def pause_writing(self) -> None:
+        """Note that the other end reads too slowly (asyncio)."""
+        self.is_full = True
+
+    def write(self, messages: Sequence[ToWarden] | Sequence[ToNode]) -> None:
+        """Send messages; those after the end of the connection go nowhere."""
+        if not self._transport.is_closing():
+            for frame in frames(messages):
+                self._transport.write(frame)
+
+    def close(self) -> None:
+        """End it when all is sent."""
+        self._transport.close()
+
+    def abort(self) -> None:
+        """End it now."""
+        self._transport.abort()
+
+
+class Warden(Protocol):
+    """What listens at the warden's end."""
+
+    def hear(self, connection: "FromNode", message: ToWarden) -> None:
+        """Take a message."""
+        ...
+
+    def heard(self) -> None:
+        """Go on after all that came at once has been heard."""
+        ...
+
+    def lost(self, connection: "FromNode") -> None:
+        """Take note of the end of a connection."""
+        ...
+
+    def may_write(self) -> None:
+        """Go on after the connection was full."""
+        ...
+
+
+class FromNode(Writer, asyncio.Protocol):
+    """The warden's end.
+
+    Attributes:
+        pid: The node's process.
+    """
+
+    def __init__(self, warden: Warden) -> None:
+        super().__init__()
+        self.pid = 0
+        self._warden = warden
+        self._reader = warden_reader()
+        self._is_aborted = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin (asyncio)."""
+        super().connection_made(transport)
+        self.pid = peer_of(transport.get_extra_info("socket"))
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came (asyncio)."""
+        try:
+            for message in self._reader.feed(data):
+                if self._is_aborted:
+                    break
+                self._warden.hear(self, message)
+        except msgspec.DecodeError as error:
+            log.error("connection not understood", extra={"reason": str(error)})
+            self.abort()
+        self._warden.heard()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End (asyncio)."""
+        del exc
+        self._warden.lost(self)
+
+    def resume_writing(self) -> None:
+        """Go on (asyncio)."""
+        self.is_full = False
+        self._warden.may_write()
+
+    def abort(self) -> None:
+        """End it now, and take nothing more from it, also of what has come already."""
+        self._is_aborted = True
+        super().abort()
+
+
+class Node(Protocol):
+    """What listens at the node's end."""
+
+    def hear(self, message: ToNode) -> None:
+        """Take a message that is no part of the greeting."""
+        ...
+
+    def may_write(self) -> None:
+        """Go on after the connection was full."""
+        ...
+
+
+class ToTheWarden(Writer, asyncio.Protocol):
+    """The node's end.
+
+    Attributes:
+        pid: The warden's process.
+        met: Set when it has answered the greeting, or never will.
+        gone: Set when the connection is over.
+        held: What it held when it was met.
+        answer: The end of its greeting, once it is met.
+        silent_count: Turns since it was last heard, counted by whoever takes them.
+    """
+
+    def __init__(self, node: Node, pid: int) -> None:
+        super().__init__()
+        self.pid = pid
+        self.met = asyncio.Event()
+        self.gone = asyncio.Event()
+        self.held: list[Held] = []
+        self.answer = Met(0, "")
+        self.silent_count = 0
+        self._node = node
+        self._reader = node_reader()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came (asyncio)."""
+        self.silent_count = 0
+        try:
+            for message in self._reader.feed(data):
+                match message:
+                    case Held():
+                        self.held.append(message)
+                    case Met():
+                        self.answer = message
+                        self.met.set()
+                    case _:
+                        self._node.hear(message)
+        except msgspec.DecodeError as error:
+            log.error("warden not understood", extra={"reason": str(error)})
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End (asyncio)."""
+        del exc
+        self.gone.set()
+        self.met.set()
+
+    def resume_writing(self) -> None:
+        """Go on (asyncio)."""
+        self.is_full = False
+        self._node.may_write()
+
+
+class NodeProcess:
+    """A node's process, watched until `close`.
+
+    A connection that ends proves nothing: a process may close it and go on. A pidfd that turns
+    readable proves the end of the process (PROTOCOL, note 2).
+
+    Args:
+        pid: Its number; it is at the other end of a connection now.
+        loop: Hears of its end.
+
+    Attributes:
+        lives: Whether it has not ended.
+    """
+
+    def __init__(self, pid: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.lives = True
+        self._pid = pid
+        self._loop = loop
+        try:
+            self._pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._pidfd = -1
+            self.lives = False
+            return
+        loop.add_reader(self._pidfd, self._ended)
+
+    def close(self) -> None:
+        """Watch it no longer."""
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def _ended(self) -> None:
+        self.lives = False
+        log.info("node ended", extra={"pid": self._pid})
+        self.close()

@@ -1,0 +1,56 @@
+"""The time that attempts have: each belongs to a group, and each group may go on until an instant.
+
+Instants are those of CLOCK_BOOTTIME, which also passes while the machine sleeps.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rota.core.attempt import AttemptKey
+from rota.core.instants import Instant
+
+NEVER = Instant(0)
+
+
+@dataclass(slots=True)
+class _Group:
+    until: Instant = NEVER
+    members: set[AttemptKey] = field(default_factory=set[AttemptKey])
+
+
+class Groups:
+    """Who may go on until when."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+
+    def allow(self, name: str, until: Instant) -> None:
+        """Let a group go on until then; what it was allowed before is not taken back."""
+        group = self._groups.setdefault(name, _Group())
+        group.until = max(group.until, until)
+
+    def may_go_on(self, name: str, now: Instant) -> bool:
+        """Tell whether a group has time left."""
+        group = self._groups.get(name)
+        return group is not None and now < group.until
+
+    def add(self, name: str, key: AttemptKey) -> None:
+        """Have an attempt belong to a group."""
+        self._groups.setdefault(name, _Group()).members.add(key)
+
+    def remove(self, name: str, key: AttemptKey) -> None:
+        """Have an attempt, which has ended, belong to it no longer."""
+        self._groups[name].members.discard(key)
+
+    def due(self, now: Instant) -> Iterator[AttemptKey]:
+        """Yield the attempts whose time is over, and drop groups that have neither."""
+        for name, group in list(self._groups.items()):
+            if group.until <= now:
+                yield from list(group.members)
+                if not group.members:
+                    del self._groups[name]
+
+    @property
+    def next_end(self) -> Instant | None:
+        """When the time of a group with attempts is over next; None without attempts."""
+        return min((each.until for each in self._groups.values() if each.members), default=None)

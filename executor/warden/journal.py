@@ -1,0 +1,287 @@
+"""What a warden must not forget: which attempts it has started, and how they ended.
+
+A record is four bytes of length, four of CRC-32, then MessagePack. Records of three kinds follow
+one another; the file is read once, when a warden starts, up to the first record that is not whole:
+a machine that loses its power loses its attempts too, and what was written last with them.
+
+The loop writes, which takes no longer than a copy into the page cache; a thread syncs, within
+50 ms. A disk that takes nothing costs no attempt: what was not written stays in memory and is
+written as soon as the disk takes it.
+"""
+
+import asyncio
+import logging
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from rota.core.attempt import AttemptKey, Ending, Order
+
+log = logging.getLogger(__name__)
+
+GATHER_S = 0.03
+"""How long a sync waits for more to sync; with the sync itself well within 50 ms."""
+REWRITE_BYTES = 4 << 20
+"""A journal longer than this, and mostly forgotten, is written anew."""
+
+
+class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
+    """An attempt is about to be started."""
+
+    group: str
+    order: Order
+
+
+class Ended(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
+    """It has ended."""
+
+    key: AttemptKey
+    ending: Ending
+
+
+class Forgotten(msgspec.Struct, frozen=True, array_like=True, tag="forgotten"):
+    """Its outcome is recorded elsewhere."""
+
+    key: AttemptKey
+
+
+Record = Started | Ended | Forgotten
+
+
+class Kept(msgspec.Struct):
+    """What a journal knows of one attempt; *ending* is None if it may still run."""
+
+    group: str
+    order: Order
+    ending: Ending | None = None
+
+
+class Journal:
+    """The journal of one warden, its only writer. Made on the loop that it belongs to.
+
+    Args:
+        path: Its file. What it holds is read and written anew at once.
+
+    Attributes:
+        kept: What it held of attempts that are not forgotten, oldest first.
+
+    Raises:
+        OSError: The file cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._new_path = path.with_suffix(".new")
+        self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rota-journal")
+        self._live: dict[AttemptKey, list[bytes]] = {}
+        """The records, as written, of what is not forgotten."""
+        self._live_size = 0
+        self._unwritten = bytearray()
+        self._since_rewriting: bytearray | None = None
+        self._is_sync_asked = False
+        self._is_failing = False
+        self._is_closed = False
+        self.kept = list(_replay(path).values())
+        for one in self.kept:
+            self.started(one.group, one.order)
+            if one.ending is not None:
+                self.ended(one.order.key, one.ending)
+        self._fd = _write_file(self._new_path, self._unwritten)
+        self._size = len(self._unwritten)
+        self._unwritten.clear()
+        self._new_path.rename(path)
+        _sync_folder(path.parent)
+
+    def started(self, group: str, order: Order) -> None:
+        """Add that an attempt is about to be started."""
+        self._add(order.key, Started(group, order))
+
+    def ended(self, key: AttemptKey, ending: Ending) -> None:
+        """Add how an attempt ended."""
+        self._add(key, Ended(key, ending))
+
+    def forgotten(self, key: AttemptKey) -> None:
+        """Add that nobody will ask for an attempt again."""
+        self._live_size -= sum(map(len, self._live.pop(key, ())))
+        self._unwritten += _encoded(Forgotten(key))
+
+    def write(self) -> None:
+        """Write what was added, if the disk takes it, and have it synced soon."""
+        if not self._unwritten or self._is_closed:
+            return
+        try:
+            _write_at(self._fd, self._unwritten, self._size)
+        except OSError as error:
+            self._failed(error)
+            return
+        self._is_failing = False
+        self._size += len(self._unwritten)
+        if self._since_rewriting is not None:
+            self._since_rewriting += self._unwritten
+        elif self._size > max(REWRITE_BYTES, 4 * self._live_size):
+            self._rewrite()
+        self._unwritten.clear()
+        if not self._is_sync_asked:
+            self._is_sync_asked = True
+            self._submit(self._sync_soon)
+
+    def close(self) -> None:
+        """Write and sync what was added; blocks for as long as that takes."""
+        self.write()
+        self._is_closed = True
+        self._thread.shutdown(wait=True)
+        os.close(self._fd)
+
+    def _add(self, key: AttemptKey, record: Record) -> None:
+        encoded = _encoded(record)
+        self._live.setdefault(key, []).append(encoded)
+        self._live_size += len(encoded)
+        self._unwritten += encoded
+
+    def _failed(self, error: OSError) -> None:
+        if not self._is_failing:
+            log.error("journal not written", extra={"reason": error.strerror})
+        self._is_failing = True
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except OSError as error:
+                if not self._is_closed:
+                    self._loop.call_soon_threadsafe(self._failed, error)
+
+        self._thread.submit(guarded)
+
+    def _sync_soon(self) -> None:
+        if not self._is_closed:
+            time.sleep(GATHER_S)
+        self._is_sync_asked = False  # Before the sync: what is written from now on may miss it.
+        os.fdatasync(self._fd)
+
+    # -- written anew ---------------------------------------------------------------------------
+    #
+    # 1. The loop takes what is not forgotten, and from now on also keeps what it adds.
+    # 2. The thread writes what the loop took to a new file, and syncs that.
+    # 3. The loop adds what came meanwhile, and puts the new file in the place of the old one.
+    # 4. The thread syncs the new file and its name, and closes the old one.
+
+    def _rewrite(self) -> None:
+        self._since_rewriting = bytearray()
+        live = b"".join(part for parts in self._live.values() for part in parts)
+
+        def work() -> None:
+            try:
+                fd = _write_file(self._new_path, live)
+            except OSError:
+                self._loop.call_soon_threadsafe(self._not_rewritten)
+                raise
+            self._loop.call_soon_threadsafe(self._rewritten, fd, len(live))
+
+        self._submit(work)
+
+    def _not_rewritten(self) -> None:
+        self._since_rewriting = None
+
+    def _rewritten(self, fd: int, size: int) -> None:
+        assert self._since_rewriting is not None, "nobody writes the journal anew"
+        since, self._since_rewriting = self._since_rewriting, None
+        try:
+            _write_at(fd, since, size)
+            self._new_path.rename(self._path)
+        except OSError as error:
+            os.close(fd)
+            self._failed(error)
+            return
+        old, self._fd, self._size = self._fd, fd, size + len(since)
+
+        def work() -> None:
+            os.close(old)
+            os.fdatasync(fd)
+            _sync_folder(self._path.parent)
+
+        self._submit(work)
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Record)
+_HEAD = 8
+
+
+def _encoded(record: Record) -> bytes:
+    body = _ENCODER.encode(record)
+    return b"".join((len(body).to_bytes(4), zlib.crc32(body).to_bytes(4), body))
+
+
+def _replay(path: Path) -> dict[AttemptKey, Kept]:
+    kept: dict[AttemptKey, Kept] = {}
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return kept
+    for record in _records(content):
+        match record:
+            case Started(group=group, order=order):
+                kept[order.key] = Kept(group, order)
+            case Ended(key=key, ending=ending) if key in kept:
+                kept[key].ending = ending
+            case Ended():
+                pass  # Of one that is forgotten.
+            case Forgotten(key=key):
+                kept.pop(key, None)
+    return kept
+
+
+def _records(content: bytes) -> Iterator[Record]:
+    start = 0
+    while len(content) >= start + _HEAD:
+        length, checksum = (int.from_bytes(content[at : at + 4]) for at in (start, start + 4))
+        body = content[start + _HEAD : start + _HEAD + length]
+        if not length or zlib.crc32(body) != checksum:
+            break  # Nothing is what a power loss may leave: zeros.
+        start += _HEAD + length
+        try:
+            yield _DECODER.decode(body)
+        except msgspec.DecodeError as error:
+            log.error("journal record of another rota dropped", extra={"reason": str(error)})
+    if start < len(content):
+        log.warning("end of journal dropped", extra={"bytes": len(content) - start})
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def _write_file(path: Path, content: bytes | bytearray) -> int:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        _write_at(fd, content, 0)
+        os.fdatasync(fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _write_at(fd: int, content: bytes | bytearray, offset: int) -> None:
+    # With its offset, so that a part of a record that a full disk took is written over.
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view, offset = view[written:], offset + written
+    view.release()
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,236 @@
+"""What a node and its warden say to each other; the table is in docs/explanation/warden.md.
+
+A frame is four bytes of length, big-endian, then a MessagePack array of messages, to be taken in
+their order. What one turn of a loop has to say is one frame, unless that would be long.
+
+`Hello`, `Met` and `Retire` stay as they are for ever: by them two versions find out that they do
+not understand each other, and part.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+import msgspec
+
+from rota.core.attempt import AttemptKey, Ending, Order, Report
+from rota.core.instants import Duration, Instant
+
+VERSION = 1
+"""Of this module; to be raised with every change of it that the other side may not understand."""
+
+FRAME_BYTES = 1 << 20
+"""A frame that is longer gets no more messages: whoever reads it has other things to do too."""
+
+T = TypeVar("T")
+
+# -- to the warden ---------------------------------------------------------------------------------
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
+    """The first message of a connection: who speaks."""
+
+    version: int
+
+
+class Launch(msgspec.Struct, frozen=True, array_like=True, tag="launch"):
+    """Start an attempt that belongs to *group*; one that is here already is left as it is."""
+
+    group: str
+    order: Order
+
+
+class Allow(msgspec.Struct, frozen=True, array_like=True, tag="allow"):
+    """Let groups go on until these instants of CLOCK_BOOTTIME; an earlier one changes nothing."""
+
+    until: dict[str, Instant]
+
+
+class Stop(msgspec.Struct, frozen=True, array_like=True, tag="stop"):
+    """End an attempt; see `rota.executor.executor.Executor.stop`."""
+
+    key: AttemptKey
+    grace: Duration | None
+
+
+class Forget(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
+    """The outcome of an attempt is recorded where it belongs."""
+
+    key: AttemptKey
+
+
+class Read(msgspec.Struct, frozen=True, array_like=True, tag="read"):
+    """Answer with a part of an output.
+
+    Attributes:
+        number: Of this question.
+        executor: Whose attempt it is.
+        key: Which.
+        offset: See `rota.executor.executor.Output.read`.
+        limit: Likewise; 0 asks only whether there is anything.
+        is_patient: Whether to wait, a few seconds at most, until there is something to hand over.
+    """
+
+    number: int
+    executor: str
+    key: AttemptKey
+    offset: int
+    limit: int
+    is_patient: bool
+
+
+class Expire(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
+    """Remove outputs of one executor that were written before *before*, and say how many."""
+
+    number: int
+    executor: str
+    before: Instant
+
+
+class Beat(msgspec.Struct, frozen=True, array_like=True, tag="beat"):
+    """Are you there?"""
+
+
+class Retire(msgspec.Struct, frozen=True, array_like=True, tag="retire"):
+    """End all attempts within *grace* each, then yourself."""
+
+    grace: Duration
+
+
+ToWarden = Hello | Launch | Allow | Stop | Forget | Read | Expire | Beat | Retire
+
+# -- to the node -----------------------------------------------------------------------------------
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True, tag="held"):
+    """An attempt that is here, as part of the answer to `Hello`.
+
+    Attributes:
+        order: What was launched.
+        ending: How it ended; None while it runs.
+        report: What it has told of itself; None if nothing.
+    """
+
+    order: Order
+    ending: Ending | None
+    report: Report | None
+
+
+class Met(msgspec.Struct, frozen=True, array_like=True, tag="met"):
+    """The end of the answer to `Hello`.
+
+    Attributes:
+        version: That of the warden; if it is not the node's, there was nothing else.
+        made_of: A digest, see `rota.executor.warden.hosting.digest_of`.
+    """
+
+    version: int
+    made_of: str
+
+
+class Ended(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
+    """An attempt has ended."""
+
+    key: AttemptKey
+    ending: Ending
+
+
+class Reported(msgspec.Struct, frozen=True, array_like=True, tag="reported"):
+    """A running attempt tells of itself."""
+
+    key: AttemptKey
+    report: Report
+
+
+class Data(msgspec.Struct, frozen=True, array_like=True, tag="data"):
+    """The answer to `Read`.
+
+    Attributes:
+        number: Of the question.
+        is_kept: Whether anything is kept of the output here.
+        is_complete: Whether no more is written to it.
+        part: From where it was asked for.
+        error: Why it cannot be read, where it cannot.
+    """
+
+    number: int
+    is_kept: bool = False
+    is_complete: bool = True
+    part: bytes = b""
+    error: str = ""
+
+
+class Expired(msgspec.Struct, frozen=True, array_like=True, tag="expired"):
+    """The answer to `Expire`."""
+
+    number: int
+    count: int
+
+
+class Beaten(msgspec.Struct, frozen=True, array_like=True, tag="beaten"):
+    """The answer to `Beat`."""
+
+
+ToNode = Held | Met | Ended | Reported | Data | Expired | Beaten
+
+# -- frames ----------------------------------------------------------------------------------------
+
+_ENCODER = msgspec.msgpack.Encoder()
+_ARRAY_32 = b"\xdd"  # MessagePack's mark of an array whose length has four bytes.
+
+
+def frames(messages: "Iterable[ToWarden] | Iterable[ToNode]") -> Iterator[bytes]:
+    """Yield *messages* in frames, each of little more than `FRAME_BYTES` at most."""
+    parts: list[bytes] = []
+    size = 0
+    for message in messages:
+        part = _ENCODER.encode(message)
+        parts.append(part)
+        size += len(part)
+        if size >= FRAME_BYTES:
+            yield _frame(parts, size)
+            parts, size = [], 0
+    if parts:
+        yield _frame(parts, size)
+
+
+def _frame(parts: list[bytes], size: int) -> bytes:
+    length = len(_ARRAY_32) + 4 + size
+    return b"".join((length.to_bytes(4), _ARRAY_32, len(parts).to_bytes(4), *parts))
+
+
+class Reader(Generic[T]):
+    """Finds the messages in what comes over a connection, however it is cut.
+
+    Args:
+        decoder: Of the array in a frame.
+    """
+
+    def __init__(self, decoder: "msgspec.msgpack.Decoder[list[T]]") -> None:
+        self._decoder = decoder
+        self._kept = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[T]:
+        """Take *data*, and yield the messages of all frames that are whole by now.
+
+        Raises:
+            msgspec.DecodeError: The other side speaks otherwise.
+        """
+        self._kept += data
+        start = 0
+        while len(self._kept) >= start + 4:
+            end = start + 4 + int.from_bytes(self._kept[start : start + 4])
+            if len(self._kept) < end:
+                break
+            yield from self._decoder.decode(memoryview(self._kept)[start + 4 : end])
+            start = end
+        del self._kept[:start]
+
+
+def warden_reader() -> Reader[ToWarden]:
+    """Return a reader of what comes to the warden."""
+    return Reader(msgspec.msgpack.Decoder(list[ToWarden]))
+
+
+def node_reader() -> Reader[ToNode]:
+    """Return a reader of what comes to the node."""
+    return Reader(msgspec.msgpack.Decoder(list[ToNode]))

@@ -1,0 +1,24 @@
+"""Where in the data directory a warden has its files."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+LOCK = "warden.lock"
+SOCKET = "warden.sock"
+JOURNAL = "warden.journal"
+LOG = "warden.log"
+
+
+@contextmanager
+def short_path(directory: Path, name: str) -> Generator[str]:
+    """Give a path of *name* in *directory* that fits into a socket's address, for a moment.
+
+    An address has room for 108 bytes (unix(7)), and a data directory may lie deeper.
+    """
+    folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{name}"
+    finally:
+        os.close(folder)

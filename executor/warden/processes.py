@@ -1,0 +1,151 @@
+"""The processes of a warden, as the node beside it sees them: found, started, ended.
+
+Nothing here believes a process number by itself: whoever listens on the socket says who he is, and
+the number in the lock file counts as long as somebody holds the lock.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from rota.core.instants import SECOND, Duration
+from rota.executor.warden.connections import Node, ToTheWarden, peer_of
+from rota.executor.warden.places import LOCK, LOG, SOCKET, short_path
+
+log = logging.getLogger(__name__)
+
+END_S = 10.0
+"""How long a warden may take to end that was killed, or has ended all its attempts."""
+LOOK_S = 0.01
+BUSY = 75
+"""The status of a guard that found another (`rota.executor.warden.program.EX_BUSY`)."""
+LOG_BYTES = 1 << 20
+"""A log longer than this is begun anew when a warden is started."""
+
+
+class Processes:
+    """The guard and the warden of one data directory, whoever started them.
+
+    Args:
+        directory: The data directory.
+        arguments: Of a warden that is started, besides the directory.
+        environ: Its environment.
+    """
+
+    def __init__(
+        self, directory: Path, arguments: tuple[str, ...], environ: Mapping[str, str]
+    ) -> None:
+        self._directory = directory
+        self._argv = [
+            *(sys.executable, "-P", "-m", "rota.executor.warden"),
+            *("--directory", str(directory), *arguments),
+        ]
+        self._environ = environ
+        self._started: subprocess.Popen[bytes] | None = None
+        self._has_served = False
+
+    async def open(self, node: Node) -> ToTheWarden | None:
+        """Return a connection to whoever listens; None if nobody does."""
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        end.setblocking(False)
+        try:
+            with short_path(self._directory, SOCKET) as path:
+                end.connect(path)
+            pid = peer_of(end)
+            loop = asyncio.get_running_loop()
+            _, connection = await loop.create_unix_connection(
+                lambda: ToTheWarden(node, pid), sock=end
+            )
+        except (FileNotFoundError, ConnectionError, BlockingIOError):
+            end.close()
+            return None
+        self._has_served = True
+        return connection
+
+    def start(self) -> str:
+        """Start a warden, unless one is starting; return why the last start failed, if it did."""
+        why = ""
+        if self._started is not None:
+            status = self._started.poll()
+            if status is None:
+                return ""
+            if not self._has_served:
+                why = f"the warden ended with status {status}"
+            if status == BUSY:
+                self._kill_guard()
+        self._has_served = False
+        with (self._directory / LOG).open("ab") as file:
+            if file.tell() > LOG_BYTES:
+                file.truncate(0)
+            self._started = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                cwd="/",  # What lies on another disk than its own it does not hold.
+                env=self._environ,
+                start_new_session=True,
+            )
+        return why
+
+    async def let_end(self, connection: ToTheWarden, within: Duration) -> None:
+        """Return when nothing is left of a warden that was told to retire; it is killed if late."""
+        try:
+            async with asyncio.timeout(within / SECOND + END_S):
+                await self._wait_unlocked()
+        except TimeoutError:
+            await self.kill(connection)
+        self._reap()
+
+    async def kill(self, connection: ToTheWarden) -> None:
+        """Kill a warden, and return when nothing is left of it."""
+        connection.abort()
+        with suppress(ProcessLookupError):
+            # The number is its own until its guard has waited for it, which then ends too.
+            if self._is_locked():
+                os.kill(connection.pid, signal.SIGKILL)
+        try:
+            async with asyncio.timeout(END_S):
+                await self._wait_unlocked()
+        except TimeoutError:
+            self._kill_guard()
+        self._reap()
+
+    def leave(self) -> None:
+        """Let a warden outlive whoever started it."""
+        if self._started is not None and self._started.poll() is None:
+            self._started.returncode = 0  # Else Popen warns when it is collected.
+
+    async def _wait_unlocked(self) -> None:
+        while self._is_locked():  # noqa: ASYNC110 - a lock has no event
+            await asyncio.sleep(LOOK_S)
+
+    def _is_locked(self) -> bool:
+        try:
+            with (self._directory / LOCK).open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except FileNotFoundError:
+            return False
+        return False
+
+    def _kill_guard(self) -> None:
+        """Kill a guard that does not end: somebody has stopped it."""
+        pid = int((self._directory / LOCK).read_text() or 0)
+        if pid and self._is_locked():
+            log.error("guard of the warden killed", extra={"pid": pid})
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        if self._started is not None:
+            self._started.poll()

@@ -1,0 +1,253 @@
+"""The warden's process, and the guard that is its parent.
+
+    rota-guard    holds the lock, adopts every process that lost its parent, waits for the warden
+      rota-warden   the server (`rota.executor.warden.server`)
+        attempts
+
+The guard is a subreaper (prctl(2)): whatever attempts leave behind becomes its child, and so does
+all that the warden leaves when it is killed. It then kills its descendants until there are none,
+however they left their process groups and emptied their environments, and only then ends, which
+sets the lock free. If the guard is killed the warden is killed with it; what they leave is found by
+the mark in its environment, when the next guard starts and before anything else does.
+
+Files, in the data directory: `warden.lock`, locked while there is a guard, says its process id;
+`warden.sock`, the socket; `warden.journal`; `warden.log`.
+"""
+
+import argparse
+import asyncio
+import ctypes
+import fcntl
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rota.core.ids import NodeId
+from rota.core.instants import Instant
+from rota.executor.executor import CLOSE_GRACE
+from rota.executor.orphans import end_orphans
+from rota.executor.procfs import pids, status_of
+from rota.executor.warden.connections import FromNode
+from rota.executor.warden.hosting import Around, end_left
+from rota.executor.warden.journal import Journal
+from rota.executor.warden.places import JOURNAL, LOCK, SOCKET, short_path
+from rota.executor.warden.server import Server
+
+log = logging.getLogger(__name__)
+
+EX_BUSY = 75
+EX_LEFT = 74
+LOCK_WAIT_S = 5.0
+"""Longer than a guard that has lost its warden takes to end what that has left."""
+LOCK_PAUSE_S = 0.005
+KILL_ROUNDS = 200
+KILL_PAUSE_S = 0.005
+"""A killed process is gone in milliseconds; one that hangs in the kernel is left after a second."""
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Be a guard, with a warden as its child; return when that has ended."""
+    parser = argparse.ArgumentParser(prog="rota-warden")
+    parser.add_argument("--directory", type=Path, required=True, help="the node's data directory")
+    parser.add_argument("--node-id", required=True)
+    parser.add_argument("--store-id", required=True)
+    parser.add_argument("--made-of", required=True, help="digest of what it is made of")
+    chosen = parser.parse_args(argv)
+    directory: Path = chosen.directory
+    _begin_logging()
+    _name_process("rota-guard")
+    if not _lock(directory / LOCK):
+        log.error("another warden serves this data directory")
+        return EX_BUSY
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _end_all(chosen.store_id)
+    if left := end_orphans(chosen.store_id).pids_left:
+        # Beside them, their attempts would run twice.
+        log.error("processes of an earlier warden cannot be ended", extra={"pids": list(left)})
+        return EX_LEFT
+    guard, warden = os.getpid(), os.fork()
+    if warden:
+        return _guard(warden, directory, chosen.store_id)
+    _name_process("rota-warden")
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != guard:  # It was killed before that took effect.
+        os._exit(EX_LEFT)
+    try:
+        around = Around(
+            directory=directory,
+            node_id=NodeId(chosen.node_id),
+            store_id=chosen.store_id,
+            now=_now,
+            environ=os.environ,
+        )
+        asyncio.run(_serve(around, chosen.made_of))
+    except BaseException:
+        log.exception("warden crashed")
+        os._exit(70)
+    # Not by way of threads that may hang with a disk.
+    os._exit(0)
+
+
+# -- the warden ------------------------------------------------------------------------------------
+
+
+async def _serve(around: Around, made_of: str) -> None:
+    loop = asyncio.get_running_loop()
+    journal = Journal(around.directory / JOURNAL)
+    server = Server(around, journal, elapsed=_elapsed, made_of=made_of)
+    loop.add_signal_handler(signal.SIGTERM, server.retire, CLOSE_GRACE)
+    listener = await loop.create_unix_server(
+        lambda: FromNode(server), sock=_listen(around.directory)
+    )
+    log.info("warden started", extra={"kept": len(journal.kept)})
+    try:
+        await server.run()
+    finally:
+        listener.close()
+        with suppress(FileNotFoundError):
+            (around.directory / SOCKET).unlink()
+        journal.close()
+    log.info("warden ended")
+
+
+def _listen(directory: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    os.fchmod(listener.fileno(), 0o600)  # What bind gives to the file: at no time is it wider.
+    with suppress(FileNotFoundError):
+        (directory / SOCKET).unlink()
+    with short_path(directory, SOCKET) as path:
+        listener.bind(path)
+    listener.listen()
+    listener.setblocking(False)
+    return listener
+
+
+def _now() -> Instant:
+    return Instant(time.clock_gettime_ns(time.CLOCK_REALTIME) // 1_000)
+
+
+def _elapsed() -> Instant:
+    return Instant(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000)
+
+
+# -- the guard -------------------------------------------------------------------------------------
+
+
+def _lock(path: Path) -> bool:
+    """Take the lock for as long as this process or the warden lives; tell whether it was free.
+
+    The guard of a warden that has just ended may take a moment to end what that has left.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    for _ in range(round(LOCK_WAIT_S / LOCK_PAUSE_S)):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+            return True
+        time.sleep(LOCK_PAUSE_S)
+    os.close(lock)
+    return False
+
+
+def _guard(warden: int, directory: Path, store_id: str) -> int:
+    """Wait for the end of the warden, then end all that it and its attempts have left."""
+    # Whoever ends the process group, or all of a service, means the warden, which ends in order.
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(warden, number))
+    pid = status = 0
+    while pid != warden:
+        pid, status = os.wait()
+    _end_all(store_id)
+    if os.WIFSIGNALED(status):
+        log.error("warden killed", extra={"signal": os.WTERMSIG(status)})
+        end_left(directory, store_id)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _end_all(store_id: str) -> None:
+    """Kill everything with the mark of *store_id*, and all descendants of this process."""
+    end_orphans(store_id)
+    left = _descendants()
+    for _ in range(KILL_ROUNDS):
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # Stopped first, they start no others.
+            for pid in left:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        left = _descendants()
+        if not left:
+            return
+        time.sleep(KILL_PAUSE_S)
+    log.error("processes cannot be ended", extra={"pids": left})
+
+
+def _descendants() -> list[int]:
+    """Return the living descendants of this process.
+
+    Their numbers are not anybody else's: a number is not given away before the process was waited
+    for, and it is this process, a subreaper, that waits for those whose parents have ended.
+    """
+    children: dict[int, list[int]] = defaultdict(list)
+    for pid in pids():
+        status = status_of(pid)
+        if status is not None and not status.has_ended:
+            children[status.parent].append(pid)
+    found: list[int] = []
+    nearest = children[os.getpid()]
+    while nearest:
+        found += nearest
+        nearest = [child for pid in nearest for child in children[pid]]
+    return found
+
+
+def _name_process(name: str) -> None:
+    """Have ``ps -o comm`` and ``top`` show *name*, of at most 15 bytes."""
+    _prctl(_PR_SET_NAME, name.encode())
+
+
+def _prctl(option: int, argument: int | bytes) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0):
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl({option}): {os.strerror(error)}")
+
+
+# -- its log ---------------------------------------------------------------------------------------
+
+
+class _Lines(logging.Formatter):
+    """One JSON object a line, like the node's; see docs/reference/data-directory.md."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        line |= {key: value for key, value in vars(record).items() if key not in _PLAIN}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+_PLAIN = frozenset(vars(logging.makeLogRecord({})))
+
+
+def _begin_logging() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])

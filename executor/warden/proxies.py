@@ -1,0 +1,112 @@
+"""The executors of a warden as its node sees them: like any others."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from rota.core.attempt import AttemptKey, Order
+from rota.core.instants import Duration, Instant
+from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Output
+from rota.executor.warden.messages import Data
+
+
+class Line(Protocol):
+    """What an executor needs of the link to the warden."""
+
+    def launch(self, order: Order) -> None:
+        """Have an attempt started."""
+        ...
+
+    def resume(self, order: Order) -> None:
+        """Go on with an attempt that is held; one that is not is ended as lost."""
+        ...
+
+    def stop(self, key: AttemptKey, grace: Duration | None) -> None:
+        """Have an attempt ended."""
+        ...
+
+    async def end_all(self, executor: str, grace: Duration) -> None:
+        """Have all attempts of an executor ended, each within *grace*, and wait for that."""
+        ...
+
+    async def read(
+        self, executor: str, key: AttemptKey, offset: int, limit: int, *, is_patient: bool
+    ) -> Data:
+        """Return part of an output."""
+        ...
+
+    async def expire(self, executor: str, before: Instant) -> int:
+        """Remove old outputs, and return how many."""
+        ...
+
+
+class WardenExecutor:
+    """An executor of the warden; see `rota.executor.executor.Executor` for the seam.
+
+    Args:
+        name: As tasks call it.
+        line: To the warden.
+    """
+
+    def __init__(self, name: str, line: Line) -> None:
+        self._name = name
+        self._line = line
+        self._is_closed = False
+
+    def launch(self, order: Order) -> None:
+        """Have the warden start it."""
+        assert not self._is_closed, f"{order.key} is launched after close"
+        self._line.launch(order)
+
+    def resume(self, order: Order) -> None:
+        """Go on with what the warden holds."""
+        assert not self._is_closed, f"{order.key} is launched after close"
+        self._line.resume(order)
+
+    def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
+        """Have the warden end it."""
+        self._line.stop(key, grace)
+
+    async def output(self, key: AttemptKey) -> Output | None:
+        """Ask the warden whether it keeps anything."""
+        data = await self._line.read(self._name, key, 0, 0, is_patient=False)
+        return _Reading(self._name, key, self._line, data.is_complete) if data.is_kept else None
+
+    async def expire(self, before: Instant) -> int:
+        """Have the warden remove them."""
+        return await self._line.expire(self._name, before)
+
+    async def close(self, grace: Duration = CLOSE_GRACE) -> None:
+        """Stop every attempt of this executor and wait for their ends."""
+        self._is_closed = True
+        await self._line.end_all(self._name, grace)
+
+
+class _Reading:
+    """An output in the warden; an `rota.executor.executor.Output`."""
+
+    def __init__(self, executor: str, key: AttemptKey, line: Line, is_complete: bool) -> None:
+        self.is_complete = is_complete
+        self._executor = executor
+        self._key = key
+        self._line = line
+
+    async def read(self, offset: int, limit: int = READ_BYTES) -> bytes:
+        """Return a part."""
+        return await self._read(offset, limit, is_patient=False)
+
+    async def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
+        """Yield parts as they come."""
+        while True:
+            part = await self._read(offset, READ_BYTES, is_patient=True)
+            offset += len(part)
+            if part:
+                yield part
+            elif self.is_complete:
+                return
+
+    async def _read(self, offset: int, limit: int, *, is_patient: bool) -> bytes:
+        data = await self._line.read(
+            self._executor, self._key, offset, limit, is_patient=is_patient
+        )
+        self.is_complete = data.is_complete
+        return data.part

@@ -1,0 +1,325 @@
+"""A warden at work: it hosts executors, gives attempts their time, and keeps what became of them.
+
+What it holds of an attempt, from its launch until its node says that the outcome is recorded:
+
+    launched --> runs --> ended --> forgotten
+                  |         ^
+                  +---------+  by itself, stopped, or killed because its group's time was over
+
+Everything is on one loop. What one turn of it has to say goes into the journal first, then to the
+node, each with one write.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Report
+from rota.core.instants import SECOND, Duration, Instant
+from rota.executor.executor import merged
+from rota.executor.warden.connections import FromNode, NodeProcess
+from rota.executor.warden.groups import Groups
+from rota.executor.warden.hosting import Around, Hosts, NotHosted
+from rota.executor.warden.journal import Journal
+from rota.executor.warden.messages import (
+    VERSION,
+    Allow,
+    Beat,
+    Beaten,
+    Ended,
+    Expire,
+    Forget,
+    Held,
+    Hello,
+    Launch,
+    Met,
+    Read,
+    Reported,
+    Retire,
+    Stop,
+    ToNode,
+    ToWarden,
+)
+from rota.executor.warden.outputs import Outputs
+
+log = logging.getLogger(__name__)
+
+FENCED = "killed, because its node had no right to run it any more"
+LOOK_S = 0.25
+"""How often, at least, the time of groups is looked at: the loop's clock stands still while the
+machine sleeps, and theirs does not."""
+IDLE_S = 10.0
+"""How long a warden without node and attempts waits for a node: a restart takes less."""
+RESUMED_FOR = Duration(5 * SECOND)
+"""What an attempt gets that a warden before this one started: its node is about to allow more."""
+
+
+@dataclass(slots=True)
+class _Held:
+    group: str
+    order: Order
+    ending: Ending | None = None
+    report: Report | None = None
+    is_fenced: bool = False
+
+
+Obeyed = Launch | Allow | Stop | Forget | Read | Expire | Beat
+
+
+class Server:
+    """The work of one warden, from `run` until it returns.
+
+    Args:
+        around: What its executors are put into.
+        journal: Its journal; what that kept is taken up.
+        elapsed: CLOCK_BOOTTIME.
+        made_of: See `rota.executor.warden.hosting.digest_of`.
+    """
+
+    def __init__(
+        self, around: Around, journal: Journal, *, elapsed: Callable[[], Instant], made_of: str
+    ) -> None:
+        self._now = around.now
+        self._journal = journal
+        self._elapsed = elapsed
+        self._made_of = made_of
+        self._loop = asyncio.get_running_loop()
+        self._hosts = Hosts(around, ended=self._ended, reported=self._reported)
+        self._groups = Groups()
+        self._held: dict[AttemptKey, _Held] = {}
+        self._running_count = 0
+        self._to_launch: list[_Held] = []
+        """What came in this turn: the journal gets it with one write, before any of it starts."""
+        self._outputs = Outputs(self._hosts, answer=self._say)
+        self._connection: FromNode | None = None
+        self._node: NodeProcess | None = None
+        self._said: list[ToNode] = []
+        self._news: set[AttemptKey] = set()
+        """Attempts whose report the node is still to be told."""
+        self._is_flush_planned = False
+        self._retiring: Duration | None = None
+        self._is_over = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until told to retire, or until there is neither a node nor an attempt."""
+        self._take_up()
+        self._fence()
+        async with asyncio.TaskGroup() as group:
+            self._outputs.use(group)
+            idle = group.create_task(self._end_when_idle())
+            await self._is_over.wait()
+            grace = self._retiring or Duration(0)
+            await asyncio.gather(*(each.close(grace) for each in self._hosts.made.values()))
+            self._flush()
+            self._outputs.close()
+            idle.cancel()
+        if self._connection is not None:
+            self._connection.close()
+
+    def retire(self, grace: Duration) -> None:
+        """End all attempts within *grace* each, and return from `run`; what ended is kept."""
+        self._retiring = grace
+        self._is_over.set()
+
+    def _take_up(self) -> None:
+        """Go on with what a warden before this one held."""
+        for kept in self._journal.kept:
+            held = self._held[kept.order.key] = _Held(kept.group, kept.order, kept.ending)
+            if held.ending is None:
+                self._groups.allow(held.group, Instant(self._elapsed() + RESUMED_FOR))
+                self._began(held)
+                self._give(held, is_new=False)
+
+    async def _end_when_idle(self) -> None:
+        idle_s = 0.0
+        while idle_s < IDLE_S:
+            await asyncio.sleep(1)
+            is_node_there = self._node is not None and self._node.lives
+            idle_s = 0.0 if is_node_there or self._running_count else idle_s + 1
+        log.info("warden idle")
+        self._is_over.set()
+
+    # -- the node -------------------------------------------------------------------------------
+
+    def hear(self, connection: FromNode, message: ToWarden) -> None:
+        """Take a message; of one connection only, the newest that said `Hello`."""
+        if isinstance(message, Hello):
+            self._meet(connection, message)
+        elif isinstance(message, Retire):
+            # Also of a node of another version: it cannot say much else to this one.
+            self.retire(message.grace)
+        elif connection is self._connection:
+            self._obey(message)
+
+    def heard(self) -> None:
+        """Go on after all that came at once has been heard."""
+        self._launch_all()
+
+    def lost(self, connection: FromNode) -> None:
+        """Take note of the end of a connection."""
+        if connection is self._connection:
+            self._connection = None
+            self._said.clear()
+            log.info("connection lost")
+
+    def _meet(self, connection: FromNode, hello: Hello) -> None:
+        # What the one before has sent and nobody has read must not be done any more: its node is
+        # told to be without it in a moment.
+        if self._connection is not None:
+            self._connection.abort()
+        self._said.clear()
+        self._connection = None
+        met = Met(VERSION, self._made_of)
+        if hello.version != VERSION:
+            connection.write([met])
+            return
+        self._connection = connection
+        if self._node is not None:
+            self._node.close()
+        self._node = NodeProcess(connection.pid, self._loop)
+        self._news.clear()
+        self._said += [Held(each.order, each.ending, each.report) for each in self._held.values()]
+        self._say(met)
+
+    def _obey(self, message: Obeyed) -> None:
+        match message:
+            case Launch(group=group, order=order):
+                self._launch(group, order)
+            case Allow(until=until):
+                for name, instant in until.items():
+                    self._groups.allow(name, instant)
+            case Stop(key=key, grace=grace):
+                self._launch_all()
+                self._stop(key, grace)
+            case Forget(key=key):
+                self._forget(key)
+            case Read():
+                self._launch_all()
+                self._outputs.read(message)
+            case Expire():
+                self._outputs.expire(message)
+            case Beat():
+                self._say(Beaten())
+
+    # -- attempts -------------------------------------------------------------------------------
+
+    def _launch(self, group: str, order: Order) -> None:
+        if order.key in self._held:
+            return
+        held = self._held[order.key] = _Held(group, order)
+        self._journal.started(group, order)
+        self._began(held)
+        self._to_launch.append(held)
+
+    def _launch_all(self) -> None:
+        if not self._to_launch:
+            return
+        self._journal.write()
+        to_launch, self._to_launch = self._to_launch, []
+        for held in to_launch:
+            # As late as this, for a process that stood still since may have no time left (R35).
+            if self._groups.may_go_on(held.group, self._elapsed()) and self._retiring is None:
+                self._give(held, is_new=True)
+            else:
+                held.is_fenced = True
+                self._ended(held.order.key, self._never_ran(Outcome.CANCELLED, FENCED))
+
+    def _give(self, held: _Held, *, is_new: bool) -> None:
+        """Have an attempt's executor start it, or go on with it."""
+        try:
+            executor = self._hosts.get(held.order.work.executor)
+        except NotHosted as error:
+            outcome = Outcome.FAILED if is_new else Outcome.LOST
+            self._ended(held.order.key, self._never_ran(outcome, str(error)))
+            return
+        if is_new:
+            executor.launch(held.order)
+        else:
+            executor.resume(held.order)
+
+    def _stop(self, key: AttemptKey, grace: Duration | None) -> None:
+        held = self._held.get(key)
+        if held is not None and held.ending is None:
+            self._hosts.get(held.order.work.executor).stop(key, grace=grace)
+
+    def _began(self, held: _Held) -> None:
+        self._running_count += 1
+        self._groups.add(held.group, held.order.key)
+
+    def _ended(self, key: AttemptKey, ending: Ending) -> None:
+        held = self._held[key]
+        if held.is_fenced:
+            # Another may have been started in its place: from the deadline on it has not succeeded.
+            ending = replace(ending, outcome=Outcome.CANCELLED, reason=FENCED)
+        held.ending = ending
+        self._running_count -= 1
+        self._groups.remove(held.group, key)
+        self._journal.ended(key, ending)
+        self._say(Ended(key, ending))
+
+    def _forget(self, key: AttemptKey) -> None:
+        held = self._held.get(key)
+        if held is not None and held.ending is not None:
+            del self._held[key]
+            self._journal.forgotten(key)
+            self._plan_flush()
+
+    def _reported(self, key: AttemptKey, report: Report) -> None:
+        held = self._held.get(key)
+        if held is not None:
+            held.report = merged(held.report, report)
+            self._news.add(key)
+            self._plan_flush()
+
+    def _never_ran(self, outcome: Outcome, reason: str) -> Ending:
+        now = self._now()
+        return Ending(outcome=outcome, started_at=now, finished_at=now, reason=reason)
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def _fence(self) -> None:
+        """Kill what has no time left (PROTOCOL R37); look again when the next time is over."""
+        now = self._elapsed()
+        for key in self._groups.due(now):
+            held = self._held[key]
+            if not held.is_fenced:
+                held.is_fenced = True
+                log.warning("attempt fenced", extra={"attempt": str(key), "group": held.group})
+                self._stop(key, Duration(0))
+        ends_at = self._groups.next_end
+        left_s = LOOK_S if ends_at is None else max(0.001, (ends_at - now) / SECOND)
+        self._loop.call_later(min(LOOK_S, left_s), self._fence)
+
+    # -- what there is to say -------------------------------------------------------------------
+
+    def _say(self, message: ToNode) -> None:
+        self._said.append(message)
+        self._plan_flush()
+
+    def _plan_flush(self) -> None:
+        if not self._is_flush_planned:
+            self._is_flush_planned = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_planned = False
+        self._journal.write()
+        connection = self._connection
+        if connection is None:
+            # The next one is told all that is held.
+            self._said.clear()
+        elif not connection.is_full:
+            said, self._said = self._said, []
+            connection.write([*self._take_news(), *said])
+
+    def _take_news(self) -> list[ToNode]:
+        news, self._news = self._news, set()
+        told = [(key, self._held[key].report) for key in news if key in self._held]
+        return [Reported(key, report) for key, report in told if report is not None]
+
+    def may_write(self) -> None:
+        """Go on after the connection was full."""
+        self._plan_flush()

@@ -1,0 +1,106 @@
+"""Fields of what a client sends, read one by one; every mistake is kept, with where it is."""
+
+import re
+
+import msgspec
+
+from rota.client.wire import Json, ScheduleBody, Timespan
+from rota.core.attempt import Bind
+from rota.core.errors import Problem, Refused
+from rota.core.instants import Duration, parse_duration, seconds
+from rota.core.schedule import Schedule, load_zone, parse_schedule
+from rota.core.sizes import parse_size
+
+PARAMETERS_MAX = 120_000
+"""Bytes of JSON: Linux takes no variable of 128 KiB or more, and tasks get them as one."""
+
+_BIND = re.compile(r"(?P<source>[^:]+):(?P<target>[^:]+?)(?::(?P<mode>ro|rw))?")
+_IMAGE = re.compile(r"[!-~]{1,512}")
+
+
+class Reader:
+    """Reads fields, and gathers what is wrong with them.
+
+    Each method returns the field as the core has it; where it cannot be read, something harmless,
+    so that the rest can be looked at.
+
+    Attributes:
+        problems: What is wrong.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def timespan(self, value: Timespan, pointer: str) -> Duration:
+        """Read a number of seconds, or text such as ``1h30m``."""
+        try:
+            if isinstance(value, str):
+                return parse_duration(value)
+            return seconds(value)
+        except (ValueError, OverflowError) as error:
+            self.problems.append(Problem(pointer, str(error)))
+            return Duration(0)
+
+    def size(self, value: int | str, pointer: str) -> int:
+        """Read a number of bytes, or text such as ``512MiB``."""
+        try:
+            return parse_size(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.problems.append(Problem(pointer, str(error)))
+            return 0
+
+    def json(self, value: Json, pointer: str) -> str:
+        """Read a value of the user's own, as JSON; empty for null."""
+        if value is None:
+            return ""
+        content = msgspec.json.encode(value)
+        if len(content) > PARAMETERS_MAX:
+            self.problems.append(
+                Problem(pointer, f"has {len(content)} bytes as JSON; at most {PARAMETERS_MAX} fit")
+            )
+        return content.decode()
+
+    def zone(self, name: str, pointer: str) -> str:
+        """Read the name of a time zone."""
+        try:
+            load_zone(name)
+        except Refused as refusal:
+            self.problems.append(Problem(pointer, refusal.detail))
+            return "UTC"
+        return name
+
+    def schedule(self, asked: ScheduleBody, timezone: str, pointer: str) -> Schedule:
+        """Read a schedule in *timezone*."""
+        try:
+            return parse_schedule(asked.schedule, timezone, asked.day_or)
+        except Refused as refusal:
+            self.problems.append(Problem(pointer, refusal.detail))
+            return Schedule(text="@manual")
+
+    def function(self, text: str, pointer: str) -> str:
+        """Read the name of a Python function, ``module:function``."""
+        module, _, function = text.partition(":")
+        names = (*module.split("."), *function.split("."))
+        if not all(name.isidentifier() for name in names):
+            detail = f"{text!r} is not a function; write it as package.module:function"
+            self.problems.append(Problem(pointer, detail))
+        return text
+
+    def image(self, text: str, pointer: str) -> str:
+        """Read the name of a container's image."""
+        if not _IMAGE.fullmatch(text):
+            detail = f"{text!r} is not the name of an image, such as python:3.12-slim"
+            self.problems.append(Problem(pointer, detail))
+        return text
+
+    def binds(self, texts: list[str], pointer: str) -> tuple[Bind, ...]:
+        """Read ``/source:/target`` each, with ``:ro`` or ``:rw``."""
+        found: list[Bind] = []
+        for number, text in enumerate(texts):
+            parts = _BIND.fullmatch(text)
+            if parts is None:
+                detail = f"{text!r} is not /source:/target, /source:/target:ro or :rw"
+                self.problems.append(Problem(f"{pointer}/{number}", detail))
+            else:
+                found.append(Bind(parts["source"], parts["target"], parts["mode"] == "rw"))
+        return tuple(found)

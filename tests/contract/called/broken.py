@@ -1,0 +1,3 @@
+"""Cannot be imported."""
+
+raise ValueError("this module has a fault")

@@ -1,0 +1,41 @@
+"""How the end of a container is put into words and numbers."""
+
+import pytest
+
+from rota.core.attempt import Limits
+from rota.executor.container.engine import Resources
+from rota.executor.container.reasons import reason_of, signal_of, unenforced
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "number", "reason"),
+    [
+        (0, 0, ""),
+        (1, 0, "exited with code 1"),
+        (128, 0, "exited with code 128"),
+        (137, 9, "ended by signal 9 (SIGKILL)"),
+        (143, 15, "ended by signal 15 (SIGTERM)"),
+        (163, 35, "ended by signal 35 (a real-time signal)"),
+        (255, 0, "exited with code 255"),
+    ],
+)
+def test_exit_code_above_128_is_that_of_a_signal(exit_code: int, number: int, reason: str) -> None:
+    assert (signal_of(exit_code), reason_of(exit_code)) == (number, reason)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "dropped"),
+    [
+        (Limits(), Resources(), []),
+        (Limits(cpu=1, memory=9, pids=3), Resources(nano_cpus=1, memory=9, pids_limit=3), []),
+        (Limits(cpu=1), Resources(cpu_quota=100_000), []),
+        (Limits(cpu=1), Resources(nano_cpus=0, memory=0), ["processors"]),
+        (Limits(memory=9, pids=3), Resources(memory=0, pids_limit=None), ["memory", "processes"]),
+    ],
+)
+def test_limit_that_the_engine_dropped_is_told(
+    asked: Limits, given: Resources, dropped: list[str]
+) -> None:
+    expected = tuple(f"the container engine's machine does not limit {what}" for what in dropped)
+
+    assert unenforced(asked, given) == expected

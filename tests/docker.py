@@ -1,0 +1,200 @@
+"""A real container engine for tests, in a network of its own; started, paused, killed, ended.
+
+What it makes is in one folder, one network namespace and one control group, so that all of it can
+be ended and removed, also after a test that failed.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAMS = ("dockerd", "docker", "busybox", "ip", "nsenter", "iptables")
+MISSING = [name for name in PROGRAMS if shutil.which(name) is None]
+RECIPE = (
+    "nothing about containers is tested here; as root on Debian: "
+    "apt-get install docker.io busybox-static iproute2 iptables util-linux"
+)
+needs_docker = pytest.mark.skipif(
+    bool(MISSING) or os.geteuid() != 0,
+    reason=f"{f'{MISSING} missing' if MISSING else 'not root'}: {RECIPE}",
+)
+Json = Any  # Any: what docker answers, looked into by the test that knows it.
+
+
+class Dockerd:
+    """One dockerd with the image ``busybox:latest``, and no registry within reach.
+
+    Containers outlive it (``--live-restore``), as they do where a node is to be relied on.
+
+    Args:
+        folder: Where all it has is; with a short path, as sockets are in it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.name = f"rota-test-{os.getpid()}-{folder.name}"
+        self.host = f"unix://{folder}/docker.sock"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def open(self) -> None:
+        """Start it, with an image; leaves nothing if that fails."""
+        try:
+            self._run("ip", "netns", "add", self.name)
+            self._run("ip", "-netns", self.name, "link", "set", "lo", "up")
+            self.start()
+            self._import_busybox()
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [  # Not `ip netns exec`, which hides the control groups.
+                    "nsenter", f"--net=/run/netns/{self.name}", "dockerd",
+                    "--host", self.host, "--data-root", str(self.folder / "data"),
+                    "--exec-root", str(self.folder / "exec"),
+                    "--pidfile", str(self.folder / "pid"),
+                    "--cgroup-parent", f"/{self.name}", "--live-restore",
+                ],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        wait_until(self._is_ready, lambda: f"dockerd does not get ready: {self._last_words()}")
+
+    def kill(self) -> None:
+        """End it as a crash would; its containers run on."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        # The one it had started is gone too, but its number may be taken for that of a living one.
+        (self.folder / "exec" / "containerd" / "containerd.pid").unlink()
+
+    def pause(self) -> None:
+        """Let it hang, with all its connections open."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """End its pause."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Let it hang for a while."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.wake()
+
+    def docker(self, *arguments: str) -> str:
+        """Return what the docker command prints."""
+        return self._run("docker", "--host", self.host, *arguments)
+
+    def build(self, name: str, dockerfile: str) -> None:
+        """Make an image."""
+        (self.folder / "Dockerfile").write_text(dockerfile)
+        self._run(
+            "env", "DOCKER_BUILDKIT=0",
+            "docker", "--host", self.host, "build", "--tag", name,
+            "--file", str(self.folder / "Dockerfile"), str(self.folder / "root"),
+        )  # fmt: skip
+
+    def containers(self, *filters: str) -> list[str]:
+        """Return the ids of all containers, or of those that *filters* of ``docker ps`` leave."""
+        options = [option for each in filters for option in ("--filter", each)]
+        return self.docker("ps", "--all", "--quiet", "--no-trunc", *options).split()
+
+    def inspect(self, container_id: str) -> Json:
+        """Return what it knows of a container."""
+        [found] = json.loads(self.docker("inspect", container_id))
+        return found
+
+    def close(self) -> None:
+        """End it and all it has started, and remove what it has made."""
+        if self.process is not None:
+            if self.process.poll() is None:
+                with suppress(subprocess.SubprocessError):
+                    if left := self.containers():
+                        self.docker("rm", "--force", *left)
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=20)
+            self.process.kill()
+            self.process.wait()
+        for pid in self._left():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not self._left(), lambda: f"{self._left()} do not end")
+        for line in reversed(Path("/proc/mounts").read_text().splitlines()):
+            if line.split()[1].startswith(str(self.folder)):
+                self._run("umount", "--lazy", line.split()[1])
+        subprocess.run(["ip", "netns", "delete", self.name], check=False, capture_output=True)
+        for group in Path("/sys/fs/cgroup").glob(f"**/{self.name}"):
+            for inner in sorted(group.rglob("*/"), reverse=True):  # Of containers without a shim.
+                inner.rmdir()
+            group.rmdir()
+        shutil.rmtree(self.folder / "data", ignore_errors=True)
+        shutil.rmtree(self.folder / "exec", ignore_errors=True)
+
+    def _left(self) -> list[int]:
+        """Return what carries its folder in its arguments or its name in its control groups."""
+        found: list[int] = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                arguments = (process / "cmdline").read_bytes()
+                groups = (process / "cgroup").read_text()
+                if f"{self.folder}/".encode() in arguments or f"/{self.name}/" in groups:
+                    found.append(int(process.name))
+        return found
+
+    def _is_ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"dockerd has ended: {self._last_words()}"
+        with suppress(subprocess.CalledProcessError):
+            return bool(self.docker("version", "--format", "{{.Server.Version}}"))
+        return False
+
+    def _last_words(self) -> str:
+        return (self.folder / "log").read_text()[-2000:]
+
+    def _import_busybox(self) -> None:
+        """Make the image from this machine's busybox, which is one static program."""
+        root = self.folder / "root"
+        (root / "bin").mkdir(parents=True)
+        (root / "etc").mkdir()
+        (root / "tmp").mkdir(mode=0o1777)
+        (root / "etc" / "passwd").write_text("root:x:0:0::/:/bin/sh\nsomeone:x:1234:1234::/:\n")
+        shutil.copy(shutil.which("busybox") or "", root / "bin" / "busybox")
+        for name in self._run("busybox", "--list").split():
+            with suppress(FileExistsError):
+                (root / "bin" / name).symlink_to("busybox")
+        archive = self.folder / "root.tar"
+        self._run("tar", "--create", "--file", str(archive), "--directory", str(root), ".")
+        self.docker("import", "--change", 'CMD ["echo", "by itself"]', str(archive), "busybox")
+        shutil.rmtree(root)
+        root.mkdir()
+
+    def _run(self, *argv: str) -> str:
+        return subprocess.run(
+            argv, check=True, capture_output=True, text=True, timeout=60
+        ).stdout.strip()
+
+
+def wait_until(is_so: Callable[[], bool], otherwise: Callable[[], str]) -> None:
+    """Wait for an engine, which tells nobody when it is ready."""
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline, otherwise()
+        time.sleep(0.05)
