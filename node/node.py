@@ -5,6 +5,7 @@ here and nowhere else.
 """
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -89,6 +90,9 @@ class Node:
             )
             await stack.enter_async_context(works.running())
             await stack.enter_async_context(self._serving(works.parts))
+            # What is there by now stays: a full collection that need not look at it takes less than
+            # 5 ms of the loop, not 17.
+            gc.freeze()
             self._why_unready = None
             self.started.set()
             log.info(

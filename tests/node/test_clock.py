@@ -54,7 +54,8 @@ class Client:
 
 @asynccontextmanager
 async def running_node(data_dir: Path, clock: SettableClock) -> AsyncGenerator[Client]:
-    config = NodeConfig(data_dir=data_dir, listen=Address("127.0.0.1", 0), drain=Duration(0))
+    listen = Address("127.0.0.1", 0)
+    config = NodeConfig(data_dir=data_dir, listen=listen, drain=Duration(0), on_stop="end")
     node = Node(config, clock=clock)
     async with asyncio.TaskGroup() as group:
         group.create_task(node.run())

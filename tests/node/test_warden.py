@@ -11,13 +11,23 @@ import pytest
 from rotad import Json, Rotad, processes_of, warden_of
 
 LEASE_S = 4.0
-"""Of the nodes here: long enough for a restart on a busy machine."""
-ENDED_BY_S = LEASE_S + 2
+"""Of nodes whose tasks are to be ended at its end, or whose warden hangs."""
+LONG_LEASE_S = 60.0
+"""Of the others: longer than a restart on any machine."""
+ENDED_BY_S = LEASE_S + 4
 """When tasks have ended whose node says nothing: the lease, a kill, and to see it."""
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Rotad]:
+    flags = ("--drain", "0s", "--attempt-lease", f"{LONG_LEASE_S}s")
+    with Rotad(tmp_path / "data", *flags) as rotad:
+        yield rotad.start()
+
+
+@pytest.fixture
+def brief_node(tmp_path: Path) -> Iterator[Rotad]:
+    """A node of a short lease."""
     flags = ("--drain", "0s", "--attempt-lease", f"{LEASE_S}s")
     with Rotad(tmp_path / "data", *flags) as rotad:
         yield rotad.start()
@@ -94,7 +104,7 @@ def test_what_is_recorded_is_held_no_longer(node: Rotad) -> None:
 
 def test_adopted_tasks_keep_their_places(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    flags = ("--slots", "2", "--attempt-lease", f"{LEASE_S}s")
+    flags = ("--slots", "2", "--attempt-lease", f"{LONG_LEASE_S}s")
     with Rotad(tmp_path / "data", *flags) as node:
         node.start()
         line = f"until test -e {gate}; do sleep 0.02; done"
@@ -160,33 +170,35 @@ def test_a_node_that_ends_its_tasks_leaves_nothing_behind(tmp_path: Path) -> Non
 # -- its time --------------------------------------------------------------------------------------
 
 
-def test_tasks_end_in_time_when_their_node_does_not_come_back(node: Rotad, tmp_path: Path) -> None:
-    long_task(node, tmp_path / "said")
+def test_tasks_end_in_time_when_their_node_does_not_come_back(
+    brief_node: Rotad, tmp_path: Path
+) -> None:
+    long_task(brief_node, tmp_path / "said")
 
-    node.kill()
-    node.wait_for(lambda: processes_of(node.data_dir) == [], ENDED_BY_S)
+    brief_node.kill()
+    brief_node.wait_for(lambda: processes_of(brief_node.data_dir) == [], ENDED_BY_S)
 
-    node.start()
-    node.wait_until(lambda: (tmp_path / "said").read_text() == "1\n2\n")
+    brief_node.start()
+    brief_node.wait_until(lambda: (tmp_path / "said").read_text() == "1\n2\n")
 
 
 def test_tasks_of_a_node_that_stands_still_end_in_time_and_run_again(
-    node: Rotad, tmp_path: Path
+    brief_node: Rotad, tmp_path: Path
 ) -> None:
     said, gate = tmp_path / "said", tmp_path / "gate"
     line = f"echo $ROTA_ATTEMPT >> {said}; trap '' TERM; until test -e {gate}; do sleep 0.02; done"
-    job = node.create(name="job", command=line, retries=0)["jobId"]
-    execution_id = node.trigger(job)
-    node.wait_until(said.exists)
-    assert node.process is not None
+    job = brief_node.create(name="job", command=line, retries=0)["jobId"]
+    execution_id = brief_node.trigger(job)
+    brief_node.wait_until(said.exists)
+    assert brief_node.process is not None
 
-    node.process.send_signal(signal.SIGSTOP)
+    brief_node.process.send_signal(signal.SIGSTOP)
     try:
-        node.wait_for(lambda: processes_of(node.data_dir) == [], ENDED_BY_S)
+        brief_node.wait_for(lambda: processes_of(brief_node.data_dir) == [], ENDED_BY_S)
     finally:
-        node.process.send_signal(signal.SIGCONT)
+        brief_node.process.send_signal(signal.SIGCONT)
     gate.touch()
-    execution = node.ended(execution_id)
+    execution = brief_node.ended(execution_id)
 
     assert execution["status"] == "success"
     assert attempts_of(execution) == ["cancelled", "succeeded"]
@@ -194,11 +206,13 @@ def test_tasks_of_a_node_that_stands_still_end_in_time_and_run_again(
 
 
 def test_tasks_go_on_for_longer_than_a_lease_while_their_node_lives(
-    node: Rotad, tmp_path: Path
+    brief_node: Rotad, tmp_path: Path
 ) -> None:
-    execution_id = node.trigger(node.create(name="job", command=f"sleep {LEASE_S + 2}")["jobId"])
+    execution_id = brief_node.trigger(
+        brief_node.create(name="job", command=f"sleep {LEASE_S + 2}")["jobId"]
+    )
 
-    assert attempts_of(node.ended(execution_id)) == ["succeeded"]
+    assert attempts_of(brief_node.ended(execution_id)) == ["succeeded"]
 
 
 # -- a warden that goes ----------------------------------------------------------------------------
@@ -259,20 +273,20 @@ def test_a_killed_guard_ends_the_warden_and_what_it_left_is_found(
 
 
 def test_a_warden_that_hangs_is_replaced_and_the_node_says_so_meanwhile(
-    node: Rotad, tmp_path: Path
+    brief_node: Rotad, tmp_path: Path
 ) -> None:
     said = tmp_path / "said"
-    long_task(node, said)
-    before, warden = set(processes_of(node.data_dir)), warden_of(node.data_dir)
+    long_task(brief_node, said)
+    before, warden = set(processes_of(brief_node.data_dir)), warden_of(brief_node.data_dir)
 
     os.kill(warden, signal.SIGSTOP)
-    node.wait_until(lambda: not node.is_ready())
-    node.wait_until(lambda: said.read_text() == "1\n2\n")
+    brief_node.wait_until(lambda: not brief_node.is_ready())
+    brief_node.wait_until(lambda: said.read_text() == "1\n2\n")
 
-    assert warden_of(node.data_dir) not in (0, warden)
-    assert not before & set(processes_of(node.data_dir))
-    assert "warden hangs" in node.log()
-    assert node.is_ready()
+    assert warden_of(brief_node.data_dir) not in (0, warden)
+    assert not before & set(processes_of(brief_node.data_dir))
+    assert "warden hangs" in brief_node.log()
+    assert brief_node.is_ready()
 
 
 def test_a_warden_without_node_and_tasks_ends_itself(node: Rotad) -> None:
