@@ -52,7 +52,7 @@ files_option = click.option(
     epilog=examples(
         'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
         "rota jobs create sync --schedule @hourly --retries 3 -- 'fetch | load'",
-        "rota jobs create build --sandbox strict --memory 2GiB -- make -C /srv/site",
+        "rota jobs create sums --sandbox strict --memory 2GiB -- sha256sum /usr/bin/env",
         "rota jobs create -f report.yaml",
         "rota jobs create -f report.yaml -f flaky.yaml --dry-run",
     ),

@@ -440,6 +440,21 @@ def test_a_lost_attempt_is_started_again_at_once() -> None:
     assert [launch.order.key.number for launch in shard.all_effects(Launch)] == [2]
 
 
+def test_a_lost_attempt_began_when_it_was_placed_whenever_that_is_told() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main"))
+    placed_at = shard.task(execution_id).attempts[0].placed_at
+    shard.pass_time(TEN_SECONDS)
+
+    told = shard.report(execution_id, outcome=Outcome.LOST)
+    shard.do(replace(told, ending=replace(told.ending, started_at=told.ending.finished_at)))
+
+    first, _ = shard.task(execution_id).attempts
+    assert first.ending is not None
+    assert first.ending.started_at == placed_at
+    assert shard.execution(execution_id).started_at == placed_at
+
+
 def test_lost_attempts_use_none_of_the_users_retries() -> None:
     shard = Shard()
     execution_id = shard.run(task("main", retry=ONE_RETRY))
