@@ -19,9 +19,9 @@ import msgspec
 from bench.one_node import Api, Json, Node, show
 
 from rota.client.wire import CreatedItem, CreatedManyView, JobBody
-from rota.node.api.batches import Items
 from rota.node.api.bodies import job_spec
 from rota.node.api.decoding import decode
+from rota.node.api.splitting import Items
 
 BATCH = 100
 ROUNDS = 200

@@ -18,6 +18,7 @@ from rota.client.requests import Body, EventFilter, Labels, When
 from rota.client.streams import follow_events, follow_output
 from rota.client.tries import REPEATS_MAX, TIMEOUT_S
 from rota.client.wire import (
+    ClusterView,
     CreatedItem,
     EventView,
     ExecutionList,
@@ -29,6 +30,7 @@ from rota.client.wire import (
     LedgerEntryView,
     LedgerPage,
     NextFireView,
+    NodeView,
     TriggeredItem,
     TriggeredView,
     TriggerItem,
@@ -508,6 +510,32 @@ class AsyncClient:
         except (TooBusy, Unreachable):
             return False
         return True
+
+    # -- the cluster -------------------------------------------------------------------------------
+
+    async def cluster(self) -> ClusterView:
+        """Return the nodes, the shards and who holds them, and what is to move."""
+        return await self._ask(requests.cluster())
+
+    async def drain_node(self, node_id: str, *, dry_run: bool = False) -> NodeView:
+        """Have a node hold nothing; `cluster` tells how far it is.
+
+        Raises:
+            Conflict: No other node could hold what it holds.
+        """
+        return await self._ask(requests.drain_node(node_id, dry_run=dry_run))
+
+    async def undrain_node(self, node_id: str, *, dry_run: bool = False) -> NodeView:
+        """Have a node hold its part again."""
+        return await self._ask(requests.undrain_node(node_id, dry_run=dry_run))
+
+    async def forget_node(self, node_id: str, *, dry_run: bool = False) -> None:
+        """Forget a node that will not come back.
+
+        Raises:
+            Conflict: It lives, or copies on it count.
+        """
+        await self._ask(requests.forget_node(node_id, dry_run=dry_run))
 
     # -- sending -----------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from rota.client.loop_thread import LoopStopped, LoopThread
 from rota.client.requests import Body, Labels, When
 from rota.client.tries import REPEATS_MAX, TIMEOUT_S
 from rota.client.wire import (
+    ClusterView,
     CreatedItem,
     EventView,
     ExecutionView,
@@ -21,6 +22,7 @@ from rota.client.wire import (
     Json,
     LedgerEntryView,
     NextFireView,
+    NodeView,
     TriggeredItem,
     TriggeredView,
     TriggerItem,
@@ -472,6 +474,32 @@ class Client:
     def ready(self) -> bool:
         """Tell whether a node can be reached and takes requests; each is asked once."""
         return self._run(self._client.ready())
+
+    # -- the cluster -------------------------------------------------------------------------------
+
+    def cluster(self) -> ClusterView:
+        """Return the nodes, the shards and who holds them, and what is to move."""
+        return self._run(self._client.cluster())
+
+    def drain_node(self, node_id: str, *, dry_run: bool = False) -> NodeView:
+        """Have a node hold nothing; `cluster` tells how far it is.
+
+        Raises:
+            Conflict: No other node could hold what it holds.
+        """
+        return self._run(self._client.drain_node(node_id, dry_run=dry_run))
+
+    def undrain_node(self, node_id: str, *, dry_run: bool = False) -> NodeView:
+        """Have a node hold its part again."""
+        return self._run(self._client.undrain_node(node_id, dry_run=dry_run))
+
+    def forget_node(self, node_id: str, *, dry_run: bool = False) -> None:
+        """Forget a node that will not come back.
+
+        Raises:
+            Conflict: It lives, or copies on it count.
+        """
+        self._run(self._client.forget_node(node_id, dry_run=dry_run))
 
     # -- waiting for the loop ----------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ The node's own code is never imported here; it may not even be installed.
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -72,6 +73,8 @@ class LocalNode:
         port: Where its API listens, on 127.0.0.1; 0 for any free port.
         slots: Attempts that may run at the same time; None for the node's own default.
         log_level: What it tells on standard error.
+        log_path: Where it tells it instead; it then stays out of the terminal altogether, so that
+            a Ctrl-C there is for its owner, who stops it in due order.
         flags: More of `rotad`'s.
 
     Raises:
@@ -85,6 +88,7 @@ class LocalNode:
         port: int = 0,
         slots: int | None = None,
         log_level: str = "warning",
+        log_path: Path | None = None,
         flags: tuple[str, ...] = (),
     ) -> None:
         missing = [name for name in NEEDS if find_spec(name) is None]
@@ -92,6 +96,7 @@ class LocalNode:
             raise NodeNotInstalled(missing)
         self.data_dir = data_dir
         self.port = port
+        self.log_path = log_path
         self.process: subprocess.Popen[bytes] | None = None
         self._may_choose_port = port == 0
         slot_flags = () if slots is None else ("--slots", str(slots))
@@ -128,7 +133,7 @@ class LocalNode:
         """
         for _ in range(PORT_TRIES):
             if self._may_choose_port:
-                self.port = _free_port()
+                self.port = free_port()
             try:
                 return self._start_once()
             except NodeNotStarted as error:
@@ -150,20 +155,38 @@ class LocalNode:
             process.wait()
             raise
 
-    def _start_once(self) -> None:
-        if not _is_free(self.port):
+    def launch(self) -> None:
+        """Start it on its port, and do not wait.
+
+        Raises:
+            NodeNotStarted: Somebody else listens there.
+        """
+        if not is_free(self.port):
             # Whoever listens there would be taken for our node until ours has given up.
             raise NodeNotStarted(PORT_TAKEN)
         # -P: what lies in the current directory is not the node's.
         argv = [sys.executable, "-P", "-m", "rota.node", "--listen", f"127.0.0.1:{self.port}"]
-        self.process = subprocess.Popen([*argv, *self._flags], stdin=subprocess.DEVNULL)
+        if self.log_path is None:
+            self.process = subprocess.Popen([*argv, *self._flags], stdin=subprocess.DEVNULL)
+        else:
+            self.process = launch_apart([*argv, *self._flags], self.log_path)
+
+    def _start_once(self) -> None:
+        self.launch()
         try:
-            self._wait_ready(self.process)
+            self.wait_ready()
         except BaseException:
             self.stop()
             raise
 
-    def _wait_ready(self, process: subprocess.Popen[bytes]) -> None:
+    def wait_ready(self) -> None:
+        """Wait until it takes requests.
+
+        Raises:
+            NodeNotStarted: It ended, or does not within 30 s.
+        """
+        process = self.process
+        assert process is not None, "it has been launched"
         with Client(self.url, timeout_s=1.0, repeats_max=0) as client:
             for _ in range(round(START_S / LOOK_S)):
                 if client.ready():
@@ -173,7 +196,16 @@ class LocalNode:
         raise NodeNotStarted(None)
 
 
-def _is_free(port: int) -> bool:
+def launch_apart(argv: Sequence[str], log_path: Path) -> subprocess.Popen[bytes]:
+    """Return a new process that has nothing to do with this terminal, and logs to a file."""
+    with log_path.open("ab") as log:
+        return subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+        )
+
+
+def is_free(port: int) -> bool:
+    """Tell whether nobody listens on a port of the loopback."""
     with socket.socket() as listener:
         # As servers do: connections that are over do not count.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -184,7 +216,7 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Return a port that is free now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

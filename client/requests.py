@@ -16,6 +16,7 @@ import msgspec
 from rota.client.call import Call, Query, as_json
 from rota.client.wire import (
     ITEMS_MAX,
+    ClusterView,
     CreatedManyView,
     ExecutionList,
     ExecutionView,
@@ -25,6 +26,7 @@ from rota.client.wire import (
     Json,
     LedgerPage,
     NextFires,
+    NodeView,
     PauseBody,
     TriggerBody,
     TriggeredManyView,
@@ -334,6 +336,27 @@ def events(wanted: EventFilter, after: str) -> Call[None]:
     return Call("GET", "/api/v1/events", _nothing, query=query, headers=headers)
 
 
+def cluster() -> Call[ClusterView]:
+    """Return the call that reads the cluster."""
+    return Call("GET", "/api/v1/cluster", _as(ClusterView))
+
+
+def drain_node(node_id: str, *, dry_run: bool) -> Call[NodeView]:
+    """Return the call that has a node hold nothing."""
+    return _change("POST", f"{_node_path(node_id)}:drain", _as(NodeView), dry_run=dry_run)
+
+
+def undrain_node(node_id: str, *, dry_run: bool) -> Call[NodeView]:
+    """Return the call that has a node hold its part again."""
+    return _change("POST", f"{_node_path(node_id)}:undrain", _as(NodeView), dry_run=dry_run)
+
+
+def forget_node(node_id: str, *, dry_run: bool) -> Call[None]:
+    """Return the call that forgets a node; twice, it would not find it."""
+    path = _node_path(node_id)
+    return _change("DELETE", path, _nothing, dry_run=dry_run, is_repeatable=False)
+
+
 def version() -> Call[VersionView]:
     """Return the call that asks what runs there."""
     return Call("GET", "/version", _as(VersionView))
@@ -348,6 +371,7 @@ def ready() -> Call[None]:
 
 _JOBS = "/api/v1/jobs"
 _EXECUTIONS = "/api/v1/executions"
+_NODES = "/api/v1/nodes"
 
 
 def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
@@ -411,6 +435,10 @@ def _job_path(named: str) -> str:
 
 def _execution_path(execution_id: str) -> str:
     return f"{_EXECUTIONS}/{_quoted(execution_id)}"
+
+
+def _node_path(node_id: str) -> str:
+    return f"{_NODES}/{_quoted(node_id)}"
 
 
 def _quoted(text: str) -> str:

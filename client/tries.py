@@ -28,7 +28,7 @@ SILENT_S = 5.0
 """A node answers in milliseconds; a thousand jobs in one request took 0.12 s on two cores."""
 STEADY_S = 10.0
 """A connection that lasts so long works, even if nothing happens."""
-UNKNOWN_CODES = (UNEXPLAINED, "storage_unavailable")
+UNKNOWN_CODES = (UNEXPLAINED, "storage_unavailable", "primary_lost")
 """Codes of failures after which nobody knows whether the request took effect."""
 GATEWAY_STATUSES = (502, 504)
 """What a proxy says that got no answer from the node behind it."""

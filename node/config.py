@@ -18,7 +18,16 @@ import msgspec
 
 from rota.core.errors import Problem, invalid
 from rota.core.ids import NAME_RULE, NodeId, is_name
-from rota.core.instants import DAY, SECOND, Duration, format_duration, parse_duration
+from rota.core.instants import (
+    DAY,
+    MILLISECOND,
+    MINUTE,
+    SECOND,
+    Duration,
+    format_duration,
+    parse_duration,
+)
+from rota.ring.membership import WEIGHT_MAX
 from rota.ring.placement import SHARD_COUNT_MAX
 
 
@@ -48,16 +57,30 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         data_dir: Where everything durable is.
         listen: Where the API listens. Loopback, because there is no authentication yet.
-        peer_listen: Where other nodes will connect; not used by a node that is alone.
-        advertise: Where others reach this node; empty for *listen*.
+        peer_listen: Where other nodes connect; not used by a node that is alone.
+        advertise: Where others reach the API of this node; empty for *listen*.
+        peer_advertise: Where other nodes reach it; empty for *peer_listen*.
         etcd: Endpoints; empty for a node that is alone.
         cluster: Name of the cluster.
         node_id: Permanent name of this node.
         zone: Failure domain of this node.
+        weight: How much it is to hold, relative to other nodes. 1: all hold the same.
         labels: For placement.
         shards: Into how many shards a new data directory is divided; a power of two. 256 costs a
             node alone nothing that can be measured, and is enough for 85 nodes with three replicas
             each; see docs/decisions/0003.
+        replicas: Copies of each shard. 3: two may be lost at once.
+        min_sync: Copies that have to have a write before anybody is told. 2: of what was
+            acknowledged one copy is left, whichever node dies.
+        session_ttl: After so long without word from a node etcd says that it is gone. 5 s: four
+            renewals may be lost.
+        peer_lease: How long a primary may act without etcd after a backup has answered. 2 s: as
+            for the session, and less, so that a dead process costs less than a lost machine.
+        attempt_lease: How long attempts go on without a word of their node, or of their shard's
+            primary. 15 s: several restarts of a node, or a takeover, and not long for a task that
+            should be running elsewhere.
+        clock_skew_max: A node whose calendar differs by more from those of most nodes fires
+            nothing. 500 ms: far more than NTP leaves, and little enough for a calendar.
         slots: Attempts that may run at the same time. 64: more than two cores can use, so that
             waiting tasks do not keep others out; lower it for heavy tasks.
         executions_max: Unfinished executions that one shard may hold. 10,000: some 20 MB.
@@ -65,8 +88,6 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
         drain: How long a stopping node waits for the attempts that it is going to end.
         on_stop: ``keep``: attempts go on under the warden while the node is away. ``end``: they are
             ended when it stops. ``keep``, so that a restart or an upgrade interrupts nothing.
-        attempt_lease: How long attempts go on without a word of their node. 15 s: several restarts
-            of a node, and not long for a task that should be running elsewhere.
         disk_reserve_mb: Requests are refused while less than this is free on the data directory's
             disk. 256: several seconds of writing at full speed, for the node looks 4 times a
             second.
@@ -81,18 +102,25 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     listen: Address = Address("127.0.0.1", 7400)
     peer_listen: Address = Address("127.0.0.1", 7401)
     advertise: str = ""
+    peer_advertise: str = ""
     etcd: tuple[str, ...] = ()
     cluster: str = "default"
     node_id: NodeId = NodeId("")
     zone: str = ""
+    weight: float = 1.0
     labels: dict[str, str] = {}
     shards: int = 256
+    replicas: int = 3
+    min_sync: int = 2
+    session_ttl: Duration = Duration(5 * SECOND)
+    peer_lease: Duration = Duration(2 * SECOND)
+    attempt_lease: Duration = Duration(15 * SECOND)
+    clock_skew_max: Duration = Duration(500 * MILLISECOND)
     slots: int = 64
     executions_max: int = 10_000
     history: Duration = Duration(7 * DAY)
     drain: Duration = Duration(5 * SECOND)
     on_stop: str = "keep"
-    attempt_lease: Duration = Duration(15 * SECOND)
     disk_reserve_mb: int = 256
     body_max_mb: int = 4
     insecure: bool = False
@@ -192,22 +220,23 @@ def _with_node_id(config: NodeConfig) -> NodeConfig:
 
 def _contradictions(config: NodeConfig) -> list[Problem]:
     problems: list[Problem] = []
-    if not config.listen.is_loopback and not config.insecure:
-        problems.append(
-            Problem(
-                "listen",
-                f"{config.listen} can be reached from other machines and there is no "
-                "authentication yet: anyone there could run commands here. Listen on 127.0.0.1, "
-                "or say --insecure where the network keeps strangers out",
-            )
-        )
+    listening = {"listen": config.listen}
     if config.etcd:
-        problems.append(
-            Problem(
-                "etcd",
-                "this version of rota runs a node alone; clusters come with a later one. Leave "
-                "out etcd",
+        listening["peer_listen"] = config.peer_listen
+    for name, address in listening.items():
+        if not address.is_loopback and not config.insecure:
+            problems.append(
+                Problem(
+                    name,
+                    f"{address} can be reached from other machines and there is no authentication "
+                    "yet: anyone there could run commands here. Listen on 127.0.0.1, or say "
+                    "--insecure where the network keeps strangers out",
+                )
             )
+    if config.etcd:
+        problems += _unreachable("listen", config.listen, "advertise", config.advertise)
+        problems += _unreachable(
+            "peer_listen", config.peer_listen, "peer_advertise", config.peer_advertise
         )
     if config.attempt_lease < ATTEMPT_LEASE_MIN:
         problems.append(
@@ -219,7 +248,18 @@ def _contradictions(config: NodeConfig) -> list[Problem]:
         )
     if config.shards & (config.shards - 1):
         problems.append(Problem("shards", f"{config.shards} is not a power of two"))
+    if config.min_sync > config.replicas:
+        problems.append(
+            Problem("min_sync", f"{config.min_sync} is more than the {config.replicas} replicas")
+        )
     return problems
+
+
+def _unreachable(name: str, listen: Address, advertise: str, told: str) -> list[Problem]:
+    """Return what keeps others from reaching a node at the address that it would tell them."""
+    if told or (listen.port and listen.host not in ("0.0.0.0", "::")):
+        return []
+    return [Problem(name, f"{listen} tells other nodes no address; name one with {advertise}")]
 
 
 # -- one parser for each setting ------------------------------------------------------------------
@@ -255,6 +295,10 @@ def _address(value: object) -> Address:
     if not colon or not host or not port.isdecimal() or int(port) > 65_535:
         raise ValueError(f"{value!r} is not HOST:PORT, for example 127.0.0.1:7400")
     return Address(host, int(port))
+
+
+def _advertised(value: object) -> str:
+    return str(_address(value)) if value else ""
 
 
 def _urls(value: object) -> tuple[str, ...]:
@@ -308,6 +352,31 @@ def _count(low: int, high: int) -> Callable[[object], int]:
     return parse
 
 
+def _weight(value: object) -> float:
+    try:
+        weight = float(_text(value)) if isinstance(value, str) else value
+    except ValueError:
+        weight = None
+    if not isinstance(weight, (int, float)) or isinstance(weight, bool):
+        raise ValueError(f"{value!r} is not a number")
+    if not 0 <= weight <= WEIGHT_MAX:
+        raise ValueError(f"{value} is out of range; it goes from 0 to {WEIGHT_MAX:g}")
+    return float(weight)
+
+
+def _timespan(low: Duration, high: Duration) -> Callable[[object], Duration]:
+    def parse(value: object) -> Duration:
+        duration = _duration(value)
+        if not low <= duration <= high:
+            raise ValueError(
+                f"{format_duration(duration)} is out of range; it goes from "
+                f"{format_duration(low)} to {format_duration(high)}"
+            )
+        return duration
+
+    return parse
+
+
 def _duration(value: object) -> Duration:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return parse_duration(f"{value}s")
@@ -328,19 +397,26 @@ PARSERS: Mapping[str, Callable[[object], object]] = {
     "data_dir": _path,
     "listen": _address,
     "peer_listen": _address,
-    "advertise": _text,
+    "advertise": _advertised,
+    "peer_advertise": _advertised,
     "etcd": _urls,
     "cluster": _name,
     "node_id": _name,
     "zone": _zone,
+    "weight": _weight,
     "labels": _labels,
     "shards": _count(1, SHARD_COUNT_MAX),
+    "replicas": _count(2, 9),
+    "min_sync": _count(2, 9),
+    "session_ttl": _timespan(SECOND, MINUTE),
+    "peer_lease": _timespan(Duration(200 * MILLISECOND), MINUTE),
+    "attempt_lease": _timespan(SECOND, DAY),
+    "clock_skew_max": _timespan(Duration(50 * MILLISECOND), DAY),
     "slots": _count(1, 100_000),
     "executions_max": _count(1, 10_000_000),
     "history": _duration,
     "drain": _duration,
     "on_stop": _one_of("keep", "end"),
-    "attempt_lease": _duration,
     "disk_reserve_mb": _count(0, 1_000_000),
     "body_max_mb": _count(1, 1_000),
     "insecure": _truth,

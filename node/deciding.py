@@ -44,5 +44,5 @@ class Deciding:
         """Hand the entry to the shard's replica."""
         changes = tuple(encode_change(change) for change in self._changes.values())
         index = self.shard.replica.propose(encode_body(self._causes, changes), self.at, now)
-        entry = Entry(index, turn, changes, tuple(self._effects), answers)
+        entry = Entry(index, turn, now, changes, tuple(self._effects), answers)
         self.shard.entries.append(entry)

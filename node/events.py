@@ -8,7 +8,7 @@ A reader has a place in the ring and no queue of its own, so that its slowness c
 that falls too far behind is dropped, and may come back with the last id that it got. An id is
 ``<life>-<number>``, eight hex digits that are the node's in this life and how many events that has
 published until then. It means "I have seen everything up to here"; what cannot be known to be
-everything is told as a gap.
+everything is told as a gap. Whoever follows several nodes has an id of each, joined by commas.
 """
 
 import asyncio
@@ -65,16 +65,26 @@ class EventId(NamedTuple):
         return f"{self.life}-{self.number}"
 
 
-def parse_event_id(text: str) -> EventId:
-    """Return the id that *text* is.
+Seen = dict[str, int]
+"""What a reader has seen of several nodes' events: of each life, everything up to a number."""
+
+
+def parse_seen(text: str) -> Seen:
+    """Return what the ids joined in *text* stand for.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not made of ids.
     """
-    found = _ID.fullmatch(text)
-    if found is None:
+    found = [_ID.fullmatch(part) for part in text.split(",")]
+    seen = {each["life"]: int(each["number"]) for each in found if each}
+    if len(seen) != len(found):
         raise ValueError(f"{text!r} is not the id of an event, such as 5f0c91aa-1024")
-    return EventId(found["life"], int(found["number"]))
+    return seen
+
+
+def format_seen(seen: Seen) -> str:
+    """Return the ids of *seen*, joined."""
+    return ",".join(str(EventId(life, number)) for life, number in seen.items())
 
 
 class Told(NamedTuple):
@@ -150,7 +160,7 @@ class Events:
             self._news.set()
 
     @contextmanager
-    def reader(self, wanted: Filter, after: EventId | None = None) -> Generator["Reader"]:
+    def reader(self, wanted: Filter, after: Seen | None = None) -> Generator["Reader"]:
         """Follow what happens from now on, or all that has since *after*.
 
         Raises:
@@ -211,14 +221,14 @@ class Reader:
         seen: Number of the last event that was taken, or passed over as not wanted.
     """
 
-    def __init__(self, events: Events, wanted: Filter, after: EventId | None) -> None:
+    def __init__(self, events: Events, wanted: Filter, after: Seen | None) -> None:
         self._events = events
         self._wanted = wanted
         self._late_at: Instant | None = None
-        self._has_gap = after is not None and not (
-            after.life == events.life and events.oldest - 1 <= after.number <= events.count
-        )
-        self.seen = events.count if after is None or self._has_gap else after.number
+        number = None if after is None else after.get(events.life)
+        is_known = number is not None and events.oldest - 1 <= number <= events.count
+        self._has_gap = after is not None and not is_known
+        self.seen = number if number is not None and is_known else events.count
 
     async def batches(self) -> AsyncGenerator[list[Told]]:
         """Yield what is to be sent next, at most `BATCH_MAX` events at a time.

@@ -7,6 +7,7 @@ from rota.core.commands import Command
 from rota.core.configuration import Swap
 from rota.core.effects import Effect
 from rota.core.ids import NodeId, ShardId
+from rota.core.instants import Duration
 from rota.core.replication.messages import Message
 from rota.node.shard import Shard
 from rota.storage.store import Ticket
@@ -21,6 +22,10 @@ class Host(Protocol):
 
     def decided(self, command: Command, started: int) -> None:
         """Note that *command* was decided and starts so many attempts."""
+        ...
+
+    def committed(self, took: Duration) -> None:
+        """Note that an entry is committed, so long after it was decided."""
         ...
 
     def perform(self, shard: Shard, effect: Effect) -> None:

@@ -18,6 +18,7 @@ import uvloop
 
 import rota
 from rota.core.errors import Refused, RotaError
+from rota.node.cluster import WrongCluster
 from rota.node.config import NodeConfig, load_config
 from rota.node.logs import begin_logging
 from rota.node.node import Node
@@ -39,22 +40,39 @@ EX_TEMPFAIL = 75
     "--listen", metavar="HOST:PORT", help="Where the API listens.  [default: 127.0.0.1:7400]"
 )
 @click.option(
-    "--peer-listen", metavar="HOST:PORT", help="Where other nodes will connect (not yet used)."
+    "--peer-listen",
+    metavar="HOST:PORT",
+    help="Where other nodes connect.  [default: 127.0.0.1:7401]",
 )
-@click.option("--advertise", metavar="HOST:PORT", help="Where others reach this node.")
-@click.option("--etcd", metavar="URL,URL", help="Endpoints of etcd (not yet supported).")
+@click.option(
+    "--advertise", metavar="HOST:PORT", help="Where others reach the API.  [default: --listen]"
+)
+@click.option(
+    "--peer-advertise",
+    metavar="HOST:PORT",
+    help="Where other nodes reach this one.  [default: --peer-listen]",
+)
+@click.option("--etcd", metavar="URL,URL", help="Endpoints of etcd; without, a node alone.")
 @click.option("--cluster", help="Name of the cluster.  [default: default]")
 @click.option("--node-id", help="Permanent name of this node.  [default: the host's name]")
 @click.option("--zone", help="Failure domain of this node.")
+@click.option("--weight", help="How much it is to hold, beside other nodes.  [default: 1]")
 @click.option("--label", "labels", multiple=True, metavar="K=V", help="For placement; repeatable.")
-@click.option("--shards", help="Shards of a new data directory, a power of two.  [default: 256]")
+@click.option("--shards", help="Shards of a new cluster, a power of two.  [default: 256]")
+@click.option("--replicas", help="Copies of each shard.  [default: 3]")
+@click.option("--min-sync", help="Copies that a write has to be on.  [default: 2]")
+@click.option("--session-ttl", help="Silence after which a node is gone.  [default: 5s]")
+@click.option("--peer-lease", help="How long backups wait for a primary.  [default: 2s]")
+@click.option("--attempt-lease", help="How long attempts go on without it.  [default: 15s]")
+@click.option(
+    "--clock-skew-max", help="Fire nothing if most calendars differ by more.  [default: 500ms]"
+)
 @click.option("--slots", help="Attempts that may run at the same time.  [default: 64]")
 @click.option("--executions-max", help="Unfinished executions of one shard.  [default: 10000]")
 @click.option("--body-max-mb", help="Largest request body, in MiB.  [default: 4]")
 @click.option("--history", help="How long what is over is kept.  [default: 7d]")
 @click.option("--drain", help="How long a stop waits for running attempts.  [default: 5s]")
 @click.option("--on-stop", help="What then still runs: keep or end.  [default: keep]")
-@click.option("--attempt-lease", help="How long it runs without the node.  [default: 15s]")
 @click.option("--disk-reserve-mb", help="Disk space that has to stay free.  [default: 256]")
 @click.option("--insecure", is_flag=True, help="Listen beyond loopback without authentication.")
 @click.option("--log-level", help="debug, info, warning or error.  [default: info]")
@@ -82,6 +100,8 @@ def run(config: NodeConfig) -> int:
     _allow_open_files()
     try:
         uvloop.run(_serve(config))
+    except WrongCluster as error:
+        return _give_up(error, EX_USAGE)
     except StoreLocked as error:
         return _give_up(error, EX_TEMPFAIL)
     except RotaError as error:

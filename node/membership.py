@@ -19,11 +19,12 @@ from typing import TypeVar
 import msgspec
 
 from rota.core.configuration import NOBODY, Configuration, Swap, Swapped
-from rota.core.ids import NodeId, ShardId
+from rota.core.ids import NodeId, Session, ShardId
 from rota.core.instants import LATEST_INSTANT, SECOND, Instant, seconds
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
 from rota.core.replication.timing import Timing
+from rota.node.beacons import Beacons
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import (
     Coordinator,
@@ -35,6 +36,7 @@ from rota.node.coordination.coordinator import (
     View,
     WatchLost,
 )
+from rota.node.fitness import Fitness
 from rota.node.network import Network
 from rota.node.shards import Shards
 
@@ -65,8 +67,11 @@ class Membership:
         member: What this node says of itself.
         shards: Of this node.
         liveness: Of this node, kept up to date here.
+        fitness: Of this node, which is looked at with every tick.
+        beacons: Put on what the replicas send.
         timing: Of the cluster.
         placement: By the ring.
+        meet: Told of all members, again whenever one changes.
         clock: Counts the session's time.
         is_alone: Whether there are no other nodes, and nothing to be late for.
     """
@@ -79,8 +84,11 @@ class Membership:
         shards: Shards,
         *,
         liveness: Liveness,
+        fitness: Fitness,
+        beacons: Beacons,
         timing: Timing,
         placement: Placement,
+        meet: Callable[[Mapping[NodeId, Member]], None],
         clock: Clock,
         is_alone: bool,
     ) -> None:
@@ -89,12 +97,18 @@ class Membership:
         self._member = member
         self._shards = shards
         self._liveness = liveness
+        self._fitness = fitness
+        self._beacons = beacons
         self._timing = timing
         self._placement = placement
+        self._meet = meet
         self._clock = clock
         self._is_alone = is_alone
+        self._renewed_at = clock.elapsed()
         self._revision = 0
         """Of what is known: news that are not newer come too late."""
+        self._is_registered = False
+        """In the present session."""
         self._looking = asyncio.Lock()
         self._members: dict[NodeId, Member] = {}
         self._targets: dict[ShardId, tuple[NodeId, ...]] = {}
@@ -122,12 +136,38 @@ class Membership:
                 with suppress(CoordinatorUnavailable, OutcomeUnknown):
                     await self._coordinator.end_session(session)
 
+    # -- what is known here, for those who look into it -----------------------------------------
+
+    @property
+    def members(self) -> Mapping[NodeId, Member]:
+        """All nodes, whether or not they live."""
+        return self._members
+
+    @property
+    def sessions(self) -> Mapping[NodeId, Session]:
+        """The live session of each node that has one."""
+        return self._liveness.sessions
+
+    @property
+    def session_age_s(self) -> float:
+        """Seconds since that renewal of this node's session was asked for that was granted last."""
+        return (self._clock.elapsed() - self._renewed_at) / SECOND
+
+    @property
+    def swaps_waiting(self) -> int:
+        """Changes of configurations that the coordinator has not been asked for yet."""
+        return len(self._swaps)
+
+    def targets_of(self, shard: ShardId) -> tuple[NodeId, ...]:
+        """Return the nodes that ought to have copies of *shard*, the primary first."""
+        return self._of(shard)
+
     # -- what the replicas want (`rota.node.shards.Outside`) ------------------------------------
 
     def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
         """Send messages to other nodes."""
         for receiver, message in messages:
-            self._network.send(receiver, shard, message)
+            self._network.send(receiver, shard, self._beacons.put_on(message, receiver))
 
     def swap(self, swap: Swap) -> None:
         """Ask the coordinator soon; a replica has at most one swap on its way."""
@@ -141,11 +181,21 @@ class Membership:
     # -- the session ----------------------------------------------------------------------------
 
     async def _keep_session(self) -> None:
-        await self._register()
         while True:
+            if self._liveness.is_fenced(self._liveness.sessions):
+                # R19: the others need not wait longer than for a node that is lost. But is there
+                # still a coordinator, that they may take over?
+                self._wants_view.set()
+                await asyncio.sleep(RETRY_S)
+                continue
             try:
                 await self._renew()
+                if self._liveness.session != NOBODY and not self._is_registered:
+                    # Only then: who lives under this id with other data keeps its record.
+                    await self._register()
+                self._liveness.reaches_coordinator = True
             except (CoordinatorUnavailable, OutcomeUnknown, NodeIdTaken) as error:
+                self._liveness.reaches_coordinator = isinstance(error, NodeIdTaken)
                 # An id is taken for a while by whoever had it with another data directory.
                 log.warning("session not renewed", extra={"reason": str(error)})
                 await asyncio.sleep(RETRY_S)
@@ -162,7 +212,9 @@ class Membership:
             )
             liveness.session_end = self._session_end(asked_at, grant.ttl_s)
             liveness.session = grant.session
+            self._renewed_at = asked_at
             log.info("session begun", extra={"session": grant.session})
+            self._is_registered = False
             return
         ttl_s = await self._coordinator.renew(liveness.session)
         if ttl_s is None:
@@ -170,6 +222,7 @@ class Membership:
             liveness.session = NOBODY
         else:
             liveness.session_end = self._session_end(asked_at, ttl_s)
+            self._renewed_at = asked_at
 
     def _session_end(self, asked_at: Instant, ttl_s: float) -> Instant:
         if math.isinf(ttl_s):
@@ -178,16 +231,15 @@ class Membership:
         return granted.session_end(asked_at)
 
     async def _register(self) -> None:
-        """Tell who this node is; what an operator said of it stays."""
-        while True:
-            try:
-                known = (await self._coordinator.view()).members.get(self._member.node_id)
-                state = known.state if known else self._member.state
-                member = msgspec.structs.replace(self._member, state=state)
-                return await self._coordinator.register(member)
-            except (CoordinatorUnavailable, OutcomeUnknown) as error:
-                log.warning("node not registered", extra={"reason": str(error)})
-                await asyncio.sleep(RETRY_S)
+        """Tell who this node is; what an operator said of it stays, or says meanwhile."""
+        while not self._is_registered:
+            known = (await self._coordinator.view()).members.get(self._member.node_id)
+            if known is None:
+                await self._coordinator.register(self._member)
+                self._is_registered = True
+            else:
+                fresh = msgspec.structs.replace(self._member, state=known.state)
+                self._is_registered = await self._coordinator.change(known, fresh)
 
     # -- the view -------------------------------------------------------------------------------
 
@@ -218,6 +270,7 @@ class Membership:
             _put(self._liveness.sessions, node_id, life.session if life else None)
         if news.members:
             self._targets.clear()
+            self._meet(self._members)
             self._wants_view.set()  # A shard that has no copy yet may belong here now (R23).
         self._learn(news.configurations)
 
@@ -231,7 +284,13 @@ class Membership:
 
     async def _look(self) -> None:
         async with self._looking:  # One view after the other, so that none is older than the last.
-            self._take(await self._coordinator.view())
+            try:
+                view = await self._coordinator.view()
+            except (CoordinatorUnavailable, OutcomeUnknown):
+                self._liveness.reaches_coordinator = False
+                raise
+            self._liveness.reaches_coordinator = True
+            self._take(view)
 
     def _take(self, view: View) -> None:
         # Perhaps a lower one than before: a coordinator restored from a backup goes back (D2).
@@ -239,6 +298,7 @@ class Membership:
         self._members = dict(view.members)
         self._liveness.sessions = {node: life.session for node, life in view.lives.items()}
         self._targets.clear()
+        self._meet(self._members)
         self._learn(view.configurations)
         for number in self._shards.numbers:
             shard = ShardId(number)
@@ -285,8 +345,14 @@ class Membership:
 
     async def _let_time_pass(self) -> None:
         while True:
+            began_at, opening = self._clock.elapsed(), self._shards.opening_time
             self._shards.tick(self._of)
-            await asyncio.sleep(self._tick_s())
+            tick_s = self._tick_s()
+            await asyncio.sleep(tick_s)
+            # By the ticks themselves (R19): what keeps them up keeps up beats and renewals.
+            waited = self._clock.elapsed() - began_at - seconds(tick_s)
+            lag = waited - (self._shards.opening_time - opening)
+            self._fitness.tick(lag=max(0, lag), sync_time=self._shards.sync_time)
 
     def _tick_s(self) -> float:
         if not self._is_alone:

@@ -8,10 +8,15 @@ import asyncio
 import gc
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from typing import NamedTuple
 
 from aiohttp import web
 
+import rota
+from rota.core.ids import NodeId
+from rota.core.instants import Duration
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.executor.executor import Executor
@@ -20,16 +25,30 @@ from rota.executor.warden.link import Link
 from rota.node.api.access_log import ACCESS_LOGGER, ACCESS_LOGS
 from rota.node.api.app import make_app
 from rota.node.clock import Clock, SystemClock
+from rota.node.cluster import join, timing_of, why_unready
 from rota.node.config import Address, NodeConfig
-from rota.node.coordination.coordinator import Coordinator, Member
+from rota.node.coordination.coordinator import (
+    Cluster,
+    Coordinator,
+    CoordinatorUnavailable,
+    Member,
+    OutcomeUnknown,
+)
 from rota.node.coordination.embedded import EmbeddedCoordinator
+from rota.node.coordination.etcd import EtcdCoordinator
+from rota.node.coordination.gateway import GatewayOptions
 from rota.node.disk import DiskGuard
 from rota.node.entropy import Entropy, SystemEntropy
+from rota.node.links.hello import SPOKEN, Hello
+from rota.node.links.links import Links
+from rota.node.metrics import Metrics
 from rota.node.network import NoNetwork
+from rota.node.others import Others
 from rota.node.parts import Parts
 from rota.node.shards import Shards
+from rota.node.targets import Targets
 from rota.node.works import OnEnded, Surroundings, Works
-from rota.storage.directory import DataDirectory
+from rota.storage.directory import DataDirectory, Identity, identity_in
 from rota.storage.group_commit import GroupCommit
 from rota.storage.rocks import RocksStore
 from rota.storage.store import Store
@@ -37,6 +56,8 @@ from rota.storage.store import Store
 log = logging.getLogger(__name__)
 
 COORDINATION_FILE = "COORDINATION"
+ETCD_PAUSE_S = 1.0
+"""Between two tries to find the cluster."""
 SHUTDOWN_S = 2.0
 """How long open connections get when the API stops."""
 
@@ -76,49 +97,145 @@ class Node:
             OSError: The address cannot be listened on.
         """
         async with AsyncExitStack() as stack:
-            directory = stack.enter_context(self._open_directory())
-            warden = self._link(directory)
-            await warden.connect()
-            stack.push_async_callback(self._leave, warden)
-            store = RocksStore(directory.store_path)
-            stack.callback(store.close)
-            coordinator = EmbeddedCoordinator(directory.path / COORDINATION_FILE, self.entropy)
-            stack.push_async_callback(coordinator.close)
-            around = alone(self.config, directory, store, coordinator, self.clock, warden=warden)
-            works = Works(
-                self.config, self.clock, self.entropy, around, unready=lambda: self._why_unready
-            )
-            await stack.enter_async_context(works.running())
-            await stack.enter_async_context(self._serving(works.parts))
-            # What is there by now stays: a full collection that need not look at it takes less than
-            # 5 ms of the loop, not 17.
-            gc.freeze()
-            self._why_unready = None
-            self.started.set()
-            log.info(
-                "node started", extra={"node": self.config.node_id, "listen": str(self.address)}
-            )
-            await works.run_until(self._stop)
-            self._why_unready = "the node is stopping"
-            log.info("node stopping", extra={"node": self.config.node_id})
+            if self.config.etcd:
+                placed = await self._in_cluster(stack)
+                if placed is None:
+                    return
+            else:
+                placed = await self._alone(stack)
+            await self._turn(stack, placed)
         log.info("node stopped", extra={"node": self.config.node_id})
 
-    def _open_directory(self) -> DataDirectory:
-        return DataDirectory.open(
-            self.config.data_dir,
-            store_id=self._random_name(),
-            shard_count=self.config.shards,
-            cluster=self._random_name(),
+    async def _alone(self, stack: AsyncExitStack) -> "_Placed":
+        directory = self._open_directory(
+            stack, shard_count=self.config.shards, cluster=self._random_name()
+        )
+        warden = await self._find_warden(stack, directory, self.config.attempt_lease)
+        store = _open_store(stack, directory)
+        coordinator = EmbeddedCoordinator(directory.path / COORDINATION_FILE, self.entropy)
+        stack.push_async_callback(coordinator.close)
+        around = alone(self.config, directory, store, coordinator, self.clock, warden=warden)
+        return _Placed(around, None)
+
+    async def _in_cluster(self, stack: AsyncExitStack) -> "_Placed | None":
+        """Return what a node of a cluster is put into; None if it is to stop before it has one."""
+        config, directory = self.config, None
+        known = identity_in(config.data_dir)
+        if known is not None:
+            # Before anybody is asked, for what an earlier life left running ends with this.
+            directory = self._open_directory(
+                stack, shard_count=known.shard_count, cluster=known.cluster
+            )
+        coordinator = EtcdCoordinator(
+            # Each begins elsewhere, so that they do not all ask one member.
+            GatewayOptions(endpoints=config.etcd, first=self.entropy.draw() % len(config.etcd)),
+            cluster=config.cluster,
+            entropy=self.entropy,
+        )
+        stack.push_async_callback(coordinator.close)
+        cluster = await self._join(coordinator, known)
+        if cluster is None:
+            return None
+        directory = directory or self._open_directory(
+            stack, shard_count=cluster.shards, cluster=cluster.id
+        )
+        warden = await self._find_warden(stack, directory, cluster.attempt_lease)
+        store = _open_store(stack, directory)
+        metrics = Metrics()
+        ours = Hello(
+            cluster=cluster.id,
+            versions=SPOKEN,
+            node_id=config.node_id,
+            store_id=directory.identity.store_id,
+            life=self._random_name(),
+        )
+        links = Links(
+            ours,
+            shard_count=cluster.shards,
+            clock=self.clock,
+            entropy=self.entropy,
+            metrics=metrics.links,
+        )
+        await stack.enter_async_context(links.running(*config.peer_listen))
+        others = Others(links)
+        await stack.enter_async_context(others.running())
+
+        def meet(members: Mapping[NodeId, Member]) -> None:
+            links.meet(members)
+            others.meet(members)
+
+        around = replace(
+            alone(config, directory, store, coordinator, self.clock, warden=warden),
+            network=links,
+            placement=Targets(cluster.shards, cluster.replicas),
+            copies=Copies(wanted=cluster.replicas, least=cluster.min_sync),
+            timing=timing_of(cluster),
+            meet=meet,
+            metrics=metrics,
+            others=others,
+        )
+        return _Placed(around, links)
+
+    async def _join(self, coordinator: Coordinator, known: Identity | None) -> Cluster | None:
+        """Return the cluster, however long etcd takes; None if the node is to stop before that."""
+        while not self._stop.is_set():
+            try:
+                return await join(self.config, coordinator, known, self._random_name())
+            except (CoordinatorUnavailable, OutcomeUnknown) as error:
+                log.warning("etcd does not answer", extra={"reason": str(error)})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ETCD_PAUSE_S):
+                    await self._stop.wait()
+        return None
+
+    async def _turn(self, stack: AsyncExitStack, placed: "_Placed") -> None:
+        links, node_id = placed.links, self.config.node_id
+
+        def unready() -> str | None:
+            if self._why_unready is None and links is not None:
+                return why_unready(works.parts.shards, node_id, links.peers)
+            return self._why_unready
+
+        works = Works(self.config, self.clock, self.entropy, placed.around, unready=unready)
+        await stack.enter_async_context(works.running())
+        if links is not None:
+            links.deliver = works.receive
+        await stack.enter_async_context(self._serving(works.parts))
+        # What is there by now stays: a full collection that need not look at it takes less than
+        # 5 ms of the loop, not 17.
+        gc.freeze()
+        self._why_unready = None
+        self.started.set()
+        log.info("node started", extra={"node": node_id, "listen": str(self.address)})
+        await works.run_until(self._stop)
+        self._why_unready = "the node is stopping"
+        log.info("node stopping", extra={"node": node_id})
+
+    def _open_directory(
+        self, stack: AsyncExitStack, *, shard_count: int, cluster: str
+    ) -> DataDirectory:
+        return stack.enter_context(
+            DataDirectory.open(
+                self.config.data_dir,
+                store_id=self._random_name(),
+                shard_count=shard_count,
+                cluster=cluster,
+            )
         )
 
-    def _link(self, directory: DataDirectory) -> Link:
-        return Link(
+    async def _find_warden(
+        self, stack: AsyncExitStack, directory: DataDirectory, attempt_lease: Duration
+    ) -> Link:
+        warden = Link(
             directory.path,
             node_id=self.config.node_id,
             store_id=directory.identity.store_id,
-            lease=self.config.attempt_lease,
+            lease=attempt_lease,
             now=self.clock.now,
         )
+        await warden.connect()
+        stack.push_async_callback(self._leave, warden)
+        return warden
 
     async def _leave(self, warden: Link) -> None:
         if self.config.ends_attempts:
@@ -152,6 +269,23 @@ class Node:
         return f"{self.entropy.draw():016x}{self.entropy.draw():016x}"
 
 
+def _open_store(stack: AsyncExitStack, directory: DataDirectory) -> RocksStore:
+    store = RocksStore(directory.store_path)
+    stack.callback(store.close)
+    return store
+
+
+class _Placed(NamedTuple):
+    """What a node is put into.
+
+    Attributes:
+        links: To the others, if there are any.
+    """
+
+    around: Surroundings
+    links: Links | None
+
+
 def alone(
     config: NodeConfig,
     directory: DataDirectory,
@@ -181,9 +315,11 @@ def alone(
             node_id=config.node_id,
             store_id=identity.store_id,
             address=config.advertise or str(config.listen),
-            peer_address=str(config.peer_listen),
+            peer_address=config.peer_advertise or str(config.peer_listen),
             zone=config.zone,
+            weight=config.weight,
             labels=dict(config.labels),
+            version=rota.__version__,
         ),
         store=store,
         shard_count=identity.shard_count,

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
 from rota.node.config import NodeConfig
+from rota.node.coordination.coordinator import Coordinator
 from rota.node.events import Events
+from rota.node.membership import Membership
 from rota.node.metrics import Metrics
+from rota.node.others import Others
 from rota.node.shards import Shards
 from rota.node.watch import Watch
 from rota.storage.history import History
@@ -18,6 +21,10 @@ class Parts:
     """The parts of a node.
 
     Attributes:
+        membership: What it knows of the other nodes.
+        coordinator: What all nodes agree on.
+        copies: How many there are to be of each shard.
+        others: The APIs of the other nodes; None on a node that is alone.
         unready: Why the node is not ready to serve, or None if it is.
     """
 
@@ -29,4 +36,8 @@ class Parts:
     watch: Watch
     events: Events
     metrics: Metrics
+    membership: Membership
+    coordinator: Coordinator
+    copies: int
+    others: Others | None
     unready: Callable[[], str | None]

@@ -41,13 +41,37 @@ class Turn:
 
 @dataclass(slots=True)
 class Entry:
-    """An entry that was decided here, and what waits for its commit."""
+    """An entry that was decided here, and what waits for its commit.
+
+    Attributes:
+        decided_at: By the node's clock, not the shard's time.
+    """
 
     index: Index
     turn: Turn
+    decided_at: Instant
     changes: tuple[RawChange, ...]
     effects: tuple[Effect, ...]
     answers: list[tuple[OnAnswer, Answer]] = field(default_factory=list[tuple[OnAnswer, Answer]])
+
+
+class NotPrimary(Refused):
+    """Another node decides for a shard, or will; here nothing was decided.
+
+    Attributes:
+        shard: Which.
+    """
+
+    def __init__(self, shard: ShardId, primary: NodeId | None, *, is_unsure: bool = False) -> None:
+        where = f"; {primary} is, as far as is known here" if primary else ""
+        detail = f"this node is not the primary of shard {shard}{where}"
+        if is_unsure:
+            detail = (
+                f"this node cannot be sure to be the primary of shard {shard} still: it reaches "
+                "neither the coordinator nor all nodes that have copies of it"
+            )
+        super().__init__(Kind.UNAVAILABLE, "not_primary", detail, retry_after_s=1)
+        self.shard = shard
 
 
 class Shard:
@@ -103,6 +127,11 @@ class Shard:
         if self._state is None:
             raise self.elsewhere()
         return self._state
+
+    def check_open(self) -> None:
+        """Raise `NotPrimary` unless this node decides for the shard."""
+        if self._state is None:
+            raise self.elsewhere()
 
     @property
     def is_open(self) -> bool:
@@ -168,15 +197,17 @@ class Shard:
             self.file.apply(batch, index, changes, self.replica.needed_from)
             copy.trimmed(self.file.before_first)
 
-    def elsewhere(self) -> Refused:
+    def elsewhere(self) -> "NotPrimary":
         """Return the refusal of what only the primary can answer."""
-        primary = self.primary_node
-        if self.is_open and not self.has_lost_primacy:
-            detail = (
-                f"this node cannot be sure to be the primary of shard {self.id} still: it reaches "
-                "neither the coordinator nor all nodes that have copies of it"
-            )
-        else:
-            where = f"; {primary} is, as far as is known here" if primary else ""
-            detail = f"this node is not the primary of shard {self.id}{where}"
-        return Refused(Kind.UNAVAILABLE, "not_primary", detail, retry_after_s=1)
+        is_unsure = self.is_open and not self.has_lost_primacy
+        return NotPrimary(self.id, self.primary_node, is_unsure=is_unsure)
+
+    def interrupted(self) -> Refused:
+        """Return the refusal of what was decided here and may be committed by another, or not."""
+        return Refused(
+            Kind.UNAVAILABLE,
+            "primary_lost",
+            f"this node ceased to be the primary of shard {self.id} meanwhile; whether the request "
+            "took effect is not known",
+            retry_after_s=1,
+        )

@@ -39,7 +39,7 @@ from rota.core.ids import (
     slot_of,
     slot_of_id,
 )
-from rota.core.instants import Instant
+from rota.core.instants import Duration, Instant
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
@@ -73,6 +73,7 @@ class _Flight:
     """A batch that was written and is not yet durable: which batch of which replica it holds."""
 
     ticket: Ticket
+    written_at: Instant
     size: int
     numbers: tuple[tuple[Shard, int], ...]
 
@@ -102,6 +103,8 @@ class Shards:
         clock: Gives the instants of decisions.
         entropy: Gives their chance.
         limits: What one shard may hold.
+        look_at_calendar: Called before anything is stamped by it; afterwards *liveness* tells
+            whether it may be believed.
     """
 
     def __init__(
@@ -115,12 +118,14 @@ class Shards:
         clock: Clock,
         entropy: Entropy,
         limits: Limits,
+        look_at_calendar: Callable[[], object],
     ) -> None:
         self._store = store
         self._liveness = liveness
         self._clock = clock
         self._entropy = entropy
         self._limits = limits
+        self._look_at_calendar = look_at_calendar
         self._is_alone = copies.wanted == 1
         transfers = Transfers()
         self._shards = [
@@ -142,11 +147,15 @@ class Shards:
         self._inbox_length = 0
         self._held: _Taken = {}
         """What came for shards that admit nothing at the moment, but are this node's."""
+        self._held_length = 0
         self._taken: _Taken = {}
         self._touched: dict[Shard, None] = {}
         self._turns: deque[Turn] = deque()
         self._flights: deque[_Flight] = deque()
         self._flight_bytes = 0
+        self._durable_at = clock.elapsed()
+        self.opening_time = Duration(0)
+        """How long opening shards has taken, in all: work that no other node would do faster."""
         self._is_turn_planned = False
         self._frozen: set[Shard] = set()
         self._failure: asyncio.Future[None] | None = None
@@ -179,6 +188,15 @@ class Shards:
     def inbox_length(self) -> int:
         """Commands that wait to be decided."""
         return self._inbox_length
+
+    @property
+    def sync_time(self) -> Duration:
+        """How long the sync that runs now has taken so far; 0 if none does."""
+        if not self._flights:
+            return Duration(0)
+        # It began when the one before it ended, or when there was something to sync.
+        began_at = max(self._flights[0].written_at, self._durable_at)
+        return Duration(self._clock.elapsed() - began_at)
 
     @property
     def execution_count(self) -> int:
@@ -348,15 +366,16 @@ class Shards:
         this one has authority when the answer leaves (PROTOCOL R15).
 
         Args:
-            read: The shards that were read; if none is named, all that are open here.
+            read: The shards whose memory, or rows, are to be told of.
 
         Raises:
             Refused: It never will be: the storage failed, or a shard is another's now; memory is
-                not to be believed. Or this node may not answer for one that was read.
+                not to be believed.
+            NotPrimary: This node may not answer for one of *read*.
         """
         await self._committed()
         now = self._clock.elapsed()
-        for shard in read or self.opened:
+        for shard in read:
             if not shard.may_answer(now):
                 raise shard.elsewhere()
 
@@ -364,11 +383,10 @@ class Shards:
         """Return when all that was decided until now is committed and applied."""
         if self._over is not None:
             raise self._over.with_traceback(None)
-        if not self._turns:
-            return
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._turns[-1].readers.append(done)
-        await done
+        if self._turns:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._turns[-1].readers.append(done)
+            await done
 
     def check_open(self) -> None:
         """Refuse a request that cannot be taken now.
@@ -380,11 +398,12 @@ class Shards:
         if self.refusal is not None:
             # One refusal is raised many times, and would gather the frames of all of them.
             raise self.refusal.with_traceback(None)
-        if len(self._inbox) >= INBOX_MAX:
+        waiting = len(self._inbox) + self._held_length
+        if waiting >= INBOX_MAX:
             raise Refused(
                 Kind.UNAVAILABLE,
                 "busy",
-                f"{len(self._inbox)} requests wait to be decided by this node, which is its limit",
+                f"{waiting} requests wait to be decided by this node, which is its limit",
                 retry_after_s=1,
             )
 
@@ -419,6 +438,8 @@ class Shards:
     def _decide_all(self) -> None:
         turn = Turn()
         self._taken = self._next_commands()
+        if self._taken:
+            self._look_at_calendar()
         for shard, commands in self._taken.items():
             if not shard.is_open:
                 self._refuse_all(commands, shard.elsewhere())
@@ -427,6 +448,7 @@ class Shards:
             else:
                 self._held.setdefault(shard, []).extend(commands)
         self._taken = {}
+        self._held_length = sum(map(len, self._held.values()))
         if turn.open_count:
             self._turns.append(turn)
 
@@ -514,7 +536,7 @@ class Shards:
             shard.apply(batch)
         ticket = self._store.write(batch)
         if numbers:
-            self._flights.append(_Flight(ticket, size, tuple(numbers)))
+            self._flights.append(_Flight(ticket, self._clock.elapsed(), size, tuple(numbers)))
             self._flight_bytes += size
             self._commit.wrote(ticket)
         for shard in touched:
@@ -543,6 +565,7 @@ class Shards:
             self._guarded(partial(self._made_durable, ticket))
 
     def _made_durable(self, ticket: Ticket) -> None:
+        self._durable_at = self._clock.elapsed()
         while self._flights and self._flights[0].ticket <= ticket:
             flight = self._flights.popleft()
             self._flight_bytes -= flight.size
@@ -557,7 +580,8 @@ class Shards:
         assert self._host is not None
         if shard.is_open and shard.has_lost_primacy:
             self._close(shard)
-        if not shard.is_open and shard.replica.has_authority(self._clock.elapsed()):
+        began_at = self._clock.elapsed()
+        if not shard.is_open and shard.replica.has_authority(began_at):
             shard.open()
             outstanding = list(pending(shard.state))
             self._host.opened(shard)
@@ -565,6 +589,7 @@ class Shards:
                 self.submit(shard, TakeOver(epoch=shard.epoch, is_start=True))
             for effect in outstanding:
                 self._host.perform(shard, effect)
+            self.opening_time = Duration(self.opening_time + self._clock.elapsed() - began_at)
 
     def _close(self, shard: Shard) -> None:
         """Give up a shard: what was decided and not committed may yet be, or not."""
@@ -572,11 +597,11 @@ class Shards:
         log.info("shard given up", extra={"shard": shard.id, "epoch": shard.epoch})
         given_up = shard.close()
         held = self._held.pop(shard, [])
-        refusal = shard.elsewhere()
+        refusal = shard.interrupted()
         for entry in given_up:
             _give([(on_answer, refusal) for on_answer, _ in entry.answers])
             entry.turn.open_count -= 1
-        self._refuse_all(held, refusal)
+        self._refuse_all(held, shard.elsewhere())
         if given_up:
             # Whoever has read its memory must not tell anyone.
             for turn in self._turns:
@@ -589,8 +614,9 @@ class Shards:
     def _release(self, shard: Shard) -> None:
         """Answer and act for what is committed, as long as this node may (PROTOCOL R15)."""
         assert self._host is not None
-        while shard.committed and shard.replica.has_authority(self._clock.elapsed()):
+        while shard.committed and shard.replica.has_authority(now := self._clock.elapsed()):
             entry = shard.committed.popleft()
+            self._host.committed(Duration(now - entry.decided_at))
             entry.turn.open_count -= 1
             self._end_turns()
             _give(entry.answers)

@@ -42,16 +42,25 @@ class Timers:
         store: For the far ones.
         clock: Both of its times are used.
         alarm: Called on the loop with a timer's shard and command, once for each.
+        may_fire: Tells whether the calendar may be believed; while not, fire times wait (R20).
         on_failed: Called with an error that ends the going off, a `StoreError` or a bug: a node
             whose timers stand still must not live on.
     """
 
     def __init__(
-        self, store: Store, clock: Clock, alarm: Alarm, *, on_failed: Callable[[Exception], None]
+        self,
+        store: Store,
+        clock: Clock,
+        alarm: Alarm,
+        *,
+        may_fire: Callable[[], bool],
+        on_failed: Callable[[Exception], None],
     ) -> None:
         self._store = store
         self._clock = clock
         self._alarm = alarm
+        self._may_fire = may_fire
+        self._is_firing = True
         self._on_failed = on_failed
         self._wheel: TimerWheel[Key] = TimerWheel(clock.now())
         self._latest_now = clock.now()
@@ -177,7 +186,7 @@ class Timers:
 
     def _wait_s(self) -> float:
         waits = [LOOK_S]
-        due = self._wheel.next_due()
+        due = self._wheel.next_due() if self._is_firing else None
         if due is not None:
             waits.append(_whole_ms(due - self._clock.now()))
         if self._delays:
@@ -192,12 +201,9 @@ class Timers:
 
     def _call_due(self) -> None:
         self._handle = None
-        now = self._clock.now()
-        if now < self._latest_now - SETBACK:
-            self._start_wheel_anew(now)
-        self._latest_now = now
-        for _, (shard, command) in self._wheel.take_due(now, TAKEN_AT_ONCE):
-            self._alarm(shard, command)
+        self._is_firing = self._may_fire()
+        if self._is_firing:
+            self._fire(self._clock.now())
         elapsed = self._clock.elapsed()
         while self._delays and self._delays[0][0] <= elapsed:
             _, order, shard, command = heapq.heappop(self._delays)
@@ -205,6 +211,13 @@ class Timers:
                 del self._order_of[shard, command]
                 self._alarm(shard, command)
         self._arm()
+
+    def _fire(self, now: Instant) -> None:
+        if now < self._latest_now - SETBACK:
+            self._start_wheel_anew(now)
+        self._latest_now = now
+        for _, (shard, command) in self._wheel.take_due(now, TAKEN_AT_ONCE):
+            self._alarm(shard, command)
 
     def _start_wheel_anew(self, now: Instant) -> None:
         """Make the wheel's time go back with the calendar's: what was near may be far again."""

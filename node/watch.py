@@ -19,7 +19,8 @@ class Watch:
 
     def __init__(self) -> None:
         self._waiters: dict[ExecutionId, list[OnEnd]] = {}
-        self._waits: set[asyncio.Future[None]] = set()
+        self._waits: dict[asyncio.Future[None], set[ExecutionId]] = {}
+        """With the executions that each still waits for."""
         self._is_closed = False
         self.count = 0
 
@@ -35,7 +36,8 @@ class Watch:
         """Wait until all of *executions*, which are unfinished, have ended; False if too long.
 
         Raises:
-            Refused: Too many are waited for already, or the node stops.
+            Refused: Too many are waited for already, the node stops, or another node decides for
+                one of them now.
         """
         if self._is_closed:
             raise _stopping()
@@ -57,7 +59,7 @@ class Watch:
         for execution_id in open_ones:
             self._waiters.setdefault(execution_id, []).append(on_end)
         self.count += len(open_ones)
-        self._waits.add(all_ended)
+        self._waits[all_ended] = open_ones
         try:
             async with asyncio.timeout(timeout_s):
                 if open_ones:
@@ -66,7 +68,7 @@ class Watch:
         except TimeoutError:
             return False
         finally:
-            self._waits.discard(all_ended)
+            del self._waits[all_ended]
             self._forget(open_ones, on_end)
 
     def close(self) -> None:
@@ -75,6 +77,12 @@ class Watch:
         for wait in self._waits:
             if not wait.done():
                 wait.set_exception(_stopping())
+
+    def leave(self, is_left: Callable[[ExecutionId], bool], refusal: Refused) -> None:
+        """Tell everyone who waits for one of some executions that its end will not be seen here."""
+        for wait, open_ones in self._waits.items():
+            if not wait.done() and any(map(is_left, open_ones)):
+                wait.set_exception(refusal)
 
     def _forget(self, executions: Iterable[ExecutionId], on_end: OnEnd) -> None:
         for execution_id in executions:

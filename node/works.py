@@ -28,12 +28,15 @@ from rota.core.errors import Refused
 from rota.core.execution import FINAL_EXECUTION_STATES, ExecutionStatus, TaskStatus
 from rota.core.ids import NodeId, ShardId, instant_of
 from rota.core.instants import SECOND, Duration, Instant
+from rota.core.replication.calendars import Calendars
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.executor.executor import Executor
 from rota.executor.warden.link import Link
 from rota.node.attempts import Attempts
+from rota.node.beacons import Beacons
+from rota.node.beside import beside
 from rota.node.bringing import Bringing
 from rota.node.clock import Clock
 from rota.node.config import NodeConfig
@@ -42,14 +45,17 @@ from rota.node.elsewhere import Elsewhere
 from rota.node.entropy import Entropy
 from rota.node.events import Events
 from rota.node.fencing import Fencing
+from rota.node.fitness import Fitness
 from rota.node.host import Commit
 from rota.node.letters import Letters
 from rota.node.membership import Membership, Placement
 from rota.node.messages import AskLease, AskList, Carried, Carry, GiveLease, Sent
 from rota.node.metrics import Metrics
 from rota.node.network import Network
+from rota.node.others import Others
 from rota.node.parts import Parts
 from rota.node.shard import Shard
+from rota.node.shard_metrics import BACKUP, PRIMARY, measure_shards
 from rota.node.shards import Shards
 from rota.node.timers import Timers
 from rota.node.watch import Watch
@@ -91,6 +97,9 @@ class Surroundings:
         timing: How long nodes trust each other.
         executors: Makes what runs attempts in this process, by name.
         warden: What runs the others; None where there are none.
+        meet: Told of all members, again whenever one changes.
+        metrics: Where everything is counted.
+        others: The APIs of the other nodes; None on a node that is alone.
         look_for_room: Returns why the disk takes no more, or None.
     """
 
@@ -105,22 +114,10 @@ class Surroundings:
     copies: Copies = field(default_factory=Copies)
     timing: Timing = field(default_factory=Timing)
     warden: Link | None = None
+    meet: Callable[[Mapping[NodeId, Member]], None] = lambda members: None
+    metrics: Metrics = field(default_factory=Metrics)
+    others: Others | None = None
     look_for_room: Callable[[], Refused | None] = lambda: None
-
-
-@asynccontextmanager
-async def _beside(work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
-    """Do *work* while the body runs; what the body raises leaves as it is, in no group."""
-    raised: BaseException | None = None
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(work)
-        try:
-            yield
-        except BaseException as error:
-            raised = error
-        task.cancel()
-    if raised is not None:
-        raise raised
 
 
 class Works:
@@ -151,6 +148,13 @@ class Works:
         self._around = around
         self._node_unready = unready
         self._liveness = Liveness(config.node_id, born_at=clock.elapsed())
+        self._is_alone = around.copies.wanted == 1
+        self._metrics = around.metrics
+        calendars = Calendars(config.clock_skew_max)
+        self._fitness = Fitness(
+            calendars, self._liveness, clock, self._metrics, is_alone=self._is_alone
+        )
+        self._beacons = Beacons(calendars, self._liveness, clock, every=around.timing.beat)
         self._shards = Shards(
             around.store,
             around.shard_count,
@@ -160,20 +164,29 @@ class Works:
             clock=clock,
             entropy=entropy,
             limits=Limits(executions=config.executions_max),
+            look_at_calendar=self._fitness.may_believe_calendar,
         )
-        self._is_alone = around.copies.wanted == 1
         self._membership = Membership(
             around.coordinator,
             around.network,
             around.member,
             self._shards,
             liveness=self._liveness,
+            fitness=self._fitness,
+            beacons=self._beacons,
             timing=around.timing,
             placement=around.placement,
+            meet=around.meet,
             clock=clock,
             is_alone=self._is_alone,
         )
-        self._timers = Timers(around.store, clock, self._alarm, on_failed=self._shards.fail)
+        self._timers = Timers(
+            around.store,
+            clock,
+            self._alarm,
+            may_fire=self._fitness.may_believe_calendar,
+            on_failed=self._shards.fail,
+        )
         self._bringing = Bringing(
             self._shards, around.network, config.node_id, first_number=entropy.draw()
         )
@@ -198,7 +211,6 @@ class Works:
         )
         self._watch = Watch()
         self._events = Events(f"{entropy.draw() >> 32:08x}", clock)
-        self._metrics = Metrics()
         self.parts = Parts(
             config=config,
             clock=clock,
@@ -208,6 +220,10 @@ class Works:
             watch=self._watch,
             events=self._events,
             metrics=self._metrics,
+            membership=self._membership,
+            coordinator=around.coordinator,
+            copies=around.copies.wanted,
+            others=around.others,
             unready=self._unready,
         )
         self._failure: asyncio.Future[None]
@@ -229,9 +245,9 @@ class Works:
             self._begin_executors()
             self._shards.start(self, self._membership, commit, failure=self._failure)
             async with (
-                _beside(self._or_fail(self._membership.run())),
-                _beside(self._or_fail(self._look_after_attempts())),
-                _beside(self._or_fail(self._keep_warden())),
+                beside(self._or_fail(self._membership.run())),
+                beside(self._or_fail(self._look_after_attempts())),
+                beside(self._or_fail(self._keep_warden())),
             ):
                 if self._is_alone:
                     await self._started()
@@ -337,6 +353,7 @@ class Works:
         """Begin to act for a shard."""
         # What an earlier life, or an earlier time as its primary, left; all is about to be set.
         self._timers.forget(shard.id)
+        self._metrics.role_changes.labels(PRIMARY).inc()
         self._elsewhere.opened(shard)
         self._open_count += 1
         if self._open_count == len(self._shards):
@@ -344,10 +361,13 @@ class Works:
 
     def closed(self, shard: Shard, unstarted: int) -> None:
         """Cease to act for a shard."""
+        self._metrics.role_changes.labels(BACKUP).inc()
         self._open_count -= 1
         self._timers.forget(shard.id)
         self._letters.closed(shard)
         self._elsewhere.closed(shard)
+        of_id = self._shards.of_id
+        self._watch.leave(lambda each: of_id(each) is shard, shard.elsewhere())
         self._attempts.closed(shard, unstarted)
 
     def room_for(self, command: Command) -> int:
@@ -357,6 +377,10 @@ class Works:
     def decided(self, command: Command, started: int) -> None:
         """Take the places of what it starts."""
         self._attempts.places.decided(command, started)
+
+    def committed(self, took: Duration) -> None:
+        """Measure how long an entry took."""
+        self._metrics.commit.observe(took / SECOND)
 
     def perform(self, shard: Shard, effect: Effect) -> None:
         """Carry out an effect."""
@@ -397,8 +421,16 @@ class Works:
     # -- other nodes ----------------------------------------------------------------------------
 
     def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
-        """Take a message of another node; whoever carries messages calls this."""
-        shard = self._shards[number]
+        """Take a message of another node; whoever carries messages calls this.
+
+        An error here ends the node, as one in its own work does: whoever carries cannot help it.
+        """
+        try:
+            self._take(self._shards[number], sender, message)
+        except Exception as error:
+            self._shards.fail(error)
+
+    def _take(self, shard: Shard, sender: NodeId, message: Sent) -> None:
         match message:
             case Carry():
                 self._bringing.take(shard, sender, message)
@@ -411,7 +443,8 @@ class Works:
             case AskList():
                 self._fencing.asked(shard)
             case _:
-                self._shards.receive(number, sender, message)
+                self._beacons.take_from(message, sender)
+                self._shards.receive(shard.id, sender, message)
 
     async def _look_after_attempts(self) -> None:
         """Bring what is not yet brought, and see to the time that attempts have."""
@@ -462,6 +495,7 @@ class Works:
         warden = self._around.warden
         return (
             self._node_unready()
+            or self._fitness.why_unfit
             or (refusal.detail if refusal else None)
             or (warden.why_away if warden else None)
             or self._why_frozen()
@@ -478,6 +512,7 @@ class Works:
 
     def _measure(self, commit: Commit) -> None:
         shards, places, gauge = self._shards, self._attempts.places, self._metrics.gauge
+        measure_shards(self._metrics, shards, self._membership, self._config.node_id)
         gauge("rota_inbox", "Commands that wait to be decided.", lambda: shards.inbox_length)
         gauge(
             "rota_executions_unfinished",

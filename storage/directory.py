@@ -134,6 +134,23 @@ class DataDirectory:
         self.close()
 
 
+def identity_in(path: Path) -> Identity | None:
+    """Return what the directory at *path* is for, without using it; None if it is new.
+
+    Raises:
+        StoreTooNew: a newer rota wrote it.
+        StoreDamaged: its ``FORMAT`` cannot be read.
+        StoreFailed: the system refused.
+    """
+    file = path / _FORMAT_FILE
+    try:
+        return _parse(file.read_bytes(), file)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _classified(error, path) from error
+
+
 def _refuse_foreign(path: Path) -> None:
     names = {entry.name for entry in path.iterdir()}
     if _FORMAT_FILE in names or names <= _NOT_FOREIGN:

@@ -4,7 +4,7 @@ Pages are read newest or oldest first from a key, so that page n costs no more t
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rota.core.changes import Pointer, Table
 from rota.core.codec import decode_record
@@ -58,13 +58,16 @@ class History:
         for _, value in self._store.scan(Family.HIST, start, max(start, end), reverse=True):
             yield _execution(value)
 
-    def executions(self, before: str) -> Iterator[Execution]:
+    def executions(
+        self, before: str, among: Iterable[ShardId] | None = None
+    ) -> Iterator[Execution]:
         """Yield the finished executions of all shards, latest fire time first.
 
         Args:
             before: The key of `Table.PAST` to begin before: `NEWEST`, or see `past_before`.
+            among: Only those of these shards.
         """
-        shards = (ShardId(number) for number in self._shards)
+        shards = map(ShardId, self._shards) if among is None else among
         streams = (self._pasts_down(shard, before) for shard in shards)
         # The streams are each in descending order of their keys, which begin with the instant.
         for _, shard, pointer in heapq.merge(*streams, key=lambda past: past[0], reverse=True):

@@ -88,6 +88,12 @@ class Node:
         self.id = node_id
         self.works: Works | None = None
         self.is_cut_off = False
+        self.on_call: Callable[[str], None] = lambda call: None
+        """Told of each call to the coordinator, just before it."""
+        self.sync_us = SYNC_US
+        self.clock = SkewedClock(
+            lambda: nodes.loop.now, ahead=Duration(3_600 * SECOND), drift_ppm=0
+        )
         self._nodes = nodes
         self._store = MemoryStore()
         self._life = 0
@@ -140,6 +146,12 @@ class Node:
         """Ask the process to end in its own good order."""
         self._is_stopping.set()
 
+    async def pause(self, duration_s: float) -> None:
+        """Have the process stand still for a while; it does not notice."""
+        self._gate.close()
+        await asyncio.sleep(duration_s)
+        self._gate.open()
+
     async def _live(self) -> None:
         works = self._make()
         with suppress(asyncio.CancelledError):
@@ -148,13 +160,12 @@ class Node:
                 await self._is_stopping.wait()
 
     def _make(self) -> Works:
-        nodes, store = self._nodes, self._store
+        nodes, store, clock = self._nodes, self._store, self.clock
         entropy = SeededEntropy(ord(self.id) << 16 | self._life)
-        clock = SkewedClock(lambda: nodes.loop.now, ahead=Duration(3_600 * SECOND), drift_ppm=0)
 
         def commit(shards: Shards, on_sync: Callable[[float], None]) -> SimulatedCommit:
             del on_sync
-            return SimulatedCommit(store, shards, lambda: SYNC_US)
+            return SimulatedCommit(store, shards, lambda: self.sync_us)
 
         def executors(ended: OnEnded) -> Mapping[str, Executor]:
             self._executor = PlayingExecutor(nodes.playing, ended=ended, now=clock.now)
@@ -192,7 +203,8 @@ class Node:
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
         """Let calls to the coordinator through, unless the node is dead or cut off."""
-        del node_id, call
+        del node_id
+        self.on_call(call)
         is_refused = self.is_cut_off or self._is_dead
         return Fate(
             is_refused=is_refused, arrives_s=ARRIVES_S, returns_s=self._nodes.coordinator_returns_s

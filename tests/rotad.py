@@ -46,8 +46,12 @@ class Rotad:
     def start(self, timeout_s: float = 20) -> "Rotad":
         """Start it and wait until it is ready."""
         self.spawn()
-        self.wait_until(lambda: bool(self._find_url()) and self.is_ready(), timeout_s)
+        self.wait_ready(timeout_s)
         return self
+
+    def wait_ready(self, timeout_s: float = 20) -> None:
+        """Wait until it takes requests."""
+        self.wait_until(self.is_ready, timeout_s)
 
     def spawn(self) -> None:
         """Start it, and do not wait."""
@@ -161,6 +165,10 @@ class Rotad:
             assert time.monotonic() < deadline, f"waited {timeout_s} s:\n{self.log()}"
             time.sleep(0.01)
 
+    def wait_logged(self, text: str, times: int = 1) -> None:
+        """Wait until it has logged *text* so many times, whether or not it is ready."""
+        self.wait_until(lambda: self.log().count(text) >= times)
+
     def _find_url(self) -> str:
         found = re.search(r'"listen": "([^"]+)"', self.log())
         self.url = f"http://{found[1]}" if found else ""
@@ -169,7 +177,7 @@ class Rotad:
     def is_ready(self) -> bool:
         """Tell whether it takes requests."""
         try:
-            return bool(self.call("GET", "/readyz") == "ok\n")
+            return bool(self.url or self._find_url()) and self.call("GET", "/readyz") == "ok\n"
         except (Refusal, OSError):
             return False
 

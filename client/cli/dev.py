@@ -21,6 +21,7 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     epilog=examples(
         "rota dev",
         "rota dev --port 7500 --data-dir /tmp/rota-data",
+        "rota dev --nodes 3",
     )
 )
 @click.option(
@@ -35,14 +36,26 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     type=click.Path(path_type=Path, file_okay=False),
     help="Where it keeps everything.  [default: rota-data among your state files, ~/.local/state]",
 )
+@click.option(
+    "--nodes",
+    "size",
+    type=click.IntRange(1, 9),
+    default=1,
+    help="More than one are a cluster, with an etcd of its own, on ports from --port on; without "
+    "--data-dir nothing is left of it.",
+)
 @click.option("--slots", type=click.IntRange(1), help="Tasks that may run at the same time.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the node logs, not just warnings.")
-def dev(port: int, data_dir: Path | None, slots: int | None, verbose: bool) -> int:
+def dev(port: int, *, data_dir: Path | None, size: int, slots: int | None, verbose: bool) -> int:
     """Run a node for trying things out, until Ctrl-C.
 
     It needs nothing but itself, can be reached from this machine only, and finds its jobs again
     when it is started again.
     """
+    if size > 1:
+        from rota.client.cli.dev_cluster import run_cluster
+
+        return run_cluster(size, port=port, data_dir=data_dir, slots=slots, log_level="info")
     where = (data_dir or default_data_dir()).absolute()
     node = LocalNode(
         where,

@@ -3,6 +3,7 @@
 import click
 
 from rota.client.cli.named import NoExecution
+from rota.client.cli.node import NotDrained
 from rota.client.cli.settings import InvalidConfig
 from rota.client.definitions import InvalidFile
 from rota.client.errors import (
@@ -17,6 +18,7 @@ from rota.client.errors import (
     Unreachable,
     WaitTimedOut,
 )
+from rota.client.local_etcd import EtcdNotInstalled, EtcdNotStarted
 from rota.client.local_node import NodeNotInstalled, NodeNotStarted
 from rota.core.errors import Refused, RotaError
 
@@ -33,11 +35,14 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
     (NodeNotStarted, 6),
     (OutputBroken, 6),
     (WaitTimedOut, 7),
+    (NotDrained, 7),
     (Invalid, 9),
     (InvalidFile, 9),
     (InvalidConfig, 9),
     (Refused, 9),
     (NodeNotInstalled, 2),
+    (EtcdNotInstalled, 2),
+    (EtcdNotStarted, 6),
 )
 
 HINTS = {

@@ -12,6 +12,11 @@ def now() -> Instant:
     return Instant(time.time_ns() // 1_000)
 
 
+def counted(count: int, one: str, many: str) -> str:
+    """Return how many there are: ``1 copy``, ``3 copies``."""
+    return f"{count} {one if count == 1 else many}"
+
+
 def span(seconds: float) -> str:
     """Return a duration to two digits or two units: ``0.7ms``, ``3.4s``, ``2m 5s``, ``4d 3h``."""
     if seconds < 0:

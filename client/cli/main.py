@@ -2,7 +2,7 @@
 
 0  done                       5  it contradicts what exists
 1  an execution failed        6  no node answered, or none could take it
-2  wrong usage                7  the wait timed out; the execution goes on
+2  wrong usage                7  the wait timed out; what it was for goes on
 3  there is no such thing     8  there are differences
 4  not allowed                9  the input is invalid
 74  its output could not    130  interrupted
@@ -45,6 +45,8 @@ COMMANDS = {
         "rota.client.cli.completion:completion",
         "Print a script by which a shell completes commands.",
     ),
+    "cluster": Entry("rota.client.cli.cluster:cluster", "Show nodes, shards, and what moves."),
+    "node": Entry("rota.client.cli.node:node", "Drain a node, take it back, forget it."),
     "ring": Entry("rota.client.cli.ring:ring", "Show where shards would be, and what would move."),
     "version": Entry("rota.client.cli.version:version", "Show versions of client and node."),
 }

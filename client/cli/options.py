@@ -204,6 +204,23 @@ def _complete_execution(ctx: click.Context, param: click.Parameter, incomplete: 
     return [f"{each}@latest" for each in complete_job(ctx, param, job)]
 
 
+def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the nodes whose ids begin with *incomplete*.
+
+    Raises:
+        RotaError, click.UsageError: Where no node answers soon; nobody is told of it.
+    """
+    del param
+    from rota.client.client import Client
+
+    with ctx.scope(cleanup=False):
+        url = value_of("url").text
+    with Client(url, timeout_s=COMPLETION_S, repeats_max=0) as client:
+        return [
+            node.node_id for node in client.cluster().nodes if node.node_id.startswith(incomplete)
+        ]
+
+
 def complete_profile(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the profiles whose names begin with *incomplete*."""
     del ctx, param

@@ -38,6 +38,11 @@ STYLES = {
     "blocked": "dim",
     "ready": "dim",
     "finished": "dim",
+    "active": "green",
+    "open": "green",
+    "draining": "yellow",
+    "gone": "red",
+    "closed": "red",
 }
 """Colours of the words for states and outcomes, wherever they stand alone."""
 

@@ -1,10 +1,12 @@
-"""Who is alive, as one node knows it: shared by all its replicas, changed by the node alone."""
+"""Who is alive and fit, as one node knows it: shared by its replicas, changed by the node alone."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rota.core.configuration import NOBODY
 from rota.core.ids import NodeId, Session
 from rota.core.instants import Duration, Instant, later
+from rota.core.replication.ills import Ill
 
 
 @dataclass(slots=True)
@@ -20,6 +22,10 @@ class Liveness:
         sessions: The live session of each node, as last seen at the coordinator.
         dead: Lives proven to be over, because somebody saw the process end; with until when that
             matters.
+        ills: What makes this node unfit to be primary; nothing on a node that is alone.
+        unfit: The other nodes that told that they are.
+        slow: Those of which the disk is the reason.
+        reaches_coordinator: Whether that answered when it was asked last.
     """
 
     node_id: NodeId
@@ -30,6 +36,10 @@ class Liveness:
     dead: dict[tuple[NodeId, Session], Instant] = field(
         default_factory=dict[tuple[NodeId, Session], Instant]
     )
+    ills: frozenset[Ill] = frozenset()
+    unfit: set[NodeId] = field(default_factory=set[NodeId])
+    slow: set[NodeId] = field(default_factory=set[NodeId])
+    reaches_coordinator: bool = True
 
     def is_gone(self, node_id: NodeId, session: Session) -> bool:
         """Tell whether a session was seen to be over."""
@@ -50,3 +60,34 @@ class Liveness:
     def gives_authority(self, session: Session, now: Instant) -> bool:
         """Tell whether *session* is this node's own and holds."""
         return session != NOBODY and session == self.session and now < self.session_end
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether this node ought to be primary of anything."""
+        return not self.ills
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether this node's disk keeps up."""
+        return Ill.DISK not in self.ills
+
+    @property
+    def has_calendar(self) -> bool:
+        """Whether this node's calendar may be believed (R20)."""
+        return Ill.CLOCK not in self.ills
+
+    def is_able(self, node_id: NodeId) -> bool:
+        """Tell whether another node could be primary: it lives, is fit, and can be made so.
+
+        As far as is known here; without the coordinator nobody becomes primary of anything.
+        """
+        is_alive = node_id in self.sessions and node_id != self.node_id
+        return is_alive and node_id not in self.unfit and self.reaches_coordinator
+
+    def is_fenced(self, among: Iterable[NodeId]) -> bool:
+        """Tell whether this node keeps still, so that one *among* those others takes its place.
+
+        R19: because its loop or its disk is slow. Where none of them is able to, a slow primary is
+        better than none.
+        """
+        return bool(self.ills - {Ill.CLOCK}) and any(map(self.is_able, among))

@@ -22,7 +22,26 @@ from rota.core.ids import AllocationId, Epoch, Index
 from rota.core.instants import Instant
 
 
-class Append(msgspec.Struct, frozen=True, kw_only=True, tag="append"):
+class Beacon(msgspec.Struct, frozen=True, array_like=True):
+    """What a node tells of itself, now and then, with whatever it sends a peer anyway (R19, R20).
+
+    Attributes:
+        wall: What its calendar shows.
+        at: Its time that only passes.
+        echo: The receiver's time that only passes, or a little less, by what that told of it last;
+            None if it told nothing of late.
+        is_fit: Whether it ought to be primary of anything.
+        is_prompt: Whether its disk keeps up, so that others may wait for it.
+    """
+
+    wall: Instant
+    at: Instant
+    echo: Instant | None
+    is_fit: bool
+    is_prompt: bool = True
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True, tag="append", omit_defaults=True):
     """The primary's entries after *previous*, in order; none in a mere beat.
 
     Attributes:
@@ -40,9 +59,10 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, tag="append"):
     entries: tuple[bytes, ...]
     committed: Index
     sent_at: Instant
+    beacon: Beacon | None = None
 
 
-class Appended(msgspec.Struct, frozen=True, kw_only=True, tag="appended"):
+class Appended(msgspec.Struct, frozen=True, kw_only=True, tag="appended", omit_defaults=True):
     """This copy has the primary's entries up to *match*, durably (R9).
 
     Attributes:
@@ -54,6 +74,7 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True, tag="appended"):
     match: Index
     gives_lease: bool
     sent_at: Instant
+    beacon: Beacon | None = None
 
 
 class Mismatch(msgspec.Struct, frozen=True, kw_only=True, tag="mismatch"):

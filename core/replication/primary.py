@@ -175,8 +175,18 @@ class Primary:
         return others > 0
 
     def is_admitting(self, now: Instant) -> bool:
-        """Tell whether a new entry may be proposed (R12, R27)."""
-        return self.handover is None and self.has_room and self.has_authority(now)
+        """Tell whether a new entry may be proposed (R12, R19, R20, R27).
+
+        Not while the calendar is wrong: shard time never goes back, so the entry would have all
+        that come after it wrong as well (R7).
+        """
+        is_fit = self.liveness.has_calendar and not self.is_fenced
+        return is_fit and self.handover is None and self.has_room and self.has_authority(now)
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether it keeps still, for another copy that counts can take its place (R19)."""
+        return self.liveness.is_fenced(self.configuration.members)
 
     @property
     def has_room(self) -> bool:
@@ -467,8 +477,8 @@ class Primary:
             now: By the node's own clock.
             draw: 64 random bits, for the name of a new copy.
         """
-        if now - self._ticked_at > self.timing.silence // 2:
-            # This node was not listening itself.
+        if self.is_fenced or now - self._ticked_at > self.timing.silence // 2:
+            # This node was not listening itself, or does not ask.
             for _, peer in self._all_peers():
                 peer.heard_at = now
         self._ticked_at = now
@@ -478,10 +488,19 @@ class Primary:
             if peer.snapshot is not None:
                 if now - peer.sent_at >= RESEND:
                     self._send(node_id, peer, peer.snapshot.part, now)
-            elif now - peer.sent_at >= self.timing.beat:
+            elif now - peer.sent_at >= self.timing.beat and self._may_beat(now):
                 # Entries that got lost are missed by the beat after them, and sent again.
                 self._send_entries(node_id, peer, now, is_beat=True)
         self._ask_learners(now, draw)
+
+    def _may_beat(self, now: Instant) -> bool:
+        """Tell whether a beat may go.
+
+        R19: a fenced primary asks no one for time that outlasts its session, which it does not
+        renew. Before that nobody can take over anyway, and beats tell who could be its heir.
+        """
+        outlasts = later(now, self.timing.grace) > self.liveness.session_end
+        return not (self.is_fenced and outlasts)
 
     def _drop_learners(self, now: Instant) -> None:
         """Forget learners that are not wanted, cannot go on, or do not answer."""

@@ -4,6 +4,7 @@ The reasons, in their order; the first that applies decides:
 
     R17  a change whose outcome is unknown     the same again, under the next epoch
     R4   the node has a new session            likewise
+    R19  it is unfit                           none, if another copy can take its place (R27)
     R24  a backup is silent, broken or slow    without it, while enough remain
     R23  likewise, and too few would remain    a learner that has caught up in its place
     R23  fewer copies than wanted              with a learner that has caught up and is not slow
@@ -35,7 +36,13 @@ def next_configuration(primary: Primary, now: Instant) -> Configuration | None:
     """
     if _needs_bump(primary):
         return _with(primary, primary.configuration.sync)
-    return _without_the_dead(primary, now) or _towards_targets(primary, now)
+    if _able_heir(primary, now) is not None:
+        return None  # It goes first, and sees to the rest.
+    return (
+        _without_the_dead(primary, now)
+        or _without_the_slow(primary, now)
+        or _towards_targets(primary, now)
+    )
 
 
 def next_to_join(primary: Primary, now: Instant) -> NodeId | None:
@@ -53,7 +60,13 @@ def next_to_join(primary: Primary, now: Instant) -> NodeId | None:
 
 
 def next_handover(primary: Primary, now: Instant) -> Handover | None:
-    """Return the handover to begin now, or None: the primary is where it should be (R27)."""
+    """Return the handover to begin now, or None: the primary is where it should be (R27).
+
+    One that is unfit goes at once, to whoever is fit and first in line (R19, R20).
+    """
+    if not primary.liveness.is_fit:
+        heir = _able_heir(primary, now)
+        return Handover(heir, later(now, primary.timing.handover)) if heir else None
     to = primary.targets[0] if primary.targets else primary.liveness.node_id
     peer = primary.peers.get(to)
     pause = HANDOVER_PAUSE * primary.timing.handover
@@ -65,24 +78,60 @@ def next_handover(primary: Primary, now: Instant) -> Handover | None:
         or peer.is_silent(Instant(now - primary.timing.answered))
         or now - primary.handover_tried_at < pause
         or not primary.has_authority(now)
-        or to not in primary.liveness.sessions
+        or not primary.liveness.is_able(to)
     ):
         return None
     return Handover(to, later(now, primary.timing.handover))
 
 
-def handed_over(primary: Primary) -> Configuration | None:
-    """Return the configuration that ends the handover, once its heir has everything (R27)."""
+def handed_over(primary: Primary, now: Instant) -> Configuration | None:
+    """Return the configuration that ends the handover, once its heir has everything (R27).
+
+    One that is unfit waits neither for its own disk (R19) nor beyond the deadline. Nothing is lost
+    that anybody was told of: the heir counts, so it has all that is committed. What is not may be
+    the heir's or nobody's, and whoever waits for it is told that this is not known.
+    """
     handover = primary.handover
     if handover is None:
         return None
     copy, heir = primary.copy, primary.peers.get(handover.to)
     session = primary.liveness.sessions.get(handover.to)
-    if heir is None or session is None or not copy.committed == heir.match == copy.tip.index:
+    if heir is None or session is None:
         return None
+    has_all = heir.match == copy.tip.index
+    if primary.liveness.is_fit:
+        if not has_all or copy.committed != copy.tip.index:
+            return None
+    elif not has_all and now < handover.deadline:
+        return None
+    sync = primary.configuration.sync
+    rest = tuple(copy for copy in sync if copy.node_id != primary.liveness.node_id)
+    if not primary.liveness.is_prompt and len(rest) >= primary.copies.least:
+        sync = rest  # R24: else all that the heir commits would wait for this disk.
     return msgspec.structs.replace(
-        _with(primary, primary.configuration.sync), primary=handover.to, primary_session=session
+        _with(primary, sync), primary=handover.to, primary_session=session
     )
+
+
+def _able_heir(primary: Primary, now: Instant) -> NodeId | None:
+    """Return who is to have the shard of a node that is unfit, if it is and there is somebody.
+
+    It has to have answered just now what was asked just now, for a fenced primary soon asks no
+    more.
+    """
+    if primary.liveness.is_fit or not primary.has_authority(now):
+        return None
+    since = Instant(now - primary.timing.answered)
+    able = [
+        copy.node_id
+        for copy in primary.configuration.sync
+        if primary.liveness.is_able(copy.node_id)
+        and (peer := primary.peers.get(copy.node_id)) is not None
+        and not peer.is_broken
+        and peer.answered_to >= since
+    ]
+    order = {node_id: place for place, node_id in enumerate(primary.targets)}
+    return min(able, key=lambda each: (order.get(each, len(order)), each), default=None)
 
 
 def _needs_bump(primary: Primary) -> bool:
@@ -100,13 +149,30 @@ def _without_the_dead(primary: Primary, now: Instant) -> Configuration | None:
             and not (peer.is_broken or peer.is_silent(since) or _is_slow(primary, peer, now))
         ):
             continue
-        rest = tuple(each for each in sync if each != copy)
-        if len(rest) >= primary.copies.least:
-            return _with(primary, rest)
-        learner = _ready_learner(primary, now, besides=rest)
-        if learner is not None:
-            return _with(primary, (*rest, learner))
+        fresh = _without(primary, copy, now)
+        if fresh is not None:
+            return fresh
     return None
+
+
+def _without_the_slow(primary: Primary, now: Instant) -> Configuration | None:
+    """Return a configuration without a copy on a slow disk, for which every write waits.
+
+    Not if this node's disk is slow as well: then it may be the same one.
+    """
+    if not primary.liveness.is_prompt:
+        return None
+    slow = (each for each in primary.configuration.sync if each.node_id in primary.liveness.slow)
+    return next(filter(None, (_without(primary, copy, now) for copy in slow)), None)
+
+
+def _without(primary: Primary, copy: Copy, now: Instant) -> Configuration | None:
+    """Return a configuration without *copy*; with a learner in its place if it has to be (R23)."""
+    rest = tuple(each for each in primary.configuration.sync if each != copy)
+    if len(rest) >= primary.copies.least:
+        return _with(primary, rest)
+    learner = _ready_learner(primary, now, besides=rest)
+    return _with(primary, (*rest, learner)) if learner else None
 
 
 def _towards_targets(primary: Primary, now: Instant) -> Configuration | None:
@@ -144,7 +210,7 @@ def _able_learners(primary: Primary, now: Instant) -> Iterator[tuple[NodeId, Pee
         peer = primary.learners.get(node_id)
         if peer is None or peer.snapshot or peer.is_broken or peer.is_silent(since):
             continue
-        if not _is_slow(primary, peer, now):
+        if not (node_id in primary.liveness.slow or _is_slow(primary, peer, now)):
             yield node_id, peer
 
 

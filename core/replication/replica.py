@@ -227,6 +227,8 @@ class Replica:
             primary = self.primary
             if primary is not None:
                 primary.changes = [each for each in primary.changes if each is not swap]
+                if not primary.changes and answer.current == primary.configuration:
+                    primary.has_stepped_down = False  # R18: nothing else can have happened.
         if answer.current is not None:
             self.learn(answer.current, now)
         if answer.is_done and swap.fresh.primary != self._liveness.node_id:
@@ -291,7 +293,7 @@ class Replica:
             return
         primary.joining = next_to_join(primary, now)
         if primary.handover is not None:
-            fresh = handed_over(primary)
+            fresh = handed_over(primary, now)
             if fresh is not None:
                 primary.has_stepped_down = True  # R18: before it is sent.
                 primary.handover = None
@@ -392,7 +394,10 @@ class Replica:
             self._vacant_since = now
         others = [node for node in configuration.members if node != configuration.primary]
         ranked = sorted(others, key=self._rank)
-        wait = ranked.index(self._liveness.node_id) * self._timing.takeover_step
+        rank = ranked.index(self._liveness.node_id)
+        if not self._liveness.is_fit:
+            rank += len(ranked)  # R19, R20: only if nobody else does.
+        wait = rank * self._timing.takeover_step
         return now - self._vacant_since >= wait
 
     def _is_vacant(self, configuration: Configuration, now: Instant) -> bool:

@@ -19,6 +19,8 @@ class Verb(Enum):
     WRITE = "write"
     RUN = "run"
     """Make or end executions."""
+    OPERATE = "operate"
+    """Change which nodes there are, and what they are to hold."""
 
 
 @dataclass(frozen=True, slots=True)

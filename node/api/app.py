@@ -13,6 +13,7 @@ from rota.node.api import (
     access,
     batches,
     changing,
+    cluster,
     description,
     events,
     executions,
@@ -25,6 +26,7 @@ from rota.node.api import (
     problems,
 )
 from rota.node.api.access_log import BEGAN_AT
+from rota.node.api.forwarding import answer_anywhere
 from rota.node.api.operations import ACCEPTED
 from rota.node.api.parameters import IS_DRY_RUN
 from rota.node.api.requests import PARTS, REQUEST_ID, UnsupportedMediaType
@@ -46,6 +48,7 @@ OPERATIONS = [
         batches,
         outputs,
         events,
+        cluster,
         health,
         description,
     )
@@ -153,10 +156,12 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
 async def _settled_answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Return what *handler* answers; what it refuses may rest on what is not yet committed."""
     try:
-        return await handler(request)
+        return await answer_anywhere(request, handler)
     except Refused as refusal:
         if refusal.kind is not Kind.UNAVAILABLE:
-            await request.app[PARTS].shards.settled()
+            shards = request.app[PARTS].shards
+            # Whatever it rests on: that there is no such job, say, may be so here alone.
+            await shards.settled(*shards.opened)
         raise
 
 

@@ -5,7 +5,7 @@ that are sound are decided in one turn: one journal entry for each shard concern
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from aiohttp import web
@@ -33,26 +33,32 @@ from rota.node.api.problems import problem_of
 from rota.node.api.requests import (
     PARTS,
     REQUEST_ID,
-    check_count,
     checked_key,
     document,
     idempotency_key,
-    read_body,
+    shard_named,
 )
+from rota.node.api.splitting import Item, each_answered, read_split
 from rota.node.api.tracing import TRACEPARENT
 from rota.node.api.writing import Written, write_all
 from rota.node.shard import Answer, Shard
 
 operations = Operations("Batches")
-
 ITEMS_PER_TURN = 32
 """Items that are read before other requests have their turn: of large jobs, some 20 ms."""
 
 
-class Items(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a batch, its items not yet looked at."""
+class _NamedJob(msgspec.Struct):
+    """As much of a job's body as says where it belongs."""
 
-    items: list[msgspec.Raw]
+    name: str
+    namespace: str = "default"
+
+
+class _NamedTrigger(msgspec.Struct):
+    """As much of a trigger as says where it belongs."""
+
+    job: str
 
 
 @operations.declare(
@@ -72,15 +78,29 @@ async def create_many(request: web.Request) -> web.Response:
     depends on have to exist before the request. With `Idempotency-Key: K` the item number *i*, from
     0, has the key `K/i`.
     """
-    raws, key = await _read_items(request), idempotency_key(request)
+    key = idempotency_key(request)
 
-    def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
-        return creation_of(request, decode(raw, JobBody), _key_of(key, number))
+    def shard_of(raw: msgspec.Raw) -> Shard:
+        named = msgspec.json.decode(raw, type=_NamedJob)
+        return request.app[PARTS].shards.of_name(named.namespace, named.name)
 
-    answers, written = await _write_each(request, raws, command_of)
-    items = [_created(request, written, answer) for answer in answers]
-    # A job's version may be ahead of what is committed, as may be what an item was refused for.
-    await request.app[PARTS].shards.settled()
+    async def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
+        return await creation_of(request, decode(raw, JobBody), _key_of(key, number))
+
+    async def create(items: list[Item]) -> list[CreatedItem]:
+        answers, written = await _write_each(request, items, command_of)
+        created = [_created(request, written, answer) for answer in answers]
+        # A job's version may be ahead of what is committed, as may be what one was refused for.
+        await request.app[PARTS].shards.settled()
+        return created
+
+    items = await each_answered(
+        request,
+        await read_split(request, shard_of),
+        create,
+        CreatedManyView,
+        lambda refusal: _not_created(request, refusal),
+    )
     return document(CreatedManyView(items=items))
 
 
@@ -101,49 +121,56 @@ async def trigger_many(request: web.Request) -> web.Response:
     `error`, with pointers such as `/items/3/parameters`. With `Idempotency-Key: K` the item number
     *i*, from 0, has the key `K/i` if it has none of its own.
     """
-    raws, key = await _read_items(request), idempotency_key(request)
+    key = idempotency_key(request)
 
-    def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
+    def shard_of(raw: msgspec.Raw) -> Shard:
+        return shard_named(request, msgspec.json.decode(raw, type=_NamedTrigger).job)
+
+    async def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
         item = decode(raw, TriggerItem)
         own_key = checked_key(item.idempotency_key or "") or _key_of(key, number)
         return trigger_of(request, item.job, item.parameters, own_key)
 
-    answers, _ = await _write_each(request, raws, command_of)
-    items = [_triggered(request, answer) for answer in answers]
-    await request.app[PARTS].shards.settled()
+    async def trigger(items: list[Item]) -> list[TriggeredItem]:
+        answers, _ = await _write_each(request, items, command_of)
+        triggered = [_triggered(request, answer) for answer in answers]
+        await request.app[PARTS].shards.settled()
+        return triggered
+
+    items = await each_answered(
+        request,
+        await read_split(request, shard_of),
+        trigger,
+        TriggeredManyView,
+        lambda refusal: _triggered(request, refusal),
+    )
     return document(TriggeredManyView(items=items))
-
-
-async def _read_items(request: web.Request) -> list[msgspec.Raw]:
-    body = await read_body(request, Items)
-    check_count(len(body.items), "/items")
-    return body.items
 
 
 async def _write_each(
     request: web.Request,
-    raws: list[msgspec.Raw],
-    command_of: Callable[[msgspec.Raw, int], tuple[Shard, Command]],
+    items: list[Item],
+    command_of: Callable[[msgspec.Raw, int], Awaitable[tuple[Shard, Command]]],
 ) -> tuple[list[Answer], Written]:
     """Have each item decided, and return what came of each in their order.
 
     Args:
         request: With the batch.
-        raws: Its items.
+        items: Those of this node.
         command_of: Makes the command of an item, given its number; may refuse it.
     """
     commands: dict[int, tuple[Shard, Command]] = {}
     answers: dict[int, Answer] = {}
-    for number, raw in enumerate(raws):
-        if number % ITEMS_PER_TURN == ITEMS_PER_TURN - 1:
+    for count, (number, raw) in enumerate(items):
+        if count % ITEMS_PER_TURN == ITEMS_PER_TURN - 1:
             await asyncio.sleep(0)
         try:
-            commands[number] = command_of(raw, number)
+            commands[number] = await command_of(raw, number)
         except Refused as refusal:
             answers[number] = _at(refusal, f"/items/{number}")
     written = await write_all(request, commands.values())
     answers.update(zip(commands, written.answers, strict=True))
-    return [answers[number] for number in range(len(raws))], written
+    return [answers[item.number] for item in items], written
 
 
 def _at(refusal: Refused, place: str) -> Refused:
@@ -176,7 +203,11 @@ def _created(request: web.Request, written: Written, answer: Answer) -> CreatedI
         # The answer to a repetition, and meanwhile the job was deleted.
         answer = not_found("job", answer.job_id)
     assert isinstance(answer, Refused), answer
-    error = _told(request, answer)
+    return _not_created(request, answer)
+
+
+def _not_created(request: web.Request, refusal: Refused) -> CreatedItem:
+    error = _told(request, refusal)
     return CreatedItem(status=error.status, error=error)
 
 

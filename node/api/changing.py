@@ -79,7 +79,7 @@ async def put_job(request: web.Request) -> web.Response:
         if content.setdefault(field, value) != value:
             detail = f"is {content[field]!r}, but the address says {value!r}"
             raise invalid("invalid_job", f"{field} {detail}", Problem(f"/{field}", detail))
-    spec = _spec_of(request, content)
+    spec = await _spec_of(request, content)
     return await _save(request, spec, expected_version(request))
 
 
@@ -104,7 +104,7 @@ async def patch_job(request: web.Request) -> web.Response:
         _, job = find_job(request, request.match_info["job"])
         check(request, Verb.WRITE, job.spec.namespace)
         content = merged(msgspec.to_builtins(definition_of(job.spec)), patch)
-        spec = _spec_of(request, cast("dict[str, Json]", content))
+        spec = await _spec_of(request, cast("dict[str, Json]", content))
         if spec.full_name != job.spec.full_name:
             detail = f"a job keeps its name {job.spec.full_name!r}; create another one instead"
             raise invalid("invalid_job", detail, Problem("/name", detail))
@@ -185,6 +185,7 @@ async def _save(request: web.Request, spec: JobSpec, expected: int | None) -> we
     return await job_document(parts, saved.job_id, written.state(shard), is_new=saved.is_new)
 
 
-def _spec_of(request: web.Request, content: dict[str, Json]) -> JobSpec:
-    body = decode(msgspec.json.encode(content), JobBody)
-    return resolve(request.app[PARTS], job_spec(body))
+async def _spec_of(request: web.Request, content: dict[str, Json]) -> JobSpec:
+    spec = job_spec(decode(msgspec.json.encode(content), JobBody))
+    request.app[PARTS].shards.of_name(spec.namespace, spec.name).check_open()
+    return await resolve(request, spec)

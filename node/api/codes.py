@@ -24,6 +24,7 @@ CODES = {
     "execution_not_found": Code(404, "there is no such execution"),
     "task_not_found": Code(404, "the execution has no such task"),
     "attempt_not_found": Code(404, "the task has no such attempt yet"),
+    "node_not_found": Code(404, "there is no such node"),
     "no_such_path": Code(404, "there is no such endpoint"),
     "method_not_allowed": Code(405, "`Allow` names those that are"),
     "body_too_slow": Code(408, "the body did not come within 30 s"),
@@ -32,6 +33,9 @@ CODES = {
         409,
         "the job is busy and its overlap policy forbids another execution",
     ),
+    "last_node": Code(409, "no other node is there that could hold what the node holds"),
+    "node_alive": Code(409, "the node lives, and would be back at once"),
+    "node_in_use": Code(409, "copies on the node count, so writes wait for it"),
     "version_mismatch": Code(412, "the job is not at the version that `If-Match` names"),
     "body_too_large": Code(413, "the body is larger than the node takes"),
     "unsupported_media_type": Code(415, "the body is not `application/json`"),
@@ -65,12 +69,21 @@ CODES = {
     ),
     "not_ready": Code(503, "the node is starting or stopping, or etcd went back"),
     "stopping": Code(503, "the node is stopping"),
-    "not_primary": Code(503, "another node decides for the shard, or may by now"),
+    "not_primary": Code(
+        503, "no node that can be reached decides for the shard; nothing was decided"
+    ),
+    "coordinator_unavailable": Code(503, "etcd does not answer, or refuses; nothing was changed"),
+    "outcome_unknown": Code(503, "etcd did not answer; it is not known whether it was changed"),
+    "primary_lost": Code(
+        503,
+        "the node that decides for the shard was lost meanwhile; it is not known whether the "
+        "request took effect",
+    ),
 }
 
-READING = ("storage_unavailable", "not_primary")
+READING = ("storage_unavailable", "not_primary", "primary_lost")
 """Of an operation that shows what is committed."""
-DECIDING = ("busy", "disk_full", "storage_unavailable", "stopping", "not_primary")
+DECIDING = ("busy", "disk_full", "storage_unavailable", "stopping", "not_primary", "primary_lost")
 """Of an operation that asks a shard for a decision."""
 WAITING = (*READING, "too_many_waiters", "stopping")
 """Of an operation that waits for the ends of executions."""

@@ -2,9 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from aiohttp import web
 
@@ -14,11 +15,13 @@ from rota.core.errors import Problem, invalid, not_found
 from rota.core.ids import ExecutionId, JobId, is_execution_id
 from rota.node.api.access import Verb, check
 from rota.node.api.codes import READING
-from rota.node.api.executions import load_execution
+from rota.node.api.following import following
+from rota.node.api.forwarding import is_forwarded, owners_of
+from rota.node.api.lookups import check_execution, job_named
 from rota.node.api.operations import Header, Operations, Success
 from rota.node.api.parameters import Parameter, Repeatable, text
-from rota.node.api.requests import PARTS, find_job
-from rota.node.events import TYPES, EventId, Filter, Happening, Reader, Told, parse_event_id
+from rota.node.api.requests import PARTS
+from rota.node.events import TYPES, Filter, Happening, Seen, Told, parse_seen
 
 SSE = "text/event-stream"
 NDJSON = "application/x-ndjson"
@@ -75,10 +78,10 @@ STATUS: Repeatable[Happenings] = Repeatable(
     frozenset(),
     {"type": "string"},
 )
-AFTER: Parameter[EventId | None] = Parameter(
+AFTER: Parameter[Seen | None] = Parameter(
     "lastEventId",
     "Like the header, for clients that cannot send it; the header wins.",
-    parse_event_id,
+    parse_seen,
     None,
     {"type": "string"},
 )
@@ -104,7 +107,7 @@ ACCEPT = Header("Accept", f"`{SSE}`, as by default, or `{NDJSON}`.")
     ),
 )
 async def follow_events(request: web.Request) -> web.StreamResponse:
-    """Follow what happens on the node, as it happens.
+    """Follow what happens, on whatever node, as it happens.
 
     An event is sent once what it tells is committed, and in the order in which it was. The first
     one is `stream.opened`: what happens from then on is sent, so that a list read after it and the
@@ -113,15 +116,23 @@ async def follow_events(request: web.Request) -> web.StreamResponse:
 
     A reader may be 1,000 events behind for as long as it likes, and further for 5 seconds; then it
     is told `stream.dropped`, and the stream ends. One that takes nothing at all for 10 seconds is
-    cut off.
+    cut off. In a cluster the stream also ends, with `stream.closed`, when a node comes or goes; go
+    on after its last `id` then, too.
     """
     check(request, Verb.READ, NAMESPACE.of(request) or "*")
     wanted, after = await _wanted(request), _after(request)
     framing = _framing(request)
     if request.method == "HEAD":
         return web.Response(content_type=framing.media_type)
-    with request.app[PARTS].events.reader(wanted, after) as reader:
-        return await _stream(request, reader, framing)
+    parts = request.app[PARTS]
+    with parts.events.reader(wanted, after) as reader:
+        if parts.others is None or is_forwarded(request):
+            return await _stream(request, reader.batches(), framing)
+        # Whoever decides for a shard tells its events, so somebody has to be there for each.
+        owners_of(request, parts.shards)
+        target = f"{request.path}?{urlencode(_query_of(request, wanted))}"
+        async with following(request, parts.others, reader, target, after) as batches:
+            return await _stream(request, batches, framing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +198,25 @@ def _happenings(request: web.Request) -> Happenings | None:
     return admitted[0].intersection(*admitted)
 
 
+def _query_of(request: web.Request, wanted: Filter) -> list[tuple[str, str]]:
+    """Return the query that asks another node for the same, to be checked no more."""
+    query = [
+        (each.name, given)
+        for each in (TYPE, STATUS)
+        for given in request.query.getall(each.name, [])
+    ]
+    filters = {
+        NAMESPACE.name: wanted.namespace,
+        JOB.name: wanted.job_id,
+        EXECUTION.name: wanted.execution_id,
+    }
+    return query + [(name, value) for name, value in filters.items() if value]
+
+
 async def _job_id(request: web.Request, named: str) -> JobId:
-    shard, job = find_job(request, named)
-    await request.app[PARTS].shards.settled(shard)
-    return job.id
+    if is_forwarded(request):
+        return JobId(named)
+    return (await job_named(request, named)).id
 
 
 async def _execution_id(request: web.Request) -> ExecutionId | None:
@@ -199,23 +225,26 @@ async def _execution_id(request: web.Request) -> ExecutionId | None:
         return None
     if not is_execution_id(given):
         raise not_found("execution", given)
-    execution, _ = await load_execution(request.app[PARTS], ExecutionId(given))
-    return execution.id
+    if not is_forwarded(request):
+        await check_execution(request, ExecutionId(given))
+    return ExecutionId(given)
 
 
-def _after(request: web.Request) -> EventId | None:
-    """Return the id to go on after; a browser's header is newer than what its URL says."""
+def _after(request: web.Request) -> Seen | None:
+    """Return what has been seen; a browser's header is newer than what its URL says."""
     given = request.headers.get("Last-Event-ID")
     if not given:
         return AFTER.of(request)
     try:
-        return parse_event_id(given)
+        return parse_seen(given)
     except ValueError as error:
         problem = Problem("/headers/Last-Event-ID", str(error))
         raise invalid("invalid_event_id", f"Last-Event-ID: {error}", problem) from error
 
 
-async def _stream(request: web.Request, reader: Reader, framing: _Framing) -> web.StreamResponse:
+async def _stream(
+    request: web.Request, events: AsyncGenerator[list[Told]], framing: _Framing
+) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
     response.content_type = framing.media_type
     # The connection has a small buffer from now on, which would slow down other answers.
@@ -223,7 +252,7 @@ async def _stream(request: web.Request, reader: Reader, framing: _Framing) -> we
     _bound_buffer(request)
     await response.prepare(request)
     try:
-        async with aclosing(reader.batches()) as batches:
+        async with aclosing(events) as batches:
             async for batch in batches:
                 async with asyncio.timeout(BLOCKED_S):
                     await response.write(framing.of(batch))

@@ -1,24 +1,28 @@
 """Executions: read, list, wait for, cancel."""
 
 import heapq
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
 from aiohttp import web
 
 from rota.client.wire import (
     ExecutionList,
     ExecutionView,
+    Timespan,
     WaitManyBody,
 )
 from rota.core.commands import Cancel
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.execution import Execution, ExecutionStatus, Task
-from rota.core.ids import ExecutionId, instant_of, is_execution_id
+from rota.core.ids import ExecutionId, JobId, NodeId, instant_of, is_execution_id
 from rota.core.instants import SECOND, Duration, Instant, parse_duration, seconds
 from rota.node.api import requests
 from rota.node.api.access import Verb, check
 from rota.node.api.codes import DECIDING, READING, WAITING
+from rota.node.api.forwarding import all_of, ask_part, headers_of, owners_of, shards_meant
+from rota.node.api.gathering import Page, merged, pages_of
 from rota.node.api.operations import Body, Operations, Success
 from rota.node.api.parameters import DRY_RUN, FROM, LIMIT, TO, Parameter, choice, text, timespan
 from rota.node.api.requests import (
@@ -30,6 +34,7 @@ from rota.node.api.requests import (
 )
 from rota.node.api.views import execution_view
 from rota.node.api.writing import write
+from rota.node.others import Asked
 from rota.node.parts import Parts
 from rota.node.shard import Shard
 from rota.storage.history import NEWEST, past_before
@@ -160,17 +165,50 @@ async def wait_for_many(request: web.Request) -> web.Response:
     body = await read_body(request, WaitManyBody)
     check_count(len(body.execution_ids), "/executionIds")
     ids = [_checked_id(text, number) for number, text in enumerate(body.execution_ids)]
-    shards = [parts.shards.of_id(each) for each in ids]
-    pairs = list(zip(ids, shards, strict=True))
-    open_ones = [each for each, shard in pairs if each in shard.state.executions]
-    await parts.watch.ended(open_ones, _wait_of(body) / SECOND)
-    live = [shard.state.executions.get(each) for each, shard in pairs]
-    await parts.shards.settled(*shards)
-    items = [
-        execution_view(execution or _past(parts, each))
+    by_shard: dict[Shard, list[ExecutionId]] = defaultdict(list)
+    for execution_id in ids:
+        by_shard[parts.shards.of_id(execution_id)].append(execution_id)
+    owners = owners_of(request, by_shard)
+
+    def ids_of(shards: list[Shard]) -> list[ExecutionId]:
+        return [each for shard in shards for each in by_shard[shard]]
+
+    waits = [_ended(parts, ids_of(owners.here), _wait_of(body))]
+    for node_id, shards in owners.there.items():
+        waits.append(_ended_there(request, node_id, ids_of(shards), body.timeout))
+    views: dict[str, ExecutionView] = {}
+    for ended in await all_of(waits):
+        views |= ended
+    return document(ExecutionList(items=[views[each] for each in ids]))
+
+
+async def _ended_there(
+    request: web.Request, node_id: NodeId, ids: list[ExecutionId], patience: Timespan
+) -> dict[str, ExecutionView]:
+    """Return what executions of another node are when they have ended, or after a timeout."""
+    body = WaitManyBody(execution_ids=list(ids), timeout=patience)
+    asked = Asked(
+        method="POST",
+        target=request.raw_path,
+        headers=headers_of(request),
+        body=msgspec.json.encode(body),
+    )
+    answer = await ask_part(request, node_id, asked, ExecutionList)
+    return {view.execution_id: view for view in answer.items}
+
+
+async def _ended(
+    parts: Parts, ids: list[ExecutionId], patience: Duration
+) -> dict[str, ExecutionView]:
+    """Return what executions of this node are when they have ended, or after a timeout."""
+    open_ones = [each for each in ids if each in parts.shards.of_id(each).state.executions]
+    await parts.watch.ended(open_ones, patience / SECOND)
+    live = [parts.shards.of_id(each).state.executions.get(each) for each in ids]
+    await parts.shards.settled(*{parts.shards.of_id(each) for each in ids})
+    return {
+        each: execution_view(execution or _past(parts, each))
         for each, execution in zip(ids, live, strict=True)
-    ]
-    return document(ExecutionList(items=items))
+    }
 
 
 @operations.declare(
@@ -187,16 +225,39 @@ async def list_executions(request: web.Request) -> web.Response:
     none, and still have a ``nextCursor``.
     """
     check(request, Verb.READ, "*")
-    parts = request.app[PARTS]
-    matches = _filter_of(request)
-    limit = LIMIT.of(request)
-    read, streams = _streams(request, parts)
-    await parts.shards.settled(*read)
+    if named := JOB.of(request):
+        shard, job_id = find_job_id(request, named)
+        return document(await _page(request, [shard], *_streams_of(request, shard, job_id)))
+    owners = owners_of(request, shards_meant(request))
+    here = await _page(request, owners.here, *_streams(request, owners.here))
+    if not owners.there:
+        return document(here)
+    pages = [here, *await pages_of(request, owners, ExecutionList)]
+    page = merged(
+        [Page(each.items, each.next_cursor) for each in pages],
+        LIMIT.of(request),
+        cursor_of=lambda execution: execution.execution_id,
+        place=lambda cursor: _order_of(ExecutionId(cursor)),
+        is_descending=True,
+    )
+    return document(ExecutionList(items=list(page.items), next_cursor=page.next_cursor))
+
+
+Stream = Callable[[], Iterable[Execution]]
+"""Yields executions, newest first."""
+
+
+async def _page(
+    request: web.Request, shards: Sequence[Shard], past: Stream, live: Stream
+) -> ExecutionList:
+    """Return a page of what has ended and of what is not finished as it is at this moment."""
+    matches, limit = _filter_of(request), LIMIT.of(request)
+    await request.app[PARTS].shards.settled(*shards)
     items: list[ExecutionView] = []
     next_cursor: ExecutionId | None = None
     last: ExecutionId | None = None
     scanned = 0
-    for execution in heapq.merge(*(stream() for stream in streams), key=_order, reverse=True):
+    for execution in heapq.merge(past(), live(), key=_order, reverse=True):
         if execution.id == last:
             # It ended while this page was read: the history's word stands.
             continue
@@ -207,26 +268,25 @@ async def list_executions(request: web.Request) -> web.Response:
         scanned += 1
         if matches(execution):
             items.append(execution_view(execution))
-    return document(ExecutionList(items=items, next_cursor=next_cursor))
+    return ExecutionList(items=items, next_cursor=next_cursor)
 
 
-Stream = Callable[[], Iterable[Execution]]
+def _streams_of(request: web.Request, shard: Shard, job_id: JobId) -> tuple[Stream, Stream]:
+    """Return the executions of one job."""
+    before, history = CURSOR.of(request), request.app[PARTS].history
+    live = [shard.state.executions[each] for each in shard.state.live_of(job_id)]
+    return (
+        lambda: history.executions_of(shard.id, job_id, before),
+        _newest_first(live, before),
+    )
 
 
-def _streams(request: web.Request, parts: Parts) -> tuple[Iterable[Shard], tuple[Stream, Stream]]:
-    """Return the history and, as it is at this moment, what is not finished; newest first.
-
-    With the shards that they are of.
-    """
-    before, named = CURSOR.of(request), JOB.of(request)
-    if named:
-        shard, job_id = find_job_id(request, named)
-        live = [shard.state.executions[each] for each in shard.state.live_of(job_id)]
-        past = partial(parts.history.executions_of, shard.id, job_id, before)
-        return [shard], (past, _newest_first(live, before))
-    live = [each for shard in parts.shards for each in shard.state.executions.values()]
-    start = past_before(before) if before else NEWEST
-    return parts.shards, (lambda: parts.history.executions(start), _newest_first(live, before))
+def _streams(request: web.Request, shards: Sequence[Shard]) -> tuple[Stream, Stream]:
+    """Return the executions of *shards*."""
+    before, history = CURSOR.of(request), request.app[PARTS].history
+    live = [each for shard in shards for each in shard.state.executions.values()]
+    start, numbers = past_before(before) if before else NEWEST, [shard.id for shard in shards]
+    return lambda: history.executions(start, numbers), _newest_first(live, before)
 
 
 def _newest_first(live: list[Execution], before: ExecutionId | None) -> Stream:

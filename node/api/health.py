@@ -34,9 +34,10 @@ async def livez(request: web.Request) -> web.Response:
 async def readyz(request: web.Request) -> web.Response:
     """Say whether requests are taken, and if not, why.
 
-    They are not while the node is starting or stopping, or its disk is nearly full. Send them
-    elsewhere then. Nor is a node ready while etcd, restored from a backup perhaps, knows less of
-    some shards than the node does: they work on, but somebody has to put it right.
+    They are not while the node is starting or stopping, or its disk is nearly full, or while it
+    hands its shards over because it is slow or its calendar is wrong. Send them elsewhere then.
+    Nor is a node ready while etcd, restored from a backup perhaps, knows less of some shards than
+    the node does: they work on, but somebody has to put it right.
     """
     reason = request.app[PARTS].unready()
     if reason is not None:

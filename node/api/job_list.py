@@ -6,7 +6,7 @@ names in order. A filter looks at jobs until the page is full.
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -16,12 +16,13 @@ from rota.core.ids import is_full_name
 from rota.core.job import Job
 from rota.node.api.access import Verb, check
 from rota.node.api.codes import READING
+from rota.node.api.forwarding import owners_of, shards_meant
+from rota.node.api.gathering import Page, merged, pages_of
 from rota.node.api.operations import Operations, Success
 from rota.node.api.parameters import LIMIT, Parameter, Repeatable, choice, text
 from rota.node.api.requests import PARTS, document
 from rota.node.api.views import JOB_STATUSES, status_of, view_of
 from rota.node.shard import Shard
-from rota.node.shards import Shards
 
 operations = Operations("Jobs")
 LOOKED_AT_MAX = 10_000
@@ -71,11 +72,26 @@ async def list_jobs(request: web.Request) -> web.Response:
     One page looks at 10,000 jobs at most: with a filter it may hold fewer than `limit`, or none,
     and still have a `nextCursor`.
     """
-    namespace = WITHIN.of(request)
-    check(request, Verb.READ, namespace or "*")
-    wanted = _wanted(request)
-    limit = LIMIT.of(request)
-    shards = request.app[PARTS].shards
+    check(request, Verb.READ, WITHIN.of(request) or "*")
+    owners = owners_of(request, shards_meant(request))
+    here = _page(request, owners.here)
+    # Memory may be ahead of what is committed.
+    await request.app[PARTS].shards.settled(*owners.here)
+    if not owners.there:
+        return document(here)
+    pages = [here, *await pages_of(request, owners, JobList)]
+    page = merged(
+        [Page(each.items, each.next_cursor) for each in pages],
+        LIMIT.of(request),
+        cursor_of=lambda job: f"{job.namespace}/{job.name}",
+        place=lambda name: (name,),
+    )
+    return document(JobList(items=list(page.items), next_cursor=page.next_cursor))
+
+
+def _page(request: web.Request, shards: Sequence[Shard]) -> JobList:
+    """Return a page of the jobs of *shards*."""
+    namespace, wanted, limit = WITHIN.of(request), _wanted(request), LIMIT.of(request)
     items: list[JobView] = []
     next_cursor = last = None
     after, prefix = CURSOR.of(request), f"{namespace}/" if namespace is not None else ""
@@ -89,9 +105,7 @@ async def list_jobs(request: web.Request) -> web.Response:
         job = shard.state.jobs[shard.state.names[name]]
         if wanted.holds(shard, job):
             items.append(view_of(shard.state, job))
-    # Memory may be ahead of what is committed.
-    await shards.settled(*shards)
-    return document(JobList(items=items, next_cursor=next_cursor))
+    return JobList(items=items, next_cursor=next_cursor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +130,7 @@ def _wanted(request: web.Request) -> _Wanted:
     return _Wanted(WORD.of(request) or "", STATUS.of(request), LABEL.all_of(request))
 
 
-def _names(shards: Shards, after: str) -> Iterator[tuple[str, Shard]]:
+def _names(shards: Sequence[Shard], after: str) -> Iterator[tuple[str, Shard]]:
     """Yield the full names of jobs after *after*, in order, each with its shard.
 
     Costs O(shards) to begin with; it is not kept across an await.

@@ -96,7 +96,7 @@ async def create_job(request: web.Request) -> web.Response:
     under the same name is refused.
     """
     body = await read_body(request, JobBody)
-    shard, command = creation_of(request, body, idempotency_key(request))
+    shard, command = await creation_of(request, body, idempotency_key(request))
     saved, written = await write(request, shard, command)
     assert isinstance(saved, JobSaved)
     state = written.state(shard)
@@ -263,7 +263,7 @@ async def job_document(
     return document(view, status=201 if is_new else 200, headers=headers)
 
 
-def creation_of(request: web.Request, body: JobBody, key: str) -> tuple[Shard, SaveJob]:
+async def creation_of(request: web.Request, body: JobBody, key: str) -> tuple[Shard, SaveJob]:
     """Return the command that creates the job *body*, and for whom it is.
 
     Args:
@@ -275,10 +275,13 @@ def creation_of(request: web.Request, body: JobBody, key: str) -> tuple[Shard, S
         Refused: It is not a job that could work here, or its namespace is not theirs.
     """
     check(request, Verb.WRITE, body.namespace)
-    parts = request.app[PARTS]
-    spec = resolve(parts, job_spec(body))
+    spec = job_spec(body)
+    shard = request.app[PARTS].shards.of_name(spec.namespace, spec.name)
+    # Its primary says whether it could work: that node is to run it.
+    shard.check_open()
+    spec = await resolve(request, spec)
     ask = Ask(key=key, print=print_of(msgspec.msgpack.encode(spec))) if key else None
-    return parts.shards.of_name(spec.namespace, spec.name), SaveJob(spec=spec, ask=ask)
+    return shard, SaveJob(spec=spec, ask=ask)
 
 
 def trigger_of(

@@ -169,6 +169,7 @@ PATH_PARTS = {
     "namespace": "The job's namespace.",
     "name": "The job's name.",
     "execution": "An execution's id.",
+    "node": "A node's id.",
     "task": "The name of a task; of a job without `tasks` it is `main`.",
 }
 

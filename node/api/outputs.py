@@ -8,11 +8,13 @@ from aiohttp import web
 from rota.core.attempt import Attempt, AttemptKey
 from rota.core.errors import not_found
 from rota.core.execution import Task
+from rota.core.ids import ExecutionId
 from rota.executor.executor import Output
 from rota.node.api import requests
 from rota.node.api.access import Verb, check
 from rota.node.api.codes import READING
 from rota.node.api.executions import load_execution
+from rota.node.api.forwarding import forward_to
 from rota.node.api.operations import TEXT, Operations, Success
 from rota.node.api.parameters import flag, whole_number
 from rota.node.api.requests import PARTS
@@ -22,6 +24,9 @@ log = logging.getLogger(__name__)
 
 operations = Operations("Executions")
 ATTEMPT = whole_number("attempt", "The attempt's number; by default the latest.", most=1_000_000)
+KEPT = "Rota-Kept"
+"""The header of a question to the node that ran an attempt: its number, of which nothing but what
+that node has kept is wanted. It is asked by the shard's primary, also on behalf of another node."""
 FOLLOW = flag("follow", "Go on until the attempt has ended.")
 
 
@@ -41,6 +46,8 @@ async def read_output(request: web.Request) -> web.StreamResponse:
     check(request, Verb.READ, "*")
     parts = request.app[PARTS]
     execution_id = requests.execution_id_of(request)
+    if KEPT in request.headers:
+        return await _kept_here(request, execution_id)
     _, tasks = await load_execution(parts, execution_id)
     name = request.match_info["task"]
     if name not in tasks:
@@ -48,12 +55,29 @@ async def read_output(request: web.Request) -> web.StreamResponse:
     attempt, is_followed = _attempt_of(request, tasks[name]), FOLLOW.of(request)
     key = AttemptKey(execution_id, name, attempt.number)
     kept = await parts.attempts.output(key)
+    if kept is None and attempt.node_id != parts.config.node_id:
+        elsewhere = await forward_to(request, attempt.node_id, **{KEPT: str(attempt.number)})
+        if elsewhere is not None:
+            return elsewhere
     if kept is None:
         content = await _recorded(parts, key)
         return web.Response(body=content, content_type="text/plain", charset="utf-8")
     if request.method == "HEAD":
         return web.Response(content_type="text/plain", charset="utf-8")
     return await _stream(request, kept.follow() if is_followed else _written(kept))
+
+
+async def _kept_here(request: web.Request, execution_id: ExecutionId) -> web.StreamResponse:
+    """Return what an attempt wrote that ran here, for a shard that another node decides for.
+
+    Raises:
+        Refused: It is not here: that node has its end in the attempt's record.
+    """
+    number, name = int(request.headers[KEPT]), request.match_info["task"]
+    kept = await request.app[PARTS].attempts.output(AttemptKey(execution_id, name, number))
+    if kept is None:
+        raise not_found("attempt", f"{number} of task {name}")
+    return await _stream(request, kept.follow() if FOLLOW.of(request) else _written(kept))
 
 
 def _attempt_of(request: web.Request, task: Task) -> Attempt:

@@ -59,6 +59,18 @@ def problem_of(refusal: Refused) -> ProblemView:
     return problem(status, refusal.code, refusal.detail, errors=refusal.problems)
 
 
+def refusal_of(view: ProblemView) -> Refused:
+    """Return the refusal that another node's document describes."""
+    kinds = {status: kind for kind, status in STATUS.items()}
+    return Refused(
+        kinds.get(view.status, Kind.UNAVAILABLE),
+        view.code,
+        view.detail,
+        problems=tuple(Problem(each.pointer, each.detail) for each in view.errors),
+        retry_after_s=1 if view.status == STATUS[Kind.UNAVAILABLE] else None,
+    )
+
+
 def response(
     view: ProblemView, *, request_id: str, headers: dict[str, str] | None = None
 ) -> web.Response:

@@ -46,7 +46,7 @@ async def read_body(request: web.Request, kind: type[T], *, if_empty: T | None =
     Raises:
         Refused: It is too long, of another media type, not JSON, or has another form.
     """
-    content = await _read(request)
+    content = await read_content(request)
     if not content.strip() and if_empty is not None:
         return if_empty
     _check_media_type(request)
@@ -59,12 +59,17 @@ async def read_object(request: web.Request) -> dict[str, Json]:
     Raises:
         Refused: It is too long, of another media type, not JSON, or no object.
     """
-    content = await _read(request)
+    content = await read_content(request)
     _check_media_type(request)
     return decode(content, dict[str, Json])
 
 
-async def _read(request: web.Request) -> bytes:
+async def read_content(request: web.Request) -> bytes:
+    """Return the request's body; again, if it has been read before.
+
+    Raises:
+        Refused: It is too long, too slow, or breaks off.
+    """
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             return await request.read()
@@ -197,10 +202,22 @@ def find_job(request: web.Request, named: str) -> tuple[Shard, Job]:
     namespace, _, name = named.rpartition("/")
     namespace = namespace or request.query.get("namespace", "default")
     shard = shards.of_name(namespace, name)
+    if is_job_id(named) and not shard.is_open:
+        # A name in the form of an id, if anything; with its namespace it is told from one.
+        raise not_found("job", named)
     job_id = shard.state.names.get(f"{namespace}/{name}")
     if job_id is None:
         raise not_found("job", named)
     return shard, shard.state.jobs[job_id]
+
+
+def shard_named(request: web.Request, named: str) -> Shard:
+    """Return the shard of the job that *named*, an id or a name, stands for."""
+    shards = request.app[PARTS].shards
+    if is_job_id(named):
+        return shards.of_id(JobId(named))
+    namespace, _, name = named.rpartition("/")
+    return shards.of_name(namespace or request.query.get("namespace", "default"), name)
 
 
 def find_job_id(request: web.Request, named: str) -> tuple[Shard, JobId]:
@@ -211,8 +228,8 @@ def find_job_id(request: web.Request, named: str) -> tuple[Shard, JobId]:
     """
     try:
         shard, job = find_job(request, named)
-    except Refused:
-        if not is_job_id(named):
+    except Refused as refusal:
+        if refusal.kind is not Kind.NOT_FOUND or not is_job_id(named):
             raise
         return request.app[PARTS].shards.of_id(JobId(named)), JobId(named)
     return shard, job.id

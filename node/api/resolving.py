@@ -1,32 +1,33 @@
 """What a job names has to exist: the jobs that it depends on, the types of its tasks."""
 
 import msgspec
+from aiohttp import web
 
 from rota.core.errors import Problem, invalid
 from rota.core.ids import JobId, is_job_id
-from rota.core.job import Job, JobSpec
+from rota.core.job import JobSpec
+from rota.node.api.lookups import job_by_id, job_by_name
+from rota.node.api.requests import PARTS
 from rota.node.api.works import OWN_FIELDS
 from rota.node.parts import Parts
-from rota.node.shards import Shards
 
 
-def resolve(parts: Parts, spec: JobSpec) -> JobSpec:
+async def resolve(request: web.Request, spec: JobSpec) -> JobSpec:
     """Return *spec* with each dependency, a name or an id, as a full name.
 
     Raises:
         Refused: Code ``unknown_dependency``: there is no such job; code ``unknown_type``: this
-            node cannot run a task's type.
+            node cannot run a task's type; or nobody who knows can be asked.
     """
-    _check_types(parts, spec)
+    _check_types(request.app[PARTS], spec)
     full_names: list[str] = []
     problems: list[Problem] = []
     for number, named in enumerate(spec.dependencies):
         namespace, _, name = named.rpartition("/")
-        by_id = _job_by_id(name, parts.shards)
-        if by_id is not None:
-            full_names.append(by_id.spec.full_name)
-        elif named in parts.shards.of_name(namespace, name).state.names:
-            full_names.append(named)
+        found = await job_by_id(request, JobId(name)) if is_job_id(name) else None
+        found = found or await job_by_name(request, namespace, name)
+        if found is not None:
+            full_names.append(found.full_name)
         else:
             problems.append(
                 Problem(f"/dependencies/{number}", f"there is no job {named!r}; create it first")
@@ -52,10 +53,3 @@ def _check_types(parts: Parts, spec: JobSpec) -> None:
 
 def _field(executor: str) -> str:
     return executor if executor in OWN_FIELDS else "type"
-
-
-def _job_by_id(named: str, shards: Shards) -> Job | None:
-    if not is_job_id(named):
-        return None
-    job_id = JobId(named)
-    return shards.of_id(job_id).state.jobs.get(job_id)

@@ -16,10 +16,11 @@ from rota.core.errors import Refused
 from rota.core.execution import Execution, Task, in_place
 from rota.core.ids import ExecutionId
 from rota.core.state import State
+from rota.node.api.forwarding import HAS_WRITTEN
 from rota.node.api.parameters import IS_DRY_RUN
 from rota.node.api.requests import PARTS
 from rota.node.rehearsal import rehearse
-from rota.node.shard import Answer, Shard
+from rota.node.shard import Answer, NotPrimary, Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +78,6 @@ async def write_all(request: web.Request, commands: Iterable[tuple[Shard, Comman
     if request[IS_DRY_RUN]:
         rehearsal = await rehearse(parts.shards, parts.clock, commands)
         return Written(rehearsal.answers, rehearsal.past, rehearsal.states)
-    return Written(await parts.shards.ask_many(commands), {}, {})
+    answers = await parts.shards.ask_many(commands)
+    request[HAS_WRITTEN] = not all(isinstance(answer, NotPrimary) for answer in answers)
+    return Written(answers, {}, {})

@@ -24,6 +24,7 @@ import msgspec
 from rota.core.configuration import Configuration, Swap, Swapped
 from rota.core.errors import RotaError
 from rota.core.ids import NodeId, Session, ShardId
+from rota.core.instants import SECOND, Duration
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,12 +34,20 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         id: Random; in every message between nodes, so that two clusters never mix.
         shards: How many there are, a power of two.
         replicas: Copies wanted of each.
+        min_sync: Copies of each without which nothing is committed.
+        session_ttl: Time to live of a node's session.
+        peer_lease: How long backups keep from taking over, once they have heard the primary.
+        attempt_lease: How long attempts go on without word from their shard's primary.
         format: Of everything the nodes share.
     """
 
     id: str
     shards: int
     replicas: int
+    min_sync: int = 2
+    session_ttl: Duration = Duration(5 * SECOND)
+    peer_lease: Duration = Duration(2 * SECOND)
+    attempt_lease: Duration = Duration(15 * SECOND)
     format: int = 1
 
 
@@ -200,8 +209,15 @@ class Coordinator(Protocol):
         """Make *member* known, or known anew."""
         ...
 
-    async def forget(self, node_id: NodeId) -> None:
-        """Take a node that will not come back from the members; its session ends too."""
+    async def change(self, expected: Member, fresh: Member) -> bool:
+        """Replace what is known of a node; False: it is not as *expected* any more, and stays.
+
+        So that what a node says of itself and what an operator says of it never undo each other.
+        """
+        ...
+
+    async def forget(self, node_id: NodeId) -> bool:
+        """Take a node that will not come back from the members; False: it lives, and stays."""
         ...
 
     async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:

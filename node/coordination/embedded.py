@@ -88,9 +88,13 @@ class EmbeddedCoordinator:
         """Put *member* into the file."""
         self._do(lambda state: state.register(member))
 
-    async def forget(self, node_id: NodeId) -> None:
-        """Take a node out of the file."""
-        self._do(lambda state: state.forget(node_id))
+    async def change(self, expected: Member, fresh: Member) -> bool:
+        """Replace a member in the file, if it is as expected."""
+        return self._do(lambda state: state.change(expected, fresh))
+
+    async def forget(self, node_id: NodeId) -> bool:
+        """Take a node out of the file, unless it lives."""
+        return self._do(lambda state: state.forget(node_id))
 
     async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:
         """Begin a session that does not run out, whatever *ttl_s* is."""

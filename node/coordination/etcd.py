@@ -35,6 +35,7 @@ from rota.node.coordination.messages import (
     RangeAnswer,
     TxnAnswer,
     all_below,
+    delete_if,
     each_alone,
     holds,
     is_absent,
@@ -58,7 +59,7 @@ class EtcdCoordinator:
     """Coordination through etcd; see the seam.
 
     Each request is over within ``options.call_timeout_s``, a renewal within ``renew_timeout_s``.
-    Most calls are one request; `begin_session` up to four in a round, `forget` three, `swap` one
+    Most calls are one request; `begin_session` up to four in a round, `change` two, `swap` one
     for each 32.
 
     Beyond the seam's errors, every call may raise `EtcdRefused`: etcd said no (permissions, quota,
@@ -90,12 +91,21 @@ class EtcdCoordinator:
         request = put(self._keys.member(member.node_id), write(member))
         await self._gateway.write("/v3/kv/put", request, Answer)
 
-    async def forget(self, node_id: NodeId) -> None:
-        """Revoke a node's lease, and delete its member."""
-        if there := await self._life(node_id):
-            await self.end_session(session_of(there.lease))
-        request = one(self._keys.member(node_id))
-        await self._gateway.write("/v3/kv/deleterange", request, Answer, repeat=True)
+    async def change(self, expected: Member, fresh: Member) -> bool:
+        """Put a member in the place of the value that was read as *expected*, however written."""
+        key = self._keys.member(expected.node_id)
+        there = await self._value(key)
+        if there is None or read(key, there.value, Member) != expected:
+            return False
+        fresh_value = put(key, write(fresh))
+        answer = await self._transact(put_if([holds(key, there.value)], fresh_value, otherwise=key))
+        return answer.succeeded
+
+    async def forget(self, node_id: NodeId) -> bool:
+        """Delete a member unless the node's life is there."""
+        is_gone = is_absent(self._keys.life(node_id))
+        answer = await self._transact(delete_if([is_gone], self._keys.member(node_id)))
+        return answer.succeeded
 
     async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:
         """Revoke the lease of the session before, and put the node's life under a new one."""
@@ -200,8 +210,10 @@ class EtcdCoordinator:
         return Grant(session=life.session, ttl_s=lease.TTL) if answer.succeeded else None
 
     async def _life(self, node_id: NodeId) -> KeyValue | None:
-        request = one(self._keys.life(node_id))
-        answer = await self._gateway.read("/v3/kv/range", request, RangeAnswer)
+        return await self._value(self._keys.life(node_id))
+
+    async def _value(self, key: bytes) -> KeyValue | None:
+        answer = await self._gateway.read("/v3/kv/range", one(key), RangeAnswer)
         return answer.kvs[0] if answer.kvs else None
 
     async def _transact(self, transaction: Json) -> TxnAnswer:

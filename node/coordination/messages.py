@@ -174,6 +174,11 @@ def put_if(conditions: Sequence[Json], fresh: Json, otherwise: bytes) -> Json:
     }
 
 
+def delete_if(conditions: Sequence[Json], key: bytes) -> Json:
+    """Return a transaction: delete a key if all *conditions* hold."""
+    return {"compare": conditions, "success": [{"request_delete_range": one(key)}]}
+
+
 def each_alone(transactions: Sequence[Json]) -> Json:
     """Return a transaction of transactions, each of which succeeds or fails by itself."""
     return {"success": [{"request_txn": each} for each in transactions]}

@@ -181,9 +181,13 @@ class SimulatedCoordinator:
         """See the seam."""
         await self._call("register", lambda state: state.register(member))
 
-    async def forget(self, node_id: NodeId) -> None:
+    async def change(self, expected: Member, fresh: Member) -> bool:
         """See the seam."""
-        await self._call("forget", lambda state: state.forget(node_id))
+        return await self._call("change", lambda state: state.change(expected, fresh))
+
+    async def forget(self, node_id: NodeId) -> bool:
+        """See the seam."""
+        return await self._call("forget", lambda state: state.forget(node_id))
 
     async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:
         """See the seam; up to three requests, each with its own fate and deadline, in a round."""

@@ -87,12 +87,20 @@ class CoordinationState:
         self._members[member.node_id] = member
         self._step(members={member.node_id: member})
 
-    def forget(self, node_id: NodeId) -> None:
+    def change(self, expected: Member, fresh: Member) -> bool:
+        """See `Coordinator.change`."""
+        if self._members.get(expected.node_id) != expected:
+            return False
+        self.register(fresh)
+        return True
+
+    def forget(self, node_id: NodeId) -> bool:
         """See `Coordinator.forget`."""
-        if life := self._lives.get(node_id):
-            self.end(life.session)
+        if node_id in self._lives:
+            return False
         if self._members.pop(node_id, None):
             self._step(members={node_id: None})
+        return True
 
     def predecessor(self, node_id: NodeId, store_id: str) -> Session | None:
         """Return the session that has to be ended before the node can begin another.

@@ -152,15 +152,60 @@ async def test_a_member_is_known_as_it_registered_last(coordinator: Coordinator)
     assert (await coordinator.view()).members == {A: member(A, "new:2"), B: member(B)}
 
 
-async def test_a_forgotten_node_is_no_member_and_does_not_live(coordinator: Coordinator) -> None:
+async def test_a_member_is_changed_by_who_knows_it_as_it_is(coordinator: Coordinator) -> None:
+    await coordinator.register(member(A, "old:1"))
+    await coordinator.register(member(B))
+
+    is_changed = await coordinator.change(member(A, "old:1"), member(A, "new:2"))
+
+    assert is_changed
+    assert (await coordinator.view()).members == {A: member(A, "new:2"), B: member(B)}
+
+
+async def test_a_member_that_is_not_as_expected_stays(coordinator: Coordinator) -> None:
+    await coordinator.register(member(A, "other:3"))
+
+    is_changed = [
+        await coordinator.change(member(A, "old:1"), member(A, "new:2")),
+        await coordinator.change(member(B), member(B, "new:2")),
+    ]
+
+    assert is_changed == [False, False]
+    assert (await coordinator.view()).members == {A: member(A, "other:3")}
+
+
+async def test_of_many_changes_at_the_same_time_one_is_made(coordinator: Coordinator) -> None:
+    there = member(A, "old:1")
+    await coordinator.register(there)
+
+    for turn in range(10):  # Once is not always enough to have them overtake one another.
+        fresh = [member(A, f"new-{turn}:{number}") for number in range(1, 21)]
+        are_changed = await asyncio.gather(*(coordinator.change(there, each) for each in fresh))
+        assert sum(are_changed) == 1
+        there = fresh[are_changed.index(True)]
+
+    assert (await coordinator.view()).members == {A: there}
+
+
+async def test_a_forgotten_node_is_no_member(coordinator: Coordinator) -> None:
+    await coordinator.register(member(A))
+    await coordinator.end_session(await life(coordinator))
+
+    is_forgotten = await coordinator.forget(A)
+
+    assert is_forgotten
+    assert (await coordinator.view()).members == {}
+
+
+async def test_a_node_that_lives_is_not_forgotten(coordinator: Coordinator) -> None:
     await coordinator.register(member(A))
     session = await life(coordinator)
 
-    await coordinator.forget(A)
+    is_forgotten = await coordinator.forget(A)
 
-    view = await coordinator.view()
-    assert (view.members, view.lives) == ({}, {})
-    assert await coordinator.renew(session) is None
+    assert not is_forgotten
+    assert (await coordinator.view()).members == {A: member(A)}
+    assert await coordinator.renew(session) is not None
 
 
 async def test_forgetting_a_node_that_nobody_knows_is_fine(coordinator: Coordinator) -> None:

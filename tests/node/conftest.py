@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cluster import Cluster
+from etcd import EtcdCluster
 from rota_program import Rota
 from rotad import Rotad
 
@@ -21,6 +23,28 @@ def own_node(tmp_path: Path) -> Iterator[Rotad]:
     """A node for one test; not started."""
     with Rotad(tmp_path / "data", "--drain", "0s") as rotad:
         yield rotad
+
+
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
+    """One etcd for all clusters; each has a name of its own."""
+    with EtcdCluster(tmp_path_factory.mktemp("etcd")) as etcd:
+        yield etcd
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdCluster) -> Iterator[Cluster]:
+    """Three nodes for the tests that do them no harm, and do not get in each other's way."""
+    with Cluster(tmp_path_factory.mktemp("cluster"), etcd) as cluster:
+        yield cluster.start()
+
+
+@pytest.fixture
+def own_cluster(tmp_path: Path, etcd: EtcdCluster) -> Iterator[Cluster]:
+    """Three nodes for one test; not started."""
+    with Cluster(tmp_path, etcd) as cluster:
+        yield cluster
+    assert cluster.left_over() == []
 
 
 @pytest.fixture

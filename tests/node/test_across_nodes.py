@@ -557,7 +557,7 @@ def test_a_start_that_was_never_committed_gives_its_place_back() -> None:
         nodes.loses = lambda sender, receiver, message: sender == A and isinstance(message, Append)
         nodes[A].is_cut_off = True
 
-        with pytest.raises(Refused, match="not the primary"):
+        with pytest.raises(Refused, match="primary_lost"):
             await trigger(shards, job_id)
         await until(lambda: not shard.is_open)
 
@@ -586,6 +586,26 @@ def test_a_place_that_was_called_for_a_shard_that_then_went_is_free() -> None:
         assert places.room_for(Trigger(job_id=job_id)) == 1
 
     run(story, slots=1)
+
+
+# -- the right to speak ----------------------------------------------------------------------------
+
+
+def test_a_primary_that_is_cut_off_tells_nothing_of_what_it_remembers() -> None:
+    async def story(nodes: Nodes) -> None:
+        shards = nodes[A].shards
+        shard = shards.of_id(await save(shards, "job"))
+        await shards.settled(shard)
+
+        nodes[A].is_cut_off = True
+        nodes.cut(A, B, C)
+        await until(lambda: nodes.primary(shard.id) is not shard)
+
+        assert shard.is_open
+        with pytest.raises(Refused, match="not_primary"):
+            await shards.settled(shard)
+
+    run(story)
 
 
 # -- letters ---------------------------------------------------------------------------------------

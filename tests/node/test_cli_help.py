@@ -34,6 +34,12 @@ retries: {limit: 3, delay: 10ms}
 JOBS = ("report", "flaky", "hello")
 EXIT_STATUSES = {
     "rota jobs diff -f report.yaml": 8,
+    # Of a node that is alone: there is no other.
+    "rota node drain n3": 3,
+    "rota node drain n3 --wait": 3,
+    "rota node drain n3 --wait --timeout 10m": 3,
+    "rota node undrain n3": 3,
+    "rota node forget n3": 3,
 }
 """Of examples that do not end with 0."""
 GOES_ON = re.compile(r"^rota (events|.* (--watch|-w)$)")

@@ -73,7 +73,7 @@ def test_an_entry_that_another_primary_put_in_the_place_of_ours_is_the_one_appli
     ours: RawChange = (Table.JOB, "job", b"ours")
     at = copy.shard_time(NOW)
     index = shard.replica.propose(encode_body(["test"], (ours,)), at, NOW)
-    shard.entries.append(Entry(index, Turn(open_count=1), (ours,), ()))
+    shard.entries.append(Entry(index, Turn(open_count=1), NOW, (ours,), ()))
     disk.write(is_durable=False)
 
     # Others have replaced this node and committed their own; it hears so before it has noticed.

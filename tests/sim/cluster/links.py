@@ -71,7 +71,7 @@ class Links:
 
         def pass_cut() -> None:
             is_cut = (sender, receiver) in self.cuts
-            if not (is_cut or self._is_alone(sender) or self._is_alone(receiver)):
+            if not (is_cut or self.is_alone(sender) or self.is_alone(receiver)):
                 arrive()
 
         if self._loop.now < self.storm_until:
@@ -89,7 +89,7 @@ class Links:
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
         """Decide what becomes of a call to the coordinator (`rota.node.coordination.simulated`)."""
-        if node_id in self.cut_off or self._is_alone(node_id):
+        if node_id in self.cut_off or self.is_alone(node_id):
             # A link that is cut lets callers wait, or tells them at once.
             return Fate(is_refused=self._chance.random() < 0.3, arrives_s=None)
         if call == "watch" and node_id in self.unwatched:
@@ -119,7 +119,8 @@ class Links:
         """Draw whether something is lost."""
         return not self.are_perfect and self._chance.random() * 100 < self._plan.loss_percent
 
-    def _is_alone(self, node_id: NodeId) -> bool:
+    def is_alone(self, node_id: NodeId) -> bool:
+        """Tell whether a machine reaches nobody."""
         return self._loop.now < self.alone_until.get(node_id, 0)
 
     def _copies(self) -> int:

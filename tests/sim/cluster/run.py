@@ -17,6 +17,7 @@ from sim.cluster.checks import (
     unfinished,
     unwell,
 )
+from sim.cluster.early import Early
 from sim.cluster.faults import FAULTS, RARE, heal, meet_fault
 from sim.cluster.final_checks import see_end
 from sim.cluster.plan import Plan, draw_plan
@@ -129,8 +130,10 @@ async def _wait_until(lack: Callable[[], str], within_s: int) -> None:
 
 
 async def _look_around(world: World) -> None:
+    early = Early(world)
     for look in count():
         see_authority(world)
+        early.see()
         if look % LOOKS_BETWEEN == 0:
             see_copies(world)
         await asyncio.sleep(LOOKS_EVERY / SECOND)

@@ -1,0 +1,194 @@
+"""One connection to one peer, from the handshake to its end.
+
+Three things go on side by side, and the first that ends ends all: frames are read, what waits in
+the outbox is written, and the peer is asked for signs of life. What was under way when it ended is
+lost, and never sent again, so nothing comes twice.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Protocol
+
+import aiohttp
+
+from rota.core.ids import ShardId
+from rota.core.instants import SECOND, Instant
+from rota.node.clock import Clock
+from rota.node.links.frames import (
+    FRAME_BYTES_MAX,
+    Batch,
+    Chunk,
+    Frame,
+    Garbage,
+    Item,
+    Joining,
+    Ping,
+    Pong,
+    decode,
+    encode,
+)
+from rota.node.links.hello import Hello
+from rota.node.links.outbox import Outbox
+from rota.node.messages import Sent
+from rota.node.metrics import LinkMetrics
+from rota.node.network import OnMessage
+
+PING_S = 1.0
+SILENT_S = 4.0
+"""A peer of which nothing was heard for so long is dialled anew: TCP would try for minutes, and
+after a cut go on only when its own, ever longer, pause is over."""
+CLOSE_S = 0.5
+"""How long the two may take to part in order."""
+SOCKET_BYTES_MAX = FRAME_BYTES_MAX + 1_024
+"""The largest WebSocket message that is taken."""
+
+
+class Socket(Protocol):
+    """What `web.WebSocketResponse` and `ClientWebSocketResponse` have in common."""
+
+    def receive(self, timeout: float | None = None) -> Awaitable[aiohttp.WSMessage]:
+        """Return the next message."""
+        ...
+
+    def send_bytes(self, data: bytes) -> Awaitable[None]:
+        """Send a message; waits while the other does not take what was sent before."""
+        ...
+
+    def close(self, *, code: int = 1000, message: bytes = b"") -> Awaitable[bool]:
+        """Part in order."""
+        ...
+
+
+class Link:
+    """A connection over which two nodes have agreed to speak.
+
+    Args:
+        socket: The connection.
+        peer: Who is at its other end.
+        version: Of the wire protocol, as agreed.
+        shard_count: Of the cluster.
+        clock: Measures round trips.
+        metrics: Where it is counted.
+    """
+
+    def __init__(
+        self,
+        socket: Socket,
+        peer: Hello,
+        *,
+        version: int,
+        shard_count: int,
+        clock: Clock,
+        metrics: LinkMetrics,
+    ) -> None:
+        self.peer = peer
+        self.version = version
+        self._socket = socket
+        self._shard_count = shard_count
+        self._clock = clock
+        self._metrics = metrics
+        self._outbox = Outbox()
+        self._joining = Joining()
+        self._heard_at = clock.elapsed()
+        self._is_given_up = asyncio.Event()
+
+    def send(self, shard: ShardId, message: Sent) -> bool:
+        """Have a message sent with all others of this turn; False: there is no room for it."""
+        return self._outbox.put(shard, message)
+
+    def give_up(self) -> None:
+        """End it soon: another connection has taken its place, or the peer is gone."""
+        self._is_given_up.set()
+
+    async def run(self, deliver: OnMessage) -> str:
+        """Speak until the connection ends, and return why it did.
+
+        Args:
+            deliver: Called with each message that comes.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(work)
+                    for work in (self._read(deliver), self._write(), self._ask_for_signs())
+                ]
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in tasks:
+                    task.cancel()
+        finally:  # Also when we stop.
+            with suppress(TimeoutError, OSError, aiohttp.ClientError):
+                async with asyncio.timeout(CLOSE_S):
+                    await self._socket.close()
+        return next(task.result() for task in tasks if not task.cancelled())
+
+    # -- what comes -----------------------------------------------------------------------------
+
+    async def _read(self, deliver: OnMessage) -> str:
+        while True:
+            came = await self._socket.receive()
+            if came.type is not aiohttp.WSMsgType.BINARY:
+                return _why_ended(came)
+            self._heard_at = self._clock.elapsed()
+            self._metrics.received(len(came.data))
+            try:
+                items = self._understand(decode(came.data))
+            except Garbage as garbage:
+                return f"the peer sends garbage: {garbage}"
+            for shard, message in items:
+                deliver(shard, self.peer.node_id, message)
+
+    def _understand(self, frame: Frame) -> list[Item]:
+        """Return the messages that *frame* brings; answer it, if it is none of ours to deliver.
+
+        Raises:
+            Garbage: It is not what a node of this cluster sends.
+        """
+        match frame:
+            case Batch(items=items):
+                return [self._checked(item) for item in items]
+            case Chunk():
+                whole = self._joining.add(frame)
+                return [] if whole is None else [self._checked(whole)]
+            case Ping(sent_at=sent_at):
+                self._outbox.put_sign(encode(Pong(sent_at=sent_at)))
+            case Pong(sent_at=sent_at):
+                self._metrics.round_trip(self._heard_at - sent_at)
+        return []
+
+    def _checked(self, item: Item) -> Item:
+        if not 0 <= item[0] < self._shard_count:
+            raise Garbage(f"there is no shard {item[0]}; the cluster has {self._shard_count}")
+        return item
+
+    # -- what goes ------------------------------------------------------------------------------
+
+    async def _write(self) -> str:
+        while True:
+            await self._outbox.wait()
+            while frame := self._outbox.next_frame():
+                try:
+                    # While the peer does not take it this waits, and the outbox fills and drops.
+                    await self._socket.send_bytes(frame)
+                except (ConnectionError, aiohttp.ClientError) as error:
+                    return f"the connection broke: {error}"
+                self._metrics.sent(len(frame))
+
+    async def _ask_for_signs(self) -> str:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PING_S):
+                    await self._is_given_up.wait()
+                    return "it was given up"
+            now = self._clock.elapsed()
+            if now - self._heard_at > SILENT_S * SECOND:
+                return f"nothing was heard for {SILENT_S} s"
+            self._outbox.put_sign(encode(Ping(sent_at=Instant(now))))
+
+
+def _why_ended(came: aiohttp.WSMessage) -> str:
+    if came.type is aiohttp.WSMsgType.ERROR:
+        return f"the connection broke: {came.data}"
+    if came.type is aiohttp.WSMsgType.TEXT:
+        return "the peer sends garbage: text"
+    return "the peer closed it"

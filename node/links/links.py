@@ -1,0 +1,318 @@
+"""The links of a node to all others: who is dialled, who is let in, and what is sent to whom.
+
+Of two nodes the one with the lower id dials, so there are never two links of one pair that have to
+be told apart; one that dials again has lost the link that it had, whatever the other still
+believes. Addresses are those that members tell the coordinator.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from rota.core.ids import NodeId, ShardId
+from rota.core.instants import SECOND
+from rota.node.beside import beside
+from rota.node.clock import Clock
+from rota.node.coordination.coordinator import Member
+from rota.node.entropy import Entropy
+from rota.node.links import hello
+from rota.node.links.hello import Hello, NotWelcome, Refusal, check_answered, check_dialled
+from rota.node.links.link import CLOSE_S, SOCKET_BYTES_MAX, Link, Socket
+from rota.node.messages import Sent
+from rota.node.metrics import LinkMetrics
+from rota.node.network import OnMessage
+
+log = logging.getLogger(__name__)
+
+PATH = "/peer"
+CONNECT_S = 3.0
+GREET_S = 3.0
+PAUSE_S = 0.05
+PAUSE_S_MAX = 1.0
+"""A node that is back is dialled no later than this; news of its record end the pause at once."""
+STEADY_S = 5.0
+"""A link that lasted so long was sound, and the pauses begin anew."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    """Another member.
+
+    Attributes:
+        has_news: Its record has changed since it was last dialled.
+        dialling: If it is this node that dials.
+    """
+
+    member: Member
+    has_news: asyncio.Event = field(default_factory=asyncio.Event)
+    dialling: asyncio.Task[None] | None = None
+
+
+class Links:
+    """The network between real nodes (`rota.node.network.Network`).
+
+    Args:
+        ours: What this node says of itself.
+        shard_count: Of the cluster.
+        clock: Measures round trips.
+        entropy: Spreads those who dial again.
+        metrics: Where all is counted.
+
+    Attributes:
+        deliver: Takes the messages that come; until it is set they are dropped.
+    """
+
+    def __init__(
+        self,
+        ours: Hello,
+        *,
+        shard_count: int,
+        clock: Clock,
+        entropy: Entropy,
+        metrics: LinkMetrics,
+    ) -> None:
+        self.deliver: OnMessage = _drop
+        self._ours = ours
+        self._shard_count = shard_count
+        self._clock = clock
+        self._entropy = entropy
+        self._metrics = metrics
+        self._peers: dict[NodeId, _Peer] = {}
+        self._links: dict[NodeId, Link] = {}
+        self._on_lost: dict[NodeId, set[Callable[[], None]]] = defaultdict(set)
+        self._session: aiohttp.ClientSession
+        self._group: asyncio.TaskGroup | None = None
+
+    @property
+    def peers(self) -> tuple[NodeId, ...]:
+        """The nodes to which there is a link."""
+        return tuple(self._links)
+
+    @contextmanager
+    def watched(self, node_id: NodeId, on_lost: Callable[[], None]) -> Generator[None]:
+        """Call *on_lost* if the link to a node is lost while the body runs."""
+        self._on_lost[node_id].add(on_lost)
+        try:
+            yield
+        finally:
+            self._on_lost[node_id].discard(on_lost)
+
+    def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
+        """Send a message with all others of this turn; drop it where there is no link or room."""
+        link = self._links.get(receiver)
+        if link is None:
+            self._metrics.dropped("no_link")
+        elif not link.send(shard, message):
+            self._metrics.dropped("no_room")
+
+    def meet(self, members: Mapping[NodeId, Member]) -> None:
+        """Take note of who there is, and where; only those whose record changed are looked at."""
+        for node_id in self._peers.keys() - members.keys():
+            self._leave(node_id)
+        for node_id, member in members.items():
+            peer = self._peers.get(node_id)
+            if node_id == self._ours.node_id or (peer and peer.member == member):
+                continue
+            if peer is None:
+                peer = self._peers[node_id] = _Peer(member)
+                self._begin(peer)
+            peer.member = member
+            peer.has_news.set()
+
+    @asynccontextmanager
+    async def running(self, host: str, port: int) -> AsyncGenerator[int]:
+        """Listen on an address and keep links; gives the port, which matters where it was 0.
+
+        Raises:
+            OSError: The address cannot be listened on.
+        """
+        app = web.Application()
+        app.router.add_get(PATH, self._accept)
+        # Who hangs up cancels nothing: each link sees for itself how it ends, and says so.
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_S)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+            async with (
+                aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as self._session,
+                beside(self._keep_links()),
+            ):
+                yield int(runner.addresses[0][1])
+        finally:
+            for link in self._links.values():
+                link.give_up()
+            await runner.cleanup()
+
+    # -- members come and go --------------------------------------------------------------------
+
+    async def _keep_links(self) -> None:
+        async with asyncio.TaskGroup() as self._group:
+            for peer in self._peers.values():
+                self._begin(peer)
+            await asyncio.Event().wait()  # Until this is cancelled, and they with it.
+
+    def _begin(self, peer: _Peer) -> None:
+        is_ours = hello.dials(self._ours.node_id, peer.member.node_id)
+        if self._group is not None and is_ours:
+            peer.dialling = self._group.create_task(self._keep_dialling(peer))
+
+    def _leave(self, node_id: NodeId) -> None:
+        peer = self._peers.pop(node_id)
+        if peer.dialling is not None:
+            peer.dialling.cancel()
+
+    # -- dialling -------------------------------------------------------------------------------
+
+    async def _keep_dialling(self, peer: _Peer) -> None:
+        failures, told = 0, ""
+        while True:
+            peer.has_news.clear()
+            began_at, member = self._clock.elapsed(), peer.member
+            try:
+                await self._speak(*await self._dial(member))
+                told = ""
+            except (NotWelcome, aiohttp.ClientError, OSError) as error:
+                why = str(error) or f"it does not answer within {CONNECT_S} s"
+                if why != told:  # While a node is down it is the same every second.
+                    where = {"peer": member.node_id, "address": member.peer_address}
+                    log.warning("peer not reached", extra={**where, "reason": why})
+                told = why
+            is_steady = self._clock.elapsed() - began_at > STEADY_S * SECOND
+            failures = 0 if is_steady else failures + 1
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pause_s(failures)):
+                    await peer.has_news.wait()
+                    failures = 0
+
+    def _pause_s(self, failures: int) -> float:
+        longest = min(PAUSE_S * (1 << min(failures, 10)), PAUSE_S_MAX)
+        # Up to half of it by chance: a node that comes back is not to be dialled by all at once.
+        return longest * (1 - self._entropy.draw() / (1 << 65))
+
+    async def _dial(self, member: Member) -> "_Agreed":
+        """Reach a peer and agree with it.
+
+        Raises:
+            NotWelcome: One of the two refuses.
+            ClientError, OSError: It cannot be reached.
+        """
+        async with asyncio.timeout(CONNECT_S):
+            socket = await self._session.ws_connect(
+                f"http://{member.peer_address}{PATH}",
+                max_msg_size=SOCKET_BYTES_MAX,
+            )
+        try:
+            ours = msgspec.structs.replace(self._ours, wants=member.node_id)
+            await _say(socket, hello.encode(ours))
+            theirs = await _heard(socket)
+            check_answered(member.node_id, theirs, member.store_id)
+            return _Agreed(socket, theirs, hello.version_with(ours, theirs))
+        except NotWelcome as error:
+            await _refuse(socket, error)
+            raise
+        except BaseException:  # It says nothing, or we stop: nobody else knows of the socket yet.
+            await _hang_up(socket)
+            raise
+
+    # -- being dialled --------------------------------------------------------------------------
+
+    async def _accept(self, request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse(
+            timeout=CLOSE_S, max_msg_size=SOCKET_BYTES_MAX, compress=False
+        )
+        await socket.prepare(request)
+        try:
+            theirs = await _heard(socket)
+            peer = self._peers.get(theirs.node_id)
+            check_dialled(self._ours, theirs, peer.member.store_id if peer else None)
+            agreed = _Agreed(socket, theirs, hello.version_with(self._ours, theirs))
+        except NotWelcome as error:
+            log.warning("peer refused", extra={"address": request.remote, "reason": str(error)})
+            await _refuse(socket, error)
+        else:
+            await _say(socket, hello.encode(self._ours))
+            await self._speak(*agreed)
+        return socket
+
+    # -- speaking -------------------------------------------------------------------------------
+
+    async def _speak(self, socket: Socket, theirs: Hello, version: int) -> None:
+        """Exchange messages with a peer until the link ends."""
+        node_id = theirs.node_id
+        link = Link(
+            socket,
+            theirs,
+            version=version,
+            shard_count=self._shard_count,
+            clock=self._clock,
+            metrics=self._metrics,
+        )
+        if node_id in self._links:
+            self._links[node_id].give_up()
+        self._links[node_id] = link
+        log.info("peer linked", extra={"peer": node_id, "life": theirs.life, "version": version})
+        with self._metrics.linked():
+            try:
+                why = await link.run(self._take)
+                log.info("peer gone", extra={"peer": node_id, "reason": why})
+            finally:
+                if self._links.get(node_id) is link:
+                    del self._links[node_id]
+                    for on_lost in list(self._on_lost.get(node_id, ())):
+                        on_lost()
+
+    def _take(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+        self.deliver(shard, sender, message)
+
+
+class _Agreed(NamedTuple):
+    """A connection over which two nodes may speak."""
+
+    socket: Socket
+    theirs: Hello
+    version: int
+
+
+def _drop(shard: ShardId, sender: NodeId, message: Sent) -> None:
+    del shard, sender, message
+
+
+async def _heard(socket: Socket) -> Hello:
+    """Return what the other says first.
+
+    Raises:
+        NotWelcome: It refuses, says nothing, or something else.
+    """
+    try:
+        async with asyncio.timeout(GREET_S):
+            came = await socket.receive()
+    except TimeoutError as error:
+        raise NotWelcome(f"it says nothing for {GREET_S} s") from error
+    if came.type is not aiohttp.WSMsgType.BINARY:
+        raise NotWelcome("it hangs up before it has said who it is")
+    return hello.decode(cast("bytes", came.data))  # what a binary message holds
+
+
+async def _say(socket: Socket, word: bytes) -> None:
+    # Whoever has hung up meanwhile is missed by whoever listens next.
+    with suppress(ConnectionError, aiohttp.ClientError):
+        await socket.send_bytes(word)
+
+
+async def _refuse(socket: Socket, error: NotWelcome) -> None:
+    await _say(socket, hello.encode(Refusal(reason=str(error))))
+    await _hang_up(socket)
+
+
+async def _hang_up(socket: Socket) -> None:
+    with suppress(TimeoutError, ConnectionError, aiohttp.ClientError):
+        async with asyncio.timeout(CLOSE_S):
+            await socket.close()

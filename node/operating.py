@@ -1,0 +1,98 @@
+"""What an operator says of nodes: that one is to hold nothing, is to hold its part, is no more.
+
+It is said to the coordinator, whichever node is asked, and all nodes hear of it there. Everything
+is checked against what is agreed on at that moment, not against what this node has heard of.
+"""
+
+import msgspec
+
+from rota.core.errors import Kind, Refused, not_found
+from rota.core.ids import NodeId
+from rota.node.coordination.coordinator import Coordinator, Member, View
+
+ACTIVE, DRAINING = "active", "draining"
+NAMED_MAX = 5
+
+
+async def hold_nothing(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> Member:
+    """Have a node drain, and return what is known of it then; *is_dry*: what would be.
+
+    Raises:
+        Refused: There is no such node, or none that could hold anything in its place.
+        CoordinatorError: The coordinator did not do it, or nobody knows.
+    """
+    return await _say(coordinator, node_id, DRAINING, is_dry=is_dry)
+
+
+async def hold_again(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> Member:
+    """Have a node hold its part again, and return what is known of it then.
+
+    Raises:
+        Refused: There is no such node.
+        CoordinatorError: The coordinator did not do it, or nobody knows.
+    """
+    return await _say(coordinator, node_id, ACTIVE, is_dry=is_dry)
+
+
+async def forget(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> None:
+    """Take a node that will not come back from the members.
+
+    Raises:
+        Refused: There is no such node; it lives; or a copy on it counts, so that nothing of that
+            shard is committed without it.
+        CoordinatorError: The coordinator did not do it, or nobody knows.
+    """
+    view = await coordinator.view()
+    _member(view, node_id)
+    if node_id in view.lives:
+        raise _alive(node_id)
+    held = sorted(n for n, each in view.configurations.items() if node_id in each.members)
+    if held:
+        named = ", ".join(map(str, held[:NAMED_MAX])) + (", …" * (len(held) > NAMED_MAX))
+        raise Refused(
+            Kind.CONFLICT,
+            "node_in_use",
+            f"copies of {len(held)} shards on {node_id} count ({named}): wait until others have "
+            "taken their place, or start it and drain it first",
+        )
+    # No copy of it comes to count in between: for that it would have to answer, and so to live.
+    if not is_dry and not await coordinator.forget(node_id):
+        raise _alive(node_id)
+
+
+async def _say(coordinator: Coordinator, node_id: NodeId, state: str, *, is_dry: bool) -> Member:
+    while True:
+        view = await coordinator.view()
+        member = _member(view, node_id)
+        if state == DRAINING:
+            _check_others(view, node_id)
+        fresh = msgspec.structs.replace(member, state=state)
+        if is_dry or fresh == member or await coordinator.change(member, fresh):
+            return fresh
+        # The node has just told anew who it is, or somebody else has said something of it.
+
+
+def _member(view: View, node_id: NodeId) -> Member:
+    member = view.members.get(node_id)
+    if member is None:
+        raise not_found("node", node_id)
+    return member
+
+
+def _check_others(view: View, node_id: NodeId) -> None:
+    others = (each for each in view.members.values() if each.node_id != node_id)
+    if not any(each.state == ACTIVE and each.weight > 0 for each in others):
+        raise Refused(
+            Kind.CONFLICT,
+            "last_node",
+            f"there is no other node to hold what {node_id} holds: add one, or undrain one, first",
+        )
+
+
+def _alive(node_id: NodeId) -> Refused:
+    return Refused(
+        Kind.CONFLICT,
+        "node_alive",
+        f"{node_id} lives and would be back at once: stop it first; one that was killed counts as "
+        "alive until its session has run out",
+    )

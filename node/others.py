@@ -1,0 +1,121 @@
+"""The APIs of the other nodes, as this node asks them on behalf of somebody.
+
+Whether a node is there is known from the link to it, which notices within seconds: so whoever
+waits long for an answer is told when it will not come.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import aiohttp
+from yarl import URL
+
+from rota.core.ids import NodeId
+from rota.node.coordination.coordinator import Member
+
+CONNECT_S = 2.0
+
+
+class Reach(Protocol):
+    """Which nodes are there: those to which there is a link."""
+
+    @property
+    def peers(self) -> tuple[NodeId, ...]:
+        """They."""
+        ...
+
+    def watched(self, node_id: NodeId, on_lost: Callable[[], None]) -> AbstractContextManager[None]:
+        """Call *on_lost* if a node is lost while the body runs."""
+        ...
+
+
+class Unreached(Exception):
+    """A node did not answer.
+
+    Attributes:
+        is_certain: Whether it certainly has not heard what was asked.
+    """
+
+    def __init__(self, reason: str, *, is_certain: bool) -> None:
+        super().__init__(reason)
+        self.is_certain = is_certain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request to another node.
+
+    Attributes:
+        target: Path and query, as they stand in a request.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes | None = None
+
+
+class Others:
+    """The APIs of the other nodes.
+
+    Args:
+        reach: Which of them are there.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._members: Mapping[NodeId, Member] = {}
+        self._session: aiohttp.ClientSession
+
+    def meet(self, members: Mapping[NodeId, Member]) -> None:
+        """Take note of where they are."""
+        self._members = dict(members)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Keep connections while the body runs."""
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+            auto_decompress=False,
+            # What the client did not send, nobody adds.
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+        ) as self._session:
+            yield
+
+    @property
+    def reached(self) -> tuple[NodeId, ...]:
+        """The nodes that can be asked."""
+        return tuple(each for each in self._reach.peers if each in self._members)
+
+    @asynccontextmanager
+    async def ask(self, node_id: NodeId, asked: Asked) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """Ask a node; the body reads its answer, for as long as the node is there.
+
+        Raises:
+            Unreached: It does not answer, or ceased to in the middle.
+        """
+        member = self._members.get(node_id)
+        if member is None or node_id not in self._reach.peers:
+            raise Unreached(f"{node_id} cannot be reached", is_certain=True)
+        url = URL(f"http://{member.address}{asked.target}", encoded=True)
+        try:
+            async with asyncio.timeout(None) as limit:
+                loop = asyncio.get_running_loop()
+                with self._reach.watched(node_id, lambda: limit.reschedule(loop.time())):
+                    async with self._session.request(
+                        asked.method,
+                        url,
+                        headers=asked.headers,
+                        data=asked.body,
+                        allow_redirects=False,
+                    ) as answer:
+                        yield answer
+        except aiohttp.ClientConnectorError as error:
+            raise Unreached(f"{node_id}: {error}", is_certain=True) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            reason = str(error) or "the link to it was lost"
+            raise Unreached(f"{node_id}: {reason}", is_certain=False) from error

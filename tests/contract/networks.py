@@ -1,0 +1,306 @@
+"""Two networks for one suite: real links on the loopback, and the simulation's in memory."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from random import Random  # noqa: TID251 - the links of the simulation draw from one
+from typing import Protocol
+
+import aiohttp
+from prometheus_client import CollectorRegistry
+
+from rota.core.configuration import Configuration
+from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.instants import Instant
+from rota.core.replication.messages import Append, Base, Fenced, Part
+from rota.node.clock import SystemClock
+from rota.node.coordination.coordinator import Member
+from rota.node.entropy import SystemEntropy
+from rota.node.links.hello import SPOKEN, Hello
+from rota.node.links.links import Links
+from rota.node.messages import Sent
+from rota.node.metrics import LinkMetrics
+from sim.cluster.links import Links as SimulatedLinks
+from sim.cluster.plan import draw_plan
+from sim.loop import VirtualLoop
+
+A, B = NodeId("a"), NodeId("b")
+SHARD = ShardId(3)
+SHARDS = 8
+PATIENCE_S = 20.0
+CONFIGURATION = Configuration(epoch=Epoch(1), primary=A, primary_session=Session("s"))
+
+Came = tuple[ShardId, NodeId, Sent]
+
+
+class Network(Protocol):
+    """What the suite needs of either."""
+
+    heard: dict[NodeId, list[Came]]
+
+    def send(self, sender: NodeId, receiver: NodeId, message: Sent) -> None:
+        """Send a message about `SHARD`."""
+        ...
+
+    @contextmanager
+    def cut(self) -> Generator[None]:
+        """Let nothing pass between the two while the body runs."""
+        ...
+
+    async def linked(self) -> None:
+        """Return when both can send."""
+        ...
+
+
+Story = Callable[[Network], Coroutine[None, None, None]]
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+def numbered(number: int) -> Fenced:
+    """Return a small message, told from others by its number."""
+    return Fenced(epoch=Epoch(number))
+
+
+def an_append(size: int) -> Append:
+    """Return a message with an entry of *size* bytes."""
+    return Append(
+        configuration=CONFIGURATION,
+        allocation=AllocationId("a1"),
+        previous=Index(1),
+        previous_hash=b"12345678",
+        entries=(b"e" * size,),
+        committed=Index(1),
+        sent_at=Instant(5),
+    )
+
+
+def a_part(size: int, number: int = 0) -> Part:
+    """Return a part of a snapshot with *size* bytes."""
+    return Part(
+        configuration=CONFIGURATION,
+        allocation=AllocationId("a1"),
+        replaces=None,
+        number=number,
+        base=Base(Epoch(1), Index(1), Instant(5), b"12345678"),
+        rows=((b"key", b"v" * size),),
+        is_last=True,
+        sent_at=Instant(5),
+    )
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait until *is_so*, on whatever time the loop has."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():  # noqa: ASYNC110 - of many things, few of which have an event
+            await asyncio.sleep(0.005)
+
+
+# -- real links -----------------------------------------------------------------------------------
+
+
+class End:
+    """A node as far as its links go: one life after the other, on one port.
+
+    Attributes:
+        port: Where it listens; 0 before it first did.
+        heard: What came in all lives.
+        registry: What its present life counts.
+    """
+
+    def __init__(self, node_id: NodeId, *, cluster: str = "c", store_id: str = "") -> None:
+        self.id = node_id
+        self.hello = Hello(
+            cluster=cluster,
+            versions=SPOKEN,
+            node_id=node_id,
+            store_id=store_id or f"store of {node_id}",
+            life="1",
+        )
+        self.port = 0
+        self.heard: list[Came] = []
+        self.registry = CollectorRegistry()
+        self.links: Links
+
+    @asynccontextmanager
+    async def living(self) -> AsyncGenerator["End"]:
+        """Run its links while the body runs."""
+        self.registry = CollectorRegistry()
+        self.links = Links(
+            self.hello,
+            shard_count=SHARDS,
+            clock=SystemClock(),
+            entropy=SystemEntropy(),
+            metrics=LinkMetrics(self.registry),
+        )
+        self.links.deliver = self._hear
+        async with self.links.running("127.0.0.1", self.port) as self.port:
+            yield self
+
+    def _hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+        self.heard.append((shard, sender, message))
+
+    def member(self, port: int = 0) -> Member:
+        """Return what it tells of itself, or what stands before it on *port*."""
+        address = f"127.0.0.1:{port or self.port}"
+        return Member(
+            node_id=self.id, store_id=self.hello.store_id, address="", peer_address=address
+        )
+
+    def count(self, name: str, **labels: str) -> float:
+        """Return what it has counted."""
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+
+def acquaint(*ends: End) -> None:
+    """Tell each of all."""
+    members = {end.id: end.member() for end in ends}
+    for end in ends:
+        end.links.meet(members)
+
+
+class Wire:
+    """A TCP proxy before a node, that can be cut."""
+
+    def __init__(self, target: End) -> None:
+        self._target = target
+        self._is_cut = False
+        self._ends: set[asyncio.StreamWriter] = set()
+        self.port = 0
+
+    @asynccontextmanager
+    async def laid(self) -> AsyncGenerator["Wire"]:
+        """Carry what comes while the body runs."""
+        async with await asyncio.start_server(self._carry, "127.0.0.1", 0) as server:
+            self.port = server.sockets[0].getsockname()[1]
+            try:
+                yield self
+            finally:
+                server.close()
+                self.sever()
+
+    @contextmanager
+    def cut(self) -> Generator[None]:
+        """Break all connections, and take none."""
+        self._is_cut = True
+        self.sever()
+        try:
+            yield
+        finally:
+            self._is_cut = False
+
+    def sever(self) -> None:
+        """Break all connections."""
+        for end in self._ends:
+            end.transport.abort()
+        self._ends.clear()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            writer.transport.abort()
+            return
+        onward = await asyncio.open_connection("127.0.0.1", self._target.port)
+        self._ends |= {writer, onward[1]}
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_pump(reader, onward[1]))
+            group.create_task(_pump(onward[0], writer))
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while piece := await source.read(1 << 16):
+            sink.write(piece)
+            await sink.drain()
+    sink.close()
+
+
+class RealNetwork:
+    """Two nodes on the loopback; the first dials the second through a wire."""
+
+    def __init__(self, ends: dict[NodeId, End], wire: Wire) -> None:
+        self.ends = ends
+        self.heard = {node_id: end.heard for node_id, end in ends.items()}
+        self._wire = wire
+
+    def send(self, sender: NodeId, receiver: NodeId, message: Sent) -> None:
+        """Send a message."""
+        self.ends[sender].links.send(receiver, SHARD, message)
+
+    @contextmanager
+    def cut(self) -> Generator[None]:
+        """Cut the wire."""
+        with self._wire.cut():
+            yield
+
+    async def linked(self) -> None:
+        """Wait until each has a link to the other."""
+        await until(lambda: all(len(end.links.peers) == 1 for end in self.ends.values()))
+
+
+def on_real_links(story: Story) -> None:
+    """Let *story* happen on real links."""
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            ends = {node_id: End(node_id) for node_id in (A, B)}
+            for end in ends.values():
+                await stack.enter_async_context(end.living())
+            wire = await stack.enter_async_context(Wire(ends[B]).laid())
+            members = {A: ends[A].member(), B: ends[B].member(wire.port)}
+            for end in ends.values():
+                end.links.meet(members)
+            network = RealNetwork(ends, wire)
+            await network.linked()
+            await story(network)
+
+    asyncio.run(main())
+
+
+# -- simulated ones -------------------------------------------------------------------------------
+
+
+class SimulatedNetwork:
+    """Two nodes in memory, on virtual time, with links that lose nothing but what is cut."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        chance = Random(1)
+        self._links = SimulatedLinks(loop, chance, draw_plan(chance, (), ()))
+        self._links.make_perfect()
+        self.heard: dict[NodeId, list[Came]] = {A: [], B: []}
+
+    def send(self, sender: NodeId, receiver: NodeId, message: Sent) -> None:
+        """Send a message."""
+        came = SHARD, sender, message
+        self._links.carry(sender, receiver, lambda: self.heard[receiver].append(came))
+
+    @contextmanager
+    def cut(self) -> Generator[None]:
+        """Cut both ways."""
+        self._links.cuts |= {(A, B), (B, A)}
+        try:
+            yield
+        finally:
+            self._links.mend()
+
+    async def linked(self) -> None:
+        """Do nothing: they always can."""
+
+
+def on_simulated_links(story: Story) -> None:
+    """Let *story* happen in memory."""
+    loop = VirtualLoop()  # type: ignore[abstract]  # the story asks nothing else of it
+    loop.run(story(SimulatedNetwork(loop)))
+
+
+# -- who is no node -------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def dialled(port: int) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
+    """Dial a node's peer port, and say nothing yet."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"http://127.0.0.1:{port}/peer") as socket,
+    ):
+        yield socket

@@ -1,0 +1,456 @@
+"""What real links do beyond the seam: who is spoken with, and what a peer cannot do to a node."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from contract.networks import (
+    SHARD,
+    SHARDS,
+    A,
+    B,
+    End,
+    Wire,
+    a_part,
+    acquaint,
+    an_append,
+    dialled,
+    numbered,
+    until,
+)
+from rota.core.ids import NodeId, ShardId
+from rota.node.links import frames, hello, outbox
+from rota.node.links.hello import Hello, NotWelcome, Versions, version_with
+from rota.node.links.outbox import Outbox
+
+C = NodeId("c")
+
+
+@pytest.fixture
+async def end() -> AsyncGenerator[End]:
+    """Node b, which everybody with a lower id dials."""
+    async with End(B).living() as end:
+        yield end
+
+
+# -- what one turn sends --------------------------------------------------------------------------
+
+
+async def test_all_messages_of_a_turn_go_in_one_frame() -> None:
+    waiting = Outbox()
+    for shard in range(SHARDS):
+        waiting.put(ShardId(shard), numbered(shard))
+
+    frame = waiting.next_frame()
+
+    assert frame is not None
+    batch = frames.decode(frame)
+    assert isinstance(batch, frames.Batch)
+    assert batch.items == [(shard, numbered(shard)) for shard in range(SHARDS)]
+    assert waiting.next_frame() is None
+
+
+async def test_no_frame_is_longer_than_a_peer_takes() -> None:
+    waiting = Outbox()
+    for size in (10, frames.FRAME_BYTES_MAX, 700_000, 700_000, 5_000_000):
+        waiting.put(SHARD, an_append(size))
+    waiting.put(SHARD, a_part(3_000_000))
+
+    sizes = [len(frame) for frame in iter(waiting.next_frame, None)]
+
+    assert max(sizes) <= frames.FRAME_BYTES_MAX
+    assert (waiting.count, waiting.size) == (0, 0)
+
+
+async def test_a_snapshot_holds_other_messages_up_for_no_longer_than_a_chunk() -> None:
+    waiting = Outbox()
+    waiting.put(SHARD, a_part(1_000_000))
+    first = waiting.next_frame()
+    waiting.put(SHARD, numbered(1))
+
+    second = waiting.next_frame()
+
+    assert first is not None
+    assert second is not None
+    assert len(first) <= frames.CHUNK_BYTES + frames.OVERHEAD_BYTES
+    assert frames.decode(second) == frames.Batch(items=[(SHARD, numbered(1))])
+
+
+async def test_a_snapshot_goes_on_beside_other_messages_without_end() -> None:
+    waiting = Outbox()
+    waiting.put(SHARD, a_part(10 * frames.CHUNK_BYTES))
+
+    kinds: list[type[object]] = []
+    for _ in range(20):
+        waiting.put(SHARD, numbered(1))
+        kinds.append(type(frames.decode(waiting.next_frame() or b"")))
+
+    assert kinds.count(frames.Chunk) == 10
+
+
+async def test_what_finds_no_room_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "COUNT_MAX", 3)
+    waiting = Outbox()
+
+    taken = [waiting.put(SHARD, numbered(number)) for number in range(5)]
+
+    assert taken == [True, True, True, False, False]
+
+
+async def test_bytes_are_bounded_too_but_any_one_message_goes_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox, "BYTES_MAX", 1_000)
+    waiting = Outbox()
+
+    taken = [waiting.put(SHARD, an_append(2_000)), waiting.put(SHARD, numbered(1))]
+
+    assert taken == [True, False]
+
+
+async def test_a_message_that_no_peer_would_take_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox, "MESSAGE_BYTES_MAX", 1_000)
+
+    is_taken = Outbox().put(SHARD, an_append(2_000))
+
+    assert not is_taken
+
+
+# -- who is spoken with ---------------------------------------------------------------------------
+
+
+def test_a_node_speaks_with_the_release_before_and_the_one_after() -> None:
+    before, now, after = (a_hello(Versions(n - 1, n)) for n in (4, 5, 6))
+
+    assert version_with(now, now) == 5
+    assert version_with(now, before) == version_with(before, now) == 4
+    assert version_with(now, after) == version_with(after, now) == 5
+
+
+def test_two_releases_apart_is_too_far() -> None:
+    old, new = a_hello(Versions(3, 4)), a_hello(Versions(5, 6))
+
+    for ours, theirs in ((old, new), (new, old)):
+        with pytest.raises(NotWelcome, match="upgrade one release at a time"):
+            version_with(ours, theirs)
+
+
+def test_what_a_later_release_adds_to_its_hello_is_passed_over() -> None:
+    fields = msgspec.to_builtins(a_hello(Versions(1, 2))) | {"type": "hello", "moods": ["good"]}
+
+    said = hello.decode(msgspec.msgpack.encode(fields))
+
+    assert said == a_hello(Versions(1, 2))
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """Somebody who is refused, and why."""
+
+    says: Callable[[End], Hello]
+    why: str
+
+
+STRANGERS = {
+    "of another cluster": Stranger(
+        lambda end: a_hello(cluster="other"), "a is of cluster other, and b of c"
+    ),
+    "who looks for another node": Stranger(
+        lambda end: a_hello(wants=C), "a looks for c, and this is b"
+    ),
+    "of two releases later": Stranger(
+        lambda end: a_hello(Versions(8, 9)), "a speaks versions 8 to 9"
+    ),
+    "who is to be dialled": Stranger(
+        lambda end: a_hello(node_id=C), "c is to be dialled by b, not to dial it"
+    ),
+    "with another data directory": Stranger(
+        lambda end: a_hello(store_id="a new one"), "a comes with data directory a new one"
+    ),
+}
+
+
+@pytest.mark.parametrize("stranger", STRANGERS.values(), ids=STRANGERS)
+async def test_a_stranger_is_told_why_it_is_refused_and_so_is_the_log(
+    stranger: Stranger, end: End, caplog: pytest.LogCaptureFixture
+) -> None:
+    end.links.meet({A: End(A).member()})
+
+    async with dialled(end.port) as socket:
+        await socket.send_bytes(hello.encode(stranger.says(end)))
+        answer = await socket.receive_bytes()
+
+    with pytest.raises(NotWelcome, match=stranger.why):
+        hello.decode(answer)
+    assert end.links.peers == ()
+    [logged] = [each for each in caplog.records if each.message == "peer refused"]
+    assert stranger.why in vars(logged)["reason"]
+
+
+async def test_a_node_of_another_cluster_at_a_members_address_is_not_spoken_with(
+    end: End, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with End(A, cluster="other").living() as other:
+        other.links.meet({B: end.member()})
+        await until(lambda: "peer not reached" in caplog.messages)
+
+        assert other.links.peers == end.links.peers == ()
+
+
+async def test_who_answers_at_another_nodes_address_is_not_spoken_with(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def answer_as_another(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive_bytes()
+        await socket.send_bytes(hello.encode(a_hello(node_id=C, store_id="store of b")))
+        await socket.receive()
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/peer", answer_as_another)
+    async with TestServer(app) as server, End(A).living() as other:
+        there = msgspec.structs.replace(
+            End(B).member(), peer_address=server.make_url("/").authority
+        )
+        other.links.meet({B: there})
+        await until(lambda: "peer not reached" in caplog.messages)
+
+        assert other.links.peers == ()
+    [logged] = [each for each in caplog.records if each.message == "peer not reached"]
+    assert "c answers at the address of b" in vars(logged)["reason"]
+
+
+async def test_a_stranger_that_says_nothing_is_hung_up_on(
+    end: End, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.node.links.links.GREET_S", 0.05)
+
+    async with dialled(end.port) as socket:
+        answer = await socket.receive_bytes()
+
+    with pytest.raises(NotWelcome, match="says nothing"):
+        hello.decode(answer)
+
+
+# -- what comes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"",
+        b"\xc1 never msgpack",
+        msgspec.msgpack.encode([0, [[3, {"type": "no such message"}]]]),
+        msgspec.msgpack.encode([0, [[3, {"type": "fenced", "epoch": "five"}]]]),
+        msgspec.msgpack.encode([9, "no such frame"]),
+        frames.batch_of([frames.encode_item(ShardId(SHARDS), numbered(1))]),
+        frames.batch_of([frames.encode_item(ShardId(-1), numbered(1))]),
+        frames.encode(frames.Chunk(lane=frames.Lane.BULK, is_last=True, piece=b"\xc1")),
+        b"\x00" * (frames.FRAME_BYTES_MAX + 2_000),
+    ],
+    ids=["empty", "bytes", "message", "field", "frame", "shard", "negative", "chunk", "long"],
+)
+async def test_garbage_ends_the_link_and_nothing_else(
+    end: End, garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with dialled(end.port) as socket:
+        await greet(socket)
+        await socket.send_bytes(frames.batch_of([frames.encode_item(SHARD, numbered(1))]))
+        await socket.send_bytes(garbage)
+        await hung_up(socket)
+    await until(lambda: end.links.peers == ())
+
+    assert end.heard == [(SHARD, A, numbered(1))]
+    assert any(word in why_gone(caplog) for word in ("garbage", "the connection broke: "))
+
+
+async def test_a_message_in_chunks_is_bounded(
+    end: End, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(frames, "MESSAGE_BYTES_MAX", 1_000)
+    piece = frames.encode(frames.Chunk(lane=frames.Lane.BULK, is_last=False, piece=b"x" * 600))
+
+    async with dialled(end.port) as socket:
+        await greet(socket)
+        await socket.send_bytes(piece)
+        await socket.send_bytes(piece)
+        await hung_up(socket)
+    await until(lambda: end.links.peers == ())
+
+    assert "a message has more than 1000 bytes" in why_gone(caplog)
+
+
+async def test_a_peer_that_reads_nothing_costs_bounded_memory_and_is_given_up(
+    end: End, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.node.links.link.PING_S", 0.05)
+    monkeypatch.setattr("rota.node.links.link.SILENT_S", 1.0)
+    async with dialled(end.port) as socket:
+        await greet(socket)
+        await until(lambda: end.links.peers == (A,))
+
+        for _ in range(200):
+            end.links.send(A, SHARD, an_append(500_000))
+            await asyncio.sleep(0)
+        await until(lambda: end.links.peers == ())
+
+    assert end.count("rota_peer_messages_dropped_total", reason="no_room") > 10
+
+
+# -- links come and go -----------------------------------------------------------------------------
+
+
+async def test_what_is_sent_without_a_link_is_dropped_and_counted(end: End) -> None:
+    end.links.send(A, SHARD, numbered(1))
+
+    assert end.count("rota_peer_messages_dropped_total", reason="no_link") == 1
+
+
+async def test_a_link_tells_what_went_over_it(end: End, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rota.node.links.link.PING_S", 0.05)
+    async with End(A).living() as other:
+        acquaint(end, other)
+        await until(lambda: other.links.peers == (B,) and end.links.peers == (A,))
+        other.links.send(B, SHARD, numbered(1))
+        await until(lambda: end.count("rota_peer_round_trip_seconds_count") > 0)
+
+        assert end.heard == [(SHARD, A, numbered(1))]
+        assert other.count("rota_peer_frames_total", direction="sent") >= 1
+        assert end.count("rota_peer_bytes_total", direction="received") > 10
+        assert end.count("rota_peer_links") == end.count("rota_peer_links_made_total") == 1
+
+
+async def test_a_peer_that_is_restarted_is_spoken_with_again(end: End) -> None:
+    other = End(A)
+    async with other.living():
+        acquaint(end, other)
+        await until(lambda: end.links.peers == (A,))
+    await until(lambda: end.links.peers == ())
+
+    async with other.living():
+        acquaint(end, other)
+        await until(lambda: end.links.peers == (A,) and other.links.peers == (B,))
+        end.links.send(A, SHARD, numbered(2))
+        await until(lambda: bool(other.heard))
+
+    assert other.heard == [(SHARD, B, numbered(2))]
+
+
+async def test_a_restarted_node_is_dialled_again_by_those_with_lower_ids() -> None:
+    end, other = End(B), End(A)
+    async with other.living():
+        async with end.living():
+            acquaint(end, other)
+            await until(lambda: other.links.peers == (B,))
+        await until(lambda: other.links.peers == ())
+
+        async with end.living():
+            end.links.meet({A: other.member()})
+            await until(lambda: other.links.peers == (B,))
+
+
+async def test_a_node_at_a_new_address_is_found_there(end: End) -> None:
+    async with End(A).living() as other, Wire(end).laid() as wire:
+        nowhere = End(B)
+        nowhere.port = 1
+        other.links.meet({B: nowhere.member()})
+
+        other.links.meet({B: end.member(wire.port)})
+
+        await until(lambda: other.links.peers == (B,))
+
+
+async def test_who_dials_again_has_its_new_link_whatever_became_of_the_old(end: End) -> None:
+    async with dialled(end.port) as old, dialled(end.port) as new:
+        await greet(old)
+        await until(lambda: end.links.peers == (A,))
+        await greet(new)
+        await hung_up(old)
+        end.links.send(A, SHARD, numbered(1))
+
+        frame = frames.decode(await new.receive_bytes())
+
+    assert frame == frames.Batch(items=[(SHARD, numbered(1))])
+
+
+async def test_who_is_no_member_any_more_is_hung_up_on(end: End) -> None:
+    async with End(A).living() as other:
+        acquaint(end, other)
+        await until(lambda: other.links.peers == (B,))
+
+        other.links.meet({A: other.member()})
+
+        await until(lambda: other.links.peers == ())
+
+
+async def test_a_peer_that_takes_a_call_and_says_nothing_is_called_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rota.node.links.links.CONNECT_S", 0.1)
+    calls: list[asyncio.StreamWriter] = []
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        calls.append(writer)
+        await reader.read()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+        mute = End(B)
+        mute.port = server.sockets[0].getsockname()[1]
+        async with End(A).living() as other:
+            other.links.meet({B: mute.member()})
+            await until(lambda: len(calls) >= 2)
+        for writer in calls:
+            writer.close()
+
+
+def a_hello(
+    versions: Versions = hello.SPOKEN,
+    *,
+    cluster: str = "c",
+    node_id: NodeId = A,
+    store_id: str = "store of a",
+    wants: NodeId = B,
+) -> Hello:
+    return Hello(
+        cluster=cluster,
+        versions=versions,
+        node_id=node_id,
+        store_id=store_id,
+        life="1",
+        wants=wants,
+    )
+
+
+async def greet(socket: aiohttp.ClientWebSocketResponse) -> None:
+    """Speak as node a, and be welcome."""
+    await socket.send_bytes(hello.encode(a_hello()))
+    hello.decode(await socket.receive_bytes())
+
+
+def why_gone(caplog: pytest.LogCaptureFixture) -> str:
+    """Return why the only link that was lost was."""
+    [logged] = [each for each in caplog.records if each.message == "peer gone"]
+    return str(vars(logged)["reason"])
+
+
+async def hung_up(socket: aiohttp.ClientWebSocketResponse) -> None:
+    """Return when the other end has closed."""
+    async with asyncio.timeout(10):
+        while (await socket.receive()).type is aiohttp.WSMsgType.BINARY:
+            pass
+
+
+@pytest.fixture(autouse=True)
+def _logged(caplog: pytest.LogCaptureFixture) -> None:  # pyright: ignore[reportUnusedFunction]
+    caplog.set_level(logging.INFO, "rota")

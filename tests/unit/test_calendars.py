@@ -1,0 +1,184 @@
+"""Whose calendar is wrong, as nodes find out from what they tell each other (R20)."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.core.ids import NodeId
+from rota.core.instants import HOUR, MILLISECOND, SECOND, Duration, Instant, parse_instant
+from rota.core.replication.calendars import KEPT, Calendars
+from rota.core.replication.messages import Beacon
+
+NOON = parse_instant("2027-03-01T12:00:00Z")
+SKEW_MAX = Duration(500 * MILLISECOND)
+MS = MILLISECOND
+
+
+@dataclass
+class Machine:
+    """A node's two clocks, and what it knows of the calendars of others.
+
+    Attributes:
+        ahead: Of the true calendar.
+        up: How long it had been up when the test began.
+        rate_percent: How fast its time passes.
+    """
+
+    name: NodeId
+    ahead: int = 0
+    up: int = HOUR
+    rate_percent: int = 100
+
+    def __post_init__(self) -> None:
+        self.calendars = Calendars(SKEW_MAX)
+
+    def wall(self, true: int) -> Instant:
+        """Return what its calendar shows."""
+        return Instant(NOON + true + self.ahead)
+
+    def elapsed(self, true: int) -> Instant:
+        """Return the time that only passes."""
+        return Instant(self.up + true * self.rate_percent // 100)
+
+    def is_wrong(self, true: int) -> bool | None:
+        """Tell what it thinks of its own calendar."""
+        return self.calendars.is_wrong(self.wall(true), self.elapsed(true))
+
+    def tell(self, other: "Machine", at: int, *, takes: int) -> None:
+        """Send a beacon."""
+        echo = self.calendars.echo(other.name, self.elapsed(at))
+        beacon = Beacon(wall=self.wall(at), at=self.elapsed(at), echo=echo, is_fit=True)
+        other.calendars.hear(self.name, beacon, other.elapsed(at + takes))
+
+
+def machines(*aheads: int) -> list[Machine]:
+    return [
+        Machine(NodeId(f"n{number}"), ahead, up=(number + 1) * HOUR)
+        for number, ahead in enumerate(aheads)
+    ]
+
+
+def talk(among: list[Machine], *, at: int = 0, takes: int = MS, back: int | None = None) -> None:
+    """Have all tell each other, twice: only then each knows what the others heard."""
+    for round_at in (at, at + 400 * MS):
+        for number, one in enumerate(among):
+            for other in among[number + 1 :]:
+                one.tell(other, round_at, takes=takes)
+                other.tell(one, round_at + takes, takes=takes if back is None else back)
+
+
+NOW = SECOND
+
+
+@pytest.mark.parametrize(
+    ("aheads", "wrong"),
+    [
+        ([0, 0, 0], [False, False, False]),
+        ([0, 499, -499], [False, False, False]),
+        ([0, 0, 600], [False, False, True]),
+        ([0, 0, -600], [False, False, True]),
+        ([0, 0, 3_600_000], [False, False, True]),
+        ([0, 0, 0, 5_000, 5_000], [False, False, False, True, True]),
+        # As many say the one as the other: who knows.
+        ([0, 0, 5_000, 5_000], [None, None, None, None]),
+        ([0, 5_000], [None, None]),
+        ([0], [None]),
+        # Each differs from the median of all but the middle one.
+        ([-5_000, 0, 5_000], [True, None, True]),
+    ],
+)
+def test_a_calendar_is_wrong_that_differs_from_most(
+    aheads: list[int], wrong: list[bool | None]
+) -> None:
+    among = machines(*(ahead * MS for ahead in aheads))
+
+    talk(among)
+
+    assert [machine.is_wrong(NOW) for machine in among] == wrong
+
+
+def test_with_one_other_a_calendar_is_right_if_the_two_agree() -> None:
+    among = machines(0, 100 * MS)
+
+    talk(among)
+
+    assert [machine.is_wrong(NOW) for machine in among] == [False, False]
+
+
+def test_a_calendar_that_is_set_is_wrong_before_anything_more_is_heard() -> None:
+    among = machines(0, 0, 0)
+    talk(among)
+
+    among[0].ahead = HOUR
+
+    assert among[0].is_wrong(NOW) is True
+
+
+def test_the_way_of_messages_is_not_taken_for_a_difference() -> None:
+    among = machines(0, 0, 0)
+
+    talk(among, takes=900 * MS)
+
+    assert [machine.is_wrong(4 * SECOND) for machine in among] == [None, None, None]
+
+
+@given(
+    aheads=st.lists(st.integers(-450, 450), min_size=3, max_size=3),
+    takes=st.integers(0, 2_000),
+    back=st.integers(0, 2_000),
+    rates=st.lists(st.sampled_from([99, 100, 101]), min_size=3, max_size=3),
+    late=st.integers(0, 8_000),
+)
+def test_nobody_is_wrong_whose_calendar_is_right_however_long_messages_take(
+    aheads: list[int], takes: int, back: int, rates: list[int], late: int
+) -> None:
+    among = machines(*(ahead // 2 * MS for ahead in aheads))
+    for machine, rate in zip(among, rates, strict=True):
+        machine.rate_percent = rate
+
+    talk(among, takes=takes * MS, back=back * MS)
+
+    assert not any(machine.is_wrong(5 * SECOND + late * MS) for machine in among)
+
+
+def test_an_exact_reading_is_not_replaced_by_a_vague_one() -> None:
+    among = machines(0, 0, 700 * MS)
+    talk(among)
+
+    talk(among, at=2 * SECOND, takes=400 * MS)
+
+    assert among[2].is_wrong(4 * SECOND) is True
+
+
+def test_the_calendar_of_one_that_is_silent_counts_no_more() -> None:
+    among = machines(0, 0, 5_000 * MS)
+    talk(among)
+
+    later = NOW + KEPT
+    among[1].tell(among[2], later - 2 * MS, takes=MS)
+    among[2].tell(among[1], later - MS, takes=MS)
+    among[1].tell(among[2], later, takes=MS)
+
+    assert among[2].is_wrong(later + MS) is None  # One other is left that it hears of.
+
+
+def test_what_was_told_long_ago_is_not_given_back() -> None:
+    one, other = machines(0, 0)
+
+    one.tell(other, 0, takes=MS)
+
+    assert other.calendars.echo(one.name, other.elapsed(SECOND)) is not None
+    assert other.calendars.echo(one.name, other.elapsed(5 * SECOND)) is None
+
+
+def test_an_answer_to_an_earlier_life_of_the_machine_tells_nothing() -> None:
+    among = machines(0, 0, 0)
+    talk(among)
+    reborn = Machine(among[0].name, ahead=5_000 * MS, up=0)
+
+    among[1].tell(reborn, NOW, takes=MS)
+    among[2].tell(reborn, NOW, takes=MS)
+
+    assert reborn.is_wrong(NOW + MS) is None
