@@ -116,6 +116,10 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
         allocation: None if there is no whole copy.
         committed: Up to where it is certainly as any primary's.
         has_place: Whether a snapshot of several parts can be taken now.
+        since: When what is here came to be here, or, if it was there before, when this life of the
+            node began; by the sender's clock. It comes back with a part, for that to be refused
+            when anything else is here by then, another nothing included (R5). 0 where the sender
+            is of a version that does not tell.
     """
 
     epoch: Epoch
@@ -123,6 +127,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
     committed: Index
     sent_at: Instant
     has_place: bool = True
+    since: Instant = Instant(0)
 
 
 class Base(msgspec.Struct, frozen=True, array_like=True):
@@ -145,6 +150,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
         number: From 0.
         base: The entry at which the snapshot began.
         rows: Keys, without the shard, and values.
+        since: What the receiver said with what it has.
     """
 
     configuration: Configuration
@@ -155,6 +161,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
     rows: tuple[tuple[bytes, bytes], ...]
     is_last: bool
     sent_at: Instant
+    since: Instant = Instant(0)
 
     @property
     def is_whole(self) -> bool:

@@ -383,9 +383,11 @@ class Primary:
                 return
         if learner is not None:
             if learner.snapshot is not None:
-                if not answer.has_place and answer.sent_at >= learner.snapshot.part.sent_at:
+                if answer.sent_at >= learner.snapshot.part.sent_at:
+                    # Refused: there is no place, or not any more what was to be replaced.
                     del self.learners[sender]
-                    self._waiting.add(sender)
+                    if not answer.has_place:
+                        self._waiting.add(sender)
                 return
             if answer.allocation == learner.allocation:
                 return
@@ -432,6 +434,7 @@ class Primary:
             configuration=self.configuration,
             allocation=asked.allocation,
             replaces=answer.allocation,
+            since=answer.since,
             number=0,
             base=base,
             rows=found.rows,

@@ -89,7 +89,7 @@ class Replica:
         self._transfers = transfers
         self._copies = copies
         self._promises = Promises()
-        self._duty: Primary | Backup = Backup(self.copy, self._promises, timing, transfers)
+        self._duty: Primary | Backup = self._backup()
         transfers.add(self)
         self._targets: tuple[NodeId, ...] = ()
         self._in_flight: Swap | None = None
@@ -339,7 +339,16 @@ class Replica:
             )
 
     def _step_down(self) -> None:
-        self._move_outbox_to(Backup(self.copy, self._promises, self._timing, self._transfers))
+        self._move_outbox_to(self._backup())
+
+    def _backup(self) -> Backup:
+        return Backup(
+            self.copy,
+            self._promises,
+            self._timing,
+            self._transfers,
+            since=self._liveness.born_at,
+        )
 
     def _move_outbox_to(self, duty: Primary | Backup) -> None:
         duty.outbox[:0] = self._duty.outbox

@@ -82,6 +82,7 @@ def a_part(size: int, number: int = 0) -> Part:
         configuration=CONFIGURATION,
         allocation=AllocationId("a1"),
         replaces=None,
+        since=Instant(4),
         number=number,
         base=Base(Epoch(1), Index(1), Instant(5), b"12345678"),
         rows=((b"key", b"v" * size),),

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from rota.core.configuration import Configuration
 from rota.core.ids import AllocationId, Epoch, Index
-from rota.core.instants import SECOND
+from rota.core.instants import SECOND, Instant
 from rota.core.replication.messages import (
     Append,
     Appended,
@@ -12,6 +12,7 @@ from rota.core.replication.messages import (
     Message,
     Part,
     PartTaken,
+    Query,
     Succeed,
 )
 from rota.core.replication.primary import Copies
@@ -39,6 +40,40 @@ def has_lost(cluster: Cluster, name: str) -> None:
     cluster.member(name).disk.wipe()
     cluster.start(name)
     cluster.see(name)
+
+
+def holds_nothing(cluster: Cluster) -> Holding:
+    """Return the answer, to what is sent now, of a node without a copy."""
+    return Holding(
+        epoch=Epoch(1),
+        allocation=None,
+        committed=Index(0),
+        since=cluster.now,
+        sent_at=cluster.now,
+    )
+
+
+def a_part(
+    cluster: Cluster,
+    allocation: str,
+    *,
+    replaces: str | None,
+    since: Instant,
+    number: int = 0,
+    is_last: bool = True,
+) -> Part:
+    """Return a part without rows, sent now by the primary a."""
+    return Part(
+        configuration=cluster.configuration,
+        allocation=AllocationId(allocation),
+        replaces=AllocationId(replaces) if replaces else None,
+        since=since,
+        number=number,
+        base=cluster.replica("a").copy.base(),
+        rows=(),
+        is_last=is_last,
+        sent_at=cluster.now,
+    )
 
 
 # -- removing ----------------------------------------------------------------------------------
@@ -193,20 +228,83 @@ def test_a_part_that_comes_twice_changes_nothing() -> None:
     assert len(cluster.member("d").disk.now.rows) == 10
 
 
+def test_a_part_that_comes_once_more_makes_no_copy_on_a_disk_that_was_lost_meanwhile() -> None:
+    cluster = Cluster(sync="ab")
+    want(cluster, "abd")
+    cluster.tick("a")
+    (query,) = (letter for letter in cluster.mail if isinstance(letter.message, Query))
+    cluster.deliver(Query)
+    cluster.deliver(Holding)
+    (part,) = (letter for letter in cluster.mail if isinstance(letter.message, Part))
+    cluster.pass_time(1 * SECOND)
+    assert D in cluster.configuration.members
+    cluster.member("d").disk.wipe()
+    cluster.start("d")
+
+    cluster.hand(query)
+    cluster.hand(part)
+
+    assert cluster.replica("d").copy.allocation is None
+
+
+def test_a_part_of_a_copy_that_was_given_up_does_not_bring_it_back() -> None:
+    cluster = Cluster(sync="ab")
+    born_at = cluster.member("d").liveness.born_at
+    first = a_part(cluster, "first", replaces=None, since=born_at)
+    cluster.sleep(1)
+    began_at = cluster.now
+    cluster.hand(Letter(A, D, first))
+    cluster.sleep(1)
+    second = a_part(cluster, "second", replaces="first", since=began_at, is_last=False)
+    cluster.hand(Letter(A, D, second))
+
+    cluster.hand(Letter(A, D, first))
+    cluster.hand(Letter(A, D, replace(second, number=1, is_last=True)))
+
+    assert cluster.replica("d").copy.allocation == "second"
+
+
+def test_a_copy_that_was_given_up_answers_no_more() -> None:
+    cluster = Cluster(sync="ab")
+    born_at = cluster.member("d").liveness.born_at
+    cluster.sleep(1)
+    began_at = cluster.now
+    cluster.hand(Letter(A, D, a_part(cluster, "first", replaces=None, since=born_at)))
+    cluster.mail.clear()
+    cluster.propose("a")
+    (entry,) = (letter.message for letter in cluster.mail if isinstance(letter.message, Append))
+    cluster.is_syncing = False
+    cluster.hand(Letter(A, D, replace(entry, allocation=AllocationId("first"))))
+    assert cluster.replica("d").copy.tip.index == entry.previous + 1
+
+    cluster.hand(Letter(A, D, a_part(cluster, "second", replaces="first", since=began_at)))
+    cluster.sync("d")
+
+    answers = [letter.message for letter in cluster.mail if letter.sender == D]
+    assert [type(answer) for answer in answers] == [PartTaken]
+
+
+def test_a_node_that_is_restarted_while_it_is_filled_is_filled_anew_at_once() -> None:
+    cluster = Cluster(sync="ab")
+    full(cluster)
+    want(cluster, "abd")
+    cluster.tick("a")
+    cluster.deliver(Query)
+    cluster.deliver(Holding)
+    cluster.deliver(Part)
+    cluster.sleep(1)
+    cluster.restart("d")
+
+    cluster.pass_time(2 * SECOND)
+
+    assert cluster.configuration.members == (A, B, D)
+
+
 def test_a_copy_that_counts_is_not_given_up_for_a_snapshot() -> None:
     cluster = Cluster()
-    part = Part(
-        configuration=cluster.configuration,
-        allocation=AllocationId("new"),
-        replaces=AllocationId("b1"),
-        number=0,
-        base=cluster.replica("a").copy.base(),
-        rows=(),
-        is_last=True,
-        sent_at=cluster.now,
-    )
+    born_at = cluster.member("b").liveness.born_at
 
-    cluster.hand(Letter(A, B, part))
+    cluster.hand(Letter(A, B, a_part(cluster, "new", replaces="b1", since=born_at)))
 
     assert cluster.replica("b").copy.allocation == "b1"
 
@@ -219,10 +317,10 @@ def test_a_learner_that_was_proposed_is_not_given_up_for_an_answer_that_came_lat
         cluster.tick()
         cluster.settle()
     allocation = cluster.primary("a").learners[C].allocation
-    holding = Holding(epoch=Epoch(1), allocation=None, committed=Index(0), sent_at=cluster.now)
+    holding = holds_nothing(cluster)
 
     cluster.sleep(1)
-    late = Holding(epoch=Epoch(1), allocation=None, committed=Index(0), sent_at=cluster.now)
+    late = holds_nothing(cluster)
     cluster.hand(Letter(C, A, holding))
     cluster.hand(Letter(C, A, late))
 
@@ -231,7 +329,7 @@ def test_a_learner_that_was_proposed_is_not_given_up_for_an_answer_that_came_lat
 
 def test_an_answer_that_was_overtaken_does_not_make_a_copy_count_as_lost() -> None:
     cluster = Cluster()
-    late = Holding(epoch=Epoch(1), allocation=None, committed=Index(0), sent_at=cluster.now)
+    late = holds_nothing(cluster)
     cluster.pass_time(1 * SECOND)
 
     cluster.hand(Letter(B, A, late))

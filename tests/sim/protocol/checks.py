@@ -122,12 +122,14 @@ class Checks:
                 raise Violation(f"I7: {copy} counts, and has another entry")
 
     def see_nodes(self) -> None:
-        """I4, I5: nothing goes back, journals match; and nothing grows without end."""
+        """R5, I4, I5: nothing comes or goes back, journals match; and nothing grows without end."""
         for node in self._nodes:
             if not node.is_up:
                 continue
             copy = node.replica.copy
             fresh = node.life, copy.allocation, copy.epoch, copy.committed
+            if copy.allocation in self.lost:
+                raise Violation(f"R5: {node.id} has {copy.allocation} again, which it lost")
             known = self._known.get(node.id, fresh)
             self._known[node.id] = fresh
             if known[:2] == fresh[:2] and (known[2] > fresh[2] or known[3] > fresh[3]):
