@@ -181,6 +181,7 @@ class TaskBody(_Body, frozen=True):
             run; null for the job's, empty for none.
         sandbox: A profile, or more about it, for its command; null for the job's.
         limits: What it may use; null for the job's.
+        node_selector: Labels that a node has to have to run it; null for the job's.
     """
 
     name: NameText
@@ -199,6 +200,7 @@ class TaskBody(_Body, frozen=True):
     container: str | ContainerBody | None = None
     sandbox: Profile | SandboxBody | None = None
     limits: LimitsBody | None = None
+    node_selector: dict[str, str] | None = None
 
 
 class JobBody(_Body, frozen=True):
@@ -224,6 +226,7 @@ class JobBody(_Body, frozen=True):
             to run.
         sandbox: A profile, or more about it, that commands run in.
         limits: What each attempt may use.
+        node_selector: Labels that a node has to have to run its tasks; while none has, they wait.
         misfire: What becomes of fire times noticed later than *grace*.
         grace: What counts as late, 0 to 365 days.
         overlap: What becomes of a fire while an earlier execution is not finished.
@@ -253,6 +256,7 @@ class JobBody(_Body, frozen=True):
     container: str | ContainerBody | None = None
     sandbox: Profile | SandboxBody = "none"
     limits: LimitsBody | None = None
+    node_selector: dict[str, str] = {}
     misfire: Literal["all", "latest", "skip"] = "latest"
     grace: Timespan = "10s"
     overlap: Literal["allow", "skip", "queue_one"] = "allow"

@@ -120,6 +120,10 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array
     user: str = ""
 
 
+Selector = tuple[tuple[str, str], ...]
+"""Labels that a node has to have to run a task, sorted; none for any node."""
+
+
 class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
     """What a task asks an executor to run.
 

@@ -81,7 +81,14 @@ def pending(state: State) -> Iterator[Effect]:
         for task in tasks.values():
             if task.status is TaskStatus.READY:
                 graph = state.graph(execution.job_id, execution.job_version)
-                yield Wait(execution_id, task.name, task.ready_at, graph.spec.priority)
+                spec = graph.tasks[task.name]
+                yield Wait(
+                    execution_id,
+                    task.name,
+                    task.ready_at,
+                    graph.spec.priority,
+                    spec.selector,
+                )
             elif task.status is TaskStatus.BACKING_OFF:
                 wake = Wake(
                     execution_id=execution_id, task=task.name, number=len(task.attempts) + 1

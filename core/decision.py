@@ -1,9 +1,12 @@
 """What a command leads to, and what `decide` is told of the world at that moment."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from rota.core.attempt import Token
+from rota.core.attempt import Selector, Token
 from rota.core.changes import Change
+from rota.core.configuration import NOBODY
 from rota.core.effects import Effect
 from rota.core.ids import ExecutionId, JobId, NodeId, Session
 from rota.core.instants import Instant
@@ -18,6 +21,30 @@ class Limits:
     requests: int = 100_000
 
 
+class Place(NamedTuple):
+    """Where attempts may start: on this node, or on another that lends a place.
+
+    Attributes:
+        node_id: The node.
+        session: Its present life.
+        labels: What it says of itself.
+        room: Attempts that may start at once.
+    """
+
+    node_id: NodeId
+    session: Session
+    labels: Mapping[str, str]
+    room: int
+
+    def suits(self, selector: Selector) -> bool:
+        """Tell whether the node is as a task wants it."""
+        return all(self.labels.get(name) == value for name, value in selector)
+
+
+NOWHERE = Place(NodeId(""), NOBODY, {}, 0)
+"""What is ready then, waits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
     """What a decision may depend on besides the state and the command.
@@ -27,17 +54,13 @@ class Situation:
         entropy: 64 random bits.
         position: Where the entry that holds this decision will stand: the token of the attempts
             that it starts.
-        room: Attempts that may start at once.
-        node_id: The node that those attempts start on.
-        session: That node's present life.
+        place: Where they start.
     """
 
     now: Instant
     entropy: int
     position: Token
-    room: int
-    node_id: NodeId
-    session: Session
+    place: Place
     limits: Limits = Limits()
 
 

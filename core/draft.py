@@ -23,7 +23,7 @@ class Draft:
         self.state = state
         self.situation = situation
         self.now = situation.now
-        self.room = situation.room
+        self.room = situation.place.room
         self.letter_count = 0
         self._records: dict[tuple[Table, str], Record | None] = {}
         self._effects: list[Effect] = []
@@ -139,7 +139,7 @@ class Draft:
             session=attempt.session,
             checkpoint=self.checkpoint(execution.id, task.name),
         )
-        self._effects.append(Launch(order))
+        self._effects.append(Launch(order, attempt.node_id))
 
     def publish_execution(self, execution: Execution) -> None:
         """Tell those who watch that *execution* is in a new state."""
@@ -202,5 +202,5 @@ class Draft:
         changes = tuple(
             Change(table, key, record) for (table, key), record in self._records.items()
         )
-        started = self.situation.room - self.room
+        started = self.situation.place.room - self.room
         return Decision(cause, changes, tuple(self._effects), reply, started)

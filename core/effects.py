@@ -8,11 +8,11 @@ from enum import Enum
 
 import msgspec
 
-from rota.core.attempt import AttemptKey, Order
+from rota.core.attempt import AttemptKey, Order, Selector
 from rota.core.changes import Parcel
 from rota.core.commands import Due
 from rota.core.execution import ExecutionStatus, TaskStatus
-from rota.core.ids import ExecutionId, JobId
+from rota.core.ids import ExecutionId, JobId, NodeId
 from rota.core.instants import Instant
 
 
@@ -26,9 +26,10 @@ class Timescale(Enum):
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """Run an attempt whose start is committed."""
+    """Run an attempt whose start is committed, on the node that is recorded with it."""
 
     order: Order
+    node_id: NodeId
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -43,12 +44,14 @@ class Wait(msgspec.Struct, frozen=True):
     Attributes:
         since: When it began to wait.
         priority: Its job's.
+        selector: What it wants of a node.
     """
 
     execution_id: ExecutionId
     task: str
     since: Instant
     priority: int
+    selector: Selector = ()
 
 
 class SetTimer(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from enum import Enum
 
 import msgspec
 
-from rota.core.attempt import Work
+from rota.core.attempt import Selector, Work
 from rota.core.dag import TriggerRule, problems_of_graph
 from rota.core.errors import Problem
 from rota.core.ids import NAME_RULE, Index, JobId, is_full_name, is_name
@@ -43,13 +43,18 @@ class Overlap(Enum):
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One task of a job, as defined."""
+    """One task of a job, as defined.
+
+    Attributes:
+        selector: What it wants of the node that it runs on.
+    """
 
     name: str
     work: Work
     needs: tuple[str, ...] = ()
     rule: TriggerRule = TriggerRule.ALL_SUCCESS
     retry: RetryPolicy = msgspec.field(default_factory=RetryPolicy)
+    selector: Selector = ()
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -195,6 +200,11 @@ def _problems_of_task(task: TaskSpec, pointer: str) -> list[Problem]:
     return [
         *problems_of_work(task.work, pointer),
         *_problems_of_retry(task.retry, f"{pointer}/retries"),
+        *(
+            Problem(f"{pointer}/nodeSelector", f"{name!r} is not a label's name: {NAME_RULE}")
+            for name, _ in task.selector
+            if not is_name(name)
+        ),
     ]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome, Token, Work
+from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome, Selector, Token, Work
 from rota.core.changes import Pointer, Succeeded, Table, past_key
 from rota.core.commands import Cancel, FinishAttempt, LoseSession, StartTask, Wake
 from rota.core.dag import Verdict, verdict
@@ -186,22 +186,28 @@ def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
     """Start an attempt if there is room; else the task is ready and waits for it (R35)."""
     execution = draft.execution(execution_id)
     assert execution is not None, execution_id
-    if draft.room <= 0:
+    graph = _graph(draft, execution)
+    spec, place = graph.tasks[task.name], draft.situation.place
+    if draft.room <= 0 or not place.suits(spec.selector):
         # One that was called and found no room after all keeps its turn.
         since = task.ready_at or draft.now
-        ready = replace(task, status=TaskStatus.READY, retry_at=Instant(0), ready_at=since)
+        ready = replace(
+            task,
+            status=TaskStatus.READY,
+            retry_at=Instant(0),
+            ready_at=since,
+            reason=_wanting(spec.selector) if not place.suits(spec.selector) else "",
+        )
         draft.put_task(execution_id, ready)
         if task.status is not TaskStatus.READY:
             draft.publish_task(execution, ready)
-        priority = _graph(draft, execution).spec.priority
-        draft.add(Wait(execution_id, task.name, since, priority))
+        draft.add(Wait(execution_id, task.name, since, graph.spec.priority, spec.selector))
         return
-    situation = draft.situation
     attempt = Attempt(
         number=len(task.attempts) + 1,
-        token=situation.position,
-        node_id=situation.node_id,
-        session=situation.session,
+        token=draft.situation.position,
+        node_id=place.node_id,
+        session=place.session,
         placed_at=draft.now,
     )
     running = replace(
@@ -210,6 +216,7 @@ def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
         attempts=(*task.attempts, attempt),
         retry_at=Instant(0),
         ready_at=Instant(0),
+        reason="",
     )
     draft.put_task(execution_id, running)
     if execution.status is ExecutionStatus.QUEUED:
@@ -217,7 +224,11 @@ def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
         draft.put_execution(execution)
         draft.publish_execution(execution)
     draft.publish_task(execution, running)
-    draft.launch(execution, running, _work(_graph(draft, execution).tasks[task.name], execution))
+    draft.launch(execution, running, _work(spec, execution))
+
+
+def _wanting(selector: Selector) -> str:
+    return f"waits for a node with {', '.join(f'{name}={value}' for name, value in selector)}"
 
 
 def _work(spec: TaskSpec, execution: Execution) -> Work:

@@ -4,6 +4,7 @@ A beacon goes with an entry or a beat, and with the answer to one, once in a bea
 however many shards the two have in common. Who gets a message without one lacks nothing.
 """
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -26,15 +27,27 @@ class Beacons:
         liveness: Of this node; who is unfit is kept up to date here.
         clock: Both of its times are told.
         every: How often each peer is told.
+        lendable: Returns how many places this node has to spare.
+
+    Attributes:
+        free: Places that each of the others had to spare when it told last.
     """
 
     def __init__(
-        self, calendars: Calendars, liveness: Liveness, clock: Clock, *, every: Duration
+        self,
+        calendars: Calendars,
+        liveness: Liveness,
+        clock: Clock,
+        *,
+        every: Duration,
+        lendable: Callable[[], int],
     ) -> None:
         self._calendars = calendars
         self._liveness = liveness
         self._clock = clock
         self._every = every
+        self._lendable = lendable
+        self.free: dict[NodeId, int] = {}
         self._sent_at: dict[NodeId, Instant] = {}
 
     def put_on(self, message: M, receiver: NodeId) -> M:
@@ -52,6 +65,7 @@ class Beacons:
             echo=self._calendars.echo(receiver, now),
             is_fit=self._liveness.is_fit,
             is_prompt=self._liveness.is_prompt,
+            free=self._lendable(),
         )
         return replace(message, beacon=beacon)
 
@@ -60,6 +74,7 @@ class Beacons:
         if not isinstance(message, Append | Appended) or message.beacon is None:
             return
         self._calendars.hear(sender, message.beacon, self._clock.elapsed())
+        self.free[sender] = message.beacon.free
         _mark(self._liveness.unfit, sender, is_in=not message.beacon.is_fit)
         _mark(self._liveness.slow, sender, is_in=not message.beacon.is_prompt)
 

@@ -1,13 +1,16 @@
-"""The attempts of the shards opened here that run on other nodes: an earlier primary started them.
+"""The attempts of the shards opened here that run on other nodes.
 
-They go on where they are. Their nodes ask for leases and are told what to stop; what they do not
-name does not run there. An attempt is lost (PROTOCOL R36), and its task starts again, when
+An earlier primary started them, or this one sent them there because it had no place left. They go
+on where they are. Their nodes ask for leases and are told what to stop; what they do not name does
+not run there. An attempt is lost (PROTOCOL R36), and its task starts again, when
 
     a  its node says so: its primacy ended between the commit of the start and the launch, or its
        warden does not hold it. A warden that ended took all that it held with it
        (`rota.executor.warden`); what a process of its own runs, a node that is another one by now
        has taken with it too;
-    b  nothing can be asked, and all time that it can have had is over (`rota.core.leases`).
+    b  nothing can be asked, and all time that it can have had is over (`rota.core.leases`);
+    c  it was sent and its node has not named it: it begins only after this node has heard of it and
+       said so (`rota.node.offers`), which it never does then.
 
 A new session of a node says neither: the process may be the same, which was cut off for a while.
 """
@@ -17,26 +20,37 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome
+from rota.core.attempt import Attempt, AttemptKey, Ending, Order, Outcome
 from rota.core.commands import FinishAttempt, LoseSession
 from rota.core.execution import TaskStatus
 from rota.core.ids import Epoch, NodeId, Session
-from rota.core.instants import Instant
+from rota.core.instants import SECOND, Duration, Instant
 from rota.core.leases import NEVER, is_lost
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.timing import Timing
 from rota.core.state import State
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
-from rota.node.messages import AskLease, AskList, GiveLease
+from rota.node.messages import AskLease, AskList, Dispatch, GiveLease
 from rota.node.network import Network
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 
 log = logging.getLogger(__name__)
 
+SENT_MAX = Duration(2 * SECOND)
+"""For how long an attempt is sent to a node that does not name it, before another node gets it."""
+
 Life = tuple[NodeId, Session]
 _Running = dict[AttemptKey, Attempt]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """An attempt that is on its way, and its node has not named."""
+
+    order: Order
+    since: Instant
 
 
 @dataclass(slots=True)
@@ -46,16 +60,28 @@ class _Away:
     Attributes:
         opened_at: When this node began to decide; until then another may have given leases.
         epoch: A node that knows of this, or of a later one, starts no attempt of its own any more.
-        running: No new one comes to it, for what starts now starts here.
+        running: Those recorded as started there.
+        sent: Of those, the ones that are on their way there.
         to_stop: Of those, the ones that are to be stopped.
         given_at: When each node was last given a lease.
+        heard_at: By each node's own clock, when its newest question was asked.
     """
 
     opened_at: Instant
     epoch: Epoch
     running: _Running
+    sent: dict[AttemptKey, _Sent] = field(default_factory=dict[AttemptKey, _Sent])
     to_stop: set[AttemptKey] = field(default_factory=set[AttemptKey])
     given_at: dict[NodeId, Instant] = field(default_factory=dict[NodeId, Instant])
+    heard_at: dict[NodeId, Instant] = field(default_factory=dict[NodeId, Instant])
+
+    def settled_on(self, node_id: NodeId) -> _Running:
+        """Return what runs on a node, or waits there to be confirmed."""
+        return {
+            key: attempt
+            for key, attempt in self.running.items()
+            if attempt.node_id == node_id and key not in self.sent
+        }
 
     def lives(self) -> list[Life]:
         """Return where they run, each life once and in order."""
@@ -65,6 +91,7 @@ class _Away:
         """Look no longer after attempts that have ended, or are about to be recorded as lost."""
         for key in keys:
             del self.running[key]
+            self.sent.pop(key, None)
             self.to_stop.discard(key)
 
 
@@ -127,13 +154,26 @@ class Elsewhere:
         else:
             self._lose(shard, absent)
 
+    # -- what goes there ------------------------------------------------------------------------
+
+    def launch(self, shard: Shard, order: Order, node_id: NodeId) -> None:
+        """Have an attempt run on another node."""
+        attempt = _attempt(shard.state, order.key)
+        if attempt is not None:  # Else it was lost meanwhile.
+            away = self._away[shard]
+            away.running[order.key] = attempt
+            away.sent[order.key] = _Sent(order, self._clock.elapsed())
+            self._network.send(node_id, shard.id, Dispatch(order=order))
+
     # -- what comes in --------------------------------------------------------------------------
 
     def stop(self, shard: Shard, key: AttemptKey) -> None:
         """Have an attempt stopped where it runs: its node is told until it has ended."""
         away = self._away[shard]
-        if key in away.running:
+        attempt = away.running.get(key)
+        if attempt is not None:
             away.to_stop.add(key)
+            self._network.send(attempt.node_id, shard.id, AskList())
 
     def asked(self, shard: Shard, sender: NodeId, ask: AskLease) -> None:
         """Give a lease, and learn which attempts there are."""
@@ -141,15 +181,19 @@ class Elsewhere:
         if away is None or not shard.replica.has_authority(now):
             return
         away.given_at[sender] = now
-        if ask.epoch >= away.epoch:
-            there = {key: one for key, one in away.running.items() if one.node_id == sender}
-            absent = _absent(there, frozenset(ask.attempts))
-            away.drop(absent)
-            self._lose(shard, absent)
+        for key in ask.attempts:
+            away.sent.pop(key, None)
+        # An older one may have been asked before an attempt came that a newer one has named.
+        is_newest = ask.sent_at > away.heard_at.get(sender, NEVER)
+        if is_newest and ask.epoch >= away.epoch:
+            away.heard_at[sender] = ask.sent_at
+            self._lose(shard, _absent(away.settled_on(sender), frozenset(ask.attempts)))
         # What is not known to run was lost, or has ended and its node has not heard that it is
         # recorded; to stop that does no harm.
         goes_on = away.running.keys() - away.to_stop
-        stop = tuple(key for key in ask.attempts if key not in goes_on)
+        stop = tuple(
+            key for key in ask.attempts if key not in goes_on or _attempt(shard.state, key) is None
+        )
         self._network.send(sender, shard.id, GiveLease(stop=stop, sent_at=ask.sent_at))
 
     # -- time -----------------------------------------------------------------------------------
@@ -158,13 +202,25 @@ class Elsewhere:
         """Ask those who have not been heard of, and lose what cannot run any more."""
         now = self._clock.elapsed()
         for shard, away in self._away.items():
-            away.drop([key for key in away.running if not _runs(shard.state, key)])
+            away.drop([key for key in away.running if _attempt(shard.state, key) is None])
         lives = {life for away in self._away.values() for life in away.lives()}
         gone = [life for life in lives if self._liveness.is_gone(*life)]
         self._gone_since = {life: self._gone_since.get(life, now) for life in gone}
         for shard, away in self._away.items():
             if away.running and shard.replica.has_authority(now):
+                self._send_again(shard, away, now)
                 self._look_after(shard, away, now)
+
+    def _send_again(self, shard: Shard, away: _Away, now: Instant) -> None:
+        """Send what has not been named once more; or give it up."""
+        refused: _Running = {}
+        for key, sent in away.sent.items():
+            attempt = away.running[key]
+            if self._liveness.is_gone(*_life(attempt)) or now - sent.since > SENT_MAX:
+                refused[key] = attempt
+            else:
+                self._network.send(attempt.node_id, shard.id, Dispatch(order=sent.order))
+        self._lose(shard, refused)
 
     def _look_after(self, shard: Shard, away: _Away, now: Instant) -> None:
         for life in away.lives():
@@ -179,8 +235,9 @@ class Elsewhere:
                 self._network.send(node_id, shard.id, AskList())
 
     def _lose(self, shard: Shard, absent: _Running) -> None:
-        """Start again what its node says is not there."""
+        """Start again what its node says is not there, or has not taken."""
         now = shard.time(self._clock)
+        self._away[shard].drop(key for key in absent if key in self._away[shard].running)
         for key, attempt in absent.items():
             ending = Ending(
                 outcome=Outcome.LOST,
@@ -208,8 +265,9 @@ def _running(state: State) -> Iterator[tuple[AttemptKey, Attempt]]:
                 yield AttemptKey(execution_id, task.name, attempt.number), attempt
 
 
-def _runs(state: State, key: AttemptKey) -> bool:
+def _attempt(state: State, key: AttemptKey) -> Attempt | None:
+    """Return an attempt, if it is recorded as running."""
     task = state.tasks.get(key.execution_id, {}).get(key.task)
     if task is None or task.status is not TaskStatus.RUNNING:
-        return False
-    return task.attempts[-1].number == key.number
+        return None
+    return task.attempts[-1] if task.attempts[-1].number == key.number else None

@@ -11,11 +11,12 @@ this process is killed by it, and ends with it.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from itertools import chain
 
 from rota.core.attempt import AttemptKey, Order
 from rota.core.configuration import NOBODY
 from rota.core.ids import Session, ShardId
-from rota.core.instants import LATEST_INSTANT, Instant
+from rota.core.instants import LATEST_INSTANT, MICROSECOND, Instant, later
 from rota.core.leases import NEVER, deadline, lease_end
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.timing import Timing
@@ -59,6 +60,8 @@ class Fencing:
         self._timing = timing
         self._clock = clock
         self._allow = allow
+        self.asked_at = clock.elapsed()
+        """When the newest question was asked; no two are asked at the same instant."""
         self._leased_until: dict[ShardId, Instant] = {}
         self._session_ends: dict[Session, Instant] = {}
 
@@ -68,10 +71,10 @@ class Fencing:
         orders = self._by_shard()
         self._note_session()
         self._drop_unused(orders)
-        for number in orders:
+        for number, keys in self._keys_by_shard().items():
             shard = self._shards[number]
             if not self._lease(shard, now):
-                self._ask(shard, [order.key for order in orders[number]], now)
+                self._ask(shard, keys)
         self._allow(dict(self._right(number, each) for number in orders for each in orders[number]))
         for number, among in orders.items():
             for order in among:
@@ -94,9 +97,7 @@ class Fencing:
 
     def asked(self, shard: Shard) -> None:
         """Tell the primary which attempts are here, be it none."""
-        of_id = self._shards.of_id
-        keys = [key for key in self._attempts.orders if of_id(key.execution_id) is shard]
-        self._ask(shard, keys, self._clock.elapsed())
+        self._ask(shard, self._keys_by_shard().get(shard.id, []))
 
     def _note_session(self) -> None:
         # That of a session that is over stays as it was when it was renewed last. One that never
@@ -115,10 +116,11 @@ class Fencing:
     def _right(self, shard: ShardId, order: Order) -> Right:
         return Right(f"{shard}/{order.session}", self._deadline(shard, order.session))
 
-    def _ask(self, shard: Shard, keys: list[AttemptKey], now: Instant) -> None:
+    def _ask(self, shard: Shard, keys: list[AttemptKey]) -> None:
         newest = shard.replica.newest
         if newest is not None and newest.primary != self._liveness.node_id:
-            ask = AskLease(epoch=newest.epoch, attempts=tuple(keys), sent_at=now)
+            self.asked_at = max(self._clock.elapsed(), later(self.asked_at, MICROSECOND))
+            ask = AskLease(epoch=newest.epoch, attempts=tuple(keys), sent_at=self.asked_at)
             self._network.send(newest.primary, shard.id, ask)
 
     def _deadline(self, shard: ShardId, session: Session) -> Instant:
@@ -131,6 +133,13 @@ class Fencing:
         for order in self._attempts.orders.values():
             orders[self._shards.of_id(order.key.execution_id).id].append(order)
         return orders
+
+    def _keys_by_shard(self) -> dict[ShardId, list[AttemptKey]]:
+        """Return what runs here, or is to once it is confirmed."""
+        keys: dict[ShardId, list[AttemptKey]] = defaultdict(list)
+        for key in chain(self._attempts.orders, self._attempts.offered):
+            keys[self._shards.of_id(key.execution_id).id].append(key)
+        return keys
 
     def _drop_unused(self, orders: dict[ShardId, list[Order]]) -> None:
         used = {order.session for among in orders.values() for order in among}

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from rota.core.commands import Command
 from rota.core.configuration import Swap
+from rota.core.decision import Place
 from rota.core.effects import Effect
 from rota.core.ids import NodeId, ShardId
 from rota.core.instants import Duration
@@ -16,8 +17,8 @@ from rota.storage.store import Ticket
 class Host(Protocol):
     """What shards need of the node around them."""
 
-    def room_for(self, command: Command) -> int:
-        """Return how many attempts *command* may start on this node now."""
+    def place_for(self, command: Command) -> Place:
+        """Return where *command* may start attempts now, and how many."""
         ...
 
     def decided(self, command: Command, started: int) -> None:
@@ -41,7 +42,8 @@ class Host(Protocol):
 
         Args:
             shard: Which.
-            unstarted: Attempts that took places when they were decided, and are never launched.
+            unstarted: Attempts that took places here when they were decided, and are never
+                launched.
         """
         ...
 

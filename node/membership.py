@@ -139,6 +139,11 @@ class Membership:
     # -- what is known here, for those who look into it -----------------------------------------
 
     @property
+    def node_id(self) -> NodeId:
+        """This node."""
+        return self._member.node_id
+
+    @property
     def members(self) -> Mapping[NodeId, Member]:
         """All nodes, whether or not they live."""
         return self._members

@@ -8,14 +8,18 @@ about one shard, which whoever carries them adds.
               <----------------------- Carried   they are committed, or refused for good
 
     runs attempts                   primary
-      AskLease  --------------------->           these still run
-                <--------------------- GiveLease they may go on, except some
+                <--------------------- Dispatch  run this one, when I have said so again
+      AskLease  --------------------->           these still run, or are about to
+                <--------------------- GiveLease they may go on, or begin, except some
                 <--------------------- AskList   which still run?
+
+The places that nodes lend each other are of no shard; `rota.node.filling` shows how they are asked
+for.
 """
 
 import msgspec
 
-from rota.core.attempt import AttemptKey
+from rota.core.attempt import AttemptKey, Order
 from rota.core.commands import FinishAttempt, Receive, ReportAttempt
 from rota.core.ids import Epoch
 from rota.core.instants import Instant
@@ -48,11 +52,11 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, tag="carried"):
 
 
 class AskLease(msgspec.Struct, frozen=True, kw_only=True, tag="ask_lease"):
-    """Let the shard's attempts on this node go on; these are all that there are.
+    """Let the shard's attempts on this node go on, or begin; these are all that there are.
 
     Attributes:
         epoch: Of the newest configuration known to the sender: it started nothing after that.
-        attempts: All that run, or whose outcome is not known to be recorded.
+        attempts: All that run, wait to be confirmed, or whose outcome is not known to be recorded.
         sent_at: By the sender's clock; it comes back with the answer, and the lease counts from it.
     """
 
@@ -77,6 +81,37 @@ class AskList(msgspec.Struct, frozen=True, kw_only=True, tag="ask_list"):
     """Ask for a lease, even if no attempt of the shard is there."""
 
 
-Errand = Carry | Carried | AskLease | GiveLease | AskList
+class Dispatch(msgspec.Struct, frozen=True, kw_only=True, tag="dispatch"):
+    """Run an attempt whose start is committed, once a lease that names it is given."""
+
+    order: Order
+
+
+class AskPlaces(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
+    """Lend me places: *count* tasks wait that may run on your node.
+
+    Attributes:
+        number: The sender's; higher than that of its question before.
+    """
+
+    number: int
+    count: int
+
+
+class GivePlaces(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
+    """Here are *count* places, for a while; the answer to question *number*."""
+
+    number: int
+    count: int
+
+
+class ReturnPlaces(msgspec.Struct, frozen=True, kw_only=True, tag="return_places"):
+    """Of the places that you lent, *count* are not needed."""
+
+    count: int
+
+
+Lending = AskPlaces | GivePlaces | ReturnPlaces
+Errand = Carry | Carried | AskLease | GiveLease | AskList | Dispatch | Lending
 Sent = Message | Errand
 """All that one node sends another about a shard."""

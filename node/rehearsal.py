@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from rota.core.changes import Change, Record, Table
 from rota.core.commands import Command
 from rota.core.decide import decide
+from rota.core.decision import NOWHERE
 from rota.core.errors import Refused
 from rota.core.instants import Duration, later
 from rota.core.state import State
@@ -55,7 +56,7 @@ async def rehearse(
             state = rehearsal.states[shard] = shard.state.fork()
         now = later(shard.time(clock), Duration(len(rehearsal.answers)))
         try:
-            decision = decide(state, command, shards.situation(shard, now, room=0))
+            decision = decide(state, command, shards.situation(shard, now, NOWHERE))
         except Refused as refusal:
             rehearsal.answers.append(refusal)
         else:

@@ -27,7 +27,7 @@ from typing import TypeVar
 from rota.core.commands import Command, TakeOver
 from rota.core.configuration import Configuration, Swap, Swapped
 from rota.core.decide import decide, pending
-from rota.core.decision import Limits, Reply, Situation
+from rota.core.decision import Limits, Place, Reply, Situation
 from rota.core.effects import Launch
 from rota.core.errors import Kind, Refused
 from rota.core.ids import (
@@ -496,7 +496,7 @@ class Shards:
     def _decide_one(self, deciding: "Deciding", command: Command) -> Answer:
         assert self._host is not None
         shard = deciding.shard
-        situation = self.situation(shard, deciding.at, room=self._host.room_for(command))
+        situation = self.situation(shard, deciding.at, self._host.place_for(command))
         self.decision_count += 1
         try:
             decision = decide(shard.state, command, situation)
@@ -507,15 +507,13 @@ class Shards:
         self._host.decided(command, decision.started)
         return decision.reply
 
-    def situation(self, shard: Shard, now: Instant, *, room: int) -> Situation:
+    def situation(self, shard: Shard, now: Instant, place: Place) -> Situation:
         """Return what a decision of *shard* may depend on besides its state."""
         return Situation(
             now=now,
             entropy=self._entropy.draw(),
             position=shard.replica.copy.position,
-            room=room,
-            node_id=self._liveness.node_id,
-            session=self._liveness.session,
+            place=place,
             limits=self._limits,
         )
 
@@ -608,8 +606,11 @@ class Shards:
                 _refuse(turn.readers, refusal)
                 turn.readers.clear()
         self._end_turns()
-        effects = [effect for entry in given_up for effect in entry.effects]
-        self._host.closed(shard, sum(isinstance(effect, Launch) for effect in effects))
+        effects = (effect for entry in given_up for effect in entry.effects)
+        launches = (effect for effect in effects if isinstance(effect, Launch))
+        # Places that were lent for the others come back by themselves.
+        own = [launch for launch in launches if launch.node_id == self._liveness.node_id]
+        self._host.closed(shard, len(own))
 
     def _release(self, shard: Shard) -> None:
         """Answer and act for what is committed, as long as this node may (PROTOCOL R15)."""

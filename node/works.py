@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from rota.core.attempt import AttemptKey, Ending
 from rota.core.commands import Command, Due, Forget, ForgetRequests
-from rota.core.decision import Limits
+from rota.core.decision import Limits, Place
 from rota.core.effects import (
     ClearTimer,
     Deliver,
@@ -45,15 +45,29 @@ from rota.node.elsewhere import Elsewhere
 from rota.node.entropy import Entropy
 from rota.node.events import Events
 from rota.node.fencing import Fencing
+from rota.node.filling import Filling
 from rota.node.fitness import Fitness
 from rota.node.host import Commit
 from rota.node.letters import Letters
 from rota.node.membership import Membership, Placement
-from rota.node.messages import AskLease, AskList, Carried, Carry, GiveLease, Sent
+from rota.node.messages import (
+    AskLease,
+    AskList,
+    AskPlaces,
+    Carried,
+    Carry,
+    Dispatch,
+    GiveLease,
+    GivePlaces,
+    ReturnPlaces,
+    Sent,
+)
 from rota.node.metrics import Metrics
 from rota.node.network import Network
+from rota.node.offers import Offers
 from rota.node.others import Others
 from rota.node.parts import Parts
+from rota.node.places import Places
 from rota.node.shard import Shard
 from rota.node.shard_metrics import BACKUP, PRIMARY, measure_shards
 from rota.node.shards import Shards
@@ -154,7 +168,14 @@ class Works:
         self._fitness = Fitness(
             calendars, self._liveness, clock, self._metrics, is_alone=self._is_alone
         )
-        self._beacons = Beacons(calendars, self._liveness, clock, every=around.timing.beat)
+        self._places = Places(config.slots, self._liveness, config.labels)
+        self._beacons = Beacons(
+            calendars,
+            self._liveness,
+            clock,
+            every=around.timing.beat,
+            lendable=self._places.lendable,
+        )
         self._shards = Shards(
             around.store,
             around.shard_count,
@@ -191,7 +212,16 @@ class Works:
             self._shards, around.network, config.node_id, first_number=entropy.draw()
         )
         self._letters = Letters(self._shards, self._bringing)
-        self._attempts = Attempts(self._shards, self._bringing, clock, config.slots)
+        self._filling = Filling(
+            self._places,
+            self._shards,
+            self._membership,
+            around.network,
+            free_of=lambda node_id: self._beacons.free.get(node_id, 0),
+            clock=clock,
+            first_number=entropy.draw(),
+        )
+        self._attempts = Attempts(self._shards, self._bringing, clock, self._places, self._filling)
         self._fencing = Fencing(
             self._attempts,
             self._shards,
@@ -206,6 +236,14 @@ class Works:
             self._shards,
             around.network,
             liveness=self._liveness,
+            timing=around.timing,
+            clock=clock,
+        )
+        self._offers = Offers(
+            self._attempts,
+            self._filling,
+            self._fencing,
+            self._shards,
             timing=around.timing,
             clock=clock,
         )
@@ -315,7 +353,7 @@ class Works:
 
     async def _wind_down(self) -> None:
         self._timers.close()
-        self._attempts.places.slots = 0
+        self._places.slots = 0
         await self._drain()
         self._fencing.tick()  # What outlives this process has all of its time from now on.
         self._attempts.close()
@@ -354,6 +392,7 @@ class Works:
         # What an earlier life, or an earlier time as its primary, left; all is about to be set.
         self._timers.forget(shard.id)
         self._metrics.role_changes.labels(PRIMARY).inc()
+        self._offers.opened(shard)
         self._elsewhere.opened(shard)
         self._open_count += 1
         if self._open_count == len(self._shards):
@@ -370,13 +409,15 @@ class Works:
         self._watch.leave(lambda each: of_id(each) is shard, shard.elsewhere())
         self._attempts.closed(shard, unstarted)
 
-    def room_for(self, command: Command) -> int:
-        """Return how many attempts *command* may start."""
-        return self._attempts.places.room_for(command)
+    def place_for(self, command: Command) -> Place:
+        """Return where *command* may start attempts, and how many."""
+        return self._places.place_for(command)
 
     def decided(self, command: Command, started: int) -> None:
         """Take the places of what it starts."""
-        self._attempts.places.decided(command, started)
+        unneeded = self._places.decided(command, started)
+        if unneeded is not None:
+            self._filling.unneeded(unneeded)
 
     def committed(self, took: Duration) -> None:
         """Measure how long an entry took."""
@@ -385,8 +426,10 @@ class Works:
     def perform(self, shard: Shard, effect: Effect) -> None:
         """Carry out an effect."""
         match effect:
-            case Launch(order=order):
+            case Launch(order=order, node_id=node_id) if node_id == self._config.node_id:
                 self._attempts.launch(order)
+            case Launch(order=order, node_id=node_id):
+                self._elsewhere.launch(shard, order, node_id)
             case Publish():
                 self._published(effect)
             case PublishJob():
@@ -440,8 +483,17 @@ class Works:
                 self._elsewhere.asked(shard, sender, message)
             case GiveLease():
                 self._fencing.given(shard, message)
+                self._offers.given(shard, message)
             case AskList():
                 self._fencing.asked(shard)
+            case Dispatch():
+                self._offers.came(shard, sender, message)
+            case AskPlaces():
+                self._filling.asked(sender, message)
+            case GivePlaces():
+                self._filling.given(sender, message)
+            case ReturnPlaces():
+                self._filling.returned(sender, message)
             case _:
                 self._beacons.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)
@@ -455,6 +507,8 @@ class Works:
             self._attempts.tick()
             self._fencing.tick()
             if not self._is_alone:
+                self._filling.tick()
+                self._offers.tick()
                 self._elsewhere.tick()
 
     # -- housekeeping ---------------------------------------------------------------------------
@@ -511,7 +565,7 @@ class Works:
         )
 
     def _measure(self, commit: Commit) -> None:
-        shards, places, gauge = self._shards, self._attempts.places, self._metrics.gauge
+        shards, places, gauge = self._shards, self._places, self._metrics.gauge
         measure_shards(self._metrics, shards, self._membership, self._config.node_id)
         gauge("rota_inbox", "Commands that wait to be decided.", lambda: shards.inbox_length)
         gauge(

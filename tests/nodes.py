@@ -5,6 +5,7 @@ from whom, and when a process ends.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 
@@ -49,12 +50,18 @@ Loses = Callable[[NodeId, NodeId, Sent], bool]
 
 
 class PlayingExecutor(ScriptedExecutor):
-    """Plays attempts, and keeps *playing* up to date: those of all nodes."""
+    """Plays attempts, and keeps *playing* and *began* up to date: those of all nodes."""
 
     def __init__(
-        self, playing: list[AttemptKey], *, ended: OnEnded, now: Callable[[], Instant]
+        self,
+        playing: list[AttemptKey],
+        began: Counter[AttemptKey],
+        *,
+        ended: OnEnded,
+        now: Callable[[], Instant],
     ) -> None:
         self._all = playing
+        self._began = began
         self.mine: list[AttemptKey] = []
 
         def over(key: AttemptKey, ending: Ending) -> None:
@@ -67,6 +74,7 @@ class PlayingExecutor(ScriptedExecutor):
         """Play it; nowhere may there be another attempt of the same task."""
         assert not any(other[:2] == order.key[:2] for other in self._all), (order.key, self._all)
         self._all.append(order.key)
+        self._began[order.key] += 1
         self.mine.append(order.key)
         super().launch(order)
 
@@ -168,15 +176,26 @@ class Node:
             return SimulatedCommit(store, shards, lambda: self.sync_us)
 
         def executors(ended: OnEnded) -> Mapping[str, Executor]:
-            self._executor = PlayingExecutor(nodes.playing, ended=ended, now=clock.now)
+            self._executor = PlayingExecutor(nodes.playing, nodes.began, ended=ended, now=clock.now)
             return {"scripted": self._executor}
 
         return Works(
-            NodeConfig(node_id=self.id, shards=SHARDS, slots=nodes.slots, drain=Duration(0)),
+            NodeConfig(
+                node_id=self.id,
+                shards=SHARDS,
+                slots=nodes.slots,
+                labels=nodes.labels.get(self.id, {}),
+                drain=Duration(0),
+            ),
             clock,
             entropy,
             Surroundings(
-                member=Member(node_id=self.id, store_id=self.id, address=self.id),
+                member=Member(
+                    node_id=self.id,
+                    store_id=self.id,
+                    address=self.id,
+                    labels=nodes.labels.get(self.id, {}),
+                ),
                 store=store,
                 shard_count=SHARDS,
                 commit=commit,
@@ -221,7 +240,9 @@ class Nodes:
         cuts: From whom to whom nothing gets.
         coordinator_returns_s: How long an answer of the coordinator takes.
         playing: The attempts that run anywhere.
+        began: How often each attempt began.
         slots: Of each node.
+        labels: Of each node that has some.
     """
 
     def __init__(self, loop: VirtualLoop, group: asyncio.TaskGroup) -> None:
@@ -236,7 +257,9 @@ class Nodes:
         self.cuts: set[tuple[NodeId, NodeId]] = set()
         self.coordinator_returns_s = ARRIVES_S
         self.playing: list[AttemptKey] = []
+        self.began: Counter[AttemptKey] = Counter()
         self.slots = 8
+        self.labels: dict[NodeId, dict[str, str]] = {}
         self._nodes = {node_id: Node(node_id, self) for node_id in (A, B, C)}
 
     def __getitem__(self, node_id: NodeId) -> Node:
@@ -346,7 +369,12 @@ async def until(is_so: Callable[[], bool], timeout_s: float = 120) -> None:
             await asyncio.sleep(0.005)
 
 
-def run(story: Callable[[Nodes], Coroutine[None, None, None]], *, slots: int = 8) -> None:
+def run(
+    story: Callable[[Nodes], Coroutine[None, None, None]],
+    *,
+    slots: int = 8,
+    labels: Mapping[NodeId, dict[str, str]] | None = None,
+) -> None:
     """Start three nodes, let *story* happen to them, and end them."""
     loop = VirtualLoop()  # type: ignore[abstract]  # nodes ask nothing else of it
 
@@ -354,6 +382,7 @@ def run(story: Callable[[Nodes], Coroutine[None, None, None]], *, slots: int = 8
         async with asyncio.TaskGroup() as group:
             nodes = Nodes(loop, group)
             nodes.slots = slots
+            nodes.labels |= labels or {}
             await nodes.start()
             await story(nodes)
             nodes.mend()

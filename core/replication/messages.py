@@ -32,6 +32,7 @@ class Beacon(msgspec.Struct, frozen=True, array_like=True):
             None if it told nothing of late.
         is_fit: Whether it ought to be primary of anything.
         is_prompt: Whether its disk keeps up, so that others may wait for it.
+        free: Places for attempts that it has to spare.
     """
 
     wall: Instant
@@ -39,6 +40,7 @@ class Beacon(msgspec.Struct, frozen=True, array_like=True):
     echo: Instant | None
     is_fit: bool
     is_prompt: bool = True
+    free: int = 0
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, tag="append", omit_defaults=True):

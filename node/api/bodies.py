@@ -24,6 +24,7 @@ SHARED = {
     "container": "container",
     "sandbox": "sandbox",
     "limits": "limits",
+    "nodeSelector": "node_selector",
 }
 """Fields of a task that stand for the job's where they are null, and their names in Python."""
 
@@ -143,6 +144,7 @@ def _task(task: TaskBody, job: JobBody, reader: Reader, pointer: str) -> TaskSpe
         needs=tuple(task.needs),
         rule=TriggerRule(task.trigger_rule),
         retry=_retry_policy(retries, reader, f"{pointer}/retries"),
+        selector=tuple(sorted(given(task.node_selector, job.node_selector).items())),
     )
 
 

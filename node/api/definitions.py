@@ -73,6 +73,7 @@ def _with_command(body: JobBody, task: TaskSpec) -> JobBody:
         container=container_body(work),
         sandbox=_PLAIN.sandbox if work.sandbox == Sandbox() else sandbox_body(work),
         limits=limits_body(work),
+        node_selector=dict(task.selector),
     )
 
 
@@ -95,6 +96,7 @@ def _task(task: TaskSpec) -> TaskBody:
         container=container_body(work),
         sandbox=None if work.sandbox == Sandbox() else sandbox_body(work),
         limits=limits_body(work),
+        node_selector=dict(task.selector) or None,
     )
 
 

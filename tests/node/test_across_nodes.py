@@ -25,7 +25,7 @@ from rota.core.commands import Cancel, FinishAttempt, SaveJob, Trigger
 from rota.core.errors import Refused
 from rota.core.execution import ExecutionStatus, Task, TaskStatus
 from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, ShardId
-from rota.core.instants import Instant
+from rota.core.instants import SECOND, Duration, Instant, later
 from rota.core.replication.messages import Append
 from rota.node.attempts import Attempts
 from rota.node.messages import AskLease, Carried, Carry, GiveLease, Sent
@@ -463,12 +463,13 @@ def test_what_a_node_said_before_it_knew_of_the_takeover_makes_nothing_lost() ->
         shard = nodes.shard_of(execution_id)
         epoch = nodes[B].shards[shard].epoch
 
-        early = AskLease(epoch=Epoch(epoch - 1), attempts=(), sent_at=Instant(5))
+        after_all = later(nodes[A].clock.elapsed(), Duration(60 * SECOND))
+        early = AskLease(epoch=Epoch(epoch - 1), attempts=(), sent_at=after_all)
         nodes[B].running.receive(shard, A, early)
         await asyncio.sleep(1)
         after_early = where(task_of(nodes, execution_id))
         nodes[A].forget_playing()
-        late = AskLease(epoch=epoch, attempts=(), sent_at=Instant(5))
+        late = AskLease(epoch=epoch, attempts=(), sent_at=after_all)
         nodes[B].running.receive(shard, A, late)
         await asyncio.sleep(1)
 
@@ -583,7 +584,7 @@ def test_a_place_that_was_called_for_a_shard_that_then_went_is_free() -> None:
         await until(lambda: not shards.of_id(job_id).is_open)
 
         await until(lambda: not places.used)
-        assert places.room_for(Trigger(job_id=job_id)) == 1
+        assert places.place_for(Trigger(job_id=job_id)).room == 1
 
     run(story, slots=1)
 

@@ -103,6 +103,7 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
         ({"command": "true", "limits": {"cpu": -1}}, "/limits/cpu", "from 0.01 to 1024"),
         ({"command": "true", "limits": {"pids": -1}}, "/limits/pids", "from 1 to 4194304"),
         ({"type": "scripted", "limits": {"pids": 5}}, "/limits", "cannot have limits"),
+        ({"command": "true", "nodeSelector": {"a b": "c"}}, "/nodeSelector", "not a label's name"),
         ({"python": "report"}, "/python", "write it as package.module:function"),
         ({"python": {"function": "a:b", "args": "x"}}, "/python/args", "Expected `array`"),
         ({"python": {"function": "a:b", "path": ["lib"]}}, "/python/path/0",
@@ -398,6 +399,7 @@ def test_what_a_job_runs_in_comes_back_as_it_was_given(node: Rotad) -> None:
     given = {
         "python": {"function": "shop.forecast:run", "args": [1]},
         "limits": {"cpu": 0.5, "memory": "512MiB"},
+        "nodeSelector": {"disk": "ssd"},
     }
 
     job = node.create(name="confined", **given)

@@ -26,9 +26,11 @@ from rota.core.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.commands import Cancel, DeleteJob, StartTask, Trigger
 from rota.core.effects import Wait
 from rota.core.execution import ExecutionStatus
-from rota.core.ids import ExecutionId, JobId
+from rota.core.ids import ExecutionId, JobId, NodeId
 from rota.core.instants import SECOND, Instant
-from rota.node.attempts import Attempts, Places, Turns
+from rota.core.replication.liveness import Liveness
+from rota.node.attempts import Attempts
+from rota.node.places import Places, Turns
 from rota.node.shards import Shards
 from rota.node.works import Works
 from rota.storage.store import StoreFailed
@@ -40,8 +42,8 @@ LONG = {"sleepMs": 10**9}
 def is_idle(attempts: Attempts) -> bool:
     """Tell whether every place is free and nothing waits or was called for one."""
     places = attempts.places
-    free = places.room_for(StartTask(execution_id=ExecutionId(""), task=""))
-    offered = places.room_for(Trigger(job_id=JobId("")))
+    free = places.place_for(StartTask(execution_id=ExecutionId(""), task="")).room
+    offered = places.place_for(Trigger(job_id=JobId(""))).room
     return attempts.running == places.waiting == places.used == 0 and free == offered
 
 
@@ -101,14 +103,14 @@ async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
 ) -> None:
     async with running_works(HeldStore(), tmp_path) as works:
         [shard, *_] = works.parts.shards
-        places = Places(1)
+        places = Places(1, Liveness(NodeId("n"), born_at=Instant(0)), {})
         gone, next_one = (StartTask(execution_id=ExecutionId("e"), task=task) for task in "ab")
         for command in (gone, next_one):
             places.wait(shard, Wait(command.execution_id, command.task, Instant(0), 0))
 
         [called] = places.call()
         places.decided(gone, 0)
-        room = places.room_for(Trigger(job_id=JobId("")))
+        room = places.place_for(Trigger(job_id=JobId(""))).room
 
         assert called == (shard, gone)
         assert room == 0, "whoever asks now was not there first"
@@ -118,7 +120,7 @@ async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
 async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path) as works:
         [shard, *_] = works.parts.shards
-        places = Places(0)
+        places = Places(0, Liveness(NodeId("n"), born_at=Instant(0)), {})
         waits = {
             "old": (0, 0),
             "urgent": (90, 10),

@@ -140,6 +140,7 @@ SHARED = {
     "container": mostly(CONTAINERS),
     "sandbox": mostly(SANDBOXES),
     "limits": mostly(LIMITS),
+    "nodeSelector": mostly(STRINGS),
 }
 TASKS: Strategy = st.fixed_dictionaries(
     {"name": mostly(NAMES)},

@@ -38,7 +38,7 @@ from rota.core.commands import (
 )
 from rota.core.dag import TriggerRule
 from rota.core.decide import decide
-from rota.core.decision import Decision, JobSaved, Limits, Reply, Situation, Triggered
+from rota.core.decision import Decision, JobSaved, Limits, Place, Reply, Situation, Triggered
 from rota.core.effects import ClearTimer, Deliver, Effect, SetTimer, Timescale
 from rota.core.errors import Refused
 from rota.core.execution import Execution, Task, TaskStatus, task_key
@@ -142,6 +142,7 @@ class Shard:
     Attributes:
         clock: The wall clock, which a test may set as it likes.
         slots: Attempts that may run at the same time.
+        labels: Of the node.
         elapsed: The clock that nobody can set; it passes with `pass_time`.
         effects: Everything that the last command led to.
         timers: Those set and not yet gone off.
@@ -151,6 +152,7 @@ class Shard:
 
     clock: Instant = field(default_factory=lambda: at("12:00"))
     slots: int = 1_000
+    labels: dict[str, str] = field(default_factory=dict[str, str])
     limits: Limits = field(default_factory=Limits)
     entropy: int | None = None
     """Given to every decision; None for another value each time."""
@@ -214,7 +216,7 @@ class Shard:
         """Make a decision part of the state, and return its changes as they are stored."""
         raws = {(change.table, change.key): encode_change(change) for change in decision.changes}
         assert len(raws) == len(decision.changes), f"{decision.cause} changes a key twice"
-        assert 0 <= decision.started <= max(0, situation.room)
+        assert 0 <= decision.started <= max(0, situation.place.room)
         for raw in raws.values():
             self.state.apply(decode_change(raw))
         self.started_count += decision.started
@@ -229,9 +231,7 @@ class Shard:
             now=now,
             entropy=int.from_bytes(digest, "big") if self.entropy is None else self.entropy,
             position=self.copy.position,
-            room=self.slots - self.running_count,
-            node_id=self.node_id,
-            session=self.session,
+            place=Place(self.node_id, self.session, self.labels, self.slots - self.running_count),
             limits=self.limits,
         )
 

@@ -12,7 +12,7 @@ from rota.core.decide import pending
 from rota.core.effects import ClearTimer, Launch, Publish, SetTimer, Stop, Timescale, Wait
 from rota.core.endings import DETAILS_KEPT
 from rota.core.errors import Refused
-from rota.core.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED
+from rota.core.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED, TaskStatus
 from rota.core.ids import Epoch, ExecutionId, Index, Session
 from rota.core.instants import HOUR, MINUTE, SECOND, Duration, Instant, later
 from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
@@ -50,6 +50,23 @@ def test_the_only_tasks_success_is_the_executions() -> None:
 
     assert shard.status(execution_id) == "success"
     assert shard.statuses(execution_id) == {"main": "success"}
+
+
+def test_a_task_starts_only_on_a_node_with_the_labels_that_it_wants() -> None:
+    picky = replace(task("main"), selector=(("disk", "ssd"), ("gpu", "a100")))
+    shard = Shard(labels={"disk": "ssd"})
+    execution_id = shard.run(picky)
+    waiting = shard.task(execution_id)
+    [waits] = [effect for effect in pending(shard.reloaded()) if isinstance(effect, Wait)]
+
+    shard.labels["gpu"] = "a100"
+    shard.start(execution_id)
+
+    assert waits == Wait(execution_id, "main", waiting.ready_at, 0, picky.selector)
+    assert waiting.status is TaskStatus.READY
+    assert waiting.reason == "waits for a node with disk=ssd, gpu=a100"
+    assert shard.statuses(execution_id) == {"main": "running"}
+    assert shard.task(execution_id).reason == ""
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.TIMED_OUT])

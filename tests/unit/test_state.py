@@ -2,7 +2,7 @@
 
 from rota.core.commands import DeleteJob
 from rota.core.decide import decide
-from rota.core.decision import Situation
+from rota.core.decision import NOWHERE, Situation
 from unit.shard import Shard, task
 
 
@@ -39,9 +39,7 @@ def test_a_fork_goes_its_own_way() -> None:
         now=shard.clock,
         entropy=0,
         position=shard.copy.position,
-        room=0,
-        node_id=shard.node_id,
-        session=shard.session,
+        place=NOWHERE,
     )
     for change in decide(fork, DeleteJob(job_id=job_id), situation).changes:
         fork.apply(change)

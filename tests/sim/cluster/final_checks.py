@@ -212,7 +212,7 @@ def _see_attempts(world: World) -> None:
             raise Violation(f"I13: {most} attempts ran at once on {node_id}")
     for sightings in world.observer.tasks:
         for sighting in sightings:
-            if not sighting.had_authority:
+            if not sighting.was_allowed:
                 raise Violation(f"I8: {sighting} began without authority")
         for before, after in pairwise(sightings):
             if before.token >= after.token or before.key.number >= after.key.number:

@@ -5,14 +5,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Protocol
 
+from rota.core.attempt import AttemptKey
 from rota.core.errors import Kind, Refused
-from rota.core.ids import ExecutionId, NodeId, ShardId
+from rota.core.ids import NodeId, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration
 from rota.node.config import NodeConfig
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
 from rota.node.membership import Placement
-from rota.node.messages import Sent
+from rota.node.messages import Dispatch, Sent
 from rota.node.shards import Shards
 from rota.node.works import OnEnded, Surroundings, Works
 from rota.storage.memory import MemoryStore
@@ -260,6 +261,7 @@ class Life:
         self._handlers: dict[asyncio.Task[None], None] = {}
         self._task: asyncio.Task[None]
         self._executor: WatchedExecutor | None = None
+        self._sent_here: set[AttemptKey] = set()
 
     def begin(self) -> None:
         """Begin to live."""
@@ -279,6 +281,8 @@ class Life:
 
     def hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
         """Take a message from another node."""
+        if isinstance(message, Dispatch):
+            self._sent_here.add(message.order.key)
         if self.works is not None:
             self.works.receive(shard, sender, message)
 
@@ -340,7 +344,7 @@ class Life:
                 number,
                 ended=ended,
                 now=machine.clock.now,
-                may_act=self._may_act,
+                may_begin=self._may_begin,
             )
             return {"scripted": self._executor}
 
@@ -370,11 +374,11 @@ class Life:
             ),
         )
 
-    def _may_act(self, execution_id: ExecutionId) -> bool:
-        """Tell whether this node has the right to act for an execution at this very moment."""
+    def _may_begin(self, key: AttemptKey) -> bool:
+        """Tell whether this node has the right to act for an attempt, or was sent it."""
         assert self.works is not None
-        replica = self.works.parts.shards.of_id(execution_id).replica
-        return replica.has_authority(self._machine.clock.elapsed())
+        replica = self.works.parts.shards.of_id(key.execution_id).replica
+        return key in self._sent_here or replica.has_authority(self._machine.clock.elapsed())
 
     # -- its ends of the links ------------------------------------------------------------------
 

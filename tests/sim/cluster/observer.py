@@ -19,7 +19,8 @@ class Sighting:
         began: Microseconds since the world began.
         over: Likewise; None while it runs.
         outcome: None if it was killed with its machine.
-        had_authority: Whether its node had the right to act for its shard when it began it.
+        was_allowed: Whether its node had the right to act for its shard when it began it, or had
+            been sent it.
     """
 
     key: AttemptKey
@@ -27,7 +28,7 @@ class Sighting:
     node_id: NodeId
     life: int
     began: int
-    had_authority: bool
+    was_allowed: bool
     over: int | None = None
     outcome: Outcome | None = None
 
@@ -51,9 +52,9 @@ class Observer:
         self.most: Counter[NodeId] = Counter()
         self._of_task: dict[tuple[ExecutionId, str], list[Sighting]] = {}
 
-    def began(self, node_id: NodeId, life: int, order: Order, *, had_authority: bool) -> None:
+    def began(self, node_id: NodeId, life: int, order: Order, *, was_allowed: bool) -> None:
         """See an attempt begin."""
-        sighting = Sighting(order.key, order.token, node_id, life, self._true_time(), had_authority)
+        sighting = Sighting(order.key, order.token, node_id, life, self._true_time(), was_allowed)
         self.sightings.append(sighting)
         self.running[node_id, order.key] = sighting
         self.most[node_id] = max(self.most[node_id], sum(on == node_id for on, _ in self.running))
@@ -89,7 +90,8 @@ class WatchedExecutor:
         life: Of that node, as a number.
         ended: Told of every ending, after the observer.
         now: The clock of the stamps.
-        may_act: Tells whether the node has authority for the shard of an execution.
+        may_begin: Tells whether the node has authority for the shard of an attempt, or was sent it
+            by one that had.
     """
 
     def __init__(
@@ -100,13 +102,13 @@ class WatchedExecutor:
         *,
         ended: Ended,
         now: Callable[[], Instant],
-        may_act: Callable[[ExecutionId], bool],
+        may_begin: Callable[[AttemptKey], bool],
     ) -> None:
         self._observer = observer
         self._node_id = node_id
         self._life = life
         self._ended = ended
-        self._may_act = may_act
+        self._may_begin = may_begin
         self._scripted = ScriptedExecutor(ended=self._saw_end, now=now)
         self._is_dead = False
 
@@ -117,8 +119,8 @@ class WatchedExecutor:
     def launch(self, order: Order) -> None:
         """See the seam."""
         if not self._is_dead:
-            had_authority = self._may_act(order.key.execution_id)
-            self._observer.began(self._node_id, self._life, order, had_authority=had_authority)
+            was_allowed = self._may_begin(order.key)
+            self._observer.began(self._node_id, self._life, order, was_allowed=was_allowed)
             self._scripted.launch(order)
 
     def resume(self, order: Order) -> None:
