@@ -115,7 +115,7 @@ def turn(replicas: dict[NodeId, Replica], name: NodeId) -> None:
     ready = replicas[name].take_ready()
     MAIL.extend((name, receiver, message) for receiver, message in ready.sends)
     if ready.writes:
-        replicas[name].made_durable(ready.number)
+        replicas[name].made_durable(ready.number, NOW)
         ready = replicas[name].take_ready()
         MAIL.extend((name, receiver, message) for receiver, message in ready.sends)
 

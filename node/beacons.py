@@ -65,9 +65,14 @@ class Beacons:
             echo=self._calendars.echo(receiver, now),
             is_fit=self._liveness.is_fit,
             is_prompt=self._liveness.is_prompt,
+            is_leaving=self._liveness.is_leaving,
             free=self._lendable(),
         )
         return replace(message, beacon=beacon)
+
+    def hurry(self) -> None:
+        """Put one on the next message to each peer: there is news."""
+        self._sent_at.clear()
 
     def take_from(self, message: object, sender: NodeId) -> None:
         """Take note of what the sender of *message* tells of itself, if it does."""
@@ -77,6 +82,7 @@ class Beacons:
         self.free[sender] = message.beacon.free
         _mark(self._liveness.unfit, sender, is_in=not message.beacon.is_fit)
         _mark(self._liveness.slow, sender, is_in=not message.beacon.is_prompt)
+        _mark(self._liveness.leaving, sender, is_in=message.beacon.is_leaving)
 
 
 def _mark(nodes: set[NodeId], node_id: NodeId, *, is_in: bool) -> None:

@@ -21,7 +21,7 @@ from rota.client.wire import (
 from rota.core.ids import NodeId
 from rota.core.instants import Instant
 from rota.core.replication.peer import Peer
-from rota.core.replication.primary import Primary
+from rota.core.replication.primary import Copies, Primary
 from rota.node.coordination.coordinator import Member
 from rota.node.operating import ACTIVE, DRAINING
 from rota.node.parts import Parts
@@ -64,11 +64,12 @@ def node_as(parts: Parts, member: Member) -> NodeView:
     return _node(parts, member, _counts(_shard(parts, shard) for shard in parts.shards))
 
 
-def moves_of(shard: ShardView, copies: int) -> Iterator[MoveView]:
+def moves_of(shard: ShardView, copies: Copies) -> Iterator[MoveView]:
     """Yield what is to change before *shard* is where it ought to be.
 
-    A copy that ought not to be there goes only for one that replaces it (PROTOCOL R26): where there
-    are fewer nodes than *copies* it stays, and that is no move.
+    A copy that ought not to be there goes only for one that replaces it (PROTOCOL R26). Where fewer
+    nodes are left than there are to be copies it goes too, if enough remain; else it stays, and
+    that is no move.
     """
     roles = {each.node_id: each for each in shard.replicas}
     counting = {node_id for node_id, each in roles.items() if each.role != LEARNER}
@@ -92,15 +93,18 @@ def moves_of(shard: ShardView, copies: int) -> Iterator[MoveView]:
             target=heir,
             is_running=heir in counting,
         )
-    if len(shard.target) >= copies:
-        for node_id in sorted(counting - set(shard.target)):
-            yield MoveView(
-                shard=shard.shard,
-                change=REMOVAL,
-                source=node_id,
-                target=None,
-                is_running=not missing and node_id != shard.primary,
-            )
+    needless = sorted(counting - set(shard.target))
+    if len(shard.target) < copies.wanted:
+        left_at_least = max(copies.least, len(shard.target))
+        needless = needless[: max(0, len(counting) + len(missing) - left_at_least)]
+    for node_id in needless:
+        yield MoveView(
+            shard=shard.shard,
+            change=REMOVAL,
+            source=node_id,
+            target=None,
+            is_running=not missing and node_id != shard.primary,
+        )
 
 
 def _view(
@@ -109,7 +113,7 @@ def _view(
     return ClusterView(
         cluster=parts.config.cluster,
         node_id=parts.config.node_id,
-        replicas=parts.copies,
+        replicas=parts.copies.wanted,
         nodes=nodes,
         shards=shards,
         moves=moves,
@@ -202,7 +206,11 @@ def _learners(duty: Primary, now: Instant) -> list[tuple[NodeId, Peer]]:
     """Return the learners that answer, by node; one that is gone is remembered for a while."""
     since = Instant(now - duty.timing.silence)
     learners = sorted(duty.learners.items(), key=lambda each: each[0])
-    return [each for each in learners if not each[1].is_silent(since)]
+    return [
+        (node_id, peer)
+        for node_id, peer in learners
+        if not (peer.is_silent(since) or duty.liveness.is_dead(node_id, now))
+    ]
 
 
 def _lag(duty: Primary | None, peer: Peer | None) -> int | None:

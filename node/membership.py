@@ -49,6 +49,9 @@ AUDIT_S = 30.0
 """A view is taken this often even if the watch missed nothing that it knows of."""
 RETRY_S = 0.5
 SWAPS_AT_ONCE = 32  # 64 took etcd 22 ms in one request; half of that keeps its others waiting less.
+REQUESTS_AT_ONCE = 3
+"""Of a hundred shards that go elsewhere at once none waits for all the others. A shard has at most
+one swap under way, so it does not matter which request is done first."""
 BEATS_SHORTER = 4
 """Ticks in a beat: a beat is late by a tick at most."""
 TICK_ALONE_S = 1.0
@@ -72,6 +75,7 @@ class Membership:
         timing: Of the cluster.
         placement: By the ring.
         meet: Told of all members, again whenever one changes.
+        begun: Told of each session that this node begins.
         clock: Counts the session's time.
         is_alone: Whether there are no other nodes, and nothing to be late for.
     """
@@ -89,6 +93,7 @@ class Membership:
         timing: Timing,
         placement: Placement,
         meet: Callable[[Mapping[NodeId, Member]], None],
+        begun: Callable[[Session], None],
         clock: Clock,
         is_alone: bool,
     ) -> None:
@@ -102,6 +107,7 @@ class Membership:
         self._timing = timing
         self._placement = placement
         self._meet = meet
+        self._begun = begun
         self._clock = clock
         self._is_alone = is_alone
         self._renewed_at = clock.elapsed()
@@ -115,6 +121,8 @@ class Membership:
         self._swaps: dict[ShardId, Swap] = {}
         self._has_swaps = asyncio.Event()
         self._wants_view = asyncio.Event()
+        self._is_urgent = asyncio.Event()
+        """Something happened that replicas are not to learn only with the next tick."""
 
     async def run(self) -> None:
         """Be a member until cancelled; then the session ends, unless the coordinator is away."""
@@ -124,7 +132,7 @@ class Membership:
                     self._keep_session,
                     self._follow,
                     self._look_when_wanted,
-                    self._ask,
+                    *(self._ask for _ in range(REQUESTS_AT_ONCE)),
                     self._let_time_pass,
                 ):
                     group.create_task(work())
@@ -154,6 +162,11 @@ class Membership:
         return self._liveness.sessions
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether this node is about to stop, and gives away what it holds."""
+        return self._liveness.is_leaving
+
+    @property
     def session_age_s(self) -> float:
         """Seconds since that renewal of this node's session was asked for that was granted last."""
         return (self._clock.elapsed() - self._renewed_at) / SECOND
@@ -166,6 +179,17 @@ class Membership:
     def targets_of(self, shard: ShardId) -> tuple[NodeId, ...]:
         """Return the nodes that ought to have copies of *shard*, the primary first."""
         return self._of(shard)
+
+    def saw_death(self, node_id: NodeId, session: Session) -> None:
+        """Take the proof that the process of a node in that session has ended (note 2)."""
+        grace = self._timing.grace
+        self._liveness.saw_death(node_id, session, self._clock.elapsed(), grace=grace)
+        self._is_urgent.set()
+
+    def tell_at_once(self) -> None:
+        """Have the others hear soon what this node tells of itself."""
+        self._beacons.hurry()
+        self._is_urgent.set()
 
     # -- what the replicas want (`rota.node.shards.Outside`) ------------------------------------
 
@@ -217,6 +241,7 @@ class Membership:
             )
             liveness.session_end = self._session_end(asked_at, grant.ttl_s)
             liveness.session = grant.session
+            self._begun(grant.session)
             self._renewed_at = asked_at
             log.info("session begun", extra={"session": grant.session})
             self._is_registered = False
@@ -273,6 +298,7 @@ class Membership:
             _put(self._members, node_id, member)
         for node_id, life in news.lives.items():
             _put(self._liveness.sessions, node_id, life.session if life else None)
+            self._is_urgent.set()  # Whoever may take over does so at once.
         if news.members:
             self._targets.clear()
             self._meet(self._members)
@@ -301,7 +327,10 @@ class Membership:
         # Perhaps a lower one than before: a coordinator restored from a backup goes back (D2).
         self._revision = view.revision
         self._members = dict(view.members)
-        self._liveness.sessions = {node: life.session for node, life in view.lives.items()}
+        sessions = {node: life.session for node, life in view.lives.items()}
+        if sessions != self._liveness.sessions:
+            self._liveness.sessions = sessions
+            self._is_urgent.set()
         self._targets.clear()
         self._meet(self._members)
         self._learn(view.configurations)
@@ -333,8 +362,9 @@ class Membership:
                 del self._swaps[swap.shard]
             if not self._swaps:
                 self._has_swaps.clear()
-            for swap, answer in zip(swaps, await self._answers(swaps), strict=True):
-                self._shards.swapped(swap, answer)
+            if swaps:  # Else another request has taken them.
+                for swap, answer in zip(swaps, await self._answers(swaps), strict=True):
+                    self._shards.swapped(swap, answer)
 
     async def _answers(self, swaps: list[Swap]) -> list[Swapped] | list[None]:
         try:
@@ -351,9 +381,12 @@ class Membership:
     async def _let_time_pass(self) -> None:
         while True:
             began_at, opening = self._clock.elapsed(), self._shards.opening_time
+            self._is_urgent.clear()
             self._shards.tick(self._of)
             tick_s = self._tick_s()
-            await asyncio.sleep(tick_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(tick_s):
+                    await self._is_urgent.wait()
             # By the ticks themselves (R19): what keeps them up keeps up beats and renewals.
             waited = self._clock.elapsed() - began_at - seconds(tick_s)
             lag = waited - (self._shards.opening_time - opening)

@@ -39,6 +39,8 @@ from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.gateway import GatewayOptions
 from rota.node.disk import DiskGuard
 from rota.node.entropy import Entropy, SystemEntropy
+from rota.node.last_will import LastWill
+from rota.node.links.death import life_of
 from rota.node.links.hello import SPOKEN, Hello
 from rota.node.links.links import Links
 from rota.node.metrics import Metrics
@@ -85,6 +87,8 @@ class Node:
 
     def stop(self) -> None:
         """Ask the node to stop; `run` returns when it has."""
+        # At once: who asks whether to send requests here is told no before there is no answer.
+        self._why_unready = "the node is stopping"
         self._stop.set()
 
     async def run(self) -> None:
@@ -141,13 +145,13 @@ class Node:
         )
         warden = await self._find_warden(stack, directory, cluster.attempt_lease)
         store = _open_store(stack, directory)
-        metrics = Metrics()
+        metrics, secret = Metrics(), self._random_name()
         ours = Hello(
             cluster=cluster.id,
             versions=SPOKEN,
             node_id=config.node_id,
             store_id=directory.identity.store_id,
-            life=self._random_name(),
+            life=life_of(secret),
         )
         links = Links(
             ours,
@@ -160,9 +164,18 @@ class Node:
         others = Others(links)
         await stack.enter_async_context(others.running())
 
+        will = LastWill(
+            warden,
+            coordinator.end_of,
+            cluster=cluster.id,
+            node_id=config.node_id,
+            secret=secret,
+        )
+
         def meet(members: Mapping[NodeId, Member]) -> None:
             links.meet(members)
             others.meet(members)
+            will.meet(members)
 
         around = replace(
             alone(config, directory, store, coordinator, self.clock, warden=warden),
@@ -171,6 +184,7 @@ class Node:
             copies=Copies(wanted=cluster.replicas, least=cluster.min_sync),
             timing=timing_of(cluster),
             meet=meet,
+            begun=will.begun,
             metrics=metrics,
             others=others,
         )
@@ -199,16 +213,16 @@ class Node:
         works = Works(self.config, self.clock, self.entropy, placed.around, unready=unready)
         await stack.enter_async_context(works.running())
         if links is not None:
-            links.deliver = works.receive
+            links.deliver, links.saw_death = works.receive, works.saw_death
         await stack.enter_async_context(self._serving(works.parts))
         # What is there by now stays: a full collection that need not look at it takes less than
         # 5 ms of the loop, not 17.
         gc.freeze()
-        self._why_unready = None
+        if not self._stop.is_set():
+            self._why_unready = None
         self.started.set()
         log.info("node started", extra={"node": node_id, "listen": str(self.address)})
         await works.run_until(self._stop)
-        self._why_unready = "the node is stopping"
         log.info("node stopping", extra={"node": node_id})
 
     def _open_directory(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rota.core.replication.primary import Copies
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
 from rota.node.config import NodeConfig
@@ -38,6 +39,6 @@ class Parts:
     metrics: Metrics
     membership: Membership
     coordinator: Coordinator
-    copies: int
+    copies: Copies
     others: Others | None
     unready: Callable[[], str | None]

@@ -110,8 +110,9 @@ class Places:
         return {selector: len(turns) for selector, turns in self._waiting.items()}
 
     def lendable(self) -> int:
-        """Return how many places nobody here has a use for."""
-        return 0 if self._own_turns() else max(0, self.free)
+        """Return how many places nobody here has a use for, as long as this node is to stay."""
+        is_theirs = not self._liveness.is_leaving and not self._own_turns()
+        return max(0, self.free) if is_theirs else 0
 
     def place_for(self, command: Command) -> Place:
         """Return where *command* may start attempts, and how many."""

@@ -568,7 +568,7 @@ class Shards:
             flight = self._flights.popleft()
             self._flight_bytes -= flight.size
             for shard, number in flight.numbers:
-                shard.replica.made_durable(number)
+                shard.replica.made_durable(number, self._durable_at)
                 self._touched[shard] = None
         self._settle()
         if self._inbox or self._held:

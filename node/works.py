@@ -26,7 +26,7 @@ from rota.core.effects import (
 )
 from rota.core.errors import Refused
 from rota.core.execution import FINAL_EXECUTION_STATES, ExecutionStatus, TaskStatus
-from rota.core.ids import NodeId, ShardId, instant_of
+from rota.core.ids import NodeId, Session, ShardId, instant_of
 from rota.core.instants import SECOND, Duration, Instant
 from rota.core.replication.calendars import Calendars
 from rota.core.replication.liveness import Liveness
@@ -48,6 +48,7 @@ from rota.node.fencing import Fencing
 from rota.node.filling import Filling
 from rota.node.fitness import Fitness
 from rota.node.host import Commit
+from rota.node.leaving import Leaving
 from rota.node.letters import Letters
 from rota.node.membership import Membership, Placement
 from rota.node.messages import (
@@ -112,6 +113,7 @@ class Surroundings:
         executors: Makes what runs attempts in this process, by name.
         warden: What runs the others; None where there are none.
         meet: Told of all members, again whenever one changes.
+        begun: Told of each session that this node begins.
         metrics: Where everything is counted.
         others: The APIs of the other nodes; None on a node that is alone.
         look_for_room: Returns why the disk takes no more, or None.
@@ -129,6 +131,7 @@ class Surroundings:
     timing: Timing = field(default_factory=Timing)
     warden: Link | None = None
     meet: Callable[[Mapping[NodeId, Member]], None] = lambda members: None
+    begun: Callable[[Session], None] = lambda session: None
     metrics: Metrics = field(default_factory=Metrics)
     others: Others | None = None
     look_for_room: Callable[[], Refused | None] = lambda: None
@@ -198,8 +201,12 @@ class Works:
             timing=around.timing,
             placement=around.placement,
             meet=around.meet,
+            begun=around.begun,
             clock=clock,
             is_alone=self._is_alone,
+        )
+        self._leaving = Leaving(
+            self._shards, self._liveness, around.copies, clock, self._membership.tell_at_once
         )
         self._timers = Timers(
             around.store,
@@ -260,7 +267,7 @@ class Works:
             metrics=self._metrics,
             membership=self._membership,
             coordinator=around.coordinator,
-            copies=around.copies.wanted,
+            copies=around.copies,
             others=around.others,
             unready=self._unready,
         )
@@ -327,7 +334,10 @@ class Works:
             self._failure.result()
 
     async def run_until(self, stop: asyncio.Event) -> None:
-        """Do the housekeeping until *stop*, or until something makes the node unfit."""
+        """Do the housekeeping until *stop*, and until others have what they can take of this node.
+
+        Or until something makes the node unfit.
+        """
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._or_fail(work))
@@ -335,6 +345,8 @@ class Works:
             ]
             self._failure.add_done_callback(lambda _: stop.set())
             await stop.wait()
+            if not self._is_alone:
+                await self._leaving.leave(self._failure.done)
             self._watch.close()
             self._events.close()
             for task in tasks:
@@ -497,6 +509,13 @@ class Works:
             case _:
                 self._beacons.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)
+
+    def saw_death(self, node_id: NodeId, session: Session) -> None:
+        """Take the proof that the process of a node in that session has ended (note 2)."""
+        try:
+            self._membership.saw_death(node_id, session)
+        except Exception as error:
+            self._shards.fail(error)
 
     async def _look_after_attempts(self) -> None:
         """Bring what is not yet brought, and see to the time that attempts have."""

@@ -89,6 +89,10 @@ class Cluster:
         """Return what a node has told of itself."""
         return self._records("node")[node_id]
 
+    def sessions(self) -> dict[str, Json]:
+        """Return who lives, as etcd has it."""
+        return self._records("sess")
+
     def _records(self, kind: str) -> dict[str, Json]:
         prefix = f"/rota/{self.name}/{kind}/"
         request = {"key": prefix.encode(), "range_end": f"{prefix[:-1]}0".encode()}

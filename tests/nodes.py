@@ -154,6 +154,12 @@ class Node:
         """Ask the process to end in its own good order."""
         self._is_stopping.set()
 
+    async def ended_by_itself(self) -> None:
+        """Return when the process has ended that was asked to."""
+        await asyncio.wait([self._task])
+        self.works, self._store = None, self._store.crash()
+        self._gate.remove()
+
     async def pause(self, duration_s: float) -> None:
         """Have the process stand still for a while; it does not notice."""
         self._gate.close()
@@ -165,7 +171,7 @@ class Node:
         with suppress(asyncio.CancelledError):
             async with works.running():
                 self.works = works
-                await self._is_stopping.wait()
+                await works.run_until(self._is_stopping)
 
     def _make(self) -> Works:
         nodes, store, clock = self._nodes, self._store, self.clock

@@ -186,5 +186,12 @@ def _print_status(status: StatusView) -> None:
             ("shards", f"{status.shards}: {', '.join(shards)}"),
             ("behind", "" if lag is None else f"at most {counted(lag, 'entry', 'entries')}"),
             ("moves", ", ".join(moves) or "none"),
+            (
+                "kept",
+                f"{counted(status.kept, 'copy', 'copies')} on draining nodes: there is no other "
+                "node, and without them too few would remain"
+                if status.kept
+                else "",
+            ),
         ]
     )

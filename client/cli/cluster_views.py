@@ -28,6 +28,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         copies: Moves that make a copy.
         handovers: Those that change who decides.
         removals: Those that take a copy away.
+        kept: Copies on draining nodes that stay, for there is no other node, and too few would
+            remain.
     """
 
     cluster: str
@@ -46,6 +48,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     copies: int
     handovers: int
     removals: int
+    kept: int
 
 
 def status_of(view: ClusterView) -> StatusView:
@@ -73,7 +76,14 @@ def status_of(view: ClusterView) -> StatusView:
         copies=moves["copy"],
         handovers=moves["handover"],
         removals=moves["removal"],
+        kept=sum(_kept(view, node) for node in view.nodes if node.state == "draining"),
     )
+
+
+def _kept(view: ClusterView, node: NodeView) -> int:
+    """Return how many copies on a draining node are not to go."""
+    removals = [each for each in view.moves if each.change == "removal"]
+    return node.primaries + node.backups - sum(each.source == node.node_id for each in removals)
 
 
 def left_to_drain(view: ClusterView, name: str) -> str:

@@ -67,8 +67,9 @@ def node() -> None:
 def drain(name: str, *, is_waiting: bool, timeout_s: float | None, is_dry: bool) -> None:
     """Have a node hold nothing: its shards go to others, and no execution is interrupted.
 
-    It stays so, also when it is started again, until `rota node undrain`. Copies for which there is
-    no other node stay where they are; the node may be stopped all the same.
+    It stays so, also when it is started again, until `rota node undrain`. Where there is no other
+    node for its copies they go all the same, as long as enough of each shard remain. Those that are
+    needed stay: if the node is stopped then, nothing is written to their shards until it is back.
     """
     with connect() as client:
         client.drain_node(name, dry_run=is_dry)
@@ -136,4 +137,7 @@ def _drained(view: ClusterView, name: str) -> str:
     if not node.backups:
         return f"drained {name}"
     stay = counted(node.backups, "copy stays", "copies stay")
-    return f"drained {name}; {stay}, for there is no other node"
+    return (
+        f"drained {name}; {stay}, for there is no other node, and too few would remain: while "
+        f"{name} is stopped nothing is written to their shards"
+    )

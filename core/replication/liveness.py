@@ -25,6 +25,8 @@ class Liveness:
         ills: What makes this node unfit to be primary; nothing on a node that is alone.
         unfit: The other nodes that told that they are.
         slow: Those of which the disk is the reason.
+        is_leaving: Whether this node is about to stop, and gives away what it holds.
+        leaving: The other nodes that told that they are.
         reaches_coordinator: Whether that answered when it was asked last.
     """
 
@@ -39,6 +41,8 @@ class Liveness:
     ills: frozenset[Ill] = frozenset()
     unfit: set[NodeId] = field(default_factory=set[NodeId])
     slow: set[NodeId] = field(default_factory=set[NodeId])
+    is_leaving: bool = False
+    leaving: set[NodeId] = field(default_factory=set[NodeId])
     reaches_coordinator: bool = True
 
     def is_gone(self, node_id: NodeId, session: Session) -> bool:
@@ -57,6 +61,11 @@ class Liveness:
         self.dead = {life: until for life, until in self.dead.items() if until > now}
         self.dead[node_id, session] = later(now, grace)
 
+    def is_dead(self, node_id: NodeId, now: Instant) -> bool:
+        """Tell whether a process of *node_id* was just seen to end, and none has come after it."""
+        is_proven = any(life[0] == node_id and until > now for life, until in self.dead.items())
+        return is_proven and node_id not in self.sessions
+
     def gives_authority(self, session: Session, now: Instant) -> bool:
         """Tell whether *session* is this node's own and holds."""
         return session != NOBODY and session == self.session and now < self.session_end
@@ -64,6 +73,11 @@ class Liveness:
     @property
     def is_fit(self) -> bool:
         """Whether this node ought to be primary of anything."""
+        return self.is_well and not self.is_leaving
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong with this node."""
         return not self.ills
 
     @property

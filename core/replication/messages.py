@@ -32,6 +32,7 @@ class Beacon(msgspec.Struct, frozen=True, array_like=True):
             None if it told nothing of late.
         is_fit: Whether it ought to be primary of anything.
         is_prompt: Whether its disk keeps up, so that others may wait for it.
+        is_leaving: Whether it is about to stop, so that nobody is to wait for it any more.
         free: Places for attempts that it has to spare.
     """
 
@@ -40,6 +41,7 @@ class Beacon(msgspec.Struct, frozen=True, array_like=True):
     echo: Instant | None
     is_fit: bool
     is_prompt: bool = True
+    is_leaving: bool = False
     free: int = 0
 
 

@@ -4,11 +4,13 @@ The reasons, in their order; the first that applies decides:
 
     R17  a change whose outcome is unknown     the same again, under the next epoch
     R4   the node has a new session            likewise
-    R19  it is unfit                           none, if another copy can take its place (R27)
-    R24  a backup is silent, broken or slow    without it, while enough remain
+    R19  it is unfit, or about to stop         none, if another copy can take its place (R27)
+    R24  a backup is dead, silent, slow, or    without it, while enough remain
+         about to stop
     R23  likewise, and too few would remain    a learner that has caught up in its place
     R23  fewer copies than wanted              with a learner that has caught up and is not slow
-    R26  a copy is where none ought to be      with the one that ought to be, and only then without
+    R26  a copy is where none ought to be      with the one that ought to be, and only then without;
+                                               at once where no other node is left for it
     R27  another node ought to be primary      it, once it has everything
 """
 
@@ -40,7 +42,7 @@ def next_configuration(primary: Primary, now: Instant) -> Configuration | None:
         return None  # It goes first, and sees to the rest.
     return (
         _without_the_dead(primary, now)
-        or _without_the_slow(primary, now)
+        or _without_the_unwanted(primary, now)
         or _towards_targets(primary, now)
     )
 
@@ -87,9 +89,9 @@ def next_handover(primary: Primary, now: Instant) -> Handover | None:
 def handed_over(primary: Primary, now: Instant) -> Configuration | None:
     """Return the configuration that ends the handover, once its heir has everything (R27).
 
-    One that is unfit waits neither for its own disk (R19) nor beyond the deadline. Nothing is lost
-    that anybody was told of: the heir counts, so it has all that is committed. What is not may be
-    the heir's or nobody's, and whoever waits for it is told that this is not known.
+    One that is not well waits neither for its own disk (R19) nor beyond the deadline. Nothing is
+    lost that anybody was told of: the heir counts, so it has all that is committed. What is not may
+    be the heir's or nobody's, and whoever waits for it is told that this is not known.
     """
     handover = primary.handover
     if handover is None:
@@ -99,22 +101,23 @@ def handed_over(primary: Primary, now: Instant) -> Configuration | None:
     if heir is None or session is None:
         return None
     has_all = heir.match == copy.tip.index
-    if primary.liveness.is_fit:
+    if primary.liveness.is_well:
         if not has_all or copy.committed != copy.tip.index:
             return None
     elif not has_all and now < handover.deadline:
         return None
     sync = primary.configuration.sync
     rest = tuple(copy for copy in sync if copy.node_id != primary.liveness.node_id)
-    if not primary.liveness.is_prompt and len(rest) >= primary.copies.least:
-        sync = rest  # R24: else all that the heir commits would wait for this disk.
+    is_waited_for = primary.liveness.is_prompt and not primary.liveness.is_leaving
+    if not is_waited_for and len(rest) >= primary.copies.least:
+        sync = rest  # R24: else all that the heir commits would wait for this disk, or this node.
     return msgspec.structs.replace(
         _with(primary, sync), primary=handover.to, primary_session=session
     )
 
 
 def _able_heir(primary: Primary, now: Instant) -> NodeId | None:
-    """Return who is to have the shard of a node that is unfit, if it is and there is somebody.
+    """Return who is to have the shard of a node that is not fit, if that is so and there is one.
 
     It has to have answered just now what was asked just now, for a fenced primary soon asks no
     more.
@@ -146,6 +149,7 @@ def _without_the_dead(primary: Primary, now: Instant) -> Configuration | None:
         peer = primary.peers.get(copy.node_id)
         if copy.node_id == primary.liveness.node_id or (
             peer is not None
+            and not primary.liveness.is_dead(copy.node_id, now)
             and not (peer.is_broken or peer.is_silent(since) or _is_slow(primary, peer, now))
         ):
             continue
@@ -155,15 +159,16 @@ def _without_the_dead(primary: Primary, now: Instant) -> Configuration | None:
     return None
 
 
-def _without_the_slow(primary: Primary, now: Instant) -> Configuration | None:
-    """Return a configuration without a copy on a slow disk, for which every write waits.
+def _without_the_unwanted(primary: Primary, now: Instant) -> Configuration | None:
+    """Return a configuration without a copy for which every write waits, or is about to.
 
-    Not if this node's disk is slow as well: then it may be the same one.
+    That is one on a slow disk, unless this node's is slow as well, for then it may be the same one;
+    and one whose node is about to stop.
     """
-    if not primary.liveness.is_prompt:
-        return None
-    slow = (each for each in primary.configuration.sync if each.node_id in primary.liveness.slow)
-    return next(filter(None, (_without(primary, copy, now) for copy in slow)), None)
+    liveness = primary.liveness
+    unwanted = liveness.leaving | liveness.slow if liveness.is_prompt else liveness.leaving
+    copies = (each for each in primary.configuration.sync if each.node_id in unwanted)
+    return next(filter(None, (_without(primary, copy, now) for copy in copies)), None)
 
 
 def _without(primary: Primary, copy: Copy, now: Instant) -> Configuration | None:
@@ -177,17 +182,30 @@ def _without(primary: Primary, copy: Copy, now: Instant) -> Configuration | None
 
 def _towards_targets(primary: Primary, now: Instant) -> Configuration | None:
     sync, wanted = primary.configuration.sync, primary.copies.wanted
-    learner = _ready_learner(primary, now, besides=sync)
-    if len(sync) < wanted:
-        return _with(primary, (*sync, learner)) if learner else None
-    # R26: for balance a copy goes only as the last step, when there is one more than wanted.
     misplaced = [copy for copy in sync if primary.targets and copy.node_id not in primary.targets]
-    if len(sync) <= wanted:
-        return _with(primary, (*sync, learner)) if learner and misplaced else None
-    for copy in misplaced:
-        if copy.node_id != primary.liveness.node_id:
-            return _with(primary, tuple(each for each in sync if each != copy))
+    learner = _ready_learner(primary, now, besides=sync)
+    if learner and (len(sync) < wanted or (len(sync) == wanted and misplaced)):
+        return _with(primary, (*sync, learner))
+    # R26: for balance a copy goes only as the last step, when there is one more than wanted.
+    if len(sync) > wanted or _is_all_that_can_be(primary):
+        for copy in misplaced:
+            if copy.node_id != primary.liveness.node_id:
+                return _with(primary, tuple(each for each in sync if each != copy))
     return None  # The primary itself is misplaced: it hands over first, and its heir removes it.
+
+
+def _is_all_that_can_be(primary: Primary) -> bool:
+    """Tell whether one copy may go for which no other comes (R26).
+
+    Its node is drained, and fewer nodes are left than there are to be copies. The copies on those
+    all count, and enough remain without it.
+    """
+    members, targets = primary.configuration.members, primary.targets
+    return (
+        len(targets) < primary.copies.wanted
+        and set(targets) <= set(members)
+        and len(members) > primary.copies.least
+    )
 
 
 def _ready_learner(primary: Primary, now: Instant, *, besides: tuple[Copy, ...]) -> Copy | None:
@@ -204,13 +222,14 @@ def _ready_learner(primary: Primary, now: Instant, *, besides: tuple[Copy, ...])
 
 
 def _able_learners(primary: Primary, now: Instant) -> Iterator[tuple[NodeId, Peer]]:
-    """Yield the learners that are wanted, are whole, answered just now and are not slow."""
+    """Yield the learners that are wanted, whole, answered just now, are not slow, and stay."""
     since = Instant(now - primary.timing.answered)
     for node_id in primary.targets:
         peer = primary.learners.get(node_id)
         if peer is None or peer.snapshot or peer.is_broken or peer.is_silent(since):
             continue
-        if not (node_id in primary.liveness.slow or _is_slow(primary, peer, now)):
+        unwanted = primary.liveness.slow | primary.liveness.leaving
+        if not (node_id in unwanted or _is_slow(primary, peer, now)):
             yield node_id, peer
 
 

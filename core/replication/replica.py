@@ -20,7 +20,7 @@ from rota.core.replication.backup import Backup, Promises
 from rota.core.replication.copy import LocalCopy, Storage, Stored, Write
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Append, Base, Fenced, Message, Part, Query, Succeed
-from rota.core.replication.primary import Copies, Primary
+from rota.core.replication.primary import Copies, Handover, Primary
 from rota.core.replication.reconfiguring import (
     handed_over,
     next_configuration,
@@ -182,15 +182,17 @@ class Replica:
             self.copy.promise(claimed)
         if isinstance(self._duty, Primary):
             self._duty.receive(message, sender, now)
+            self._go_on_handing_over(now)
         else:
             self._duty.may_promise = not self.is_candidate
             self._duty.receive(message, sender, self.newest, now)
 
-    def made_durable(self, number: int) -> None:
+    def made_durable(self, number: int, now: Instant) -> None:
         """Note that the writes up to batch *number* survive a power loss."""
         self.copy.made_durable(number)
         if isinstance(self._duty, Primary):
             self._duty.advance()
+            self._go_on_handing_over(now)
         else:
             self._duty.made_durable()
 
@@ -293,13 +295,7 @@ class Replica:
             return
         primary.joining = next_to_join(primary, now)
         if primary.handover is not None:
-            fresh = handed_over(primary, now)
-            if fresh is not None:
-                primary.has_stepped_down = True  # R18: before it is sent.
-                primary.handover = None
-                self._ask(primary, fresh)
-            elif now >= primary.handover.deadline:
-                primary.handover = None
+            self._hand_over(primary, primary.handover, now)
             return
         fresh = next_configuration(primary, now)
         if fresh is not None:
@@ -308,6 +304,23 @@ class Replica:
         primary.handover = next_handover(primary, now)
         if primary.handover is not None:
             primary.handover_tried_at = now
+            self._hand_over(primary, primary.handover, now)
+
+    def _hand_over(self, primary: Primary, handover: Handover, now: Instant) -> None:
+        """Propose the heir if it has everything by now; give up if that takes too long (R27)."""
+        fresh = handed_over(primary, now)
+        if fresh is not None:
+            primary.has_stepped_down = True  # R18: before it is sent.
+            primary.handover = None
+            self._ask(primary, fresh)
+        elif now >= handover.deadline:
+            primary.handover = None
+
+    def _go_on_handing_over(self, now: Instant) -> None:
+        """Do so as soon as it may be done: work is refused meanwhile."""
+        primary = self.primary
+        if primary is not None and primary.handover is not None and self._in_flight is None:
+            self._hand_over(primary, primary.handover, now)
 
     def _ask(self, primary: Primary, fresh: Configuration) -> None:
         swap = self._swap_to(fresh, expected=primary.configuration)

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import os
+import select
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 import msgspec
@@ -206,15 +207,20 @@ class NodeProcess:
     Args:
         pid: Its number; it is at the other end of a connection now.
         loop: Hears of its end.
+        on_end: Called once it has ended, unless it had before.
 
     Attributes:
+        pid: Its number.
         lives: Whether it has not ended.
     """
 
-    def __init__(self, pid: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, pid: int, loop: asyncio.AbstractEventLoop, on_end: Callable[[], None]
+    ) -> None:
+        self.pid = pid
         self.lives = True
-        self._pid = pid
         self._loop = loop
+        self._on_end = on_end
         try:
             self._pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
@@ -222,6 +228,14 @@ class NodeProcess:
             self.lives = False
             return
         loop.add_reader(self._pidfd, self._ended)
+
+    def look(self) -> None:
+        """Hear of its end now, if it has ended and the loop has not told yet."""
+        if self._pidfd >= 0:
+            readable = select.poll()
+            readable.register(self._pidfd, select.POLLIN)
+            if readable.poll(0):
+                self._ended()
 
     def close(self) -> None:
         """Watch it no longer."""
@@ -232,5 +246,6 @@ class NodeProcess:
 
     def _ended(self) -> None:
         self.lives = False
-        log.info("node ended", extra={"pid": self._pid})
+        log.info("node ended", extra={"pid": self.pid})
         self.close()
+        self._on_end()

@@ -111,6 +111,7 @@ class Link:
         self._unforgotten: set[AttemptKey] = set()
         self._allowed: dict[str, Instant] = {}
         self._newly_allowed: dict[str, Instant] = {}
+        self._will: say.Will | None = None
         self._said: list[say.ToWarden] = []
         self._is_flush_planned = False
         self._answers: dict[int, asyncio.Future[say.Data | say.Expired]] = {}
@@ -148,6 +149,13 @@ class Link:
         if moved:
             self._newly_allowed |= moved
             self._plan_flush()
+
+    def bequeath(self, *letters: say.Letter) -> None:
+        """Have letters posted when this process has ended, in the place of those named before."""
+        will = say.Will(letters)
+        if will != self._will:
+            self._will = will
+            self._say(will)
 
     def forget(self, key: AttemptKey) -> None:
         """Say that the outcome of an attempt is recorded."""
@@ -422,6 +430,8 @@ class Link:
         else:
             self._compare(held)
         self._newly_allowed = dict(self._allowed)
+        if self._will is not None:
+            self._said.append(self._will)
         self._flush()
 
     def _compare(self, held: Mapping[AttemptKey, say.Held]) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from rota.core.attempt import AttemptKey, Ending, Order, Report
 from rota.core.instants import Duration, Instant
 
-VERSION = 1
+VERSION = 2
 """Of this module; to be raised with every change of it that the other side may not understand."""
 
 FRAME_BYTES = 1 << 20
@@ -86,6 +86,26 @@ class Expire(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
     before: Instant
 
 
+class Letter(msgspec.Struct, frozen=True, array_like=True):
+    """A request over HTTP, whole, for somebody else to make.
+
+    Attributes:
+        urls: Of those that may answer it; one answer is enough.
+        body: What is posted.
+        headers: Besides those that every request has.
+    """
+
+    urls: tuple[str, ...]
+    body: bytes
+    headers: dict[str, str] = {}
+
+
+class Will(msgspec.Struct, frozen=True, array_like=True, tag="will"):
+    """Post these when this node's process has ended, and not before; the newest will counts."""
+
+    letters: tuple[Letter, ...]
+
+
 class Beat(msgspec.Struct, frozen=True, array_like=True, tag="beat"):
     """Are you there?"""
 
@@ -96,7 +116,7 @@ class Retire(msgspec.Struct, frozen=True, array_like=True, tag="retire"):
     grace: Duration
 
 
-ToWarden = Hello | Launch | Allow | Stop | Forget | Read | Expire | Beat | Retire
+ToWarden = Hello | Launch | Allow | Stop | Forget | Read | Expire | Will | Beat | Retire
 
 # -- to the node -----------------------------------------------------------------------------------
 

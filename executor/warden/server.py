@@ -24,6 +24,7 @@ from rota.executor.warden.connections import FromNode, NodeProcess
 from rota.executor.warden.groups import Groups
 from rota.executor.warden.hosting import Around, Hosts, NotHosted
 from rota.executor.warden.journal import Journal
+from rota.executor.warden.last_will import post_all
 from rota.executor.warden.messages import (
     VERSION,
     Allow,
@@ -35,6 +36,7 @@ from rota.executor.warden.messages import (
     Held,
     Hello,
     Launch,
+    Letter,
     Met,
     Read,
     Reported,
@@ -42,6 +44,7 @@ from rota.executor.warden.messages import (
     Stop,
     ToNode,
     ToWarden,
+    Will,
 )
 from rota.executor.warden.outputs import Outputs
 
@@ -66,7 +69,7 @@ class _Held:
     is_fenced: bool = False
 
 
-Obeyed = Launch | Allow | Stop | Forget | Read | Expire | Beat
+Obeyed = Launch | Allow | Stop | Forget | Read | Expire | Will | Beat
 
 
 class Server:
@@ -96,6 +99,10 @@ class Server:
         self._outputs = Outputs(self._hosts, answer=self._say)
         self._connection: FromNode | None = None
         self._node: NodeProcess | None = None
+        self._will: tuple[Letter, ...] = ()
+        """Of that process."""
+        self._executing: set[asyncio.Task[None]] = set()
+        """Wills."""
         self._said: list[ToNode] = []
         self._news: set[AttemptKey] = set()
         """Attempts whose report the node is still to be told."""
@@ -108,6 +115,7 @@ class Server:
         self._take_up()
         self._fence()
         async with asyncio.TaskGroup() as group:
+            self._group = group
             self._outputs.use(group)
             idle = group.create_task(self._end_when_idle())
             await self._is_over.wait()
@@ -115,7 +123,8 @@ class Server:
             await asyncio.gather(*(each.close(grace) for each in self._hosts.made.values()))
             self._flush()
             self._outputs.close()
-            idle.cancel()
+            for task in (idle, *self._executing):
+                task.cancel()
         if self._connection is not None:
             self._connection.close()
 
@@ -177,12 +186,33 @@ class Server:
             connection.write([met])
             return
         self._connection = connection
-        if self._node is not None:
-            self._node.close()
-        self._node = NodeProcess(connection.pid, self._loop)
+        self._watch(connection.pid)
         self._news.clear()
         self._said += [Held(each.order, each.ending, each.report) for each in self._held.values()]
         self._say(met)
+
+    def _watch(self, pid: int) -> None:
+        """Hear of the end of a node's process, in the place of any other."""
+        if self._node is not None:
+            self._node.look()  # One that begins as soon as another has ended may be heard first.
+            if self._node.lives and self._node.pid == pid:
+                return
+            self._node.close()
+        self._will = ()
+        self._node = NodeProcess(pid, self._loop, self._execute_will)
+
+    def _take_will(self, letters: tuple[Letter, ...]) -> None:
+        self._will = letters
+        if self._node is not None and not self._node.lives:
+            self._execute_will()  # Its process ended before what it said was heard.
+
+    def _execute_will(self) -> None:
+        """Do what the node's process wanted done after its end, which was seen (note 2)."""
+        letters, self._will = self._will, ()
+        if letters:
+            task = self._group.create_task(post_all(letters))
+            self._executing.add(task)
+            task.add_done_callback(self._executing.discard)
 
     def _obey(self, message: Obeyed) -> None:
         match message:
@@ -201,6 +231,8 @@ class Server:
                 self._outputs.read(message)
             case Expire():
                 self._outputs.expire(message)
+            case Will(letters=letters):
+                self._take_will(letters)
             case Beat():
                 self._say(Beaten())
 

@@ -78,6 +78,9 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         request[BEGAN_AT] = perf_counter()
         with bodies.held(request) as refusal:
             answer = _refusal(request, refusal) if refusal else await _answer(request, handler)
+        if parts.membership.is_leaving and not answer.prepared:
+            # So that no request is on its way over a connection when this node closes it.
+            answer.force_close()
         parts.metrics.requests.labels(request.method, str(answer.status)).inc()
         return answer
 

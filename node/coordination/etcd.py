@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from rota.core.configuration import Swap, Swapped
 from rota.core.ids import NodeId, Session
+from rota.executor.warden.messages import Letter
 from rota.node.coordination.coordinator import (
     Cluster,
     CoordinatorUnavailable,
@@ -53,6 +54,7 @@ that nobody else gets anything done meanwhile; see bench/etcd.py."""
 BEGIN_ROUNDS = 3
 """Two may be needed: a session that an earlier try began comes in between."""
 NOT_FOUND = 5
+REVOKE = "/v3/lease/revoke"
 
 
 class EtcdCoordinator:
@@ -124,12 +126,15 @@ class EtcdCoordinator:
 
     async def end_session(self, session: Session) -> None:
         """Revoke the lease."""
-        request: Json = {"ID": str(lease_of(session))}
         try:
-            await self._gateway.write("/v3/lease/revoke", request, Answer, repeat=True)
+            await self._gateway.write(REVOKE, _revoking(session), Answer, repeat=True)
         except EtcdRefused as refusal:
             if refusal.grpc_code != NOT_FOUND:
                 raise
+
+    def end_of(self, session: Session) -> Letter:
+        """Return the request that ends a session, for whoever sees this process end."""
+        return self._gateway.prepared(REVOKE, _revoking(session))
 
     async def view(self) -> View:
         """List all keys: 512 shards are 170 kB, the most a cluster may have 5.6 MB."""
@@ -218,6 +223,10 @@ class EtcdCoordinator:
 
     async def _transact(self, transaction: Json) -> TxnAnswer:
         return await self._gateway.write("/v3/kv/txn", transaction, TxnAnswer)
+
+
+def _revoking(session: Session) -> Json:
+    return {"ID": str(lease_of(session))}
 
 
 def _keys_in(answer: TxnAnswer) -> Sequence[KeyValue]:

@@ -23,6 +23,7 @@ from typing import NoReturn, TypeVar
 import aiohttp
 import msgspec
 
+from rota.executor.warden.messages import Letter
 from rota.node.coordination.coordinator import (
     CoordinatorError,
     CoordinatorUnavailable,
@@ -160,6 +161,16 @@ class Gateway:
         request: Json = {"ID": str(lease)}
         timeout_s = self.options.renew_timeout_s
         return await self._call("/v3/lease/keepalive", request, _renewed, timeout_s, repeat=True)
+
+    def prepared(self, path: str, request: Json) -> Letter:
+        """Return a request that somebody else can make, with what credentials there are now."""
+        endpoints = self.options.endpoints
+        in_turn = (*endpoints[self._at :], *endpoints[: self._at])
+        return Letter(
+            tuple(endpoint + path for endpoint in in_turn),
+            msgspec.json.encode(request),
+            self._credentials(),
+        )
 
     async def stream(self, path: str, request: Json) -> AsyncGenerator[bytes]:
         """Yield the lines that one endpoint answers, until it is silent for too long or gone.

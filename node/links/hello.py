@@ -32,7 +32,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     Attributes:
         cluster: The id of its cluster.
         store_id: Which data directory it has.
-        life: Of its process; no two processes have the same.
+        life: Of its process; no two processes have the same (`rota.node.links.death`).
         wants: Whom it dialled; empty from whoever was dialled.
     """
 

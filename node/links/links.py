@@ -7,7 +7,7 @@ believes. Addresses are those that members tell the coordinator.
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from rota.core.ids import NodeId, ShardId
+from rota.core.ids import NodeId, Session, ShardId
 from rota.core.instants import SECOND
 from rota.node.beside import beside
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import Member
 from rota.node.entropy import Entropy
-from rota.node.links import hello
+from rota.node.links import death, hello
 from rota.node.links.hello import Hello, NotWelcome, Refusal, check_answered, check_dialled
 from rota.node.links.link import CLOSE_S, SOCKET_BYTES_MAX, Link, Socket
 from rota.node.messages import Sent
@@ -33,6 +33,8 @@ from rota.node.network import OnMessage
 log = logging.getLogger(__name__)
 
 PATH = "/peer"
+LIVES_MAX = 4
+"""Lives of one node that are remembered: what was promised to those before has long run out."""
 CONNECT_S = 3.0
 GREET_S = 3.0
 PAUSE_S = 0.05
@@ -68,6 +70,8 @@ class Links:
 
     Attributes:
         deliver: Takes the messages that come; until it is set they are dropped.
+        saw_death: Told of the proof that a process of another node has ended, and in which session
+            it was; until it is set nobody is.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class Links:
         metrics: LinkMetrics,
     ) -> None:
         self.deliver: OnMessage = _drop
+        self.saw_death: Callable[[NodeId, Session], None] = lambda node_id, session: None
         self._ours = ours
         self._shard_count = shard_count
         self._clock = clock
@@ -87,6 +92,8 @@ class Links:
         self._metrics = metrics
         self._peers: dict[NodeId, _Peer] = {}
         self._links: dict[NodeId, Link] = {}
+        self._lives: dict[NodeId, deque[str]] = defaultdict(lambda: deque(maxlen=LIVES_MAX))
+        """Whom of each node was spoken with, be there a link or not."""
         self._on_lost: dict[NodeId, set[Callable[[], None]]] = defaultdict(set)
         self._session: aiohttp.ClientSession
         self._group: asyncio.TaskGroup | None = None
@@ -136,6 +143,7 @@ class Links:
         """
         app = web.Application()
         app.router.add_get(PATH, self._accept)
+        app.router.add_post(death.PATH, self._hear_death)
         # Who hangs up cancels nothing: each link sees for itself how it ends, and says so.
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_S)
         await runner.setup()
@@ -242,6 +250,23 @@ class Links:
             await self._speak(*agreed)
         return socket
 
+    # -- what their wardens say -----------------------------------------------------------------
+
+    async def _hear_death(self, request: web.Request) -> web.Response:
+        """Believe that a process has ended if whoever says so has its secret (note 2)."""
+        try:
+            news = death.decode(await request.read())
+        except msgspec.DecodeError as error:
+            return web.Response(status=400, text=f"this is no news of a death: {error}\n")
+        is_ours = news.cluster == self._ours.cluster
+        if not is_ours or death.life_of(news.secret) not in self._lives.get(news.node_id, ()):
+            # Nothing was promised to whom nobody has spoken with.
+            log.warning("death not believed", extra={"peer": news.node_id})
+            return web.Response(status=403, text="no such process has spoken with this one\n")
+        log.info("peer dead", extra={"peer": news.node_id, "session": news.session})
+        self.saw_death(news.node_id, news.session)
+        return web.Response(status=204)
+
     # -- speaking -------------------------------------------------------------------------------
 
     async def _speak(self, socket: Socket, theirs: Hello, version: int) -> None:
@@ -258,6 +283,8 @@ class Links:
         if node_id in self._links:
             self._links[node_id].give_up()
         self._links[node_id] = link
+        if theirs.life not in self._lives[node_id]:
+            self._lives[node_id].append(theirs.life)
         log.info("peer linked", extra={"peer": node_id, "life": theirs.life, "version": version})
         with self._metrics.linked():
             try:

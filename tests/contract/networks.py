@@ -16,6 +16,7 @@ from rota.core.replication.messages import Append, Base, Fenced, Part
 from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import Member
 from rota.node.entropy import SystemEntropy
+from rota.node.links.death import life_of
 from rota.node.links.hello import SPOKEN, Hello
 from rota.node.links.links import Links
 from rota.node.messages import Sent
@@ -105,22 +106,26 @@ class End:
     """A node as far as its links go: one life after the other, on one port.
 
     Attributes:
+        secret: Of its process (`rota.node.links.death`).
         port: Where it listens; 0 before it first did.
         heard: What came in all lives.
+        deaths: What was proven in all lives.
         registry: What its present life counts.
     """
 
     def __init__(self, node_id: NodeId, *, cluster: str = "c", store_id: str = "") -> None:
         self.id = node_id
+        self.secret = f"secret of {node_id}"
         self.hello = Hello(
             cluster=cluster,
             versions=SPOKEN,
             node_id=node_id,
             store_id=store_id or f"store of {node_id}",
-            life="1",
+            life=life_of(self.secret),
         )
         self.port = 0
         self.heard: list[Came] = []
+        self.deaths: list[tuple[NodeId, Session]] = []
         self.registry = CollectorRegistry()
         self.links: Links
 
@@ -136,11 +141,15 @@ class End:
             metrics=LinkMetrics(self.registry),
         )
         self.links.deliver = self._hear
+        self.links.saw_death = self._saw_death
         async with self.links.running("127.0.0.1", self.port) as self.port:
             yield self
 
     def _hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
         self.heard.append((shard, sender, message))
+
+    def _saw_death(self, node_id: NodeId, session: Session) -> None:
+        self.deaths.append((node_id, session))
 
     def member(self, port: int = 0) -> Member:
         """Return what it tells of itself, or what stands before it on *port*."""

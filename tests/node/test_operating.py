@@ -202,20 +202,24 @@ def test_a_node_stays_drained_when_it_is_started_again_until_it_is_taken_back(
 
 
 @needs_etcd
-def test_with_as_many_copies_as_nodes_a_drained_node_decides_nothing_and_keeps_its_copies(
+def test_with_as_many_copies_as_nodes_those_of_a_drained_node_count_no_more_while_enough_remain(
     own_cluster: Cluster,
 ) -> None:
     own_cluster.start()
-    first, *_ = own_cluster
+    first, second, third = own_cluster
 
     first.call("POST", "/api/v1/nodes/n2:drain")
+    own_cluster.wait_until(lambda: holds(first, "n2") == 0, "n2 keeps copies")
+    first.call("POST", "/api/v1/nodes/n3:drain")
 
-    def is_drained() -> bool:
-        return not any(each["primary"] == "n2" for each in own_cluster.configurations().values())
+    own_cluster.wait_until(lambda: set(primaries(own_cluster)) == {"n1"}, "n3 goes on deciding")
+    own_cluster.wait_until(lambda: moves_from(first, "n3") == [], "something is still to move")
+    assert holds(first, "n3") == SHARDS
+    assert second.run(name="after", command="true")["status"] == "success"
 
-    own_cluster.wait_until(is_drained, "n2 goes on deciding")
-    own_cluster.wait_until(lambda: moves_from(first, "n2") == [], "something is still to move")
-    assert holds(first, "n2") == SHARDS
+    for node_id in ("n2", "n3"):
+        third.call("POST", f"/api/v1/nodes/{node_id}:undrain")
+    own_cluster.wait_until(own_cluster.is_whole, "the shards do not come back")
 
 
 @needs_etcd
@@ -333,6 +337,11 @@ def shown(node: Rotad) -> Json:
 def states(view: Json) -> dict[str, str]:
     """Return the state of each node."""
     return {each["nodeId"]: each["state"] for each in view["nodes"]}
+
+
+def primaries(cluster: Cluster) -> list[str]:
+    """Return the primary of each shard."""
+    return [str(each["primary"]) for each in cluster.configurations().values()]
 
 
 def holds(node: Rotad, node_id: str) -> int:

@@ -181,7 +181,7 @@ class Cluster:
         """Make what a node has written durable."""
         member = self.member(name)
         member.disk.sync(member.disk.written)
-        member.replica.made_durable(member.replica.copy.taken_number)
+        member.replica.made_durable(member.replica.copy.taken_number, self.now)
         self.turn(name)
 
     def propose(self, name: str, key: str = "key", value: bytes = b"value") -> Index:

@@ -1,9 +1,11 @@
 """What is to change before a shard is where it ought to be, and a cluster in a few figures."""
 
+import msgspec
 import pytest
 
 from rota.client.cli.cluster_views import left_to_drain, status_of
 from rota.client.wire import ClusterView, LoadView, MoveView, NodeView, ReplicaView, ShardView
+from rota.core.replication.primary import Copies
 from rota.node.inspection import moves_of
 
 
@@ -34,7 +36,7 @@ def shard(
 
 def moves(view: ShardView, copies: int = 3) -> list[tuple[str, str | None, str | None, bool]]:
     """Return the moves of a shard in short."""
-    found = moves_of(view, copies)
+    found = moves_of(view, Copies(wanted=copies, least=2))
     return [(each.change, each.source, each.target, each.is_running) for each in found]
 
 
@@ -70,12 +72,21 @@ def test_a_primary_that_is_to_go_is_handed_over_first() -> None:
     ]
 
 
-def test_a_copy_for_which_there_is_no_other_place_stays() -> None:
-    assert moves(shard("a", "b", "c", target="a b")) == []
+def test_a_copy_for_which_there_is_no_other_place_goes_while_enough_remain() -> None:
+    assert moves(shard("a", "b", "c", target="a b")) == [("removal", "c", None, True)]
+    assert moves(shard("a", "c", target="a b")) == [
+        ("copy", None, "b", False),
+        ("removal", "c", None, False),
+    ]
+
+
+def test_a_copy_without_which_too_few_would_remain_stays() -> None:
+    assert moves(shard("a", "b", target="a")) == []
+    assert moves(shard("a", "b", "c", target="a")) == [("removal", "b", None, True)]
 
 
 def test_what_a_copy_in_the_making_lacks_is_told() -> None:
-    [move] = moves_of(shard("a", "b", target="a b c", learners={"c": 12}), 3)
+    [move] = moves_of(shard("a", "b", target="a b c", learners={"c": 12}), Copies())
 
     assert (move.change, move.lag) == ("copy", 12)
 
@@ -148,6 +159,15 @@ def test_shards_are_counted_by_what_is_wrong_with_them() -> None:
 
     assert (status.open, status.unknown, status.closed) == (2, 1, 1)
     assert status.short_of_copies == 1
+
+
+def test_copies_that_a_draining_node_keeps_are_counted() -> None:
+    third = msgspec.structs.replace(node("c", "draining"), backups=3)
+    goes = MoveView(shard=1, change="removal", source="c", target=None, is_running=False)
+
+    status = status_of(view([WELL], [node("a"), third], [goes]))
+
+    assert status.kept == 2
 
 
 # -- what is left to be done until a node is drained ----------------------------------------------

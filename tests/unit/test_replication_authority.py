@@ -192,6 +192,24 @@ def test_the_proof_that_a_process_is_dead_ends_the_promise_to_it() -> None:
     assert cluster.configuration.primary == B
 
 
+def test_the_proof_that_a_process_is_dead_says_nothing_of_another_life() -> None:
+    cluster = Cluster()
+    session = cluster.end_session("a")
+    cluster.begin_session("a")
+    cluster.see()
+    cluster.pass_time(5 * SECOND, among="abc")
+    for name in "bc":
+        liveness = cluster.member(name).liveness
+        liveness.saw_death(A, session, cluster.now, grace=TIMING.grace)
+    cluster.end_session("a")
+    cluster.see("b", "c")
+
+    cluster.tick("b", "c")
+    cluster.answer()
+
+    assert cluster.configuration.primary == A
+
+
 def test_proofs_of_death_are_kept_as_long_as_promises_last_and_do_not_pile_up() -> None:
     liveness = Liveness(B, born_at=Instant(0))
     deaths = [Session(f"s{number}") for number in range(100)]

@@ -392,6 +392,44 @@ def test_a_dead_copy_is_swapped_for_a_learner_before_the_takeover_is_committed()
     assert cluster.replica("d").copy.tip.index > index
 
 
+def test_a_copy_whose_process_was_seen_to_end_is_taken_out_at_once() -> None:
+    cluster = Cluster()
+    session = cluster.end_session("c")
+    cluster.see()
+    liveness = cluster.member("a").liveness
+    liveness.saw_death(C, session, cluster.now, grace=TIMING.grace)
+
+    cluster.tick("a")
+    cluster.answer("a")
+
+    assert cluster.configuration.members == (A, B)
+
+
+def test_a_copy_of_a_node_that_has_begun_anew_is_not_taken_out_for_the_life_before() -> None:
+    cluster = Cluster()
+    session = cluster.end_session("c")
+    cluster.restart("c")
+    cluster.see()
+    liveness = cluster.member("a").liveness
+    liveness.saw_death(C, session, cluster.now, grace=TIMING.grace)
+
+    cluster.tick("a")
+    cluster.answer("a")
+
+    assert cluster.configuration.members == (A, B, C)
+
+
+def test_a_session_that_is_over_proves_no_death_of_a_copy() -> None:
+    cluster = Cluster()
+    cluster.end_session("c")
+    cluster.see()
+
+    cluster.tick("a")
+    cluster.answer("a")
+
+    assert cluster.configuration.members == (A, B, C)
+
+
 def test_no_other_copies_count_before_the_new_primarys_epoch_is_durable() -> None:
     cluster = Cluster(sync="ab")
     cluster.end_session("a")
@@ -490,7 +528,7 @@ def test_while_handing_over_nothing_is_admitted_and_then_again_if_it_fails() -> 
     cluster = Cluster()
     cluster.see()
     want(cluster, "bac")
-    cluster.pass_time(5 * SECOND)
+    cluster.pass_time(4 * SECOND)
     cluster.propose("a")
     while cluster.primary("a").handover is None:
         cluster.sleep(100_000)
@@ -538,3 +576,31 @@ def test_the_heir_is_told() -> None:
 
     assert len(told) == 1
     assert cluster.has_authority("b")
+
+
+def test_a_copy_on_a_drained_node_goes_without_another_while_enough_remain() -> None:
+    cluster = Cluster()
+    cluster.see()
+    want(cluster, "ab")
+
+    cluster.pass_time(2 * SECOND)
+
+    assert cluster.configuration.members == (A, B)
+
+    want(cluster, "a")
+    cluster.pass_time(2 * SECOND)
+
+    assert cluster.configuration.members == (A, B)
+
+
+def test_a_copy_on_a_drained_node_stays_until_those_that_ought_to_be_count() -> None:
+    cluster = Cluster(Copies(wanted=4, least=2))
+    cluster.see()
+    want(cluster, "abd")
+    cluster.pass_time(2 * SECOND, among="abc")
+
+    assert cluster.configuration.members == (A, B, C)
+
+    cluster.pass_time(5 * SECOND)
+
+    assert cluster.configuration.members == (A, B, D)

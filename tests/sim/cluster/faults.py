@@ -14,6 +14,7 @@ FAULTS: dict[str, Fault] = {
     "crash": machine_faults.crash,
     "power cut": machine_faults.cut_power,
     "kill": machine_faults.kill,
+    "seen death": machine_faults.see_death,
     "pause": machine_faults.pause,
     "calendar set": machine_faults.set_calendar,
     "disk lost": machine_faults.wipe,

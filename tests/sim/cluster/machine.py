@@ -6,8 +6,9 @@ from random import Random
 from typing import Protocol
 
 from rota.core.attempt import AttemptKey
+from rota.core.configuration import NOBODY
 from rota.core.errors import Kind, Refused
-from rota.core.ids import NodeId, ShardId
+from rota.core.ids import NodeId, Session, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration
 from rota.node.config import NodeConfig
 from rota.node.coordination.coordinator import Member
@@ -226,6 +227,12 @@ class Machine:
             args = (shard, sender, message)
             self._world.loop.call_soon(life.hear, *args, context=life.gate.context)
 
+    def hear_death(self, node_id: NodeId, session: Session) -> None:
+        """Take the proof that the process of another node has ended."""
+        life = self.life
+        if life is not None:
+            self._world.loop.call_soon(life.hear_death, node_id, session, context=life.gate.context)
+
     def ask(self, request: Request, on_answer: OnAnswer) -> None:
         """Take a request of a client; if the node is off it gets no answer."""
         life = self.life
@@ -248,11 +255,13 @@ class Life:
     Attributes:
         gate: Lets it run.
         works: None before it turns, and after.
+        session: The last one that it began: what its warden would tell of it.
     """
 
     def __init__(self, world: Surrounding, machine: Machine) -> None:
         self.gate = Gate(f"{machine.id}.{machine.life_count}")
         self.works: Works | None = None
+        self.session = NOBODY
         self._world = world
         self._machine = machine
         self._number = machine.life_count
@@ -285,6 +294,11 @@ class Life:
             self._sent_here.add(message.order.key)
         if self.works is not None:
             self.works.receive(shard, sender, message)
+
+    def hear_death(self, node_id: NodeId, session: Session) -> None:
+        """Take the proof that the process of another node has ended."""
+        if self.works is not None:
+            self.works.saw_death(node_id, session)
 
     def serve(self, request: Request, on_answer: OnAnswer) -> None:
         """Take a request of a client."""
@@ -370,9 +384,13 @@ class Life:
                 copies=COPIES,
                 timing=world.plan.timing,
                 executors=executors,
+                begun=self._begun,
                 look_for_room=machine.look_for_room,
             ),
         )
+
+    def _begun(self, session: Session) -> None:
+        self.session = session
 
     def _may_begin(self, key: AttemptKey) -> bool:
         """Tell whether this node has the right to act for an attempt, or was sent it."""

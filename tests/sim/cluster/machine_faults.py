@@ -3,6 +3,8 @@
 Each fault tells whether it happened.
 """
 
+from functools import partial
+
 from rota.core.instants import MILLISECOND, SECOND
 from rota.storage.store import StoreFailed
 from sim.cluster.machine import Machine
@@ -36,6 +38,25 @@ def kill(world: World, machine: Machine) -> bool:
         return False
     machine.kill()
     world.after(world.chance.choice([100, 800, 5_000]) * MS, machine.start)
+    return True
+
+
+def see_death(world: World, machine: Machine) -> bool:
+    """Likewise, and its warden sees it: it ends the session and tells the others (note 2)."""
+    life = machine.life
+    if life is None or not kill(world, machine):
+        return False
+    session = life.session
+    arrives_s = world.links.fate(machine.id, "end_session").arrives_s
+    if arrives_s is not None:
+        world.after(
+            round(arrives_s * SECOND),
+            lambda: world.server.change(lambda state: state.end(session)),
+        )
+    for other in world.machines.values():
+        if other is not machine:
+            hear = partial(other.hear_death, machine.id, session)
+            world.links.carry(machine.id, other.id, hear)
     return True
 
 

@@ -21,7 +21,14 @@ HASTY = Timing(
 
 FOCUSES: Mapping[str, tuple[str, ...]] = {
     "anything": (),
-    "leases": ("pause", "isolation", "left alone", "kill", "cut from the coordinator"),
+    "leases": (
+        "pause",
+        "isolation",
+        "left alone",
+        "kill",
+        "seen death",
+        "cut from the coordinator",
+    ),
     "members": ("join", "drain", "leave", "rolling restart", "stop", "disk lost"),
     "disks": ("crash", "power cut", "slow disk", "failing disk", "full disk", "damaged disk"),
     "coordinator": ("coordinator stopped", "cut from the coordinator", "watch silent", "kill"),

@@ -1,0 +1,60 @@
+"""Proof that a node's process has ended, as its warden brings it (PROTOCOL, note 2).
+
+A process has a secret that nobody but its warden ever gets from it, and the warden tells it when it
+has seen the process end. On every link the process shows a digest of it, its *life*: so whoever has
+spoken with it, and may have promised it time, can tell that the news is of that very process.
+
+    process    secret ------------------> its warden
+               life = digest of it -----> every peer, with the first word on a link
+               (ends)
+    warden     Death(secret) -----------> every peer: its life is over
+
+That keeps mistakes out: news of another cluster, of another life of the node, or made up from a
+connection that was lost. It is no protection from somebody who listens to what peers say.
+"""
+
+from hashlib import blake2b
+
+import msgspec
+
+from rota.core.ids import NodeId, Session
+
+PATH = "/peer/death"
+
+
+class Death(msgspec.Struct, frozen=True, kw_only=True, tag="death"):
+    """A process has ended.
+
+    Attributes:
+        cluster: Of its node, the id.
+        node_id: Its node.
+        session: In which it was.
+        secret: Its own.
+    """
+
+    cluster: str
+    node_id: NodeId
+    session: Session
+    secret: str
+
+
+_decoder = msgspec.msgpack.Decoder(Death)
+
+
+def life_of(secret: str) -> str:
+    """Return the life of the process that has *secret*."""
+    return blake2b(secret.encode(), digest_size=16).hexdigest()
+
+
+def encode(death: Death) -> bytes:
+    """Return the bytes of the news."""
+    return msgspec.msgpack.encode(death)
+
+
+def decode(news: bytes) -> Death:
+    """Return what the news says.
+
+    Raises:
+        msgspec.DecodeError: It is none.
+    """
+    return _decoder.decode(news)

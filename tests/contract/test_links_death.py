@@ -1,0 +1,149 @@
+"""Whose word a node takes for it that the process of another one has ended."""
+
+from collections.abc import AsyncGenerator
+
+import aiohttp
+import msgspec
+import pytest
+
+from contract.networks import A, B, End, acquaint, until
+from rota.core.ids import NodeId, Session
+from rota.executor.warden.last_will import post_all
+from rota.executor.warden.messages import Letter
+from rota.node.last_will import LastWill
+from rota.node.links.death import PATH, Death, encode, life_of
+
+SESSION = Session("5e55")
+
+
+class Warden:
+    """A warden as far as its node knows it: it keeps the newest will."""
+
+    def __init__(self) -> None:
+        self.letters: tuple[Letter, ...] = ()
+
+    def bequeath(self, *letters: Letter) -> None:
+        """Keep letters."""
+        self.letters = letters
+
+
+@pytest.fixture
+async def ends() -> AsyncGenerator[tuple[End, End]]:
+    """Nodes a and b, linked."""
+    async with End(A).living() as one, End(B).living() as other:
+        acquaint(one, other)
+        await until(lambda: bool(one.links.peers and other.links.peers))
+        yield one, other
+
+
+def news_of(end: End, **fields: str) -> Death:
+    """Return the news that the process behind *end* has ended."""
+    true = Death(cluster=end.hello.cluster, node_id=end.id, session=SESSION, secret=end.secret)
+    return msgspec.convert({**msgspec.to_builtins(true), **fields}, Death)
+
+
+async def told(end: End, news: bytes) -> int:
+    """Tell a node, and return the status of its answer."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"http://127.0.0.1:{end.port}{PATH}", data=news) as answer,
+    ):
+        return answer.status
+
+
+async def test_the_last_will_of_a_node_proves_its_death_to_the_others(
+    ends: tuple[End, End],
+) -> None:
+    one, other = ends
+    warden, ended = Warden(), Letter(("http://127.0.0.1:1/revoke",), b"session")
+    will = LastWill(warden, lambda session: ended, cluster="c", node_id=A, secret=one.secret)
+    will.meet({end.id: end.member() for end in ends})
+    before_its_session = warden.letters
+    will.begun(SESSION)
+    revoking, *to_peers = warden.letters
+
+    await post_all(to_peers)
+
+    assert before_its_session == ()
+    assert revoking == ended
+    assert other.deaths == [(A, SESSION)]
+    assert one.deaths == []
+
+
+async def test_a_will_follows_the_session_and_the_members() -> None:
+    warden = Warden()
+    will = LastWill(
+        warden,
+        lambda session: Letter((session,), b""),
+        cluster="c",
+        node_id=A,
+        secret="a",
+    )
+
+    will.begun(Session("first"))
+    alone = warden.letters
+    will.meet({A: End(A).member(1), B: End(B).member(2)})
+    will.begun(Session("second"))
+
+    assert [each.urls for each in alone] == [("first",)]
+    assert [each.urls for each in warden.letters] == [
+        ("second",),
+        (f"http://127.0.0.1:2{PATH}",),
+    ]
+
+
+async def test_it_is_believed_of_a_process_whose_link_is_gone(ends: tuple[End, End]) -> None:
+    one, other = ends
+    other.links.meet({})
+    one.links.meet({})
+    await until(lambda: other.links.peers == ())
+
+    status = await told(other, encode(news_of(one)))
+
+    assert (status, other.deaths) == (204, [(A, SESSION)])
+
+
+async def test_news_that_come_twice_are_told_twice(ends: tuple[End, End]) -> None:
+    one, other = ends
+
+    statuses = [await told(other, encode(news_of(one))) for _ in range(2)]
+
+    assert statuses == [204, 204]
+    assert set(other.deaths) == {(A, SESSION)}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"secret": "of another"}, {"cluster": "another"}, {"node_id": B}, {"node_id": "c"}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+async def test_it_is_not_believed_of_a_process_that_nobody_spoke_with(
+    ends: tuple[End, End], wrong: dict[str, str]
+) -> None:
+    one, other = ends
+
+    status = await told(other, encode(news_of(one, **wrong)))
+
+    assert (status, other.deaths) == (403, [])
+
+
+async def test_the_life_after_it_is_not_taken_for_dead(ends: tuple[End, End]) -> None:
+    one, other = ends
+    news = encode(news_of(one))
+    later = End(A)
+    later.hello = msgspec.structs.replace(later.hello, life=life_of("another"))
+    async with later.living():
+        later.links.meet({B: other.member()})
+        await until(lambda: bool(later.links.peers))
+
+        status = await told(other, news)
+
+    # It names its session, and that of the later life is another.
+    assert (status, other.deaths) == (204, [(NodeId("a"), SESSION)])
+
+
+async def test_what_is_no_such_news_is_refused(ends: tuple[End, End]) -> None:
+    _, other = ends
+
+    assert await told(other, b"what") == 400
+    assert other.deaths == []

@@ -1,0 +1,81 @@
+"""What becomes of the shards of a node whose process is killed: real nodes, their wardens, etcd."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import SHARDS, Cluster, Json, answer
+from etcd import EtcdCluster, needs_etcd
+from rota.core.ids import slot_of
+from rota.ring.placement import shard_of
+from rotad import Rotad, end_warden, warden_of
+
+pytestmark = needs_etcd
+
+PATIENT = ("--session-ttl", "60s")
+"""Nobody takes over in the time of a test, unless somebody knows more than that one is silent."""
+
+
+@pytest.fixture
+def patient(tmp_path: Path, etcd: EtcdCluster) -> Iterator[Cluster]:
+    """Three nodes that trust each other for long."""
+    with Cluster(tmp_path, etcd, 3, *PATIENT) as cluster:
+        yield cluster.start()
+
+
+def test_the_death_of_a_process_is_proven_by_its_warden_and_its_shards_go_on(
+    patient: Cluster,
+) -> None:
+    first, second, third = patient
+    jobs = jobs_of_all_shards(first)
+
+    second.kill()
+
+    for job in jobs:
+        assert answer(third, "GET", f"/api/v1/jobs/{job}")["jobId"] == job
+        assert answer(first, "POST", f"/api/v1/jobs/{job}/trigger")["executionId"]
+    assert "n2" not in patient.sessions()
+    assert '"event": "peer dead"' in first.log()
+    assert '"event": "peer dead"' in third.log()
+
+
+def test_a_node_that_is_back_at_once_after_it_was_killed_gets_its_part_again(
+    patient: Cluster,
+) -> None:
+    first, second, _ = patient
+    jobs = jobs_of_all_shards(first)
+
+    second.kill()
+    second.spawn()
+
+    patient.wait_whole()
+    assert [answer(second, "GET", f"/api/v1/jobs/{job}")["jobId"] for job in jobs] == jobs
+
+
+def test_without_a_warden_that_saw_it_the_others_wait_until_the_session_is_over(
+    own_cluster: Cluster,
+) -> None:
+    own_cluster.start()
+    first, second, third = own_cluster
+    jobs = jobs_of_all_shards(first)
+    warden = warden_of(second.data_dir)
+
+    os.kill(warden, signal.SIGSTOP)  # So it sees nothing before it ends itself.
+    second.kill()
+    end_warden(second.data_dir)
+
+    for job in jobs:
+        assert answer(third, "GET", f"/api/v1/jobs/{job}")["jobId"] == job
+    assert "peer dead" not in first.log() + third.log()
+
+
+def jobs_of_all_shards(node: Rotad) -> list[Json]:
+    """Return the ids of jobs, one in each shard, made at *node*."""
+    names: dict[int, str] = {}
+    for number in range(100 * SHARDS):
+        names.setdefault(shard_of(slot_of("default", f"job-{number}"), SHARDS), f"job-{number}")
+    assert len(names) == SHARDS
+    return [node.create(name=name, command="true")["jobId"] for name in names.values()]
