@@ -81,6 +81,8 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
             should be running elsewhere.
         clock_skew_max: A node whose calendar differs by more from those of most nodes fires
             nothing. 500 ms: far more than NTP leaves, and little enough for a calendar.
+        repair_delay: How long a node is waited for before its copies are made anew elsewhere. 5
+            min: a machine restarts in less, and to copy its data costs more than that.
         slots: Attempts that may run at the same time. 64: more than two cores can use, so that
             waiting tasks do not keep others out; lower it for heavy tasks.
         executions_max: Unfinished executions that one shard may hold. 10,000: some 20 MB.
@@ -116,6 +118,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     peer_lease: Duration = Duration(2 * SECOND)
     attempt_lease: Duration = Duration(15 * SECOND)
     clock_skew_max: Duration = Duration(500 * MILLISECOND)
+    repair_delay: Duration = Duration(5 * MINUTE)
     slots: int = 64
     executions_max: int = 10_000
     history: Duration = Duration(7 * DAY)
@@ -412,6 +415,7 @@ PARSERS: Mapping[str, Callable[[object], object]] = {
     "peer_lease": _timespan(Duration(200 * MILLISECOND), MINUTE),
     "attempt_lease": _timespan(SECOND, DAY),
     "clock_skew_max": _timespan(Duration(50 * MILLISECOND), DAY),
+    "repair_delay": _timespan(SECOND, Duration(30 * DAY)),
     "slots": _count(1, 100_000),
     "executions_max": _count(1, 10_000_000),
     "history": _duration,

@@ -25,7 +25,7 @@ from rota.core.decision import Place
 from rota.core.ids import NodeId, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.node.clock import Clock
-from rota.node.coordination.coordinator import Member
+from rota.node.coordination.coordinator import ACTIVE, Member
 from rota.node.membership import Membership
 from rota.node.messages import AskPlaces, GivePlaces, ReturnPlaces
 from rota.node.network import Network
@@ -161,7 +161,7 @@ class Filling:
         members, own_id = self._membership.members, self._membership.node_id
         for node_id in self._membership.sessions:
             member = members.get(node_id)
-            if member is not None and node_id != own_id and member.state == "active":
+            if member is not None and node_id != own_id and member.state == ACTIVE:
                 yield node_id, member
 
     def given(self, lender: NodeId, answer: GivePlaces) -> None:

@@ -22,8 +22,7 @@ from rota.core.ids import NodeId
 from rota.core.instants import Instant
 from rota.core.replication.peer import Peer
 from rota.core.replication.primary import Copies, Primary
-from rota.node.coordination.coordinator import Member
-from rota.node.operating import ACTIVE, DRAINING
+from rota.node.coordination.coordinator import ACTIVE, AWAY, DRAINING, Member
 from rota.node.parts import Parts
 from rota.node.shard import Shard
 
@@ -140,7 +139,7 @@ def _node(parts: Parts, member: Member, counts: Counter[tuple[str, str]]) -> Nod
     return NodeView(
         node_id=node_id,
         state=_state(member.state) if session else GONE,
-        is_draining=_state(member.state) == DRAINING,
+        is_draining=member.state not in (ACTIVE, AWAY),
         session=session,
         zone=member.zone,
         weight=member.weight,

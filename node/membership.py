@@ -27,6 +27,8 @@ from rota.core.replication.timing import Timing
 from rota.node.beacons import Beacons
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import (
+    ACTIVE,
+    AWAY,
     Coordinator,
     CoordinatorUnavailable,
     Member,
@@ -268,8 +270,15 @@ class Membership:
                 await self._coordinator.register(self._member)
                 self._is_registered = True
             else:
-                fresh = msgspec.structs.replace(self._member, state=known.state)
+                state = ACTIVE if known.state == AWAY else known.state  # R29: it is back.
+                fresh = msgspec.structs.replace(self._member, state=state)
                 self._is_registered = await self._coordinator.change(known, fresh)
+
+    def _see_whether_away(self) -> None:
+        """Take back what others said of this node just when it came back."""
+        said = self._members.get(self._member.node_id)
+        if said is not None and said.state == AWAY:
+            self._is_registered = False
 
     # -- the view -------------------------------------------------------------------------------
 
@@ -300,6 +309,7 @@ class Membership:
             _put(self._liveness.sessions, node_id, life.session if life else None)
             self._is_urgent.set()  # Whoever may take over does so at once.
         if news.members:
+            self._see_whether_away()
             self._targets.clear()
             self._meet(self._members)
             self._wants_view.set()  # A shard that has no copy yet may belong here now (R23).
@@ -327,6 +337,7 @@ class Membership:
         # Perhaps a lower one than before: a coordinator restored from a backup goes back (D2).
         self._revision = view.revision
         self._members = dict(view.members)
+        self._see_whether_away()
         sessions = {node: life.session for node, life in view.lives.items()}
         if sessions != self._liveness.sessions:
             self._liveness.sessions = sessions

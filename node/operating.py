@@ -8,9 +8,14 @@ import msgspec
 
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.ids import NodeId
-from rota.node.coordination.coordinator import Coordinator, Member, View
+from rota.node.coordination.coordinator import (
+    ACTIVE,
+    DRAINING,
+    Coordinator,
+    Member,
+    View,
+)
 
-ACTIVE, DRAINING = "active", "draining"
 NAMED_MAX = 5
 
 

@@ -34,6 +34,7 @@ from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.executor.executor import Executor
 from rota.executor.warden.link import Link
+from rota.node.absence import Absence
 from rota.node.attempts import Attempts
 from rota.node.beacons import Beacons
 from rota.node.beside import beside
@@ -208,6 +209,13 @@ class Works:
         self._leaving = Leaving(
             self._shards, self._liveness, around.copies, clock, self._membership.tell_at_once
         )
+        self._absence = Absence(
+            self._membership,
+            around.coordinator,
+            copies=around.copies.wanted,
+            delay=config.repair_delay,
+            clock=clock,
+        )
         self._timers = Timers(
             around.store,
             clock,
@@ -293,6 +301,7 @@ class Works:
                 beside(self._or_fail(self._membership.run())),
                 beside(self._or_fail(self._look_after_attempts())),
                 beside(self._or_fail(self._keep_warden())),
+                beside(self._or_fail(self._look_for_absent())),
             ):
                 if self._is_alone:
                     await self._started()
@@ -325,6 +334,10 @@ class Works:
     async def _keep_warden(self) -> None:
         if self._around.warden is not None:
             await self._around.warden.run()
+
+    async def _look_for_absent(self) -> None:
+        if not self._is_alone:
+            await self._absence.run()
 
     async def _started(self) -> None:
         """Return when this node decides for all of its shards; raise what prevents it."""

@@ -13,6 +13,7 @@ from rota.core.attempt import AttemptKey, Ending, Order
 from rota.core.execution import Execution, Task
 from rota.core.ids import ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
+from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.executor.executor import Executor
 from rota.executor.scripted import ScriptedExecutor
@@ -210,6 +211,7 @@ class Node:
                 placement=lambda members, shard: tuple(
                     each for each in nodes.wanted[shard] if each in members
                 ),
+                copies=nodes.copies,
                 timing=TIMING,
                 executors=executors,
             ),
@@ -249,6 +251,7 @@ class Nodes:
         began: How often each attempt began.
         slots: Of each node.
         labels: Of each node that has some.
+        copies: Of each shard, as each node sees it.
     """
 
     def __init__(self, loop: VirtualLoop, group: asyncio.TaskGroup) -> None:
@@ -266,6 +269,7 @@ class Nodes:
         self.began: Counter[AttemptKey] = Counter()
         self.slots = 8
         self.labels: dict[NodeId, dict[str, str]] = {}
+        self.copies = Copies()
         self._nodes = {node_id: Node(node_id, self) for node_id in (A, B, C)}
 
     def __getitem__(self, node_id: NodeId) -> Node:
@@ -380,6 +384,7 @@ def run(
     *,
     slots: int = 8,
     labels: Mapping[NodeId, dict[str, str]] | None = None,
+    copies: Copies = Copies(),  # noqa: B008 - it is frozen
 ) -> None:
     """Start three nodes, let *story* happen to them, and end them."""
     loop = VirtualLoop()  # type: ignore[abstract]  # nodes ask nothing else of it
@@ -389,6 +394,9 @@ def run(
             nodes = Nodes(loop, group)
             nodes.slots = slots
             nodes.labels |= labels or {}
+            nodes.copies = copies
+            for shard, wanted in nodes.wanted.items():
+                nodes.wanted[shard] = wanted[: copies.wanted]
             await nodes.start()
             await story(nodes)
             nodes.mend()

@@ -51,6 +51,9 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     format: int = 1
 
 
+ACTIVE, DRAINING, AWAY = "active", "draining", "away"
+
+
 class Member(msgspec.Struct, frozen=True, kw_only=True):
     """What a node says of itself, and an operator of it; it outlives its sessions.
 
@@ -58,7 +61,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         store_id: Which data directory it has.
         address: Where clients reach it.
         peer_address: Where other nodes reach it.
-        state: ``active``, or ``draining``: it is to hold nothing.
+        state: ``active``; ``draining``: it is to hold nothing; ``away``: nor is it, until it is
+            back.
         version: Of the software.
     """
 
@@ -69,7 +73,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     zone: str = ""
     weight: float = 1.0
     labels: dict[str, str] = {}
-    state: str = "active"
+    state: str = ACTIVE
     version: str = ""
 
 
