@@ -22,7 +22,7 @@ NameText = Annotated[
 ]
 RetryCount = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1000})]
 Priority = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": -100, "maximum": 100})]
-Profile = Literal["none", "default", "strict"]
+Profile = Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["none", "default", "strict"]})]
 Share = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
 
 
@@ -95,17 +95,17 @@ class SandboxBody(_Body, frozen=True):
 
 
 class LimitsBody(_Body, frozen=True):
-    """What an attempt may use, all its processes together; 0 is no limit.
+    """What an attempt may use, all its processes together; null is no limit.
 
     Attributes:
         cpu: Processors, 0.01 to 1,024; 0.5 for half of one.
         memory: Bytes, or text such as ``512MiB``; 1 MiB to 1,024 TiB.
-        pids: Processes and threads, up to 4,194,304.
+        pids: Processes and threads, 1 to 4,194,304.
     """
 
-    cpu: float = 0.0
-    memory: int | str = 0
-    pids: int = 0
+    cpu: float | None = None
+    memory: int | str | None = None
+    pids: int | None = None
 
 
 class PythonBody(_Body, frozen=True):
@@ -388,6 +388,34 @@ class ScheduleView(_View, frozen=True):
     next_fire_at: InstantText | None = None
 
 
+class SandboxView(_View, frozen=True):
+    """What a task's program is kept from.
+
+    Attributes:
+        profile: ``default`` or ``strict``.
+        network: Whether it sees the machine's network, loopback included.
+        binds: What it sees besides: ``/source:/target:ro`` or ``:rw``.
+    """
+
+    profile: str
+    network: bool = True
+    binds: list[str] = []
+
+
+class LimitsView(_View, frozen=True):
+    """What an attempt may use, all its processes together; null is no limit.
+
+    Attributes:
+        cpu: Processors.
+        memory_bytes: Bytes.
+        pids: Processes and threads.
+    """
+
+    cpu: float | None = None
+    memory_bytes: int | None = None
+    pids: int | None = None
+
+
 class TaskSpecView(_View, frozen=True):
     """A task of a job, as defined.
 
@@ -401,6 +429,8 @@ class TaskSpecView(_View, frozen=True):
         timeout_s: Of one attempt; 0 is no limit.
         python: The function that it calls; null for other types.
         container: The image that it runs; null for other types.
+        sandbox: Null for none.
+        limits: Null for none.
     """
 
     name: str
@@ -412,6 +442,8 @@ class TaskSpecView(_View, frozen=True):
     timeout_s: float
     python: str | None = None
     container: str | None = None
+    sandbox: SandboxView | None = None
+    limits: LimitsView | None = None
 
 
 class JobView(_View, frozen=True):

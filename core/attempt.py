@@ -254,6 +254,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
 
 
 RESULT_BYTES_MAX = 1 << 20
+RESULTS_BYTES_MAX = 8 << 20
+"""Of all results of one execution: at its end one journal entry moves them into the history."""
 CHECKPOINT_BYTES_MAX = 64 << 10
 """It is in the shard's state, in memory, and is replicated each time it is saved."""
 

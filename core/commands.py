@@ -190,3 +190,19 @@ Command = (
     | Forget
     | ForgetRequests
 )
+
+
+def own_bytes(command: Command) -> int:
+    """Return about how many bytes *command* has recorded that are its user's, or a task's, own.
+
+    What else a decision writes is short.
+    """
+    if isinstance(command, FinishAttempt):
+        return len(command.ending.result) + len(command.ending.output)
+    if isinstance(command, ReportAttempt):
+        return len(command.report.checkpoint or b"")
+    if isinstance(command, Trigger):
+        return len(command.parameters)
+    if isinstance(command, SaveJob):
+        return len(msgspec.msgpack.encode(command.spec))
+    return 0

@@ -7,16 +7,20 @@ be long is kept of few attempts, and of each within a limit.
 import msgspec
 from msgspec.structs import replace
 
-from rota.core.attempt import RESULT_BYTES_MAX, Attempt, Ending, Outcome, Raised
+from rota.core.attempt import RESULT_BYTES_MAX, RESULTS_BYTES_MAX, Attempt, Ending, Outcome, Raised
 
 DETAILS_KEPT = 5
 """Attempts of one task, the newest, whose output and traceback stay in its record."""
 
 
-def recordable(ending: Ending) -> Ending:
+def recordable(ending: Ending, *, room: int = RESULTS_BYTES_MAX) -> Ending:
     """Return *ending* with its result only if that is JSON, not too long, and of a success.
 
     An outcome is never refused for its result: the work is done.
+
+    Args:
+        ending: As reported.
+        room: Bytes that further results of its execution may have.
     """
     if not ending.result:
         return ending
@@ -25,6 +29,12 @@ def recordable(ending: Ending) -> Ending:
     if len(ending.result) > RESULT_BYTES_MAX:
         return _without_result(
             ending, f"has {len(ending.result)} bytes, and at most {RESULT_BYTES_MAX} are kept"
+        )
+    if len(ending.result) > room:
+        return _without_result(
+            ending,
+            f"has {len(ending.result)} bytes, and of the {RESULTS_BYTES_MAX} for all results of "
+            f"an execution {room} are left",
         )
     try:
         ending.result.decode()

@@ -118,6 +118,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         failed_count: Tasks that failed.
         cancelled_at: When its end was asked for; 0 if it never was.
         traceparent: The trace (W3C) of the request that made it; empty for none.
+        result_bytes: Of the results of its tasks, together.
     """
 
     id: ExecutionId
@@ -137,6 +138,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     reason: str = ""
     parameters: str = ""
     traceparent: str = ""
+    result_bytes: int = 0
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -13,6 +13,8 @@ TIMEOUT_MAX = Duration(365 * DAY)
 RESERVED = "ROTA_"
 """What the variables begin with that tell a task who it is; a job cannot set them."""
 
+PROFILES = ("none", "default", "strict")
+"""Of sandboxes; see docs/reference/sandbox.md."""
 SANDBOXED = frozenset({"process"})
 """The executors that can keep an attempt in a sandbox."""
 LIMITED = frozenset({"process", "python", "container"})
@@ -39,7 +41,10 @@ def problems_of_work(work: Work, pointer: str) -> list[Problem]:
 
 def _problems_of_program(work: Work, pointer: str) -> Iterator[Problem]:
     if work.executor == "process" and bool(work.argv) == bool(work.shell):
-        yield Problem(f"{pointer}/command", "needs a command line or a list of words")
+        yield Problem(
+            f"{pointer}/command",
+            "needs a line or a list of words; or a python function, a container or a type",
+        )
     if any("\0" in text for text in (*work.argv, work.shell, work.cwd)):
         yield Problem(f"{pointer}/command", "contains a NUL character")
     if work.call and work.call.interpreter and not _is_path(work.call.interpreter):

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome, Selector, Token, Work
+from rota.core.attempt import (
+    RESULTS_BYTES_MAX,
+    Attempt,
+    AttemptKey,
+    Ending,
+    Outcome,
+    Selector,
+    Token,
+    Work,
+)
 from rota.core.changes import Pointer, Succeeded, Table, past_key
 from rota.core.commands import Cancel, FinishAttempt, LoseSession, StartTask, Wake
 from rota.core.dag import Verdict, verdict
@@ -105,7 +114,11 @@ def finish_attempt(draft: Draft, command: FinishAttempt) -> None:
             report is of no use to anyone and may be dropped (PROTOCOL R40).
     """
     task = running_task(draft, command.attempt, command.token)
-    _end_attempt(draft, command.attempt.execution_id, task, recordable(command.ending))
+    execution_id = command.attempt.execution_id
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    room = RESULTS_BYTES_MAX - execution.result_bytes
+    _end_attempt(draft, execution_id, task, recordable(command.ending, room=room))
 
 
 def running_task(draft: Draft, key: AttemptKey, token: Token) -> Task:
@@ -254,6 +267,10 @@ def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: En
     if attempt.placed_at == execution.started_at and attempt.number == 1:
         # The first attempt tells when the execution really began; until now its placing stood in.
         execution = replace(execution, started_at=ending.started_at)
+        draft.put_execution(execution)
+    if ending.result:
+        result_bytes = execution.result_bytes + len(ending.result)
+        execution = replace(execution, result_bytes=result_bytes)
         draft.put_execution(execution)
     ended = replace(task, attempts=with_ending(task.attempts, ending))
     match ending.outcome:

@@ -8,7 +8,7 @@ import signal
 
 import msgspec
 
-from rota.core.attempt import Limits, Order, Work
+from rota.core.attempt import AttemptKey, Limits, Order, Work
 from rota.executor.killing import hold
 from rota.executor.limits import UNLIMITED, Limited, Limiter, stopped
 from rota.executor.procfs import status_of
@@ -22,7 +22,6 @@ from rota.executor.spawn import (
     abandon,
     argv_of,
     environment_of,
-    folder_name,
     launch,
     starting,
 )
@@ -76,7 +75,7 @@ class Confiner:
     def _start_sandboxed(self, order: Order, argv: tuple[str, ...], told: Told) -> Started:
         work = order.work
         try:
-            bubblewrap = self._bubblewrap.path_for(work.sandbox)
+            bubblewrap = self._bubblewrap.proven_for(work.sandbox)
         except NoSandboxError as error:
             raise NotStartedError(str(error)) from error
         environment = environment_in(work.sandbox, self._around.environment)
@@ -100,6 +99,7 @@ class Confiner:
                 leader, limited = self._launch(plan, order, _with_room(work.limits))
             finally:
                 os.close(theirs)
+            limited = limited._replace(unenforced=bubblewrap.unenforced + limited.unenforced)
             return Started(leader, told, _namespace_of(leader.pid, info), limited)
         finally:
             os.close(info)
@@ -109,10 +109,14 @@ class Confiner:
             return launch(plan), UNLIMITED
         leader = launch(plan._replace(argv=stopped(plan.argv)))
         try:
-            return leader, self._limiter.limit(leader.pid, folder_name(order.key), limits)
+            return leader, self._limiter.limit(leader.pid, _cgroup_name(order.key), limits)
         except BaseException:
             abandon(leader)
             raise
+
+
+def _cgroup_name(key: AttemptKey) -> str:
+    return f"{key.execution_id}.{key.task}.{key.number}"
 
 
 def is_confined(work: Work) -> bool:

@@ -28,6 +28,7 @@ from rota.executor.procfs import children_of, environment_of, status_of
 from rota.executor.trees import Group
 
 _PR_SET_CHILD_SUBREAPER = 36  # In linux/prctl.h.
+_PART = 4096
 _HELD_MAX = 500  # Descriptors; a larger family takes another round.
 
 
@@ -37,7 +38,7 @@ class Descent:
     def __init__(self) -> None:
         _set_subreaper(on=True)
         path = f"/proc/self/task/{os.getpid()}/children"
-        self._children = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`.
+        self._children = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._spared = set(self._listed())
         self._running: dict[int, AttemptKey] = {}
         self._owners: dict[int, frozenset[AttemptKey]] = {}
@@ -82,12 +83,15 @@ class Descent:
     def close(self) -> None:
         """Leave orphans to process 1 again."""
         _set_subreaper(on=False)
-        self._children.close()
+        os.close(self._children)
         self._killer.shutdown(wait=False)
 
     def _listed(self) -> list[int]:
-        self._children.seek(0)
-        return [int(pid) for pid in self._children.read().split()]
+        listed = part = os.pread(self._children, _PART, 0)
+        while part:
+            part = os.pread(self._children, _PART, len(listed))
+            listed += part
+        return [int(pid) for pid in listed.split()]
 
     def _owners_of(self, pid: int) -> frozenset[AttemptKey]:
         status = status_of(pid)

@@ -5,17 +5,19 @@ Who does what:
 - The *spawner* thread starts processes (`rota.executor.spawn`); those with a sandbox or limits,
   which take longer, are started by the *confiner* thread (`rota.executor.confine`).
 - On the loop, a pidfd tells that the leader of an attempt has ended and a pipe brings what all of
-  it writes (`rota.executor.running`). Nothing here is a coroutine and no asyncio task is held.
-- The *reader* thread looks at what programs tell of themselves (`rota.executor.telling`), the
-  *sweeper* thread removes private folders, the *output* threads write what does not fit in memory
-  (`rota.executor.output`), the *killer* thread ends what got away (`rota.executor.descent`).
+  it writes (`rota.executor.running`, `rota.executor.watching`). Nothing here is a coroutine and no
+  asyncio task is held.
+- The *reader* thread looks at what programs tell of themselves (`rota.executor.telling`) and takes
+  private folders back (`rota.executor.folders`), the *sweeper* thread removes those that were
+  used, the *output* threads write what does not fit in memory (`rota.executor.output`), the
+  *killer* thread ends what got away (`rota.executor.descent`).
 
-No disk is touched on the loop: one that hangs must not keep an attempt from being ended.
+No disk is touched on the loop: one that hangs must not keep an attempt from being ended. What one
+turn of the loop has for a thread goes there in one piece (`rota.executor.together`).
 """
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -29,6 +31,7 @@ from rota.core.instants import SECOND, Duration, Instant
 from rota.executor.confine import Confiner, is_confined
 from rota.executor.descent import Descent
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported
+from rota.executor.folders import Folders, remove
 from rota.executor.limits import Limiter
 from rota.executor.orphans import Orphans, end_attempts
 from rota.executor.output import OutputFiles
@@ -36,6 +39,8 @@ from rota.executor.running import Running
 from rota.executor.sandbox import Bubblewrap, rooms
 from rota.executor.spawn import Started, Surroundings, base_environment, start
 from rota.executor.telling import Collected, Told
+from rota.executor.together import Together
+from rota.executor.watching import Watch
 
 OUTPUT_BYTES_MAX = 10 << 20  # More is for files, not for a screen.
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30  # A hundred full outputs; see `expire`.
@@ -100,27 +105,28 @@ class ProcessExecutor:
             limit_total=output_bytes_total_max,
             now=now,
         )
+        self.watch = Watch()
+        self._folders = Folders(directory / "work")
         self._around = Surroundings(
-            base_environment(environ, node_id=node_id, store_id=store_id), directory / "work"
+            base_environment(environ, node_id=node_id, store_id=store_id), self._folders
         )
         self._confiner = Confiner(
             self._around,
             Limiter(store_id),
             Bubblewrap(self._around.environment["PATH"], rooms(directory, *hidden)),
         )
-        self._spawner, self._confining, self._reader, self._sweeper = (
-            ThreadPoolExecutor(1, thread_name_prefix=f"rota-{name}")
-            for name in ("spawner", "confiner", "reader", "sweeper")
-        )
+        self._spawner = Together("spawner")
+        self._confining = Together("confiner")
+        self._reader = Together("reader")
+        self._sweeper = ThreadPoolExecutor(1, thread_name_prefix="rota-sweeper")
         self._attempts: dict[AttemptKey, Running] = {}
         self._remains: dict[AttemptKey, Order] = {}
         self._look_timer: asyncio.TimerHandle | None = None
-        self._looking: Future[None] | None = None
+        self._is_looking = False
         self._is_closed = False
         self._idle = asyncio.Event()
-        self._around.folders.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for left in list(self._around.folders.iterdir()):
-            self._sweeper.submit(_remove, left)
+        for left in self._folders.left():
+            self._sweeper.submit(remove, left)
 
     # The seam.
 
@@ -129,7 +135,7 @@ class ProcessExecutor:
         self._assert_new(order.key)
         attempt = self._attempts[order.key] = Running(self, order)
         starter = self._confining if is_confined(order.work) else self._spawner
-        starter.submit(attempt.start).add_done_callback(self._raise_on_loop)
+        starter.ask(attempt.start, attempt.begin)
         if self._look_timer is None:
             self._look_timer = self.loop.call_later(LOOK_S, self._look)
 
@@ -174,8 +180,10 @@ class ProcessExecutor:
         if self._look_timer is not None:
             self._look_timer.cancel()
         self._confiner.close()
-        for threads in (self._spawner, self._confining, self._reader, self._sweeper):
-            threads.shutdown(wait=False)
+        for thread in (self._spawner, self._confining, self._reader):
+            thread.close()
+        self._sweeper.shutdown(wait=False)
+        self.watch.close()
         if self.descent is not None:
             self.descent.close()
         self.files.close()
@@ -190,7 +198,7 @@ class ProcessExecutor:
 
     def collect(self, running: Running) -> None:
         """Have what the program told read, and what belongs to it alone removed."""
-        self._reader.submit(self._collect, running).add_done_callback(self._raise_on_loop)
+        self._reader.ask(partial(self._collect, running), partial(self._collected, running))
 
     def done(self, running: Running, ending: Ending) -> None:
         """Forget the attempt and tell its end."""
@@ -200,20 +208,16 @@ class ProcessExecutor:
 
     # In the reader thread.
 
-    def _collect(self, running: Running) -> None:
+    def _collect(self, running: Running) -> Collected:
         assert running.started is not None, f"{running.order.key} ended before it began"
         told, cgroup = running.started.told, running.started.limited.cgroup
-        collected = told.collect()
-        if not collected.is_folder_removed:
-            self._sweeper.submit(_remove, told.folder)
+        collected = Collected()  # Most programs put nothing into their folder.
+        if not self._folders.give_back(told.folder):
+            collected = told.collect()
+            self._sweeper.submit(remove, told.folder)
         if cgroup is not None:
             cgroup.remove()
-        self.loop.call_soon_threadsafe(self._collected, running, collected)
-
-    def _read_news(self, running: list[tuple[AttemptKey, Told]]) -> None:
-        news = [(key, report) for key, told in running if (report := told.news()) is not None]
-        if news:
-            self.loop.call_soon_threadsafe(self._take_news, news)
+        return collected
 
     # On the loop.
 
@@ -235,13 +239,15 @@ class ProcessExecutor:
             for key, attempt in self._attempts.items()
             if attempt.started is not None
         ]
-        if self._looking is None or self._looking.done():  # Else the disk hangs.
-            self._looking = self._reader.submit(self._read_news, running)
-            self._looking.add_done_callback(self._raise_on_loop)
+        if not self._is_looking:  # Else the disk hangs.
+            self._is_looking = True
+            self._reader.ask(partial(_news_of, running), self._take_news)
 
     def _take_news(self, news: _News) -> None:
+        self._is_looking = False
         for key, report in news:
-            self._reported(key, report)
+            if key in self._attempts:  # Else its folder may have been another attempt's by then.
+                self._reported(key, report)
 
     def _end_remains(self) -> None:
         keys = frozenset(self._remains)
@@ -272,14 +278,10 @@ class ProcessExecutor:
         assert key not in self._remains, f"{key} is launched while its remains are ended"
         assert not self._is_closed, f"{key} is launched after close"
 
-    def _raise_on_loop(self, future: Future[None]) -> None:
-        if future.exception() is not None:  # A bug in the thread must not pass in silence.
-            self.loop.call_soon_threadsafe(future.result)
-
 
 hosted = partial(ProcessExecutor, is_subreaper=True)
 """Make one for a process that is there for attempts alone, and may be given their orphans."""
 
 
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+def _news_of(running: list[tuple[AttemptKey, Told]]) -> _News:
+    return [(key, report) for key, told in running if (report := told.news()) is not None]

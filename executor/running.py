@@ -29,6 +29,7 @@ from rota.executor.sandbox import unenforced
 from rota.executor.spawn import NotStartedError, Started
 from rota.executor.telling import Collected
 from rota.executor.trees import Group, Tree
+from rota.executor.watching import Watch
 
 DRAIN_S = 0.25  # A killed process is gone within milliseconds.
 
@@ -42,6 +43,11 @@ class Keeper(Protocol):
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop that everything is on."""
+        ...
+
+    @property
+    def watch(self) -> Watch:
+        """Where descriptors are heard."""
         ...
 
     @property
@@ -130,20 +136,25 @@ class Running:
 
     # In a thread.
 
-    def start(self) -> None:
-        """Start the process, and go on with the attempt on the loop."""
-        call_on_loop = self._keeper.loop.call_soon_threadsafe
+    def start(self) -> Started | str:
+        """Start the process; return it, or why there is none, for `begin`."""
         if self._outcome is not None:
-            call_on_loop(self._not_started, "stopped before it started")
-            return
+            return "stopped before it started"
         try:
             started = self._keeper.start(self.order)
         except NotStartedError as error:
-            call_on_loop(self._not_started, str(error))
-        else:
-            call_on_loop(self._begin, started)
+            return str(error)
+        self._started_at = self._keeper.now()
+        return started
 
     # On the loop.
+
+    def begin(self, started: Started | str) -> None:
+        """Go on with what `start` has returned."""
+        if isinstance(started, str):
+            self._not_started(started)
+        else:
+            self._begin(started)
 
     def stop(self, grace: Duration) -> None:
         """Ask all of it to end; a grace already running can only become shorter."""
@@ -167,16 +178,14 @@ class Running:
     def _begin(self, started: Started) -> None:
         self.started = started
         _, self._pidfd, self._pipe = started.leader
-        self._started_at = self._keeper.now()
         self._trees = self._trees_of(started)
-        loop = self._keeper.loop
-        loop.add_reader(self._pipe, self._read)
-        loop.add_reader(self._pidfd, self._leader_exited)
+        self._keeper.watch.add(self._pipe, self._read)
+        self._keeper.watch.add(self._pidfd, self._leader_exited)
         if self._outcome is not None:
             self._end(self._grace)
         elif self.order.work.timeout > 0:
             timeout_s = self.order.work.timeout / SECOND
-            self._timeout_timer = loop.call_later(timeout_s, self._timed_out)
+            self._timeout_timer = self._keeper.loop.call_later(timeout_s, self._timed_out)
 
     def _trees_of(self, started: Started) -> tuple[Tree, ...]:
         """Return what holds all its processes together, by what it was started with."""
@@ -232,7 +241,7 @@ class Running:
             tree.kill()
 
     def _leader_exited(self) -> None:
-        self._keeper.loop.remove_reader(self._pidfd)
+        self._keeper.watch.remove(self._pidfd)
         self._is_leader_gone = True
         is_grace_running = self._kill_timer is not None and not self._was_killed
         if not is_grace_running or self._pipe < 0:
@@ -308,7 +317,7 @@ class Running:
         if chunk:
             self.capture.take(chunk)
             if self.capture.is_busy:
-                self._keeper.loop.remove_reader(self._pipe)
+                self._keeper.watch.remove(self._pipe)
             return
         self._close_pipe()
         if self._pidfd < 0:
@@ -323,7 +332,7 @@ class Running:
         elif self._is_drain_over:
             self._read_last()
         else:
-            self._keeper.loop.add_reader(self._pipe, self._read)
+            self._keeper.watch.add(self._pipe, self._read)
 
     def _drain_over(self) -> None:
         self._is_drain_over = True
@@ -343,7 +352,7 @@ class Running:
             self._collect()
 
     def _close_pipe(self) -> None:
-        self._keeper.loop.remove_reader(self._pipe)
+        self._keeper.watch.remove(self._pipe)
         os.close(self._pipe)
         self._pipe = -1
 

@@ -6,7 +6,8 @@ for a sandbox fails: it is never run without.
 
 Every sandbox has namespaces of its own for users, processes, IPC and the host's name, and for the
 network if it is to have none. The attempt is ``nobody`` in it, without capabilities and without a
-way to get any (bubblewrap sets no_new_privs). It ends when bubblewrap does, and that ends when the
+way to get any (bubblewrap sets no_new_privs), but in user namespaces of its own making, which
+``strict`` forbids where bubblewrap knows how. It ends when bubblewrap does, and that ends when the
 thread that started it does: ``--die-with-parent``. Its private folder is its ``/tmp``, its home and
 where it begins.
 """
@@ -19,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rota.core.attempt import Bind, Sandbox, Work
+from rota.core.runnable import PROFILES
 
-PROFILES = ("none", "default", "strict")
 PRIVATE = "/tmp"  # The name inside; outside it is the attempt's own folder.
 
 _NOBODY = "65534"
@@ -39,6 +40,7 @@ _ISOLATION = (
     # bubblewrap, which would die of it and take the program along.
     "--new-session",
 )
+_NO_USER_NAMESPACES = ("--disable-userns",)  # Since 0.8; not where bwrap is set-uid.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS = (  # What programs look up, and nothing that is about this machine's services.
     "/etc/alternatives",
@@ -80,6 +82,20 @@ class Rooms(NamedTuple):
     resolver: str
 
 
+class Proven(NamedTuple):
+    """A bubblewrap that can make one kind of sandbox here.
+
+    Attributes:
+        path: Its path.
+        options: What it takes besides what every sandbox needs.
+        unenforced: What of the profile it does without, a sentence each.
+    """
+
+    path: str
+    options: tuple[str, ...] = ()
+    unenforced: tuple[str, ...] = ()
+
+
 def rooms(*hidden: Path) -> Rooms:
     """Return the rooms of this machine; *hidden* folders exist, as does each returned."""
     paths = (*_HIDDEN, *map(str, hidden))
@@ -102,7 +118,7 @@ def wrapped(
     argv: tuple[str, ...],
     work: Work,
     *,
-    bubblewrap: str,
+    bubblewrap: Proven,
     rooms: Rooms,
     folder: str,
     info_fd: int,
@@ -112,7 +128,7 @@ def wrapped(
     Args:
         argv: Program and arguments; the program is looked up inside.
         work: Whose profile is not ``none``.
-        bubblewrap: Its path.
+        bubblewrap: That of the machine.
         rooms: Of the machine.
         folder: The attempt's private folder.
         info_fd: An open descriptor: the numbers of what bubblewrap starts go there.
@@ -123,8 +139,9 @@ def wrapped(
     else:
         view, empty = _system_only(), ("/",)
     return (
-        bubblewrap,
+        bubblewrap.path,
         *_ISOLATION,
+        *bubblewrap.options,
         *(() if sandbox.has_network else ("--unshare-net",)),
         *view,
         *("--proc", "/proc"),
@@ -184,10 +201,10 @@ class Bubblewrap:
     def __init__(self, search_path: str, rooms: Rooms) -> None:
         self.rooms = rooms
         self._search_path = search_path
-        self._proven: dict[tuple[str, bool], str] = {}
+        self._proven: dict[tuple[str, bool], Proven] = {}
 
-    def path_for(self, sandbox: Sandbox) -> str:
-        """Return the path of a bubblewrap that can make *sandbox* here.
+    def proven_for(self, sandbox: Sandbox) -> Proven:
+        """Return a bubblewrap that can make *sandbox* here.
 
         Raises:
             NoSandboxError: There is none. It is looked for again the next time.
@@ -197,7 +214,7 @@ class Bubblewrap:
             self._proven[kind] = self._prove(sandbox)
         return self._proven[kind]
 
-    def _prove(self, sandbox: Sandbox) -> str:
+    def _prove(self, sandbox: Sandbox) -> Proven:
         if sandbox.profile not in PROFILES:
             known = ", ".join(PROFILES)
             raise NoSandboxError(f"there is no profile {sandbox.profile!r}; there are {known}")
@@ -207,18 +224,34 @@ class Bubblewrap:
                 f"the profile {sandbox.profile!r} needs bubblewrap, and there is no bwrap in the "
                 "node's PATH; install bubblewrap on this node"
             )
+        why_not = ""
+        for bubblewrap in _candidates(path, sandbox.profile):
+            why_not = self._why_not(bubblewrap, sandbox)
+            if not why_not:
+                return bubblewrap
+        raise NoSandboxError(
+            f"the profile {sandbox.profile!r} does not work on this node: {why_not}; "
+            "see docs/reference/sandbox.md"
+        )
+
+    def _why_not(self, bubblewrap: Proven, sandbox: Sandbox) -> str:
+        """Return why *bubblewrap* cannot make *sandbox*; empty if it can."""
         work = Work(sandbox=Sandbox(profile=sandbox.profile, has_network=sandbox.has_network))
-        argv = wrapped(("true",), work, bubblewrap=path, rooms=self.rooms, folder="/usr", info_fd=2)
+        argv = wrapped(
+            ("true",), work, bubblewrap=bubblewrap, rooms=self.rooms, folder="/usr", info_fd=2
+        )
         ran = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S)
-        if ran.returncode != 0:
-            said = [
-                line
-                for line in ran.stderr.decode(errors="replace").splitlines()
-                if line.startswith("bwrap: ")
-            ]
-            raise NoSandboxError(
-                f"the profile {sandbox.profile!r} does not work on this node: "
-                f"{' '.join(said) or f'bwrap exited with code {ran.returncode}'}; "
-                "see docs/reference/sandbox.md"
-            )
-        return path
+        if ran.returncode == 0:
+            return ""
+        lines = ran.stderr.decode(errors="replace").splitlines()
+        said = [line for line in lines if line.startswith("bwrap: ")]
+        return " ".join(said) or f"bwrap exited with code {ran.returncode}"
+
+
+def _candidates(path: str, profile: str) -> Iterator[Proven]:
+    """Yield in which ways the bubblewrap at *path* may make sandboxes of *profile*, best first."""
+    if profile != "strict":
+        yield Proven(path)
+        return
+    yield Proven(path, _NO_USER_NAMESPACES)
+    yield Proven(path, (), ("it can make user namespaces: bwrap here cannot prevent that",))

@@ -10,7 +10,6 @@ real fork.
 
 import errno
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Generator, Mapping
@@ -18,9 +17,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.core.attempt import AttemptKey, Order, Work
+from rota.core.attempt import Order, Work
 from rota.core.ids import NodeId
 from rota.core.instants import format_instant
+from rota.executor.folders import Folders, remove
 from rota.executor.limits import UNLIMITED, Limited
 from rota.executor.marks import STORE_VARIABLE, mark_of
 from rota.executor.telling import FILES, Told
@@ -35,11 +35,11 @@ class Surroundings(NamedTuple):
 
     Attributes:
         environment: See `base_environment`.
-        folders: Where private folders are made.
+        folders: Where private folders are.
     """
 
     environment: dict[str, str]
-    folders: Path
+    folders: Folders
 
 
 class Plan(NamedTuple):
@@ -138,28 +138,23 @@ def start(order: Order, around: Surroundings) -> Started:
 
 @contextmanager
 def starting(order: Order, argv: tuple[str, ...], around: Surroundings) -> Generator[Told]:
-    """Make the private folder of *order*; remove it and explain what goes wrong inside.
+    """Give *order* a private folder; remove it and explain what goes wrong inside.
 
     Raises:
         NotStartedError: For what the body raises.
     """
-    folder = around.folders / folder_name(order.key)
+    folder: Path | None = None
     try:
-        folder.mkdir(mode=0o700)
+        folder = around.folders.take()
         told = Told(folder)
         told.begin(order.checkpoint)
         yield told
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        shutil.rmtree(folder, ignore_errors=True)
+    except (OSError, ValueError, subprocess.SubprocessError, NotStartedError) as error:
+        if folder is not None:
+            remove(folder)
+        if isinstance(error, NotStartedError):
+            raise
         raise NotStartedError(_explain(error, argv, order.work.cwd)) from error
-    except NotStartedError:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def folder_name(key: AttemptKey) -> str:
-    """Return the name of what belongs to *key* alone: a folder, a cgroup."""
-    return f"{key.execution_id}.{key.task}.{key.number}"
 
 
 def argv_of(work: Work) -> tuple[str, ...]:

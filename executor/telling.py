@@ -24,6 +24,7 @@ PROGRESS, CHECKPOINT, RESULT = ".rota-progress", ".rota-checkpoint", ".rota-resu
 FILES = {"ROTA_PROGRESS": PROGRESS, "ROTA_CHECKPOINT": CHECKPOINT, "ROTA_RESULT": RESULT}
 
 _LINE_BYTES = 4096  # Of the progress, whose last line is a few bytes long.
+_SHOWN_BYTES = 40  # Of what is not understood.
 
 
 class BadResultError(Exception):
@@ -38,14 +39,12 @@ class Collected(NamedTuple):
         result: What it hands on, JSON.
         bad_result: Why there is no result though it wrote one.
         complaint: What else is wrong with what it told.
-        is_folder_removed: Whether its folder was empty and is gone.
     """
 
     report: Report | None = None
     result: bytes = b""
     bad_result: str = ""
     complaint: str = ""
-    is_folder_removed: bool = False
 
 
 class _Percent(msgspec.Struct):
@@ -59,12 +58,13 @@ class Told:
         folder: Its private folder.
     """
 
-    __slots__ = ("_checkpoint_bytes", "_seen", "folder")
+    __slots__ = ("_checkpoint_bytes", "_not_understood", "_seen", "folder")
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._seen: dict[str, tuple[int, int, int]] = {}
         self._checkpoint_bytes = 0
+        self._not_understood = b""
 
     def begin(self, checkpoint: bytes) -> None:
         """Put *checkpoint* where the program finds it."""
@@ -76,7 +76,9 @@ class Told:
         """Return what has changed since the last call."""
         percent = checkpoint = None
         if self._has_changed(PROGRESS):
-            percent = percent_in(self._read(PROGRESS, _LINE_BYTES, from_end=True))
+            content = self._read(PROGRESS, _LINE_BYTES, from_end=True)
+            percent = percent_in(content)
+            self._not_understood = _last_line(content) if percent is None else b""
         if self._has_changed(CHECKPOINT):
             content = self._read(CHECKPOINT, CHECKPOINT_BYTES_MAX + 1)
             self._checkpoint_bytes = len(content)
@@ -88,9 +90,6 @@ class Told:
 
     def collect(self) -> Collected:
         """Return what is new, and the result, of a program that has ended."""
-        with suppress(OSError):
-            self.folder.rmdir()  # Most programs write nothing there; that is one system call.
-            return Collected(is_folder_removed=True)
         report, result, bad_result = self.news(), b"", ""
         try:
             result = self.result()
@@ -100,10 +99,15 @@ class Told:
 
     @property
     def complaint(self) -> str:
-        """What is wrong with what it told, for its record; empty normally."""
-        if self._checkpoint_bytes <= CHECKPOINT_BYTES_MAX:
-            return ""
-        return f"its last checkpoint is not saved: it is larger than {CHECKPOINT_BYTES_MAX} bytes"
+        """What is wrong with what it told last, for its record; empty normally."""
+        complaints: list[str] = []
+        if self._checkpoint_bytes > CHECKPOINT_BYTES_MAX:
+            limit = f"larger than {CHECKPOINT_BYTES_MAX} bytes"
+            complaints.append(f"its last checkpoint is not saved: it is {limit}")
+        if self._not_understood:
+            shown = self._not_understood[:_SHOWN_BYTES].decode(errors="replace")
+            complaints.append(f"its last progress is not a percentage: {shown!r}")
+        return "; ".join(complaints)
 
     def result(self) -> bytes:
         """Return the JSON that is handed on; empty for none.
@@ -149,11 +153,15 @@ class Told:
 def percent_in(content: bytes) -> int | None:
     """Return the percentage that the last line of *content* tells, 0 to 100; None for none.
 
-    Whatever else stands there is not understood, which is no error of the program.
+    Whatever else stands there is not understood, which fails no attempt.
     """
-    line = content.strip().rpartition(b"\n")[2].removesuffix(b"%")
+    line = _last_line(content).removesuffix(b"%")
     with suppress(ValueError, OverflowError, msgspec.DecodeError):
         is_json = line.startswith(b"{")
         told = msgspec.json.decode(line, type=_Percent).percent if is_json else float(line)
         return max(0, min(100, int(told)))
     return None
+
+
+def _last_line(content: bytes) -> bytes:
+    return content.strip().rpartition(b"\n")[2]

@@ -60,8 +60,8 @@ log = logging.getLogger(__name__)
 COORDINATION_FILE = "COORDINATION"
 ETCD_PAUSE_S = 1.0
 """Between two tries to find the cluster."""
-SHUTDOWN_S = 2.0
-"""How long open connections get when the API stops."""
+SHUTDOWN_S = 1.0
+"""How long requests under way get when the API stops; aiohttp waits so long, and then again."""
 
 
 class Node:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from rota.core.commands import Command, TakeOver
+from rota.core.commands import Command, TakeOver, own_bytes
 from rota.core.configuration import Configuration, Swap, Swapped
 from rota.core.decide import decide, pending
 from rota.core.decision import Limits, Place, Reply, Situation
@@ -61,6 +61,11 @@ TURN_MAX = 512
 """Commands that one turn decides: about 30 ms of work, then the loop sees to the rest.
 
 What was asked for together is decided together, even where that alone is more.
+"""
+ENTRY_BYTES_MAX = 8 << 20
+"""About what one entry holds of what users give and are handed; more goes into the next turn's.
+
+An entry is one message to each copy, and no message may have more than 128 MiB.
 """
 FLIGHT_BYTES_MAX = 32 << 20
 """Bytes written but not yet durable, beyond which deciding waits for the disk."""
@@ -444,7 +449,8 @@ class Shards:
             if not shard.is_open:
                 self._refuse_all(commands, shard.elsewhere())
             elif shard.replica.is_admitting(self._clock.elapsed()):
-                self._decide(shard, commands, turn)
+                self._taken[shard] = self._for_one_entry(shard, commands)
+                self._decide(shard, self._taken[shard], turn)
             else:
                 self._held.setdefault(shard, []).extend(commands)
         self._taken = {}
@@ -471,6 +477,16 @@ class Shards:
                 taken.setdefault(shard, []).append((command, on_answer))
         self._inbox_length -= count
         return taken
+
+    def _for_one_entry(
+        self, shard: Shard, commands: list[tuple[Command, OnAnswer | None]]
+    ) -> list[tuple[Command, OnAnswer | None]]:
+        """Return those of *commands* that one entry holds; the others come first next time."""
+        end = _end_of_entry(commands)
+        if rest := commands[end:]:
+            self._inbox.appendleft(tuple((shard, *each) for each in rest))
+            self._inbox_length += len(rest)
+        return commands[:end]
 
     def _decide(
         self, shard: Shard, commands: list[tuple[Command, OnAnswer | None]], turn: Turn
@@ -660,6 +676,17 @@ class Shards:
         _refuse(readers, refusal)
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
+
+
+def _end_of_entry(commands: list[tuple[Command, OnAnswer | None]]) -> int:
+    """Return how many of *commands* one entry holds; at least one."""
+    size = 0
+    for count, (command, on_answer) in enumerate(commands, 1):
+        size += own_bytes(command)
+        # What came together and is to be in one entry stands before one that has an answer.
+        if size >= ENTRY_BYTES_MAX and on_answer is not None:
+            return count
+    return len(commands)
 
 
 def _give(answers: list[tuple[OnAnswer, Answer]]) -> None:

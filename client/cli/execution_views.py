@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 import click
+import msgspec
 
 from rota.client.cli import watching
-from rota.client.cli.human import absolute, now, relative, took
+from rota.client.cli.human import absolute, now, relative, size, span, took
 from rota.client.cli.looks import EXECUTION, duration, lateness, tasks_in_order
 from rota.client.cli.options import (
     as_time,
@@ -27,8 +28,11 @@ from rota.client.cli.show import (
     show_one,
 )
 from rota.client.cli.watching import WatchCommand, watch_option
-from rota.client.wire import AttemptView, ExecutionView, TaskView
+from rota.client.wire import AttemptView, ExecutionView, Json, TaskView
 
+RESULT_MAX = 400
+"""Characters of a result that are shown: a few lines."""
+TITLES = ("TASK", "STATUS", "ATTEMPT", "OUTCOME", "STARTED", "TOOK", "CPU", "MEMORY", "REASON")
 STATUSES = ("queued", "running", "success", "failed", "cancelled")
 
 
@@ -159,7 +163,7 @@ def print_execution(execution: ExecutionView) -> None:
     rows = [row for name, task in tasks_in_order(execution) for row in _rows(name, task)]
     if rows:
         click.echo()
-        print_table(("TASK", "STATUS", "ATTEMPT", "OUTCOME", "STARTED", "TOOK", "REASON"), rows)
+        print_table(TITLES, rows, optional=("CPU", "MEMORY"))
     for name, task in tasks_in_order(execution):
         for attempt in task.attempts:
             _print_details(f"{name}, attempt {attempt.number}", attempt)
@@ -168,7 +172,7 @@ def print_execution(execution: ExecutionView) -> None:
 def _rows(name: str, task: TaskView) -> list[tuple[str, ...]]:
     """Return one row for each attempt, the task's name and status in the first."""
     if not task.attempts:
-        return [(name, task.status, "", "", "", "", task.reason)]
+        return [(name, task.status, *[""] * (len(TITLES) - 3), task.reason)]
     rows = [_attempt_row(attempt) for attempt in task.attempts]
     first = ((name, task.status, *rows[0]), *(("", "", *row) for row in rows[1:]))
     return list(first)
@@ -180,6 +184,8 @@ def _attempt_row(attempt: AttemptView) -> tuple[str, ...]:
         attempt.outcome or "running",
         absolute(attempt.started_at),
         took(attempt.started_at, attempt.finished_at),
+        "" if attempt.cpu_seconds is None else span(attempt.cpu_seconds),
+        "" if attempt.memory_peak_bytes is None else size(attempt.memory_peak_bytes),
         _state(attempt),
     )
 
@@ -187,13 +193,22 @@ def _attempt_row(attempt: AttemptView) -> tuple[str, ...]:
 def _print_details(title: str, attempt: AttemptView) -> None:
     """Print what has no place in a row, if there is any."""
     notes = [f"not enforced: {each}" for each in attempt.unenforced]
-    if attempt.out_of_memory:
+    if attempt.out_of_memory and "memory" not in attempt.reason.lower():
         notes.insert(0, "its limit of memory ended it")
+    if attempt.result is not None:
+        notes.append(f"result {_shortened(attempt.result)}")
     for note in notes:
         print_lines(f"{title}: {note}")
     if attempt.error is not None and attempt.error.traceback:
         click.echo()
         print_lines(f"{title}:\n{attempt.error.traceback}")
+
+
+def _shortened(result: Json) -> str:
+    text = msgspec.json.encode(result).decode()
+    if len(text) <= RESULT_MAX:
+        return text
+    return f"{text[:RESULT_MAX]} ... ({size(len(text))}; all of it with -o json)"
 
 
 def _state(attempt: AttemptView) -> str:

@@ -38,6 +38,15 @@ def span(seconds: float) -> str:
     return " ".join(part for part in parts[:2] if not part.startswith("0"))
 
 
+def size(count: int) -> str:
+    """Return bytes to two digits or three: ``640B``, ``3.4KiB``, ``512MiB``."""
+    units = iter(("B", "KiB", "MiB", "GiB", "TiB"))
+    number, unit = float(count), next(units)
+    while number >= 1_000 and unit != "TiB":
+        number, unit = number / 1_024, next(units)
+    return f"{number:.1f}{unit}" if number < 10 and unit != "B" else f"{number:.0f}{unit}"
+
+
 def took(start: str | None, end: str | None) -> str:
     """Return how long it was between two RFC 3339 times; empty if either is missing."""
     if start is None or end is None:

@@ -53,6 +53,7 @@ files_option = click.option(
         'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
         "rota jobs create sync --schedule @hourly --retries 3 -- 'fetch | load'",
         "rota jobs create sums --sandbox strict --memory 2GiB -- sha256sum /usr/bin/env",
+        "rota jobs create thumbs --sandbox strict --no-network --bind /srv/img:rw -- ./thumbs",
         "rota jobs create -f report.yaml",
         "rota jobs create -f report.yaml -f flaky.yaml --dry-run",
     ),
@@ -118,8 +119,24 @@ files_option = click.option(
     type=click.Choice(("none", "default", "strict")),
     help="What its command is kept from.  [default: none]",
 )
-@click.option("--cpu", type=click.FloatRange(0), help="At most so many processors, such as 0.5.")
+@click.option(
+    "--bind",
+    "binds",
+    metavar="SRC[:DST][:rw]",
+    multiple=True,
+    help="Show its sandbox or container this file or folder, to be written with :rw. Repeatable.",
+)
+@click.option(
+    "--no-network",
+    "network",
+    is_flag=True,
+    flag_value=False,
+    default=None,
+    help="Give its sandbox or container no network.",
+)
+@click.option("--cpu", type=float, help="At most so many processors, such as 0.5.")
 @click.option("--memory", metavar="SIZE", help="At most so much memory, such as 512MiB.")
+@click.option("--pids", type=int, help="At most so many processes and threads.")
 @click.option("--label", "labels", metavar="K=V", multiple=True, help="Repeatable.")
 @click.option("--description", metavar="TEXT", help="What it is for.")
 @dry_run_option
@@ -150,7 +167,7 @@ def create_job(
             "name a job and, after two dashes, its command: rota jobs create hello -- echo hello"
         )
     else:
-        definitions = [_in(namespace, _from_flags(name, command, given))]
+        definitions = [_in(namespace, fields_of(name, command, given))]
     with connect() as client:
         if len(definitions) == 1:
             show_many([client.create_job(definitions[0], dry_run=is_dry)], JOB, form)
@@ -241,14 +258,22 @@ def _in(namespace: str | None, definition: Fields) -> Fields:
     return definition if namespace is None else {"namespace": namespace, **definition}
 
 
-def _from_flags(name: str, command: tuple[str, ...], given: Fields) -> Fields:
+def fields_of(name: str, command: tuple[str, ...], given: Fields) -> Fields:
+    """Return the job that flags define.
+
+    Raises:
+        click.UsageError: They contradict each other.
+    """
     fields: Fields = {"name": name}
     if command:
         fields["command"] = command[0] if len(command) == 1 else command
     fields |= {key: value for key, value in given.items() if value not in (None, ())}
-    limits = {key: fields.pop(key) for key in ("cpu", "memory") if key in fields}
+    limits = {key: fields.pop(key) for key in ("cpu", "memory", "pids") if key in fields}
     if limits:
         fields["limits"] = limits
+    view: Fields = {key: fields.pop(key) for key in ("binds", "network") if key in fields}
+    if view:
+        _show(fields, view)
     for key in ("env", "labels"):
         if key in fields:
             fields[key] = dict(_pair(text) for text in fields[key])
@@ -256,6 +281,28 @@ def _from_flags(name: str, command: tuple[str, ...], given: Fields) -> Fields:
     if timeout.isdecimal():
         fields["timeout"] = int(timeout)
     return fields
+
+
+def _show(fields: Fields, view: Fields) -> None:
+    """Say in a job's *fields* what its sandbox or container is to see."""
+    if "binds" in view:
+        view["binds"] = [_bind(text) for text in view["binds"]]
+    if "container" in fields:
+        if "network" in view:
+            view["network"] = "none"
+        fields["container"] = {"image": fields["container"], **view}
+    elif "sandbox" in fields:
+        fields["sandbox"] = {"profile": fields["sandbox"], **view}
+    else:
+        raise click.UsageError("--bind and --no-network are for a --sandbox or an --image")
+
+
+def _bind(text: str) -> str:
+    """Return a bind in full: without a target, it is seen where it is."""
+    path, colon, mode = text.rpartition(":")
+    if mode not in ("ro", "rw"):
+        path, colon, mode = text, "", ""
+    return (path if ":" in path else f"{path}:{path}") + colon + mode
 
 
 def _pair(text: str) -> tuple[str, str]:

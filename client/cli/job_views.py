@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from rota.client.cli import watching
-from rota.client.cli.human import absolute, now, relative, span
+from rota.client.cli.human import absolute, counted, now, relative, size, span
 from rota.client.cli.looks import JOB, full_name, schedule_text
 from rota.client.cli.options import (
     connect,
@@ -18,7 +18,7 @@ from rota.client.cli.options import (
 )
 from rota.client.cli.show import print_facts, print_table, say, show_many, show_one
 from rota.client.cli.watching import WatchCommand, watch_option
-from rota.client.wire import JobView, TaskSpecView
+from rota.client.wire import JobView, LimitsView, SandboxView, TaskSpecView
 
 STATUSES = ("scheduled", "running", "paused", "finished")
 
@@ -140,8 +140,8 @@ def _print_job(job: JobView) -> None:
         ]
     )
     click.echo()
-    titles = ("TASK", "NEEDS", "RETRIES", "TIMEOUT", "COMMAND")
-    print_table(titles, [_task_row(task) for task in job.tasks])
+    titles = ("TASK", "NEEDS", "RETRIES", "TIMEOUT", "SANDBOX", "LIMITS", "COMMAND")
+    print_table(titles, [_task_row(task) for task in job.tasks], optional=("SANDBOX", "LIMITS"))
 
 
 def _paused_text(job: JobView) -> str:
@@ -162,5 +162,21 @@ def _task_row(task: TaskSpecView) -> tuple[str, ...]:
         " ".join(task.needs) + rule,
         str(task.retries),
         span(task.timeout_s) if task.timeout_s else "",
+        _sandbox_text(task.sandbox) if task.sandbox else "",
+        _limits_text(task.limits) if task.limits else "",
         " ".join(each for each in (task.container, task.python, shown) if each) or task.type,
     )
+
+
+def _sandbox_text(sandbox: SandboxView) -> str:
+    network = () if sandbox.network else ("no network",)
+    return ", ".join((sandbox.profile, *network, *sandbox.binds))
+
+
+def _limits_text(limits: LimitsView) -> str:
+    texts = (
+        f"{limits.cpu:g} cpu" if limits.cpu else "",
+        size(limits.memory_bytes) if limits.memory_bytes else "",
+        counted(limits.pids, "process", "processes") if limits.pids else "",
+    )
+    return ", ".join(filter(None, texts))

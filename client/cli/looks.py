@@ -34,8 +34,13 @@ def schedule_text(job: JobView) -> str:
 
 
 def lateness(execution: ExecutionView) -> str:
-    """Return how late an execution started."""
-    return "" if execution.lateness_ms is None else span(execution.lateness_ms / 1e3)
+    """Return how late an execution started, once that is known."""
+    # Before, the node says when its first attempt was given a slot, which is not when it began.
+    attempts = [attempt for _, task in tasks_in_order(execution) for attempt in task.attempts]
+    is_known = execution.finished_at or any(attempt.finished_at for attempt in attempts)
+    if execution.lateness_ms is None or not is_known:
+        return "-"
+    return span(execution.lateness_ms / 1e3)
 
 
 def duration(execution: ExecutionView, at: Instant) -> str:

@@ -48,6 +48,9 @@ def ending(attempt: AttemptView) -> str:
         return f"failed by signal {attempt.signal}"
     if attempt.outcome == "failed" and attempt.reason:
         return f"failed ({attempt.reason})"
+    if attempt.outcome in ("cancelled", "lost") and attempt.reason:
+        # Nobody need have asked for it: its node may have had no right to go on.
+        return f"{attempt.outcome} ({attempt.reason})"
     return attempt.outcome or "running"
 
 

@@ -5,7 +5,7 @@ A table is coloured on a terminal; elsewhere, and with ``NO_COLOR``, it is plain
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
 
@@ -87,7 +87,7 @@ def show_many(views: Sequence[V], look: Look[V], form: str) -> None:
         case "jsonl" | "name":
             _print_lines(views, look, form)
         case _:
-            print_table(*_cells(views, look, is_wide=form == "wide"))
+            _print_views(views, look, is_wide=form == "wide")
 
 
 def show_one(view: V, look: Look[V], form: str) -> None:
@@ -153,13 +153,21 @@ def is_coloured() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table."""
-    clean = [[_printable(cell) for cell in row] for row in rows]
+def print_table(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Collection[str] = ()
+) -> None:
+    """Print a table, without those of the *optional* columns in which every cell is empty."""
+    kept = [
+        number
+        for number, title in enumerate(titles)
+        if title not in optional or any(row[number] for row in rows)
+    ]
+    shown = [titles[number] for number in kept]
+    clean = [[_printable(row[number]) for number in kept] for row in rows]
     if is_coloured():
-        _print_coloured(titles, clean)
+        _print_coloured(shown, clean)
     else:
-        _print_plain(titles, clean)
+        _print_plain(shown, clean)
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
@@ -215,18 +223,14 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _cells(
-    views: Sequence[V], look: Look[V], *, is_wide: bool
-) -> tuple[list[str], list[list[str]]]:
+def _print_views(views: Sequence[V], look: Look[V], *, is_wide: bool) -> None:
     at = now()
     columns = [column for column in look.columns if is_wide or not column.is_wide]
-    rows = [[column.text(view, at) for column in columns] for view in views]
-    kept = [
-        number
-        for number, column in enumerate(columns)
-        if not column.is_optional or any(row[number] for row in rows)
-    ]
-    return [columns[number].title for number in kept], [[row[n] for n in kept] for row in rows]
+    print_table(
+        [column.title for column in columns],
+        [[column.text(view, at) for column in columns] for view in views],
+        optional=[column.title for column in columns if column.is_optional],
+    )
 
 
 def _print_json(value: object) -> None:

@@ -371,9 +371,24 @@ def _explain(error: Exception, engine: str, what: str) -> EngineError | None:
         case msgspec.ValidationError():
             return EngineRefused(f"{engine} answered what nobody understands: {error}", status=0)
         case _ if isinstance(error, _broken()):
-            return EngineSilent(f"{engine} cannot be reached: {error}")
+            return EngineSilent(f"{engine} cannot be reached: {_why_unreached(error)}")
         case _:
             return None
+
+
+def _why_unreached(error: Exception) -> str:
+    from aiohttp import ClientConnectorError
+
+    # aiodocker puts its own error around it.
+    match error.__context__ or error:
+        case ClientConnectorError(os_error=OSError(errno=int(number))) if number > 0:
+            why = os.strerror(number)
+        case ClientConnectorError(os_error=cause):
+            # Names that cannot be resolved have negative numbers.
+            why = cause.strerror or str(cause)
+        case _:
+            return str(error)
+    return f"{why}; start it, or name another one in the node's DOCKER_HOST"
 
 
 class _Plugins(msgspec.Struct, rename="pascal"):

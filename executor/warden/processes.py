@@ -103,7 +103,7 @@ class Processes:
                 await self._wait_unlocked()
         except TimeoutError:
             await self.kill(connection)
-        self._reap()
+        await self._reap()
 
     async def kill(self, connection: ToTheWarden) -> None:
         """Kill a warden, and return when nothing is left of it."""
@@ -117,7 +117,7 @@ class Processes:
                 await self._wait_unlocked()
         except TimeoutError:
             self._kill_guard()
-        self._reap()
+        await self._reap()
 
     def leave(self) -> None:
         """Let a warden outlive whoever started it."""
@@ -146,6 +146,9 @@ class Processes:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def _reap(self) -> None:
-        if self._started is not None:
-            self._started.poll()
+    async def _reap(self) -> None:
+        """Wait for the process that was started here, which holds no lock any more."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                while self._started is not None and self._started.poll() is None:
+                    await asyncio.sleep(LOOK_S)  # The lock goes a moment before it does.

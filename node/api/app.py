@@ -30,6 +30,7 @@ from rota.node.api.forwarding import answer_anywhere
 from rota.node.api.operations import ACCEPTED
 from rota.node.api.parameters import IS_DRY_RUN
 from rota.node.api.requests import PARTS, REQUEST_ID, UnsupportedMediaType
+from rota.node.api.stopping import STOPPING, Stopping
 from rota.node.parts import Parts
 
 log = logging.getLogger(__name__)
@@ -88,6 +89,8 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         middlewares=[pass_through], client_max_size=parts.config.body_max_mb << 20
     )
     app[PARTS] = parts
+    app[STOPPING] = Stopping()
+    app.on_shutdown.append(app[STOPPING].begin)
     # Not in the middleware, which sees a streamed answer only when it has ended.
     app.on_response_prepare.append(_add_headers)
     app.add_routes(operation.route() for operation in OPERATIONS)

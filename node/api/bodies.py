@@ -102,7 +102,9 @@ def _tasks(body: JobBody, reader: Reader) -> tuple[TaskSpec, ...]:
     if len(ways) > 1:
         reader.problems.append(
             Problem(
-                "", f"a job has one of command, python, type and tasks, not {' and '.join(ways)}"
+                "",
+                "a job has one of command, python, type, tasks and container (which may have a "
+                f"command), not {' and '.join(ways)}",
             )
         )
         return ()

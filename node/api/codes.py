@@ -81,9 +81,9 @@ CODES = {
     ),
 }
 
-READING = ("storage_unavailable", "not_primary", "primary_lost")
+READING = ("storage_unavailable", "stopping", "not_primary", "primary_lost")
 """Of an operation that shows what is committed."""
 DECIDING = ("busy", "disk_full", "storage_unavailable", "stopping", "not_primary", "primary_lost")
 """Of an operation that asks a shard for a decision."""
-WAITING = (*READING, "too_many_waiters", "stopping")
+WAITING = (*READING, "too_many_waiters")
 """Of an operation that waits for the ends of executions."""

@@ -102,7 +102,6 @@ ACCEPT = Header("Accept", f"`{SSE}`, as by default, or `{NDJSON}`.")
         "execution_not_found",
         "invalid_event_id",
         "too_many_readers",
-        "stopping",
         *READING,
     ),
 )

@@ -10,6 +10,7 @@ while. So most takeovers are seen as a pause, and the longer ones as 503 with Re
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from rota.core.errors import Kind, Refused, invalid
 from rota.core.ids import NodeId, ShardId
 from rota.node.api.problems import problem, refusal_of
 from rota.node.api.requests import PARTS, REQUEST_ID, read_content
+from rota.node.api.stopping import STOPPING, Stops
 from rota.node.others import Asked, Others, Unreached
 from rota.node.shard import NotPrimary, Shard
 
@@ -150,6 +152,7 @@ async def _handed_on(
 
     Raises:
         Unreached: It does not answer, or not whole.
+        Stops: This node stops before it has answered a question.
     """
     others = request.app[PARTS].others
     assert others is not None
@@ -161,12 +164,18 @@ async def _handed_on(
         body=await read_content(request) if request.body_exists else None,
     )
     try:
-        async with others.ask(node_id, asked) as answer:
+        async with _until_stop(request), others.ask(node_id, asked) as answer:
             return None if await is_none(answer) else await relay.answer(answer)
-    except Unreached:
+    except (Unreached, Stops):
         if relay.begun is None:
             raise
         return relay.broken()
+
+
+def _until_stop(request: web.Request) -> AbstractAsyncContextManager[None]:
+    """Hear the node stop while a question is answered; what changes something is soon over."""
+    is_question = request.method in ("GET", "HEAD")
+    return request.app[STOPPING].heard() if is_question else nullcontext()
 
 
 async def _has_done_nothing(answer: aiohttp.ClientResponse) -> bool:

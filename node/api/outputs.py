@@ -18,6 +18,7 @@ from rota.node.api.forwarding import forward_to
 from rota.node.api.operations import TEXT, Operations, Success
 from rota.node.api.parameters import flag, whole_number
 from rota.node.api.requests import PARTS
+from rota.node.api.stopping import STOPPING, Stops
 from rota.node.parts import Parts
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,9 @@ async def read_output(request: web.Request) -> web.StreamResponse:
 
     The first 10 MiB where they still are, else the last 4096 bytes. While the attempt runs, what it
     has written so far. An attempt that has not started yet is not found.
+
+    If the node stops while it is followed, the answer is broken off, which HTTP lets a client see,
+    and not ended: ask again.
     """
     check(request, Verb.READ, "*")
     parts = request.app[PARTS]
@@ -110,16 +114,23 @@ async def _stream(request: web.Request, parts: AsyncIterator[bytes]) -> web.Stre
     response.charset = "utf-8"
     await response.prepare(request)
     try:
-        async for part in parts:
-            # A slow reader holds up this loop and nothing else: parts are read when asked for.
-            await response.write(part)
-        await response.write_eof()
+        async with request.app[STOPPING].heard():
+            async for part in parts:
+                # A slow reader holds up this loop and nothing else: parts are read when asked for.
+                await response.write(part)
+            await response.write_eof()
     except ConnectionError:
         raise
+    except Stops:
+        _break_off(request, response)
     except OSError:
-        # Too late for another answer: the client sees that this one is not whole.
         log.exception("output cut short", extra={"path": request.path})
-        response.force_close()
-        if request.transport is not None:
-            request.transport.close()
+        _break_off(request, response)
     return response
+
+
+def _break_off(request: web.Request, response: web.StreamResponse) -> None:
+    """Let the client see that this is not the end of the output, too late for another answer."""
+    response.force_close()
+    if request.transport is not None:
+        request.transport.close()

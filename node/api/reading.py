@@ -1,6 +1,7 @@
 """Fields of what a client sends, read one by one; every mistake is kept, with where it is."""
 
 import re
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -8,9 +9,11 @@ from rota.client.wire import Json, ScheduleBody, Timespan
 from rota.core.attempt import Bind
 from rota.core.errors import Problem, Refused
 from rota.core.instants import Duration, parse_duration, seconds
+from rota.core.runnable import PROFILES
 from rota.core.schedule import Schedule, load_zone, parse_schedule
 from rota.core.sizes import parse_size
 
+N = TypeVar("N", int, float)
 PARAMETERS_MAX = 120_000
 """Bytes of JSON: Linux takes no variable of 128 KiB or more, and tasks get them as one."""
 
@@ -41,13 +44,26 @@ class Reader:
             self.problems.append(Problem(pointer, str(error)))
             return Duration(0)
 
-    def size(self, value: int | str, pointer: str) -> int:
-        """Read a number of bytes, or text such as ``512MiB``."""
+    def size(self, value: int | str | None, pointer: str) -> int:
+        """Read a limit in bytes, or as text such as ``512MiB``; 0 for none."""
         try:
-            return parse_size(value) if isinstance(value, str) else value
+            return self.limit(parse_size(value) if isinstance(value, str) else value, pointer)
         except ValueError as error:
             self.problems.append(Problem(pointer, str(error)))
             return 0
+
+    def limit(self, value: N | None, pointer: str) -> N | Literal[0]:
+        """Read a limit; 0 for none, so that this is no limit itself."""
+        if value == 0:
+            self.problems.append(Problem(pointer, "0 would be nothing; leave it out for no limit"))
+        return value or 0
+
+    def profile(self, text: str, pointer: str) -> str:
+        """Read the name of a sandbox's profile."""
+        if text in PROFILES:
+            return text
+        self.problems.append(Problem(pointer, f"{text!r} is not one of {', '.join(PROFILES)}"))
+        return "strict"
 
     def json(self, value: Json, pointer: str) -> str:
         """Read a value of the user's own, as JSON; empty for null."""
@@ -101,6 +117,8 @@ class Reader:
             if parts is None:
                 detail = f"{text!r} is not /source:/target, /source:/target:ro or :rw"
                 self.problems.append(Problem(f"{pointer}/{number}", detail))
+                # In its place, for the others are pointed at by their numbers.
+                found.append(Bind("/", "/"))
             else:
                 found.append(Bind(parts["source"], parts["target"], parts["mode"] == "rw"))
         return tuple(found)

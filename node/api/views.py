@@ -10,12 +10,14 @@ from rota.client.wire import (
     ExecutionView,
     JobView,
     LedgerEntryView,
+    LimitsView,
     NextFireView,
+    SandboxView,
     ScheduleView,
     TaskSpecView,
     TaskView,
 )
-from rota.core.attempt import Attempt, Raised
+from rota.core.attempt import Attempt, Limits, Raised, Sandbox
 from rota.core.execution import (
     FINAL_EXECUTION_STATES,
     FINAL_TASK_STATES,
@@ -29,6 +31,7 @@ from rota.core.ledger import LedgerEntry
 from rota.core.schedule import FirePreview
 from rota.core.state import State
 from rota.node.api.definitions import definition_of
+from rota.node.api.works import bind_text
 
 JOB_STATUSES = ("scheduled", "running", "paused", "finished")
 
@@ -170,6 +173,22 @@ def _task_spec_view(task: TaskSpec) -> TaskSpecView:
         timeout_s=work.timeout / SECOND,
         python=work.call.function if work.call else None,
         container=work.image.name if work.image else None,
+        sandbox=_sandbox_view(work.sandbox) if work.sandbox != Sandbox() else None,
+        limits=_limits_view(work.limits) if work.limits != Limits() else None,
+    )
+
+
+def _sandbox_view(sandbox: Sandbox) -> SandboxView:
+    return SandboxView(
+        profile=sandbox.profile,
+        network=sandbox.has_network,
+        binds=[bind_text(bind) for bind in sandbox.binds],
+    )
+
+
+def _limits_view(limits: Limits) -> LimitsView:
+    return LimitsView(
+        cpu=limits.cpu or None, memory_bytes=limits.memory or None, pids=limits.pids or None
     )
 
 

@@ -70,7 +70,10 @@ def _problems_of_ways(task: TaskBody, pointer: str) -> list[Problem]:
     ways = {"command": task.command, "python": task.python, "type": task.type}
     said = [way for way, value in ways.items() if value is not None]
     if len(said) > 1:
-        detail = f"a task has one of command, python and type, not {' and '.join(said)}"
+        detail = (
+            "a task has one of command, python, type and container (which may have a command), "
+            f"not {' and '.join(said)}"
+        )
         return [Problem(f"{pointer}/{said[1]}", detail)]
     if task.container and said and said != ["command"]:
         return [Problem(f"{pointer}/container", f"a task with a {said[0]} cannot have one")]
@@ -119,9 +122,9 @@ def _image(asked: str | ContainerBody | None, reader: Reader, pointer: str) -> I
 
 def _sandbox(asked: Profile | SandboxBody, reader: Reader, pointer: str) -> Sandbox:
     if not isinstance(asked, SandboxBody):
-        return Sandbox(profile=asked)
+        return Sandbox(profile=reader.profile(asked, pointer))
     return Sandbox(
-        profile=asked.profile,
+        profile=reader.profile(asked.profile, f"{pointer}/profile"),
         has_network=asked.network,
         binds=reader.binds(asked.binds, f"{pointer}/binds"),
     )
@@ -130,8 +133,11 @@ def _sandbox(asked: Profile | SandboxBody, reader: Reader, pointer: str) -> Sand
 def _limits(asked: LimitsBody | None, reader: Reader, pointer: str) -> Limits:
     if asked is None:
         return Limits()
-    memory = reader.size(asked.memory, f"{pointer}/memory")
-    return Limits(cpu=asked.cpu, memory=memory, pids=asked.pids)
+    return Limits(
+        cpu=reader.limit(asked.cpu, f"{pointer}/cpu"),
+        memory=reader.size(asked.memory, f"{pointer}/memory"),
+        pids=reader.limit(asked.pids, f"{pointer}/pids"),
+    )
 
 
 # -- and back --------------------------------------------------------------------------------------
@@ -172,7 +178,7 @@ def container_body(work: Work) -> str | ContainerBody | None:
         image=image.name,
         pull=cast("Literal['missing', 'always', 'never']", image.pull),  # as it was read
         network=image.network,
-        binds=[_bind_text(bind) for bind in image.binds],
+        binds=[bind_text(bind) for bind in image.binds],
         user=image.user,
     )
 
@@ -180,13 +186,12 @@ def container_body(work: Work) -> str | ContainerBody | None:
 def sandbox_body(work: Work) -> Profile | SandboxBody:
     """Return what `SandboxBody` says of *work*, in the shortest form."""
     sandbox = work.sandbox
-    profile = cast("Profile", sandbox.profile)  # as it was read
-    if sandbox == Sandbox(profile=profile):
-        return profile
+    if sandbox == Sandbox(profile=sandbox.profile):
+        return sandbox.profile
     return SandboxBody(
-        profile=profile,
+        profile=sandbox.profile,
         network=sandbox.has_network,
-        binds=[_bind_text(bind) for bind in sandbox.binds],
+        binds=[bind_text(bind) for bind in sandbox.binds],
     )
 
 
@@ -195,9 +200,10 @@ def limits_body(work: Work) -> LimitsBody | None:
     limits = work.limits
     if limits == Limits():
         return None
-    memory = format_size(limits.memory) if limits.memory else 0
-    return LimitsBody(cpu=limits.cpu, memory=memory, pids=limits.pids)
+    memory = format_size(limits.memory) if limits.memory else None
+    return LimitsBody(cpu=limits.cpu or None, memory=memory, pids=limits.pids or None)
 
 
-def _bind_text(bind: Bind) -> str:
+def bind_text(bind: Bind) -> str:
+    """Return *bind* as a body has it."""
     return f"{bind.source}:{bind.target}:{'rw' if bind.is_writable else 'ro'}"

@@ -1,9 +1,11 @@
 """How the end of a container is put into words and numbers."""
 
+import re
+
 import pytest
 
 from rota.core.attempt import Limits
-from rota.executor.container.engine import Resources
+from rota.executor.container.engine import Engine, EngineSilent, Resources
 from rota.executor.container.reasons import reason_of, signal_of, unenforced
 
 
@@ -39,3 +41,23 @@ def test_limit_that_the_engine_dropped_is_told(
     expected = tuple(f"the container engine's machine does not limit {what}" for what in dropped)
 
     assert unenforced(asked, given) == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("unix:///no/such.sock", "No such file or directory"),
+        ("tcp://127.0.0.1:1", "Connection refused"),
+        ("tcp://no-such-host.invalid:2375", ".*(not known|resolution|No address).*"),
+    ],
+)
+async def test_engine_that_is_not_there_is_named_with_what_to_do(host: str, why: str) -> None:
+    engine = Engine(host)
+
+    with pytest.raises(EngineSilent) as raised:
+        await engine.find({})
+    await engine.close()
+
+    advice = "; start it, or name another one in the node's DOCKER_HOST"
+    expected = f"the container engine at {re.escape(host)} cannot be reached: {why}{advice}"
+    assert re.fullmatch(expected, str(raised.value))

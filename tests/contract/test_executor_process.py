@@ -146,7 +146,7 @@ def test_environment_is_minimal_and_names_the_attempt(bench: Bench) -> None:
 
     ending = bench.ending_of(Work(argv=("env",), env=env))
 
-    folder = f"{bench.directory}/work/{EXECUTION_ID}.task-1.1"
+    folder = f"{bench.directory}/work/1"
     assert dict(line.split("=", 1) for line in ending.output.decode().splitlines()) == {
         "PATH": os.environ["PATH"],
         "HOME": "/elsewhere",
@@ -177,6 +177,17 @@ def test_private_folder_is_empty_and_goes_with_the_attempt(bench: Bench) -> None
 
     assert ending.output == f"{folder}\n".encode()
     assert folder.parent == bench.directory / "work"
+
+
+def test_private_folder_serves_again_only_if_nothing_was_put_there(bench: Bench) -> None:
+    async def scenario(host: Host) -> list[bytes]:
+        shells = ("pwd; ls -A", "pwd; ls -A; touch .left", "pwd; ls -A")
+        return [(await host.run(Work(shell=shell))).output for shell in shells]
+
+    first, second, third = bench.run(scenario)
+
+    work = f"{bench.directory}/work"
+    assert (first, second, third) == tuple(f"{work}/{name}\n".encode() for name in (1, 1, 2))
 
 
 def test_private_folders_of_a_previous_life_are_removed(bench: Bench) -> None:

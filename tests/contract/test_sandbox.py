@@ -21,9 +21,9 @@ from contract.executor_host import (
     run_scenario,
     wait_until,
 )
-from rota.core.attempt import AttemptKey, Bind, Ending, Outcome, Sandbox, Work
+from rota.core.attempt import AttemptKey, Bind, Ending, Limits, Outcome, Sandbox, Work
 from rota.core.instants import SECOND, Duration
-from rota.executor.sandbox import Rooms, outermost, wrapped
+from rota.executor.sandbox import Proven, Rooms, outermost, wrapped
 
 T = TypeVar("T")
 
@@ -250,6 +250,22 @@ def test_no_privilege_is_left_or_can_be_had(bench: Bench, sandbox: Sandbox, gets
     assert (int(status["CapEff"], 16) == 0 and is_nobody) == (not gets_out)
 
 
+@pytest.mark.parametrize(
+    ("sandbox", "gets_out"),
+    [(OFF, True), (DEFAULT, True), (STRICT, False)],
+    ids=["none", "default", "strict"],
+)
+def test_strict_permits_no_user_namespace_in_which_it_would_be_root(
+    bench: Bench, sandbox: Sandbox, gets_out: bool
+) -> None:
+    ending = bench.ending_of(
+        Work(argv=("unshare", "--user", "--map-root-user", "id", "-u"), sandbox=sandbox)
+    )
+
+    assert (ending.output == b"0\n") == gets_out
+    assert ending.unenforced == ()
+
+
 # The network.
 
 
@@ -432,6 +448,23 @@ def test_where_bubblewrap_does_not_work_it_says_why(bench: Bench, tmp_path: Path
     )
 
 
+def test_what_an_old_bubblewrap_cannot_forbid_is_told(bench: Bench, tmp_path: Path) -> None:
+    bwrap, real = tmp_path / "bwrap", shutil.which("bwrap")
+    unknown = "echo 'bwrap: Unknown option --disable-userns' >&2; exit 1"
+    bwrap.write_text(
+        f'#!/bin/sh\ncase "$*" in *--disable-userns*) {unknown};; esac\nexec {real} "$@"\n'
+    )
+    bwrap.chmod(0o755)
+
+    ending = bench.ending_of(
+        Work(argv=("true",), sandbox=STRICT, limits=Limits(memory=1 << 30)),
+        environ={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+    )
+
+    assert ending.outcome is Outcome.SUCCEEDED
+    assert "it can make user namespaces: bwrap here cannot prevent that" in ending.unenforced
+
+
 @pytest.mark.parametrize(
     ("work", "reason"),
     [
@@ -470,7 +503,7 @@ def test_strict_shares_no_folder_of_the_machine_but_the_system() -> None:
     argv = wrapped(
         ("true",),
         Work(sandbox=NO_NETWORK),
-        bubblewrap="bwrap",
+        bubblewrap=Proven("bwrap"),
         rooms=Rooms(hidden=("/home", "/data"), resolver="/run/resolv.conf"),
         folder="/data/work/a.b.1",
         info_fd=7,

@@ -238,6 +238,31 @@ def test_percentage_is_that_of_the_last_line(content: bytes, percent: int | None
     assert percent_in(content) == percent
 
 
+def test_progress_that_is_none_is_told_once_in_the_reason(bench: Bench) -> None:
+    lines = (
+        "for n in 1 2 3; do echo $n of many, of which there is no end to be told > $ROTA_PROGRESS"
+    )
+
+    ending = bench.ending_of(f"{lines}; done")
+
+    assert bench.reports == []
+    assert ending.outcome is Outcome.SUCCEEDED
+    shown = "3 of many, of which there is no end to b"
+    assert ending.reason == f"its last progress is not a percentage: '{shown}'"
+
+
+def test_progress_that_was_understood_in_the_end_is_no_complaint(tmp_path: Path) -> None:
+    told, file = Told(tmp_path), tmp_path / PROGRESS
+    file.write_text("half")
+    told.news()
+    complained = bool(told.complaint)
+
+    file.write_text("half\n50")
+    told.news()
+
+    assert (complained, told.complaint) == (True, "")
+
+
 def test_last_line_of_a_long_progress_is_found(tmp_path: Path) -> None:
     (tmp_path / PROGRESS).write_text("".join(f"{n % 100}\n" for n in range(10_000)) + "42\n")
 

@@ -71,7 +71,8 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
         ({"tasks": [{"name": "a", "command": "true", "needs": ["z"]}]}, "/tasks/0/needs/0",
          "task 'a' needs 'z', which is not a task of this job"),
         ({}, "/tasks", "needs a command, a type, a function, a container or a task"),
-        ({"command": "true", "type": "scripted"}, "", "one of command, python, type and tasks"),
+        ({"command": "true", "type": "scripted"}, "",
+         "one of command, python, type, tasks and container"),
         ({"command": "true", "overlap": "allways"}, "/overlap",
          "'allways' is not one of allow, queue_one, skip"),
         ({"command": "true", "retries": {"limit": 1, "backoff": "none"}}, "/retries/backoff",
@@ -90,7 +91,7 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
         ({"tasks": [{"command": "true"}]}, "/tasks/0/name", "missing required field"),
         ({"command": "true", "cwd": "here"}, "/cwd", "is not an absolute path"),
         ({"command": "true", "sandbox": "tight"}, "/sandbox",
-         "'tight' is not one of default, none, strict"),
+         "'tight' is not one of none, default, strict"),
         ({"command": "true", "sandbox": {"binds": ["/a:/b", "/c"]}}, "/sandbox/binds/1",
          "'/c' is not /source:/target"),
         ({"command": "true", "sandbox": {"binds": ["a:/b"]}}, "/sandbox/binds/0",
@@ -102,6 +103,10 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
         ({"command": "true", "limits": {"memory": 1000}}, "/limits/memory", "from 1MiB to"),
         ({"command": "true", "limits": {"cpu": -1}}, "/limits/cpu", "from 0.01 to 1024"),
         ({"command": "true", "limits": {"pids": -1}}, "/limits/pids", "from 1 to 4194304"),
+        ({"command": "true", "limits": {"cpu": 0}}, "/limits/cpu", "leave it out for no limit"),
+        ({"command": "true", "limits": {"memory": "0MiB"}}, "/limits/memory",
+         "leave it out for no limit"),
+        ({"command": "true", "limits": {"pids": 0}}, "/limits/pids", "leave it out for no limit"),
         ({"type": "scripted", "limits": {"pids": 5}}, "/limits", "cannot have limits"),
         ({"command": "true", "nodeSelector": {"a b": "c"}}, "/nodeSelector", "not a label's name"),
         ({"python": "report"}, "/python", "write it as package.module:function"),
@@ -116,7 +121,8 @@ def test_a_running_job_says_since_when_and_how_far(node: Rotad) -> None:
         ({"container": "a", "type": "scripted"}, "/container", "with a type cannot have one"),
         ({"type": "python"}, "/type", "give the field 'python' in its place"),
         ({"tasks": [{"name": "a", "command": "true", "python": "a:b"}]}, "/tasks/0/python",
-         "one of command, python and type, not command and python"),
+         "and container (which may have a command), not command and python"),
+        ({"tasks": [{"name": "a"}]}, "/tasks/0/command", "a python function, a container or a"),
         ({"sandbox": {"binds": ["x"]}, "tasks": [{"name": "a", "command": "true"}]},
          "/sandbox/binds/0", "'x' is not /source:/target"),
         ({"command": "true", "retries": {"limit": 1, "onExceptions": ["Key Error"]}},
@@ -142,6 +148,22 @@ def test_every_problem_of_a_job_is_told_at_once(node: Rotad) -> None:
 
     pointers = {error["pointer"] for error in refusal.problem["errors"]}
     assert pointers == {"/name", "/retries", "/schedule", "/timeout"}
+
+
+def test_every_problem_of_a_sandbox_and_of_limits_is_told_at_once(node: Rotad) -> None:
+    refusal = refusal_of(
+        node,
+        name="confined",
+        command="true",
+        sandbox={"profile": "tight", "binds": ["/a", "b:/c"]},
+        limits={"cpu": 0, "memory": "512M", "pids": -1},
+    )
+
+    errors = {error["pointer"]: error["detail"] for error in refusal.problem["errors"]}
+    sandbox, limits = ({pointer for pointer in errors if at in pointer} for at in ("/s", "/l"))
+    assert sandbox == {"/sandbox/profile", "/sandbox/binds/0", "/sandbox/binds/1"}
+    assert limits == {"/limits/cpu", "/limits/memory", "/limits/pids"}
+    assert errors["/sandbox/binds/1"] == "'b' is not an absolute path"
 
 
 def test_a_body_that_is_not_json_is_a_bad_request(node: Rotad) -> None:

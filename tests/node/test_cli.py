@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rota.client import Client
-from rota.client.cli.human import relative, span
+from rota.client.cli.human import relative, size, span
 from rota.client.definitions import InvalidFile, parse_definitions
 from rota.client.errors import NotFound
 from rota.core.instants import parse_instant
@@ -758,6 +758,21 @@ def test_a_missing_file_exits_with_9(rota: Rota) -> None:
 )
 def test_a_duration_is_said_shortly(seconds: float, text: str) -> None:
     assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0B"),
+        (640, "640B"),
+        (1_000, "1.0KiB"),
+        (64 << 20, "64MiB"),
+        (1_023 << 20, "1.0GiB"),
+        (5 << 50, "5120TiB"),
+    ],
+)
+def test_a_size_is_said_shortly(count: int, text: str) -> None:
+    assert size(count) == text
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """``rota jobs`` and what a job runs in: flags, files, and back."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from rota.client.cli.job_files import fields_of
 from rota_program import Rota
 
 
@@ -13,8 +15,19 @@ from rota_program import Rota
         ("--sandbox strict -- true", {"command": "true", "sandbox": "strict"}),
         ("--python a.b:c", {"python": "a.b:c"}),
         (
-            "--cpu 0.5 --memory 512MiB -- true",
-            {"command": "true", "limits": {"cpu": 0.5, "memory": "512MiB"}},
+            "--cpu 0.5 --memory 512MiB --pids 50 -- true",
+            {"command": "true", "limits": {"cpu": 0.5, "memory": "512MiB", "pids": 50}},
+        ),
+        (
+            "--sandbox strict --no-network --bind /a --bind /b:rw --bind /c:/d:rw -- true",
+            {
+                "command": "true",
+                "sandbox": {
+                    "profile": "strict",
+                    "network": False,
+                    "binds": ["/a:/a:ro", "/b:/b:rw", "/c:/d:rw"],
+                },
+            },
         ),
     ],
 )
@@ -31,6 +44,45 @@ def test_an_image_needs_no_command(rota: Rota) -> None:
 
     assert refused.status == 9
     assert "/container: 'a b' is not the name of an image" in refused.err
+
+
+def test_a_container_has_the_binds_and_no_network() -> None:
+    given = {"container": "alpine", "binds": ("/a:rw",), "network": False}
+
+    assert fields_of("shipped", (), given) == {
+        "name": "shipped",
+        "container": {"image": "alpine", "binds": ["/a:/a:rw"], "network": "none"},
+    }
+
+
+@pytest.mark.parametrize("flag", ["--no-network", "--bind=/a"])
+def test_what_is_seen_is_said_of_a_sandbox_or_a_container(rota: Rota, flag: str) -> None:
+    refused = rota("jobs", "create", "open", flag, "--", "true")
+
+    assert refused.status == 2
+    assert "--sandbox or an --image" in refused.err
+
+
+@pytest.mark.parametrize("flag", ["--cpu=0", "--memory=0", "--pids=0", "--pids=-1", "--cpu=-1"])
+def test_a_limit_that_leaves_nothing_is_refused(rota: Rota, flag: str) -> None:
+    refused = rota("jobs", "create", "starved", flag, "--", "true")
+
+    assert refused.status == 9
+    assert re.search("/limits/.*(leave it out for no limit|out of range)", refused.err)
+
+
+def test_sandboxes_and_limits_are_shown_where_there_are_any(rota: Rota) -> None:
+    limits = ("--cpu", "1.5", "--memory", "1GiB", "--pids", "50")
+    sandbox = ("--sandbox", "strict", "--no-network", "--bind", "/a")
+    rota("jobs", "create", "kept", *sandbox, *limits, "--", "true")
+    rota("jobs", "create", "free", "--", "true")
+
+    kept, free = rota("jobs", "show", "kept").out, rota("jobs", "show", "free").out
+
+    titles, row = kept.splitlines()[-2:]
+    assert titles.split()[4:6] == ["SANDBOX", "LIMITS"]
+    assert "strict, no network, /a:/a:ro  1.5 cpu, 1.0GiB, 50 processes" in row
+    assert not {"SANDBOX", "LIMITS"} & set(free.split())
 
 
 def test_nothing_to_run_is_wrong_usage(rota: Rota) -> None:

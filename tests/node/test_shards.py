@@ -23,6 +23,7 @@ from rota.core.commands import Delivered, Receive, SaveJob, Trigger
 from rota.core.decision import JobSaved
 from rota.core.errors import Refused
 from rota.core.ids import JobId, ShardId
+from rota.node.shard import Answer, Shard
 from rota.node.shards import INBOX_MAX, TURN_MAX
 from rota.node.works import Works
 from rota.storage.memory import MemoryStore
@@ -67,6 +68,36 @@ async def test_who_reads_memory_waits_until_it_is_committed(tmp_path: Path) -> N
         await read
 
         assert not before
+
+
+async def test_what_is_large_goes_into_several_entries_in_its_order(tmp_path: Path) -> None:
+    async with running_works(MemoryStore(), tmp_path) as works:
+        shards, answers = works.parts.shards, list[Answer]()
+        shard = shards[ShardId(0)]
+        # More than one turn takes: some wait behind those for which an entry has no room.
+        jobs = [*jobs_of(works, shard, 20, large=True), *jobs_of(works, shard, TURN_MAX)]
+        before = shards.entry_count
+
+        for job in jobs:
+            shards.submit(shard, job, answers.append)
+        await until(lambda: len(answers) == len(jobs))
+
+        assert shards.entry_count - before == 3
+        created = sorted(shard.state.jobs.values(), key=lambda job: job.created_at)
+        assert [job.spec.name for job in created] == [job.spec.name for job in jobs]
+
+
+async def test_what_is_to_be_in_one_entry_is_however_large(tmp_path: Path) -> None:
+    async with running_works(MemoryStore(), tmp_path) as works:
+        shards = works.parts.shards
+        shard = shards[ShardId(0)]
+        jobs = jobs_of(works, shard, 20, large=True)
+        before, answers = shards.entry_count, list[Answer]()
+
+        shards.submit_together(shard, jobs, answers.append)
+        await until(lambda: bool(answers))
+
+        assert shards.entry_count - before == 1
 
 
 async def test_a_refusal_waits_for_the_state_that_it_rests_on(tmp_path: Path) -> None:
@@ -346,3 +377,11 @@ async def start(store: MemoryStore, folder: Path, started: list[Works]) -> None:
     """Begin a second life, and note that it began."""
     async with running_works(store, folder, life=2) as works:
         started.append(works)
+
+
+def jobs_of(works: Works, shard: Shard, count: int, *, large: bool = False) -> list[SaveJob]:
+    """Return jobs of a shard, of 1 MiB each if they are to be *large*."""
+    names = (f"{'large' if large else 'small'}-{number}" for number in range(100 * count))
+    of_it = (name for name in names if works.parts.shards.of_name("default", name) is shard)
+    description = "x" * (1 << 20) if large else ""
+    return [SaveJob(spec=spec_of(next(of_it), description=description)) for _ in range(count)]

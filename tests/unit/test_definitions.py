@@ -57,9 +57,9 @@ CONFINED: dict[str, Strategy] = {
     ),
     "limits": st.builds(
         LimitsBody,
-        cpu=st.sampled_from([0.0, 0.5, 2]),
-        memory=st.sampled_from([0, 1 << 20, 1_048_577, "512MiB", "2GB"]),
-        pids=st.sampled_from([0, 1]),
+        cpu=st.sampled_from([None, 0.5, 2]),
+        memory=st.sampled_from([None, 1 << 20, 1_048_577, "512MiB", "2GB"]),
+        pids=st.sampled_from([None, 1]),
     ),
 }
 CONTAINERS: Strategy = st.one_of(

@@ -56,6 +56,16 @@ def test_a_result_of_just_the_limit_is_kept() -> None:
     assert recordable(ending) == ending
 
 
+def test_a_result_for_which_its_execution_has_no_room_is_not_kept() -> None:
+    ending = replace(SUCCESS, result=b"12345")
+
+    assert recordable(ending, room=5) == ending
+    assert recordable(ending, room=4).reason == (
+        "its result was not kept: it has 5 bytes, and of the 8388608 for all results of an "
+        "execution 4 are left"
+    )
+
+
 def test_only_the_newest_attempts_keep_what_may_be_long() -> None:
     attempts: tuple[Attempt, ...] = ()
     for number in range(1, DETAILS_KEPT + 3):

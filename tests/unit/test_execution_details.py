@@ -1,8 +1,13 @@
 """What ``rota executions show`` prints besides the table's usual columns."""
 
+import re
+from typing import Any
+
+import msgspec
 import pytest
 
 from rota.client.cli.execution_views import print_execution
+from rota.client.cli.progress import ending
 from rota.client.wire import AttemptView, ErrorView, ExecutionView, TaskView
 
 AT = "2027-01-04T12:00:00.000000Z"
@@ -44,19 +49,69 @@ def test_a_traceback_is_printed_and_cannot_steer_the_terminal(
     ]
 
 
+def test_that_memory_ran_out_is_not_told_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = ended_attempt(out_of_memory=True, reason="out of memory: it reached its limit")
+
+    print_execution(execution_of(ended))
+
+    assert capsys.readouterr().out.count("memory") == 1
+
+
+def test_what_was_used_stands_in_the_row(capsys: pytest.CaptureFixture[str]) -> None:
+    print_execution(execution_of(ended_attempt(cpu_seconds=1.25, memory_peak_bytes=3 << 20)))
+
+    titles, row = capsys.readouterr().out.splitlines()[-2:]
+    assert titles.split()[-3:] == ["CPU", "MEMORY", "REASON"]
+    assert row[titles.index("CPU") :].split()[:2] == ["1.2s", "3.0MiB"]
+
+
+def test_columns_of_what_nobody_counted_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    print_execution(execution_of(ended_attempt()))
+
+    assert not {"CPU", "MEMORY"} & set(capsys.readouterr().out.split())
+
+
+def test_a_result_is_shown_and_a_long_one_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    print_execution(execution_of(ended_attempt(result={"rows": 3})))
+    short = capsys.readouterr().out.splitlines()[-1]
+    print_execution(execution_of(ended_attempt(result="x" * 100_000)))
+    long = capsys.readouterr().out.splitlines()[-1]
+
+    assert short == 'main, attempt 1: result {"rows":3}'
+    assert len(long) < 500
+    assert long.endswith("xxx ... (98KiB; all of it with -o json)")
+
+
+def test_how_late_it_is_is_not_told_before_its_first_attempt_has_ended(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    running = AttemptView(number=1, node_id="n", token="t", started_at=AT)
+
+    print_execution(execution_of(running))
+    before = capsys.readouterr().out
+    print_execution(execution_of(ended_attempt()))
+    after = capsys.readouterr().out
+
+    assert re.search(r"^late +-$", before, re.MULTILINE)
+    assert re.search(r"^late +0.0ms$", after, re.MULTILINE)
+
+
+@pytest.mark.parametrize("outcome", ["cancelled", "lost"])
+def test_why_an_attempt_was_ended_that_nobody_stopped_is_told(outcome: str) -> None:
+    ended = ended_attempt(outcome=outcome, reason="its node had no right to it any more")
+
+    assert ending(ended) == f"{outcome} (its node had no right to it any more)"
+
+
 def test_an_ordinary_end_has_nothing_below_its_row(capsys: pytest.CaptureFixture[str]) -> None:
     print_execution(execution_of(ended_attempt()))
 
     assert capsys.readouterr().out.splitlines()[-1].startswith("main  failed")
 
 
-def ended_attempt(
-    *,
-    unenforced: list[str] | None = None,
-    out_of_memory: bool = False,
-    error: ErrorView | None = None,
-) -> AttemptView:
-    return AttemptView(
+def ended_attempt(**fields: Any) -> AttemptView:  # Any: fields of all types.
+    """Return an attempt that failed, but for *fields*."""
+    failed = AttemptView(
         number=1,
         node_id="n",
         token="t",
@@ -64,10 +119,8 @@ def ended_attempt(
         finished_at=AT,
         outcome="failed",
         reason="exited with code 1",
-        unenforced=unenforced or [],
-        out_of_memory=out_of_memory,
-        error=error,
     )
+    return msgspec.structs.replace(failed, **fields)
 
 
 def execution_of(attempt: AttemptView) -> ExecutionView:
@@ -81,5 +134,6 @@ def execution_of(attempt: AttemptView) -> ExecutionView:
         fire_time=AT,
         queued_at=AT,
         started_at=AT,
+        lateness_ms=0.0,
         tasks={"main": TaskView(status=attempt.outcome or "running", attempts=[attempt])},
     )

@@ -5,7 +5,15 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from rota.core.attempt import AttemptKey, Ending, Outcome, Raised, Token
+from rota.core.attempt import (
+    RESULT_BYTES_MAX,
+    RESULTS_BYTES_MAX,
+    AttemptKey,
+    Ending,
+    Outcome,
+    Raised,
+    Token,
+)
 from rota.core.commands import FinishAttempt, StartTask, Wake
 from rota.core.dag import TriggerRule
 from rota.core.decide import pending
@@ -439,6 +447,22 @@ def test_what_was_raised_decides_on_the_retry() -> None:
     assert statuses == ["backing_off", "failed"]
     ended = [one.ending for one in shard.task(execution_id).attempts]
     assert [one.result for one in ended if one] == [b"", b""]
+
+
+def test_the_results_of_an_execution_are_bounded_together() -> None:
+    names = [f"task-{number}" for number in range(10)]
+    shard = Shard()
+    execution_id = shard.run(*map(task, names), task("more"))
+    large = b'"%b"' % (b"x" * (RESULT_BYTES_MAX - 2))
+
+    for name in names:
+        report = shard.report(execution_id, name)
+        shard.do(replace(report, ending=replace(report.ending, result=large)))
+
+    endings = [shard.task(execution_id, name).attempts[-1].ending for name in names]
+    kept = [ending for ending in endings if ending and ending.result]
+    assert len(kept) * RESULT_BYTES_MAX == RESULTS_BYTES_MAX
+    assert {ending.outcome for ending in endings if ending} == {Outcome.SUCCEEDED}
 
 
 # --- nodes that are lost -------------------------------------------------------------------------

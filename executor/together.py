@@ -1,0 +1,85 @@
+"""A thread that is given together what a turn of the loop has for it, and answers together.
+
+The threads of one interpreter hold its lock in turns: whoever waits for it gets it at the next
+system call of another. When each process is handed to the thread that starts it, and answered, on
+its own, a warden makes 26 futex calls and changes context 20 times for each ``/bin/true``, and uses
+0.49 ms. With up to 16 in one hand-over it is 11, 9 and 0.34 ms.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+PART = 16
+"""So many are handed over at once. More would keep the first of them waiting for the last."""
+LOOK_S = 0.02
+"""How often the loop takes what is done of a part that lasts: one that hangs holds up no other."""
+
+T = TypeVar("T")
+
+
+class Together:
+    """A thread of its own, for work that blocks. Made on the loop that asks.
+
+    Args:
+        name: Of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"rota-{name}")
+        # Any: what a work returns is what its own callback takes, see `ask`.
+        self._asked: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
+        self._done: deque[Callable[[], None]] = deque()
+        self._is_busy = False
+
+    def ask(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Have *work* done in the thread, in its turn, and its result given to *then* on the loop.
+
+        What *work* raises is raised on the loop: a bug must not pass in silence.
+        """
+        self._asked.append((work, then))
+        if not self._is_busy:
+            self._is_busy = True
+            self._loop.call_soon(self._hand_over)
+
+    def close(self) -> None:
+        """End the thread when it has done what was handed over."""
+        self._asked.clear()
+        self._thread.shutdown(wait=False)
+
+    def _hand_over(self) -> None:
+        part = [self._asked.popleft() for _ in range(min(PART, len(self._asked)))]
+        self._look = self._loop.call_later(LOOK_S, self._look_again)
+        self._thread.submit(self._do, part)
+
+    def _look_again(self) -> None:
+        self._take()
+        self._look = self._loop.call_later(LOOK_S, self._look_again)
+
+    def _part_done(self) -> None:
+        self._look.cancel()
+        self._take()
+        self._is_busy = bool(self._asked)
+        if self._is_busy:
+            self._hand_over()
+
+    def _take(self) -> None:
+        while self._done:
+            self._loop.call_soon(self._done.popleft())
+
+    def _do(self, part: list[tuple[Callable[[], Any], Callable[[Any], None]]]) -> None:
+        # In the thread.
+        for work, then in part:
+            try:
+                self._done.append(partial(then, work()))
+            except Exception as error:
+                self._done.append(partial(_raise, error))
+        self._loop.call_soon_threadsafe(self._part_done)
+
+
+def _raise(error: Exception) -> None:
+    raise error

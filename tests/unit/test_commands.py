@@ -1,0 +1,44 @@
+"""What a command brings that is long, and has to be bounded before it is one entry."""
+
+import pytest
+
+from rota.core.attempt import AttemptKey, Ending, Outcome, Report, Token, Work
+from rota.core.commands import (
+    Command,
+    FinishAttempt,
+    ReportAttempt,
+    SaveJob,
+    StartTask,
+    Trigger,
+    own_bytes,
+)
+from rota.core.ids import Epoch, ExecutionId, Index, JobId
+from rota.core.instants import Instant
+from rota.core.job import JobSpec, TaskSpec
+
+LONG = 100_000
+KEY = AttemptKey(ExecutionId("e"), "main", 1)
+TOKEN = Token(Epoch(1), Index(1))
+ENDING = Ending(
+    outcome=Outcome.SUCCEEDED,
+    started_at=Instant(1),
+    finished_at=Instant(2),
+    result=b"1" * LONG,
+    output=b"x" * LONG,
+)
+TASK = TaskSpec(name="main", work=Work(stdin="x" * LONG))
+
+
+@pytest.mark.parametrize(
+    ("command", "at_least"),
+    [
+        (FinishAttempt(attempt=KEY, token=TOKEN, ending=ENDING), 2 * LONG),
+        (ReportAttempt(attempt=KEY, token=TOKEN, report=Report(checkpoint=b"x" * LONG)), LONG),
+        (Trigger(job_id=JobId("j"), parameters="1" * LONG), LONG),
+        (SaveJob(spec=JobSpec(name="job", tasks=(TASK,))), LONG),
+        (StartTask(execution_id=KEY.execution_id, task="main"), 0),
+    ],
+    ids=["result and output", "checkpoint", "parameters", "definition", "nothing of one's own"],
+)
+def test_what_is_long_of_a_command_is_counted(command: Command, at_least: int) -> None:
+    assert at_least <= own_bytes(command) <= at_least + 1_000
