@@ -147,8 +147,8 @@ class Processes:
                 os.kill(pid, signal.SIGKILL)
 
     async def _reap(self) -> None:
-        """Wait for the process that was started here, which holds no lock any more."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(END_S):
-                while self._started is not None and self._started.poll() is None:
-                    await asyncio.sleep(LOOK_S)  # The lock goes a moment before it does.
+        """Wait for the process that was started here: its lock goes a moment before it does."""
+        started, tries = self._started, int(END_S / LOOK_S)
+        while started is not None and started.poll() is None and tries:
+            await asyncio.sleep(LOOK_S)
+            tries -= 1
