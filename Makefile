@@ -12,10 +12,10 @@ EXAMPLES ?= 200
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help demo dev test contract check format docs sim mutants chaos bench dist clean
+.PHONY: help demo dev test contract check format docs sim mutants chaos containers bench dist clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Start a node, run the example jobs, print what ran and how late
 	@$(BIN)/python examples/demo.py
@@ -23,7 +23,7 @@ demo: $(READY) ## Start a node, run the example jobs, print what ran and how lat
 dev: $(READY) ## Start a node for trying things out on http://127.0.0.1:7400
 	@$(BIN)/rota dev
 
-test: $(READY) etcd ## Unit and contract tests, and the tests of a whole node
+test: $(READY) programs ## Unit and contract tests, and the tests of a whole node
 	$(BIN)/python -P -m pytest -n $(WORKERS)
 
 contract: $(READY) ## The API against its description, longer: make contract EXAMPLES=200 SEED=1
@@ -55,6 +55,9 @@ chaos: $(READY) ## Kill -9 a real node at random moments: make chaos ROUNDS=50 S
 	CHAOS_ROUNDS=$(ROUNDS) CHAOS_SEED=$(SEED) \
 	$(BIN)/python -P -m pytest tests/chaos -m chaos -s --timeout 3600
 
+containers: $(READY) engine ## The image and the Compose file on a real engine; minutes, as root
+	$(BIN)/python -P -m pytest tests/containers -m containers -o faulthandler_timeout=0 --timeout 900
+
 bench: $(READY) ## Throughput, start latency, timer lateness and API of one node, with fsync
 	$(BIN)/python bench/one_node.py
 	$(BIN)/python -m bench.stalls
@@ -72,12 +75,17 @@ dist: $(READY) ## Build sdist and wheel, then check the wheel holds every module
 clean: ## Remove the virtual environment and everything built
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# Root gets etcd from Debian; others are told, and the tests that need it are skipped.
-.PHONY: etcd
-etcd:
-	@command -v etcd >/dev/null || { \
-		test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy etcd-server; } || \
-		echo "etcd is missing, so its tests are skipped: apt-get install etcd-server" >&2
+# Each as the program and Debian's package that it is in.
+PROGRAMS := etcd:etcd-server bwrap:bubblewrap haproxy:haproxy nginx:nginx-light promtool:prometheus \
+	dockerd:docker.io debootstrap:debootstrap busybox:busybox-static iptables:iptables
+ENGINE := dockerd:docker.io docker-compose:docker-compose debootstrap:debootstrap \
+	busybox:busybox-static ip:iproute2 iptables:iptables unshare:util-linux
+
+.PHONY: programs engine
+programs:
+	@tests/install-programs $(PROGRAMS)
+engine:
+	@tests/install-programs $(ENGINE)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

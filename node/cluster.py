@@ -137,3 +137,22 @@ def why_unready(shards: Shards, node_id: NodeId, reached: Collection[NodeId]) ->
     if away:
         return f"{', '.join(sorted(filter(None, away)))} cannot be reached, and decides for shards"
     return None
+
+
+def why_cut_off(shards: Shards, reached: Collection[NodeId]) -> str | None:
+    """Return why another node may have more requests answered than this one, or None.
+
+    A shard that nobody decides for, or whose primary has gone, is the same wherever it is asked
+    about. If that kept requests from all nodes, the loss of one would be the loss of all.
+
+    Args:
+        shards: Of this node.
+        reached: The nodes to which there is a link.
+    """
+    # Of shards that this node does not decide for, be it their primary.
+    primaries = {shard.primary_node for shard in shards if not shard.is_open}
+    if None in primaries:
+        return "not all shards have a primary that is known here"
+    if primaries and not reached:
+        return "no other node can be reached"
+    return None

@@ -41,6 +41,11 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
+    def is_specific(self) -> bool:
+        """Whether it can be told to others as it is."""
+        return bool(self.port) and self.host not in ("0.0.0.0", "::")
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
         if self.host == "localhost":
@@ -58,8 +63,9 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
         data_dir: Where everything durable is.
         listen: Where the API listens. Loopback, because there is no authentication yet.
         peer_listen: Where other nodes connect; not used by a node that is alone.
-        advertise: Where others reach the API of this node; empty for *listen*.
-        peer_advertise: Where other nodes reach it; empty for *peer_listen*.
+        advertise: Where others reach the API of this node; empty for *listen*; ``auto``: at the
+            address from which it reaches etcd.
+        peer_advertise: Where other nodes reach it; empty for *peer_listen*; ``auto`` likewise.
         etcd: Endpoints; empty for a node that is alone.
         cluster: Name of the cluster.
         node_id: Permanent name of this node.
@@ -141,6 +147,8 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ATTEMPT_LEASE_MIN = Duration(SECOND)
+AUTO = "auto"
+"""An advertised address that the node finds by itself (`rota.node.own_address`)."""
 
 _LINK = re.compile(r"ROTA(_\w+)?_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
 """What Kubernetes puts into every pod's environment for a Service called rota."""
@@ -260,9 +268,15 @@ def _contradictions(config: NodeConfig) -> list[Problem]:
 
 def _unreachable(name: str, listen: Address, advertise: str, told: str) -> list[Problem]:
     """Return what keeps others from reaching a node at the address that it would tell them."""
-    if told or (listen.port and listen.host not in ("0.0.0.0", "::")):
+    if listen.is_specific or (listen.port if told == AUTO else told):
         return []
-    return [Problem(name, f"{listen} tells other nodes no address; name one with {advertise}")]
+    return [
+        Problem(
+            name,
+            f"{listen} tells other nodes no address; name one with {advertise}, or have it found: "
+            f'{advertise} = "{AUTO}", and a port here',
+        )
+    ]
 
 
 # -- one parser for each setting ------------------------------------------------------------------
@@ -301,7 +315,9 @@ def _address(value: object) -> Address:
 
 
 def _advertised(value: object) -> str:
-    return str(_address(value)) if value else ""
+    if not value or value == AUTO:
+        return str(value or "")
+    return str(_address(value))
 
 
 def _urls(value: object) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from rota.node.cluster import WrongCluster
 from rota.node.config import NodeConfig, load_config
 from rota.node.logs import begin_logging
 from rota.node.node import Node
+from rota.node.own_address import NoOwnAddress
+from rota.node.supervisor import Supervisor
 from rota.storage.store import StoreLocked
 
 log = logging.getLogger("rota.node")
@@ -101,7 +103,7 @@ def run(config: NodeConfig) -> int:
     _allow_open_files()
     try:
         uvloop.run(_serve(config))
-    except WrongCluster as error:
+    except (WrongCluster, NoOwnAddress) as error:
         return _give_up(error, EX_USAGE)
     except StoreLocked as error:
         return _give_up(error, EX_TEMPFAIL)
@@ -123,7 +125,7 @@ def _allow_open_files() -> None:
 
 
 async def _serve(config: NodeConfig) -> None:
-    node = Node(config)
+    node = Node(config, supervisor=Supervisor.taken_from(os.environ))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stop)

@@ -25,7 +25,7 @@ from rota.executor.warden.link import Link
 from rota.node.api.access_log import ACCESS_LOGGER, ACCESS_LOGS
 from rota.node.api.app import make_app
 from rota.node.clock import Clock, SystemClock
-from rota.node.cluster import join, timing_of, why_unready
+from rota.node.cluster import join, timing_of, why_cut_off, why_unready
 from rota.node.config import Address, NodeConfig
 from rota.node.coordination.coordinator import (
     Cluster,
@@ -46,8 +46,10 @@ from rota.node.links.links import Links
 from rota.node.metrics import Metrics
 from rota.node.network import NoNetwork
 from rota.node.others import Others
+from rota.node.own_address import with_own_addresses
 from rota.node.parts import Parts
 from rota.node.shards import Shards
+from rota.node.supervisor import Supervisor
 from rota.node.targets import Targets
 from rota.node.works import OnEnded, Surroundings, Works
 from rota.storage.directory import DataDirectory, Identity, identity_in
@@ -71,14 +73,21 @@ class Node:
         config: Its settings.
         clock: Its two times.
         entropy: Its randomness.
+        supervisor: Told when it has started, and when it stops.
     """
 
     def __init__(
-        self, config: NodeConfig, clock: Clock | None = None, entropy: Entropy | None = None
+        self,
+        config: NodeConfig,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        *,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self.config = config
         self.clock = clock or SystemClock()
         self.entropy = entropy or SystemEntropy()
+        self._supervisor = supervisor or Supervisor()
         self.address: Address | None = None
         """Where the API listens, once it does."""
         self.started = asyncio.Event()
@@ -89,6 +98,7 @@ class Node:
         """Ask the node to stop; `run` returns when it has."""
         # At once: who asks whether to send requests here is told no before there is no answer.
         self._why_unready = "the node is stopping"
+        self._supervisor.stopping()
         self._stop.set()
 
     async def run(self) -> None:
@@ -177,8 +187,9 @@ class Node:
             others.meet(members)
             will.meet(members)
 
+        reachable = await asyncio.to_thread(with_own_addresses, config)
         around = replace(
-            alone(config, directory, store, coordinator, self.clock, warden=warden),
+            alone(reachable, directory, store, coordinator, self.clock, warden=warden),
             network=links,
             placement=Targets(cluster.shards, cluster.replicas),
             copies=Copies(wanted=cluster.replicas, least=cluster.min_sync),
@@ -205,9 +216,12 @@ class Node:
     async def _turn(self, stack: AsyncExitStack, placed: "_Placed") -> None:
         links, node_id = placed.links, self.config.node_id
 
-        def unready() -> str | None:
+        def unready(*, exclude_cluster: bool = False) -> str | None:
             if self._why_unready is None and links is not None:
-                return why_unready(works.parts.shards, node_id, links.peers)
+                shards = works.parts.shards
+                if exclude_cluster:
+                    return why_cut_off(shards, links.peers)
+                return why_unready(shards, node_id, links.peers)
             return self._why_unready
 
         works = Works(self.config, self.clock, self.entropy, placed.around, unready=unready)
@@ -222,6 +236,7 @@ class Node:
             self._why_unready = None
         self.started.set()
         log.info("node started", extra={"node": node_id, "listen": str(self.address)})
+        self._supervisor.started(f"serving on {self.address}")
         await works.run_until(self._stop)
         log.info("node stopping", extra={"node": node_id})
 

@@ -1,7 +1,7 @@
 """What a running node consists of, for those who look into it: the API and the housekeeping."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from rota.core.replication.primary import Copies
 from rota.node.attempts import Attempts
@@ -15,6 +15,14 @@ from rota.node.others import Others
 from rota.node.shards import Shards
 from rota.node.watch import Watch
 from rota.storage.history import History
+
+
+class Unready(Protocol):
+    """Tells why a node is not ready to serve, or None if it is."""
+
+    def __call__(self, *, exclude_cluster: bool = False) -> str | None:
+        """Tell it; *exclude_cluster*: only what another node might do better."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,4 +49,4 @@ class Parts:
     coordinator: Coordinator
     copies: Copies
     others: Others | None
-    unready: Callable[[], str | None]
+    unready: Unready

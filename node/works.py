@@ -68,7 +68,7 @@ from rota.node.metrics import Metrics
 from rota.node.network import Network
 from rota.node.offers import Offers
 from rota.node.others import Others
-from rota.node.parts import Parts
+from rota.node.parts import Parts, Unready
 from rota.node.places import Places
 from rota.node.shard import Shard
 from rota.node.shard_metrics import BACKUP, PRIMARY, measure_shards
@@ -159,12 +159,12 @@ class Works:
         entropy: Entropy,
         around: Surroundings,
         *,
-        unready: Callable[[], str | None] = lambda: None,
+        unready: Unready | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
         self._around = around
-        self._node_unready = unready
+        self._node_unready = unready or _always_ready
         self._liveness = Liveness(config.node_id, born_at=clock.elapsed())
         self._is_alone = around.copies.wanted == 1
         self._metrics = around.metrics
@@ -576,15 +576,15 @@ class Works:
         if oldest is not None and oldest.expires_at <= self._clock.now():
             self._shards.submit(shard, ForgetRequests())
 
-    def _unready(self) -> str | None:
+    def _unready(self, *, exclude_cluster: bool = False) -> str | None:
         refusal = self._shards.refusal
         warden = self._around.warden
         return (
-            self._node_unready()
+            self._node_unready(exclude_cluster=exclude_cluster)
             or self._fitness.why_unfit
             or (refusal.detail if refusal else None)
             or (warden.why_away if warden else None)
-            or self._why_frozen()
+            or (None if exclude_cluster else self._why_frozen())
         )
 
     def _why_frozen(self) -> str | None:
@@ -628,3 +628,8 @@ class Works:
         counter("rota_decisions", "Commands decided.", lambda: shards.decision_count)
         counter("rota_journal_entries", "Journal entries written.", lambda: shards.entry_count)
         counter("rota_journal_syncs", "Syncs of the journal.", lambda: commit.sync_count)
+
+
+def _always_ready(*, exclude_cluster: bool = False) -> str | None:
+    del exclude_cluster
+    return None

@@ -66,6 +66,7 @@ class Dockerd:
                     "--exec-root", str(self.folder / "exec"),
                     "--pidfile", str(self.folder / "pid"),
                     "--cgroup-parent", f"/{self.name}", "--live-restore",
+                    "--dns", "127.0.0.1",  # Nobody: names that it does not know fail at once.
                 ],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
@@ -98,9 +99,9 @@ class Dockerd:
         finally:
             self.wake()
 
-    def docker(self, *arguments: str) -> str:
+    def docker(self, *arguments: str, timeout_s: float = 60) -> str:
         """Return what the docker command prints."""
-        return self._run("docker", "--host", self.host, *arguments)
+        return self._run("docker", "--host", self.host, *arguments, timeout_s=timeout_s)
 
     def build(self, name: str, dockerfile: str) -> None:
         """Make an image."""
@@ -186,9 +187,9 @@ class Dockerd:
         shutil.rmtree(root)
         root.mkdir()
 
-    def _run(self, *argv: str) -> str:
+    def _run(self, *argv: str, timeout_s: float = 60) -> str:
         return subprocess.run(
-            argv, check=True, capture_output=True, text=True, timeout=60
+            argv, check=True, capture_output=True, text=True, timeout=timeout_s
         ).stdout.strip()
 
 

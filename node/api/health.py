@@ -8,9 +8,12 @@ import rota
 from rota.client.wire import VersionView
 from rota.core.errors import Kind, Refused
 from rota.node.api.operations import TEXT, Operations, Success
+from rota.node.api.parameters import choice
 from rota.node.api.requests import PARTS, document
 
 operations = Operations("Health")
+CLUSTER = "cluster"
+EXCLUDE = choice("exclude", "`cluster`: leave out what no other node could do better.", [CLUSTER])
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -28,7 +31,7 @@ async def livez(request: web.Request) -> web.Response:
     "GET",
     "/readyz",
     Success(200, "It takes requests.", media_types=(TEXT,)),
-    query=None,
+    query=(EXCLUDE,),
     problems=("not_ready", "disk_full"),
 )
 async def readyz(request: web.Request) -> web.Response:
@@ -38,8 +41,12 @@ async def readyz(request: web.Request) -> web.Response:
     hands its shards over because it is slow or its calendar is wrong. Send them elsewhere then.
     Nor is a node ready while etcd, restored from a backup perhaps, knows less of some shards than
     the node does: they work on, but somebody has to put it right.
+
+    With `exclude=cluster` only what is wrong with this node counts, and not that another one is
+    lost: a balancer that leaves out whoever is not ready would else leave out all.
     """
-    reason = request.app[PARTS].unready()
+    excluded = EXCLUDE.of(request)
+    reason = request.app[PARTS].unready(exclude_cluster=excluded == CLUSTER)
     if reason is not None:
         raise Refused(Kind.UNAVAILABLE, "not_ready", reason, retry_after_s=5)
     return web.Response(text="ok\n")

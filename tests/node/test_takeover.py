@@ -1,7 +1,5 @@
 """What becomes of the shards of a node whose process is killed: real nodes, their wardens, etcd."""
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from cluster import SHARDS, Cluster, Json, answer
 from etcd import EtcdCluster, needs_etcd
 from rota.core.ids import slot_of
 from rota.ring.placement import shard_of
-from rotad import Rotad, end_warden, warden_of
+from rotad import Rotad
 
 pytestmark = needs_etcd
 
@@ -61,11 +59,8 @@ def test_without_a_warden_that_saw_it_the_others_wait_until_the_session_is_over(
     own_cluster.start()
     first, second, third = own_cluster
     jobs = jobs_of_all_shards(first)
-    warden = warden_of(second.data_dir)
 
-    os.kill(warden, signal.SIGSTOP)  # So it sees nothing before it ends itself.
-    second.kill()
-    end_warden(second.data_dir)
+    second.vanish()
 
     for job in jobs:
         assert answer(third, "GET", f"/api/v1/jobs/{job}")["jobId"] == job

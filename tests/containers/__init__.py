@@ -1,0 +1,1 @@
+"""The image and the Compose file, on a real engine: `make containers`."""

@@ -1,0 +1,35 @@
+"""One engine with all images, and what the Compose file makes of it."""
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from containers import images
+from containers.project import Project
+from docker import RECIPE, Dockerd
+
+
+@pytest.fixture(scope="session")
+def dockerd(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Dockerd]:
+    """One container engine, with the image of rota as it is now."""
+    engine = Dockerd(tmp_path_factory.mktemp("docker"))
+    try:
+        engine.open()
+    except (AssertionError, OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"dockerd does not start here, so {RECIPE}: {error}")
+    assert pytestconfig.cache is not None
+    try:
+        images.build(engine, pytestconfig.cache.mkdir("containers"))
+        yield engine
+    finally:
+        engine.close()
+
+
+@pytest.fixture(scope="module")
+def project(dockerd: Dockerd) -> Iterator[Project]:
+    """The cluster of the Compose file, with three nodes."""
+    with Project(dockerd).running() as project:
+        yield project

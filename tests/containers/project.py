@@ -1,0 +1,130 @@
+"""The real Compose file on a real engine: started, scaled, and looked at through HAProxy."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from containers.images import ROOT, ROTA, STAND_IN
+from docker import Dockerd
+from rota_program import PROGRAM
+
+Json = Any  # Any: what programs print, looked into by the test that knows it.
+
+FOLDER = ROOT / "deploy/docker"
+URL = "http://127.0.0.1:7400"
+PROGRAMS = ("docker-compose", "debootstrap")
+MISSING = [name for name in PROGRAMS if shutil.which(name) is None]
+needs_compose = pytest.mark.skipif(
+    bool(MISSING),
+    reason=f"{MISSING} missing, so the Compose file is not tested; as root on Debian: "
+    f"apt-get install {' '.join(PROGRAMS)}",
+)
+
+
+class Project:
+    """What the Compose file describes, on *dockerd*.
+
+    Args:
+        dockerd: With the images of `containers.images`.
+        files: The Compose files.
+    """
+
+    def __init__(self, dockerd: Dockerd, *files: str) -> None:
+        self.dockerd = dockerd
+        self._files = [f"--file={FOLDER / name}" for name in files or ("compose.yaml",)]
+
+    @contextmanager
+    def running(self) -> Generator["Project"]:
+        """Start three nodes and what they need, and remove all of it in the end."""
+        self.compose("up", "--detach")
+        try:
+            self.wait_whole(3)
+            yield self
+        finally:
+            self.compose("down", "--volumes", "--timeout", "1")
+
+    def compose(self, *arguments: str) -> str:
+        """Run docker-compose, and return what it prints."""
+        images = ("ETCD_IMAGE", "HAPROXY_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE")
+        return run(
+            "docker-compose", "--project-directory", str(FOLDER), *self._files, *arguments,
+            DOCKER_HOST=self.dockerd.host, ROTA_IMAGE=ROTA, **dict.fromkeys(images, STAND_IN),
+        )  # fmt: skip
+
+    def rota(self, *arguments: str) -> Json:
+        """Run ``rota`` against HAProxy, and return the document that it prints, or its text."""
+        printed = self.inside(*PROGRAM, *arguments)
+        return json.loads(printed) if "json" in arguments else printed
+
+    def inside(self, *argv: str) -> str:
+        """Run a program in the engine's network, and return what it prints."""
+        return run(*self._entering, *argv, ROTA_URL=URL, PYTHONPATH=str(ROOT / "src"))
+
+    @property
+    def _entering(self) -> tuple[str, ...]:
+        return ("nsenter", f"--net=/run/netns/{self.dockerd.name}")
+
+    @contextmanager
+    def asking(self, job: str) -> Generator[Json]:
+        """Trigger *job* without a break meanwhile, and fill the yielded with what came of it."""
+        result: Json = {}
+        program = Path(__file__).with_name("asking.py")
+        with subprocess.Popen(
+            [*self._entering, sys.executable, "-P", str(program), URL, job],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        ) as process:  # fmt: skip
+            try:
+                yield result
+                printed, _ = process.communicate(timeout=100)
+            finally:
+                process.kill()
+        result |= json.loads(printed)
+
+    def members(self) -> dict[str, Json]:
+        """Return the nodes that the cluster knows, by id."""
+        return {each["nodeId"]: each for each in self.rota("cluster", "members", "-o", "json")}
+
+    def wait_whole(self, nodes: int) -> None:
+        """Wait until so many nodes are active, and every shard is where it ought to be."""
+
+        def is_whole() -> bool:
+            try:
+                self.rota("cluster", "status")
+                active = [each for each in self.members().values() if each["state"] == "active"]
+            except AssertionError:
+                return False
+            return len(active) == nodes
+
+        wait_until(is_whole, lambda: f"{self.members()}\n{self.compose('logs', '--tail=20')}")
+
+    def container(self, number: int) -> str:
+        """Return the name of a node's container."""
+        return f"rota_node_{number}"
+
+
+def wait_until(is_so: Callable[[], bool], otherwise: Callable[[], str]) -> None:
+    """Wait for a cluster of containers, on a machine that may be busy."""
+    deadline = time.monotonic() + 90
+    while not is_so():
+        assert time.monotonic() < deadline, otherwise()
+        time.sleep(0.2)
+
+
+def run(*argv: str, **environment: str) -> str:
+    """Return what a program prints; it has to succeed."""
+    ran = subprocess.run(
+        argv, capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+    assert ran.returncode == 0, f"{argv} exited with {ran.returncode}: {ran.stdout}{ran.stderr}"
+    return ran.stdout.strip()

@@ -1,0 +1,29 @@
+"""With three members of etcd, one of them may be lost, and nodes come and go all the same."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from containers.project import Project, needs_compose
+from docker import Dockerd, needs_docker
+
+pytestmark = [needs_docker, needs_compose, pytest.mark.containers]
+
+
+@pytest.fixture(scope="module")
+def project(dockerd: Dockerd) -> Iterator[Project]:
+    """The cluster of both Compose files."""
+    with Project(dockerd, "compose.yaml", "compose.etcd-3.yaml").running() as project:
+        yield project
+
+
+def test_a_node_comes_back_while_a_member_of_etcd_is_lost(project: Project) -> None:
+    project.rota("jobs", "create", "asked", "--", "true")
+
+    with project.asking("asked") as result:
+        project.dockerd.docker("kill", "rota_etcd_1")
+        project.dockerd.docker("restart", project.container(2))
+        project.wait_whole(3)
+
+    assert result["asked"] > 10
+    assert (result["failures"], result["lost"]) == ([], [])

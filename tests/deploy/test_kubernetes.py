@@ -1,0 +1,137 @@
+"""The manifests are what Kubernetes takes, and the chart makes the same of the same settings."""
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import helm_python as helm
+import pytest
+import yaml
+
+from deploy.programs import DEPLOY, run
+
+Manifest = Any  # Any: YAML, looked into by the test that knows it.
+
+KUBERNETES = DEPLOY / "kubernetes"
+ETCD = ["http://etcd.etcd:2379"]
+VERSIONS = ("1.35", "1.37")
+"""The oldest that gives pods their zone, and the newest there are schemas of."""
+
+
+@cache
+def of_kustomize() -> str:
+    """Return what ``kubectl apply -k`` would apply."""
+    return run(Path(sys.executable).with_name("kubectl"), "kustomize", KUBERNETES / "base")
+
+
+def of_chart(**values: object) -> str:
+    """Return what ``helm install rota`` would apply."""
+    with helm.Chart.load(str(KUBERNETES / "chart")) as chart:
+        files = chart.render({"etcd": ETCD, **values}, name="rota", namespace="rota")
+    return "\n---\n".join(files.values())
+
+
+def manifests(text: str) -> dict[tuple[str, str], Manifest]:
+    """Return manifests by kind and name."""
+    found = [each for each in yaml.safe_load_all(text) if each]
+    return {(each["kind"], each["metadata"]["name"]): each for each in found}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(of_kustomize, id="kustomize"),
+        pytest.param(of_chart, id="chart"),
+        pytest.param(
+            lambda: of_chart(
+                replicas=5, config={"slots": 8}, networkPolicy={"enabled": False},
+                storage={"size": "1Ti", "className": "fast"}, imagePullSecrets=[{"name": "us"}],
+                nodeSelector={"disk": "ssd"}, tolerations=[{"key": "batch", "operator": "Exists"}],
+            ),
+            id="chart-with-everything",
+        ),
+    ],
+)  # fmt: skip
+def test_manifests_fit_the_schemas_of_kubernetes(text: Any, version: str, tmp_path: Path) -> None:
+    file = tmp_path / "manifests.yaml"
+    file.write_text(text())
+
+    program = Path(sys.executable).with_name("kubernetes-validate")
+    printed = run(program, "--strict", "--kubernetes-version", version, file)
+
+    assert printed.count(" passed ") == len(manifests(file.read_text()))
+
+
+def test_the_chart_makes_of_its_defaults_what_the_manifests_are() -> None:
+    plain = manifests(of_kustomize())
+    made = manifests(of_chart(config={"log_level": "info"}))
+
+    del plain["Namespace", "rota"]
+    assert {bare(each) for each in made.values()} == {bare(each) for each in plain.values()}
+
+
+def bare(manifest: Manifest) -> str:
+    """Return a manifest without what tells releases, configurations and images apart."""
+    text = yaml.safe_dump(without(manifest))
+    for generated in {each for each in text.split() if each.startswith("rota-") and len(each) > 12}:
+        text = text.replace(generated, "rota")
+    return text.replace("rota:latest", "rota").replace("rota:0.1.0", "rota")
+
+
+def without(node: Manifest) -> Manifest:
+    """Return YAML without labels of Helm, and what only one of the two has to say."""
+    left_out = (
+        "app.kubernetes.io/instance", "app.kubernetes.io/version", "helm.sh/chart",
+        "app.kubernetes.io/managed-by", "checksum/config", "namespace", "imagePullPolicy",
+    )  # fmt: skip
+    match node:
+        case dict():
+            items = cast("dict[str, Manifest]", node).items()  # A match cannot say of what.
+            kept = {key: without(value) for key, value in items if key not in left_out}
+            if kept.get("kind") in ("ServiceAccount", "ConfigMap"):
+                kept["metadata"].pop("labels", None)
+            return kept
+        case list():
+            return [without(each) for each in cast("list[object]", node)]
+        case _:
+            return node
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"etcd": []}, "etcd"),
+        ({"etcd": ["etcd:2379"]}, "etcd/0"),
+        ({"replica": 3}, "replica"),
+        ({"replicas": "3"}, "replicas"),
+        ({"config": {"node_id": "a"}}, "config"),
+        ({"storage": {"size": "10"}}, "storage/size"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(values: dict[str, object], problem: str) -> None:
+    with pytest.raises(helm.HelmValuesError, match=problem):
+        of_chart(**values)
+
+
+def test_every_default_of_the_chart_is_allowed_by_its_schema() -> None:
+    found = helm.lint(str(KUBERNETES / "chart"), {"etcd": ETCD})
+
+    assert found["errors"] == []
+
+
+def test_a_zone_is_read_from_the_label_that_is_named() -> None:
+    made = manifests(of_chart(zoneLabel="example.com/rack"))
+
+    [container] = made["StatefulSet", "rota"]["spec"]["template"]["spec"]["containers"]
+    [zone] = [each for each in container["env"] if each["name"] == "ROTA_ZONE"]
+    assert zone["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.labels['example.com/rack']"
+
+
+def test_settings_become_variables_of_their_names() -> None:
+    made = manifests(of_chart(config={"slots": 8, "access_log": "all"}))
+
+    assert made["ConfigMap", "rota"]["data"] == {
+        "ROTA_ETCD": ETCD[0], "ROTA_SLOTS": "8", "ROTA_ACCESS_LOG": "all",
+    }  # fmt: skip

@@ -1,0 +1,173 @@
+"""Every query of the dashboard and every alert says something of real nodes to a Prometheus."""
+
+import json
+import re
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cluster import Cluster
+from deploy.programs import DEPLOY, needs, run
+from etcd import EtcdCluster, free_ports, needs_etcd, wait_until
+from rotad import Rotad
+
+pytestmark = [needs("prometheus", "prometheus"), needs_etcd]
+
+Json = Any  # Any: YAML, JSON and answers, looked into by the test that knows them.
+
+MONITORING = DEPLOY / "monitoring"
+OPERATE = DEPLOY.parent / "docs" / "how-to" / "operate.md"
+ALERTS = [
+    rule
+    for group in yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
+]
+PANELS = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
+QUERIES = [
+    pytest.param(target["expr"], id=f"{panel['title']}-{target['refId']}")
+    for panel in PANELS
+    for target in panel["targets"]
+]
+
+
+class Prometheus:
+    """A Prometheus with the alerts, that looks at *nodes* each second."""
+
+    def __init__(self, folder: Path, nodes: list[str]) -> None:
+        [port] = free_ports(1)
+        self.folder = folder
+        self.address = f"127.0.0.1:{port}"
+        config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
+        config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        config["rule_files"] = [str(MONITORING / "alerts.yml")]
+        [scrape] = config["scrape_configs"]
+        del scrape["dns_sd_configs"]
+        scrape["static_configs"] = [{"targets": nodes}]
+        (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+
+    @contextmanager
+    def running(self) -> Generator["Prometheus"]:
+        """Run it while the body runs."""
+        with (self.folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [
+                    "prometheus", f"--config.file={self.folder}/prometheus.yml",
+                    f"--storage.tsdb.path={self.folder}/data",
+                    f"--web.listen-address={self.address}",
+                ],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        try:
+            yield self
+        finally:
+            process.terminate()
+            process.wait(20)
+
+    def ask(self, expression: str) -> list[Json]:
+        """Return what an expression gives now."""
+        query = urllib.parse.urlencode({"query": expression})
+        found: list[Json] = self._get(f"query?{query}")["result"]
+        return found
+
+    def wait_told(self, expression: str) -> None:
+        """Wait until an expression gives anything."""
+        wait_until(lambda: self._gives(expression), f"{expression} gives nothing")
+
+    def rules(self) -> list[Json]:
+        """Return the alerts, as Prometheus has them."""
+        return [rule for group in self._get("rules")["groups"] for rule in group["rules"]]
+
+    def _gives(self, expression: str) -> bool:
+        try:
+            return bool(self.ask(expression))
+        except OSError:
+            return False
+
+    def _get(self, path: str) -> Json:
+        with urllib.request.urlopen(f"http://{self.address}/api/v1/{path}", timeout=10) as answer:
+            return json.load(answer)["data"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes that have something to do."""
+    folder = tmp_path_factory.mktemp("monitoring")
+    with EtcdCluster(folder) as etcd, Cluster(folder, etcd) as cluster:
+        cluster.start()
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def prometheus(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """A Prometheus that has looked at them often enough for every rate."""
+    nodes = [node.url.removeprefix("http://") for node in cluster]
+    with Prometheus(tmp_path_factory.mktemp("prometheus"), nodes).running() as prometheus:
+        prometheus.wait_told('count(up{job="rota"} == 1) == 3')
+        first: Rotad = cluster.nodes[0]
+        first.create(name="works", command="true", schedule="* * * * * *")
+        first.create(name="fails", command="false", schedule="* * * * * *")
+        for status in ("success", "failed"):
+            prometheus.wait_told(f'rate(rota_executions_total{{status="{status}"}}[1m]) > 0')
+        yield prometheus
+
+
+def test_alerts_and_configuration_are_what_prometheus_takes() -> None:
+    run("promtool", "check", "config", MONITORING / "prometheus.yml")
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_every_query_of_the_dashboard_gives_something(query: str, prometheus: Prometheus) -> None:
+    prometheus.wait_told(query.replace("$__rate_interval", "1m"))
+
+
+@pytest.mark.parametrize("alert", [pytest.param(each, id=each["alert"]) for each in ALERTS])
+def test_every_alert_is_about_what_there_is_and_silent_while_all_is_well(
+    alert: Json, prometheus: Prometheus
+) -> None:
+    selected = re.findall(r"(?:up|rota_\w+)(?:\{[^}]*\})?", alert["expr"])
+
+    assert selected
+    for selector in selected:
+        prometheus.wait_told(selector)
+    assert alert["alert"] == "RotaExecutionsFail" or prometheus.ask(alert["expr"]) == []
+
+
+def test_every_alert_is_explained_where_operators_look() -> None:
+    explained = re.findall(r"^\| `(Rota\w+)`", OPERATE.read_text(), re.MULTILINE)
+
+    assert explained == [each["alert"] for each in ALERTS]
+
+
+def test_prometheus_evaluates_every_alert_without_an_error(prometheus: Prometheus) -> None:
+    def health() -> dict[str, str]:
+        return {rule["name"]: rule["health"] for rule in prometheus.rules()}
+
+    wait_until(lambda: set(health().values()) == {"ok"}, "not all have been evaluated")
+
+    assert list(health()) == [alert["alert"] for alert in ALERTS]
+
+
+def test_the_loss_of_a_node_is_noticed(cluster: Cluster, prometheus: Prometheus) -> None:
+    # The past of an expression is looked at once a second: there is not more of it.
+    noticing = {
+        alert["alert"]: re.sub(r":\w+\]", ":1s]", alert["expr"])
+        for alert in ALERTS
+        if alert["alert"] in ("RotaNodeDown", "RotaCopiesMissing", "RotaShardsClosed")
+    }
+
+    cluster.nodes[2].kill_all()
+
+    seen: set[str] = set()
+
+    def are_all_seen() -> bool:
+        seen.update(name for name, expr in noticing.items() if prometheus.ask(expr))
+        return seen == set(noticing)
+
+    wait_until(are_all_seen, f"not all of {set(noticing)} were seen")

@@ -1,0 +1,178 @@
+"""The proxies' configurations are right, and a real node is reached through them as promised."""
+
+import json
+import os
+import re
+import socketserver
+import subprocess
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from deploy.programs import DEPLOY, needs, run
+from etcd import free_ports, wait_until
+from rotad import Rotad
+
+needs_haproxy = needs("haproxy", "haproxy")
+needs_nginx = needs("nginx", "nginx-light")
+
+
+class Proxy:
+    """A proxy on a free port of the loopback, in front of *nodes* (``HOST:PORT``)."""
+
+    def __init__(self, folder: Path, nodes: list[str]) -> None:
+        self.folder = folder
+        self.nodes = nodes
+        [self.port] = free_ports(1)
+
+    def haproxy(self) -> list[str]:
+        """Return the command of HAProxy, with the nodes in place of their name in DNS."""
+        text = (DEPLOY / "haproxy.cfg").read_text()
+        servers = "".join(f"    server n{n} {node}\n" for n, node in enumerate(self.nodes))
+        text, count = re.subn(r"^ *server-template .*\n", servers, text, flags=re.MULTILINE)
+        assert count == 1
+        file = self.folder / "haproxy.cfg"
+        file.write_text(text)
+        return ["haproxy", "-db", "-f", str(file)]
+
+    def nginx(self) -> list[str]:
+        """Return the command of nginx, with the nodes in place of those of the example."""
+        text = (DEPLOY / "nginx.conf").read_text()
+        servers = "".join(f"        server {node};\n" for node in self.nodes)
+        text, count = re.subn(r"(^ *server 10\..*\n)+", servers, text, flags=re.MULTILINE)
+        assert count == 1
+        text = text.replace("/run/nginx.pid", f"{self.folder}/nginx.pid")
+        text = text.replace("listen 127.0.0.1:7400", f"listen 127.0.0.1:{self.port}")
+        file = self.folder / "nginx.conf"
+        file.write_text(text)
+        directives = f"daemon off; error_log {self.folder}/error.log;"
+        return ["nginx", "-p", str(self.folder), "-c", str(file), "-g", directives]
+
+    @contextmanager
+    def running(self, program: str) -> Generator["Proxy"]:
+        """Run it while the body runs."""
+        argv = self.haproxy() if program == "haproxy" else self.nginx()
+        environment = {**os.environ, "ROTA_BIND": f"127.0.0.1:{self.port}"}
+        with (self.folder / "log").open("wb") as log:
+            process = subprocess.Popen(argv, stdout=log, stderr=log, env=environment)
+        try:
+            wait_until(self.answers, f"{program} does not answer")
+            yield self
+        finally:
+            process.terminate()
+            process.wait(10)
+
+    def answers(self) -> bool:
+        """Tell whether anything answers behind it."""
+        try:
+            with self.asked("GET", "/livez") as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    @contextmanager
+    def asked(self, method: str, path: str, **headers: str) -> Generator[HTTPResponse]:
+        """Ask for something, and yield the answer as far as its head."""
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
+            connection.request(
+                method, path, body=b"{}" if method == "POST" else None, headers=headers
+            )
+            yield connection.getresponse()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotad]:
+    """One node."""
+    with Rotad(tmp_path_factory.mktemp("node") / "data", "--drain", "0s") as rotad:
+        yield rotad.start()
+
+
+@needs_haproxy
+def test_haproxy_takes_its_configuration_as_it_is() -> None:
+    assert "Warning" not in run("haproxy", "-c", "-f", DEPLOY / "haproxy.cfg")
+
+
+@needs_nginx
+def test_nginx_takes_its_configuration_as_it_is(tmp_path: Path) -> None:
+    run("nginx", "-t", "-c", DEPLOY / "nginx.conf", "-g", f"error_log {tmp_path}/error.log;")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param("haproxy", marks=needs_haproxy), pytest.param("nginx", marks=needs_nginx)],
+)
+def test_an_event_comes_when_it_happens_though_the_stream_goes_on(
+    program: str, node: Rotad, tmp_path: Path
+) -> None:
+    node.create(name=f"through-{program}", command="true")
+    address = node.url.removeprefix("http://")
+    events = ("GET", f"/api/v1/events?type=execution&jobId=through-{program}")
+    with (
+        Proxy(tmp_path, [address]).running(program) as proxy,
+        proxy.asked(*events, Accept="application/x-ndjson") as stream,
+    ):
+        opened = json.loads(stream.readline())
+
+        execution_id = node.trigger(f"through-{program}")
+        event = json.loads(stream.readline())
+
+    assert opened["type"] == "stream.opened"
+    assert (event["type"], event["executionId"]) == ("execution.queued", execution_id)
+
+
+@pytest.mark.parametrize(
+    ("program", "method", "headers", "is_repeated"),
+    [
+        pytest.param("haproxy", "GET", {}, True, marks=needs_haproxy),
+        pytest.param("haproxy", "POST", {"Idempotency-Key": "k"}, True, marks=needs_haproxy),
+        pytest.param("haproxy", "POST", {}, False, marks=needs_haproxy),
+        pytest.param("nginx", "GET", {}, True, marks=needs_nginx),
+        pytest.param("nginx", "POST", {}, False, marks=needs_nginx),
+    ],
+)
+def test_what_a_node_may_have_begun_is_sent_again_only_where_that_is_safe(
+    program: str, method: str, headers: dict[str, str], *, is_repeated: bool, tmp_path: Path
+) -> None:
+    with (
+        breaking_off() as (node, asked),
+        Proxy(tmp_path, [node, node]).running(program) as proxy,
+        proxy.asked(method, "/api/v1/jobs/x/trigger", **headers) as answer,
+    ):
+        status = answer.status
+
+    assert status == 502
+    assert len(asked) > 1 if is_repeated else len(asked) == 1
+
+
+@contextmanager
+def breaking_off() -> Generator[tuple[str, list[str]]]:
+    """Yield the address of a node that is ready, and dies of any real request; and those."""
+    asked: list[str] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            line = self.rfile.readline().decode()
+            length = 0
+            while header := self.rfile.readline().decode().strip().lower():
+                if header.startswith("content-length:"):
+                    length = int(header.split()[1])
+            self.rfile.read(length)
+            if "/api/" in line:
+                asked.append(line)
+            else:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        host: Any
+        host, port = server.server_address[:2]
+        yield f"{host}:{port}", asked
+        server.shutdown()
