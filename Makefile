@@ -8,6 +8,9 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 SEED ?= 1
 ROUNDS ?= 50
+NODES ?= 3
+ETCD ?= 1
+NEMESIS ?= mixed
 EXAMPLES ?= 200
 SEEDS ?= 1000
 FROM ?= 0
@@ -51,9 +54,12 @@ sim: $(READY) ## Replication, then whole nodes (a tenth), under faults on virtua
 mutants: $(READY) ## Break each rule of replication and of nodes and see that simulation or a test notices
 	$(BIN)/python -P tests/sim/mutants.py
 
-chaos: $(READY) ## Kill -9 a real node at random moments: make chaos ROUNDS=50 SEED=1
-	CHAOS_ROUNDS=$(ROUNDS) CHAOS_SEED=$(SEED) \
-	$(BIN)/python -P -m pytest tests/chaos -m chaos -s --timeout 3600
+# With MINUTES there is the cluster's run alone; without, two minutes of it after those of one node.
+chaos: $(READY) programs ## Break real nodes, and judge: make chaos MINUTES=10 SEED=1 NODES=3 NEMESIS=mixed
+	$(if $(MINUTES),,CHAOS_ROUNDS=$(ROUNDS) CHAOS_SEED=$(SEED) \
+	$(BIN)/python -P -m pytest tests/chaos -m chaos -s --timeout 3600)
+	PYTHONPATH=src:tests $(BIN)/python -P -m chaos --minutes $(or $(MINUTES),2) --seed $(SEED) \
+	--nodes $(NODES) --etcd $(ETCD) --nemesis $(NEMESIS)
 
 containers: $(READY) engine ## The image and the Compose file on a real engine; minutes, as root
 	$(BIN)/python -P -m pytest tests/containers -m containers -o faulthandler_timeout=0 --timeout 900

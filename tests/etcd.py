@@ -32,12 +32,18 @@ class Etcd:
         name: Of the member.
         folder: Where its data and its log are.
         flags: Further flags.
+
+    Attributes:
+        address: Of the host that it runs on.
+        prefix: What a program is started with, to run on that host.
     """
 
     def __init__(self, name: str, folder: Path, *flags: str) -> None:
         self.name = name
         self.folder = folder
         self.flags = flags
+        self.address = "127.0.0.1"
+        self.prefix: tuple[str, ...] = ()
         self.scheme = "http"
         self.client_port, self.peer_port = free_ports(2)
         self.process: subprocess.Popen[bytes] | None = None
@@ -45,12 +51,12 @@ class Etcd:
     @property
     def url(self) -> str:
         """Where clients reach it."""
-        return f"{self.scheme}://127.0.0.1:{self.client_port}"
+        return f"{self.scheme}://{self.address}:{self.client_port}"
 
     @property
     def peer_url(self) -> str:
         """Where other members reach it."""
-        return f"http://127.0.0.1:{self.peer_port}"
+        return f"http://{self.address}:{self.peer_port}"
 
     @property
     def data_dir(self) -> Path:
@@ -63,7 +69,7 @@ class Etcd:
         with (self.folder / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    BINARY, "--name", self.name, "--data-dir", str(self.data_dir),
+                    *self.prefix, BINARY, "--name", self.name, "--data-dir", str(self.data_dir),
                     "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
                     "--listen-peer-urls", self.peer_url,
                     "--initial-advertise-peer-urls", self.peer_url,

@@ -34,11 +34,15 @@ class Rotad:
     Args:
         data_dir: Where its data is.
         flags: Further flags.
+
+    Attributes:
+        prefix: What a program is started with, to run on the node's host.
     """
 
     def __init__(self, data_dir: Path, *flags: str) -> None:
         self.data_dir = data_dir
         self.flags = flags
+        self.prefix: tuple[str, ...] = ()
         self.url = ""
         self.process: subprocess.Popen[bytes] | None = None
         self.log_path = data_dir.with_suffix(".log")
@@ -62,7 +66,7 @@ class Rotad:
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 [
-                    sys.executable, "-P", "-m", "rota.node",
+                    *self.prefix, sys.executable, "-P", "-m", "rota.node",
                     "--data-dir", str(self.data_dir), "--listen", "127.0.0.1:0", *self.flags,
                 ],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment,

@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from rota.core.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.errors import RotaError
 from rota.core.ids import NodeId
@@ -304,6 +306,11 @@ class Link:
     def hear(self, message: say.ToNode) -> None:
         """Take a message of the warden that was met."""
         match message:
+            case say.Ended(key=key, ending=ending) if key in self._held:
+                # It ended after its warden was met and before anybody asked: `resume` tells.
+                self._held[key] = replace(self._held[key], ending=ending)
+            case say.Reported(key=key, report=report) if key in self._held:
+                self._held[key] = replace(self._held[key], report=report)
             case say.Ended(key=key, ending=ending):
                 self._end_attempt(key, ending)
             case say.Reported(key=key, report=report) if key in self._known:

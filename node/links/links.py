@@ -236,19 +236,26 @@ class Links:
         socket = web.WebSocketResponse(
             timeout=CLOSE_S, max_msg_size=SOCKET_BYTES_MAX, compress=False
         )
-        await socket.prepare(request)
+        try:
+            await socket.prepare(request)
+            await self._welcome(socket, request.remote)
+        except (aiohttp.ClientError, ConnectionError) as error:
+            # It has waited for a node that stood still, and dials again.
+            log.info("peer hung up", extra={"address": request.remote, "reason": str(error)})
+        return socket
+
+    async def _welcome(self, socket: web.WebSocketResponse, address: str | None) -> None:
         try:
             theirs = await _heard(socket)
             peer = self._peers.get(theirs.node_id)
             check_dialled(self._ours, theirs, peer.member.store_id if peer else None)
             agreed = _Agreed(socket, theirs, hello.version_with(self._ours, theirs))
         except NotWelcome as error:
-            log.warning("peer refused", extra={"address": request.remote, "reason": str(error)})
+            log.warning("peer refused", extra={"address": address, "reason": str(error)})
             await _refuse(socket, error)
         else:
             await _say(socket, hello.encode(self._ours))
             await self._speak(*agreed)
-        return socket
 
     # -- what their wardens say -----------------------------------------------------------------
 

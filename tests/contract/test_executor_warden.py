@@ -120,6 +120,24 @@ async def test_an_attempt_goes_on_and_the_next_life_hears_of_its_end(
     assert (ending.outcome, ending.output) == (Outcome.SUCCEEDED, b"up\ndone\n")
 
 
+async def test_an_end_between_the_meeting_and_the_adoption_is_not_missed(
+    directory: Path, tmp_path: Path
+) -> None:
+    work = gated(tmp_path / "gate")
+    async with life_of(directory) as first:
+        first.host.launch(work, key=KEY)
+        await first.host.output(KEY, containing=b"up")
+
+    async with life_of(directory) as second:
+        (tmp_path / "gate").touch()
+        await wait_until(lambda: b"ended" in (directory / JOURNAL).read_bytes())
+        await second.executor.output(KEY)  # What is answered now comes after what was told then.
+        second.host.resume(work, key=KEY)
+        ending = await second.host.ending(KEY)
+
+    assert (ending.outcome, ending.output) == (Outcome.SUCCEEDED, b"up\ndone\n")
+
+
 async def test_an_ending_is_told_to_every_life_until_one_says_that_it_is_recorded(
     directory: Path,
 ) -> None:

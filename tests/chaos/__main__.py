@@ -1,0 +1,80 @@
+"""Chaos on real processes: ``python -m chaos --minutes 10 --seed 1 --nodes 3 --nemesis kill``.
+
+Exits with 0 if the judge finds nothing, 1 if it finds a rule broken, 2 if the run did not come to
+its end. A run that fails leaves its folder, and says how to run and how to judge it again.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from chaos.harness.network import Loopback, Namespaces, enclosed
+from chaos.harness.run import Plan, run
+from chaos.harness.schedule import KINDS, schedule
+from chaos.harness.workloads import Rates
+from chaos.judge.__main__ import main as judge
+
+
+def main() -> int:
+    """Run, judge, and report."""
+    args = _arguments()
+    network = Namespaces() if enclosed() else Loopback()
+    faults = schedule(
+        args.nemesis,
+        args.seed,
+        args.minutes,
+        [f"n{number + 1}" for number in range(args.nodes)],
+        can_cut=network.can_cut,
+        members=args.etcd,
+    )
+    plan = Plan(
+        seed=args.seed,
+        minutes=args.minutes,
+        nemesis=args.nemesis,
+        nodes=args.nodes,
+        members=args.etcd,
+        rates=Rates(fires=args.fires, submissions=args.submissions),
+        faults=faults,
+        flags=tuple(args.flag),
+    )
+    folder = args.folder or Path(tempfile.mkdtemp(prefix="rota-chaos-"))
+    folder.mkdir(exist_ok=True)
+    again = (
+        f"make chaos MINUTES={args.minutes:g} SEED={args.seed} NODES={args.nodes} "
+        f"ETCD={args.etcd} NEMESIS={args.nemesis}"
+    )
+    print(f"{again}: {len(faults)} faults; {folder}", flush=True)
+    try:
+        run(plan, network, folder)
+        status = judge(folder)
+    except Exception:
+        traceback.print_exc()
+        status = 2
+    if status == 0 and not args.folder:
+        shutil.rmtree(folder)
+    elif status:
+        print(f"FAILED; histories and logs: {folder}\nagain: {again}")
+        print(f"judge again: PYTHONPATH=src:tests .venv/bin/python -P -m chaos.judge {folder}")
+    return status
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=2.0, help="of faults")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--etcd", type=int, default=1, help="members")
+    kinds = ", ".join(["mixed", "none", *KINDS])
+    parser.add_argument("--nemesis", default="mixed", help=f"one, or some with commas: {kinds}")
+    parser.add_argument("--fires", type=int, default=100, help="a second")
+    parser.add_argument("--submissions", type=float, default=50.0, help="a second")
+    parser.add_argument("--folder", type=Path, help="kept, whatever comes of it")
+    parser.add_argument("--flag", action="append", default=[], help="one of rotad's, as --flag=--x")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Real processes on hosts of their own, what is done to them, and what is written down of it."""

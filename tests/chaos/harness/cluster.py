@@ -1,0 +1,143 @@
+"""The cluster of a run: hosts, members of etcd, nodes; what it looks like, and how it ends."""
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from chaos.harness.hosts import Node, member_of_etcd
+from chaos.harness.network import Host, Network
+from etcd import EtcdCluster
+from rotad import Refusal
+
+Json = Any  # Any: what nodes and etcd answer, looked into by those who know it.
+NAME = "chaos"
+
+
+class NeverHappened(Exception):
+    """What had to be so in time is not so; the text says what."""
+
+
+class Cluster:
+    """Nodes ``n1``, ``n2``, ... and members of etcd ``e1``, ``e2``, ...
+
+    Args:
+        folder: Where data and logs are.
+        network: What connects them.
+        size: How many nodes.
+        spare: How many more there are that are not started.
+        members: How many members etcd has.
+        flags: Of each node.
+    """
+
+    def __init__(
+        self, folder: Path, network: Network, size: int, spare: int, members: int, *flags: str
+    ) -> None:
+        self.network = network
+        self.etcd_hosts = [network.add(f"e{number + 1}") for number in range(members)]
+        self.etcd = EtcdCluster(folder, 0)
+        self.etcd.members = [member_of_etcd(host, folder) for host in self.etcd_hosts]
+        common = ("--etcd", ",".join(self.etcd.urls), "--cluster", NAME, *flags)
+        hosts = [network.add(f"n{number + 1}") for number in range(size + spare)]
+        self.all_nodes = {host.name: Node(host, network, folder, *common) for host in hosts}
+        self.nodes = {host.name: self.all_nodes[host.name] for host in hosts[:size]}
+        """Those that are members, whether or not they run at the moment."""
+
+    @property
+    def urls(self) -> list[str]:
+        """Where the members' APIs are."""
+        return [f"http://{node.host.address}:7400" for node in self.nodes.values()]
+
+    def host(self, name: str) -> Host:
+        """Return a node's host."""
+        return self.all_nodes[name].host
+
+    def start(self) -> None:
+        """Start etcd and the nodes, and wait until every shard is where it is wanted."""
+        self.etcd.start()
+        for node in self.nodes.values():
+            node.spawn()
+        self.wait_whole(60)
+
+    def view(self) -> Json:
+        """Return the cluster as some node tells it; None if none does."""
+        for node in self.nodes.values():
+            if node.is_running:
+                try:
+                    with urllib.request.urlopen(f"{node.url}/api/v1/cluster", timeout=3) as answer:
+                        return json.load(answer)
+                except (OSError, ValueError):
+                    continue
+        return None
+
+    def trouble(self) -> str:
+        """Return why the cluster is not as it ought to be; empty if it is."""
+        for node in self.nodes.values():
+            if not node.is_running:
+                return f"{node.name} does not run"
+            try:
+                node.call("GET", "/readyz")
+            except (Refusal, OSError) as error:
+                return f"{node.name} is not ready: {error}"
+        view = self.view()
+        if view is None:
+            return "nobody tells"
+        if view["moves"]:
+            return f"{len(view['moves'])} moves, such as {view['moves'][0]}"
+        for shard in view["shards"]:
+            copies = [each for each in shard["replicas"] if each["role"] != "learner"]
+            if not shard["isOpen"] or len(copies) < min(view["replicas"], len(self.nodes)):
+                return f"a shard is not whole: {shard}"
+        return ""
+
+    def wait_whole(self, timeout_s: float) -> float:
+        """Wait until every shard is open where it is wanted, with all copies; return for how long.
+
+        Raises:
+            NeverHappened: It is not in time.
+        """
+        return wait_until(lambda: not self.trouble(), timeout_s, self.trouble)
+
+    def heal(self) -> None:
+        """Undo everything that was done: nothing is cut, everything runs."""
+        self.network.mend()
+        self.etcd.start()
+        for node in self.nodes.values():
+            node.resume()
+            if not node.is_running:
+                node.spawn()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.network.mend()
+        for node in self.all_nodes.values():
+            if node.process is not None:
+                node.resume()
+                node.kill_host()
+        for member in self.etcd.members:
+            member.kill()
+
+
+def wait_until(is_so: Callable[[], bool], timeout_s: float, why: Callable[[], str] | str) -> float:
+    """Wait until *is_so*; return for how many seconds.
+
+    Raises:
+        NeverHappened: With *why*.
+    """
+    began = time.monotonic()
+    while not is_so():
+        if time.monotonic() - began > timeout_s:
+            text = why if isinstance(why, str) else why()
+            raise NeverHappened(f"after {timeout_s:g} s: {text}")
+        time.sleep(0.1)
+    return time.monotonic() - began

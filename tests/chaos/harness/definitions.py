@@ -1,0 +1,114 @@
+"""The jobs of a run. What they are is written into the clients' history, for the judge."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Json = Any  # Any: the body of a job, as the API takes it.
+
+TASKS = Path(__file__).parent.parent / "tasks"
+GRACE = "2s"
+WAYS = ("python",) * 6 + ("process",) * 2 + ("scripted",) * 2
+"""What runs a job's task, by its number: mostly what costs little."""
+MISFIRES = ("all", "latest", "skip")
+WIDTH = 10
+"""Tasks side by side in a graph."""
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Makes jobs whose tasks say what they do in the file *said*."""
+
+    said: Path
+
+    def scheduled(self, count: int) -> Iterator[Json]:
+        """Yield jobs that fire once a second each, spread over the second; none may overlap."""
+        for number in range(count):
+            phase = number * 1000 // count
+            every = f"@every 1s phase {phase}ms" if phase else "@every 1s"
+            yield {
+                "name": f"tick-{number}",
+                "schedule": "* * * * * *" if number % 10 == 9 else every,
+                "misfire": MISFIRES[number % 3],
+                "grace": GRACE,
+                "overlap": "skip",
+                **self._work(number, fails=number % 20 == 5),
+            }
+
+    def triggered(self, count: int) -> Iterator[Json]:
+        """Yield jobs that run when somebody asks, as often as they like."""
+        for number in range(count):
+            yield {"name": f"run-{number}", **self._work(number, fails=number % 10 == 3)}
+
+    def once(self, number: int, at: str) -> Json:
+        """Return a job that fires once."""
+        return {
+            "name": f"once-{number}",
+            "schedule": f"@at {at}",
+            "misfire": "all",
+            **self._work(number, fails=False),
+        }
+
+    def graphs(self, count: int) -> Iterator[Json]:
+        """Yield jobs that fan out and in again; one of the tasks between fails twice."""
+        for number in range(count):
+            middle = [
+                {
+                    "name": f"part-{part}",
+                    "needs": ["split"],
+                    **self._python(ms=30, fail_times=2 if part == 0 else 0),
+                }
+                for part in range(WIDTH)
+            ]
+            names = [each["name"] for each in middle]
+            yield {
+                "name": f"graph-{number}",
+                "tasks": [
+                    {"name": "split", **self._python()},
+                    *middle,
+                    {"name": "join", "needs": names, **self._python()},
+                ],
+            }
+
+    def long(self, count: int) -> Iterator[Json]:
+        """Yield jobs that take 10 to 30 s, and say all the time that they run."""
+        for number in range(count):
+            seconds = str(10 + 20 * number // count)
+            argv = [sys.executable, "-S", "-E", str(TASKS / "say.py"), str(self.said), seconds]
+            yield {"name": f"long-{number}", "command": argv}
+
+    def register(self, number: int, value: int) -> Json:
+        """Return a job that does nothing but have a value."""
+        return {"name": f"register-{number}", "type": "scripted", "labels": {"value": str(value)}}
+
+    def _work(self, number: int, *, fails: bool) -> Json:
+        match WAYS[number % len(WAYS)]:
+            case "python":
+                return self._python(fail_times=1 if fails else 0)
+            case "process":
+                return {"command": self._line()}
+            case _:
+                return {"type": "scripted", "parameters": {"sleepMs": 10}}
+
+    def _python(self, ms: int = 20, fail_times: int = 0) -> Json:
+        work: Json = {
+            "python": {
+                "function": "say:short",
+                "kwargs": {"said": str(self.said), "ms": ms, "fail_times": fail_times},
+                "path": [str(TASKS)],
+                "interpreter": sys.executable,
+            }
+        }
+        if fail_times:
+            work["retries"] = {"limit": fail_times + 1, "backoff": "fixed", "delay": "100ms"}
+        return work
+
+    def _line(self) -> str:
+        """Return what says start and end as `tasks/say.py` does, with no program but the shell."""
+        names = " ".join(
+            f"$ROTA_{name}" for name in ("EXECUTION_ID", "TASK", "ATTEMPT", "TOKEN", "NODE_ID")
+        )
+        say = f"read at idle </proc/uptime; echo {names} $at"
+        return f"{say} start >>{self.said}; {say} end >>{self.said}"

@@ -1,0 +1,212 @@
+"""Hosts with addresses of their own, and what passes between them.
+
+Each host is a network namespace with one cable to a common switch. Cutting a host off is a rule of
+its own packet filter that drops what comes from another: no process learns of it, no connection is
+closed, and what is under way is lost, as when a cable is pulled.
+
+All of it is in namespaces of the harness's own (see `enclosed`), so the machine's network is left
+alone, and whatever happens to the harness, the kernel takes away hosts, cables, rules and all
+processes with it.
+
+Without root, or where the kernel has no namespaces to give, hosts are addresses of the loopback.
+Everything but partitions can be done to those.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+ENCLOSED = "CHAOS_IS_ENCLOSED"
+_ENCLOSE = (
+    # unshare takes no notice of SIGTERM, so it is killed when we end, and all within with it.
+    *("setpriv", "--pdeathsig", "KILL"),
+    *("unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child"),
+)
+_PROGRAMS = ("setpriv", "unshare", "nsenter", "ip", "iptables")
+# The first process of a PID namespace inherits all orphans of it; a shell buries them.
+_FIRST_PROCESS = ("sh", "-c", '"$@"; exit $?', "sh")
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine, as far as its network is concerned.
+
+    Attributes:
+        name: Of the host.
+        address: Where others reach it.
+        prefix: What a program is started with, to run there.
+    """
+
+    name: str
+    address: str
+    prefix: tuple[str, ...] = ()
+
+
+class Network(Protocol):
+    """Where hosts are.
+
+    Attributes:
+        can_cut: Whether partitions are possible.
+    """
+
+    can_cut: bool
+
+    def add(self, name: str) -> Host:
+        """Make a host."""
+        ...
+
+    def cut(self, source: Host, target: Host) -> None:
+        """Let nothing pass from *source* to *target*, until `mend`."""
+        ...
+
+    def lose(self, target: Host, share: float) -> None:
+        """Lose a *share*, 0 to 1, of what comes to *target*, by chance, until `mend`."""
+        ...
+
+    def mend(self) -> None:
+        """Let everything pass."""
+        ...
+
+    def kill_all(self, host: Host) -> bool:
+        """Kill every process of *host* at once; return False if nobody knows which these are."""
+        ...
+
+
+def enclosed() -> bool:
+    """Tell whether this process has namespaces of its own; say why, if there are none to be had.
+
+    If they are to be had and it is not in them yet, another is run that is, and this one ends with
+    its status.
+    """
+    if ENCLOSED in os.environ:
+        return True
+    if why := _lacking():
+        print(f"NO PARTITIONS ({why}): hosts are addresses of the loopback", flush=True)
+        return False
+    argv = [*_ENCLOSE, *_FIRST_PROCESS, sys.executable, "-P", *sys.orig_argv[2:]]
+    try:
+        sys.exit(subprocess.run(argv, env={**os.environ, ENCLOSED: "1"}).returncode)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _lacking() -> str:
+    """Return why there can be no hosts that are namespaces; empty if there can."""
+    if missing := [name for name in _PROGRAMS if shutil.which(name) is None]:
+        return f"not installed: {', '.join(missing)}"
+    trial = subprocess.run([*_ENCLOSE, "ip", "link", "add", "type", "veth"], capture_output=True)
+    return trial.stderr.decode().strip() if trial.returncode else ""
+
+
+class Namespaces:
+    """Hosts that are network namespaces, on a switch in this process's own namespace."""
+
+    can_cut = True
+
+    def __init__(self) -> None:
+        self._keepers: dict[str, subprocess.Popen[bytes]] = {}
+        _run("ip", "link", "set", "lo", "up")
+        _run("ip", "link", "add", "switch", "type", "bridge")
+        _run("ip", "addr", "add", "10.77.0.254/24", "dev", "switch")
+        _run("ip", "link", "set", "switch", "up")
+
+    def add(self, name: str) -> Host:
+        """Make a namespace that lives as long as the process that keeps it, and plug it in."""
+        number = len(self._keepers) + 1
+        keeper = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        self._keepers[name] = keeper
+        ours = os.readlink("/proc/self/ns/net")
+        while os.readlink(f"/proc/{keeper.pid}/ns/net") == ours:
+            time.sleep(0.002)
+        host = Host(
+            name, f"10.77.0.{number}", ("nsenter", f"--net=/proc/{keeper.pid}/ns/net", "--")
+        )
+        cable = f"to-{name}"
+        _run(
+            *("ip", "link", "add", cable, "type", "veth"),
+            *("peer", "name", "eth0", "netns", str(keeper.pid)),
+        )
+        _run("ip", "link", "set", cable, "master", "switch", "up")
+        _run(*host.prefix, "ip", "link", "set", "lo", "up")
+        _run(*host.prefix, "ip", "addr", "add", f"{host.address}/24", "dev", "eth0")
+        _run(*host.prefix, "ip", "link", "set", "eth0", "up")
+        return host
+
+    def cut(self, source: Host, target: Host) -> None:
+        """Drop what comes from *source*, at *target*."""
+        self._filter(target, "--source", source.address)
+
+    def lose(self, target: Host, share: float) -> None:
+        """Drop packets by chance; what runs on the host itself loses none."""
+        chance = ("--match", "statistic", "--mode", "random", "--probability", f"{share:.3f}")
+        self._filter(target, "--in-interface", "eth0", *chance)
+
+    def mend(self) -> None:
+        """Take all rules away."""
+        for keeper in self._keepers.values():
+            _run("nsenter", f"--net=/proc/{keeper.pid}/ns/net", "--", "iptables", "-w", "-F")
+
+    def kill_all(self, host: Host) -> bool:
+        """Kill what is in the namespace, but for its keeper, until nothing is left."""
+        while pids := self._processes(host):
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.002)
+        return True
+
+    def _processes(self, host: Host) -> list[int]:
+        keeper = self._keepers[host.name].pid
+        namespace = os.readlink(f"/proc/{keeper}/ns/net")
+        found: list[int] = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal() and int(entry.name) != keeper:
+                with suppress(OSError):  # It ended, or is a zombie, which has no namespace.
+                    if os.readlink(entry / "ns" / "net") == namespace:
+                        found.append(int(entry.name))
+        return found
+
+    def _filter(self, host: Host, *match: str) -> None:
+        _run(*host.prefix, "iptables", "-w", "-A", "INPUT", *match, "-j", "DROP")
+
+
+class Loopback:
+    """Hosts that are addresses of the loopback."""
+
+    can_cut = False
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, name: str) -> Host:
+        """Take the next address."""
+        self._count += 1
+        return Host(name, f"127.0.77.{self._count}")
+
+    def cut(self, source: Host, target: Host) -> None:
+        """Cannot."""
+        raise NotImplementedError(f"the loopback cannot be cut: {source} {target}")
+
+    def lose(self, target: Host, share: float) -> None:
+        """Cannot."""
+        raise NotImplementedError(f"the loopback loses nothing: {target} {share}")
+
+    def mend(self) -> None:
+        """Do nothing: nothing is ever cut."""
+
+    def kill_all(self, host: Host) -> bool:
+        """Not know: all processes share one namespace."""
+        del host
+        return False
+
+
+def _run(*argv: str) -> None:
+    ran = subprocess.run(argv, capture_output=True)
+    assert ran.returncode == 0, f"{' '.join(argv)}: {ran.stderr.decode()}"

@@ -1,0 +1,217 @@
+"""One run: a cluster, load, faults, rest, and everything that the judge needs, in a folder."""
+
+import asyncio
+import json
+import os
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from chaos.harness.cluster import NAME, Cluster, NeverHappened, wait_until
+from chaos.harness.definitions import Definitions
+from chaos.harness.histories import History, boottime
+from chaos.harness.nemesis import Nemesis
+from chaos.harness.network import Network
+from chaos.harness.schedule import Fault
+from chaos.harness.workloads import Load, Rates
+from chaos.judge.collect import collect, collect_configurations, unfinished
+from chaos.judge.disks import collect_replicas
+from cluster import answer
+from rotad import processes_of
+
+Json = Any  # Any: what etcd and nodes answer.
+
+QUIET_S = 15.0
+"""Load without faults, before and after them: the figures to compare with."""
+REST_S = 60.0
+"""L1: so long after all faults everything has to be well, and what is unfinished to end."""
+LONGEST_S = 60.0
+"""Beyond that for tasks that just began: 30 s of work, an attempt's lease."""
+ATTEMPT_LEASE_S = 15.0
+"""The default of rotad: an attempt whose node is away for longer is ended, and lost."""
+BEATS_S = 3.0
+"""Several beats: with one, a primary tells its backups what is committed."""
+LEFT_S = 40.0
+"""Wardens without node and attempts end by themselves after 10 s, attempts by their lease."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run.
+
+    Attributes:
+        nodes: How many.
+        members: Of etcd.
+        faults: In order.
+        flags: Of each node.
+    """
+
+    seed: int
+    minutes: float
+    nemesis: str
+    nodes: int
+    members: int
+    rates: Rates
+    faults: list[Fault]
+    flags: tuple[str, ...] = ()
+
+
+def run(plan: Plan, network: Network, folder: Path) -> None:
+    """Carry out *plan*, and leave all that happened in *folder*."""
+    spare = 2 if any(fault.kind == "grow" for fault in plan.faults) else 0
+    (folder / "said").touch()
+    with (
+        History(folder / "clients.jsonl") as clients,
+        History(folder / "faults.jsonl") as faults,
+        Cluster(folder, network, plan.nodes, spare, plan.members, *plan.flags) as cluster,
+    ):
+        cluster.start()
+        definitions = Definitions(folder / "said")
+        load = Load(cluster.urls, plan.rates, plan.seed, definitions, clients)
+        nemesis = Nemesis(cluster, plan.faults, faults)
+        with _loading(load):
+            time.sleep(QUIET_S)
+            nemesis.run(plan.minutes)
+            cluster.heal()
+            time.sleep(QUIET_S)
+        end = _rest(cluster)
+        _write_run(plan, folder, load.shed)
+        _collect(cluster, folder)
+        _quiet(cluster)
+        end["processes"] = _stop(cluster)
+        (folder / "end.json").write_text(json.dumps(end))
+        databases = {
+            name: node.data_dir / "db"
+            for name, node in cluster.nodes.items()
+            if node.data_dir.exists()
+        }
+        collect_replicas(databases, folder)
+
+
+class _loading:  # noqa: N801 - it reads as what goes on
+    """Load on a thread of its own while the body runs; it ends when all calls are answered."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._is_ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+        self._is_ready.wait()
+
+    def __exit__(self, *_: object) -> None:
+        self._load.stop()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._load.run(self._is_ready.set))
+        except BaseException as error:
+            # Raised again where the run can see it.
+            self._failure = error
+        finally:
+            self._is_ready.set()
+
+
+def _rest(cluster: Cluster) -> Json:
+    """Wait until all is well and has ended; return how long it took, and what is not so."""
+    trouble, whole_after_s = "", 0.0
+    try:
+        whole_after_s = cluster.wait_whole(REST_S)
+        left: list[str] = []
+
+        def is_over() -> bool:
+            left[:] = unfinished(cluster.urls)
+            return not left
+
+        wait_until(is_over, LONGEST_S, lambda: f"{len(left)} unfinished, such as {left[:3]}")
+    except NeverHappened as error:
+        trouble = str(error)
+        print(f"NOT WELL {trouble}", flush=True)
+    return {"trouble": trouble, "wholeAfterS": round(whole_after_s, 1)}
+
+
+def _write_run(plan: Plan, folder: Path, shed: int) -> None:
+    ahead = time.time() - boottime()
+    (folder / "run.json").write_text(
+        json.dumps(
+            {
+                **{key: value for key, value in asdict(plan).items() if key != "faults"},
+                "calendarAhead": ahead,
+                "endedAt": boottime(),
+                "minSync": 2,
+                "attemptLeaseS": ATTEMPT_LEASE_S,
+                "shed": shed,
+                "cores": os.cpu_count(),
+            }
+        )
+    )
+
+
+def _collect(cluster: Cluster, folder: Path) -> None:
+    collect(cluster.urls, folder)
+    member = cluster.etcd.members[0]
+
+    def watch(request: Json) -> Iterator[Json]:
+        asked = urllib.request.Request(f"{member.url}/v3/watch", json.dumps(request).encode())
+        with urllib.request.urlopen(asked, timeout=10) as answers:
+            for line in answers:
+                yield json.loads(line)["result"]
+
+    collect_configurations(member.ask, watch, NAME, folder)
+
+
+def _quiet(cluster: Cluster) -> None:
+    """Take away what would still be written, and let every copy hear of all that was."""
+    node = next(iter(cluster.nodes.values()))
+    for job in node.call("GET", "/api/v1/jobs?q=tick-&limit=1000")["items"]:
+        answer(node, "DELETE", f"/api/v1/jobs/{job['jobId']}")
+    time.sleep(BEATS_S)
+
+
+def _stop(cluster: Cluster) -> list[str]:
+    """Kill all nodes in one moment; return what is left of them when it should be gone."""
+    for node in cluster.nodes.values():
+        if node.process is not None:
+            node.process.kill()
+    for node in cluster.nodes.values():
+        if node.process is not None:
+            node.process.wait()
+    left: list[str] = []
+
+    def is_gone() -> bool:
+        left[:] = _left(cluster)
+        return not left
+
+    with suppress(NeverHappened):
+        wait_until(is_gone, LEFT_S, "")
+    return left
+
+
+def _left(cluster: Cluster) -> list[str]:
+    """Return the processes of nodes, wardens and attempts, with their command lines."""
+    marked = {
+        pid
+        for node in cluster.nodes.values()
+        if node.data_dir.exists()
+        for pid in processes_of(node.data_dir)
+    }
+    found: list[str] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+                name = (entry / "comm").read_text().strip()
+                ours = any(str(node.data_dir) in line for node in cluster.nodes.values())
+                if int(entry.name) in marked or (ours and name.startswith(("rota", "python"))):
+                    found.append(f"{entry.name} {name}: {line[:200]}")
+    return found

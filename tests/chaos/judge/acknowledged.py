@@ -1,0 +1,93 @@
+"""C1, C2: what was acknowledged is there; what failed is not; what nobody knows of is one of both.
+
+Also I13 and I14, as far as clients can tell: an end that somebody saw is final, and after a cancel
+that was acknowledged nothing starts.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from chaos.judge.records import Execution, Operation, Records, Violation
+
+FINAL = ("success", "failed", "cancelled")
+
+
+def violations(records: Records) -> Iterator[Violation]:
+    """Yield what is not as clients were told."""
+    yield from _jobs(records)
+    yield from _triggers(records)
+    yield from _ends(records)
+    yield from _cancels(records)
+
+
+def _jobs(records: Records) -> Iterator[Violation]:
+    there: dict[str, list[str]] = defaultdict(list)
+    for job_id, job in records.jobs.items():
+        there[job["name"]].append(job_id)
+    for each in records.asked("create"):
+        name = each.asked["job"]["name"]
+        ids = there[name]
+        if len(ids) > 1:
+            yield Violation("C2", f"{len(ids)} jobs are named {name}: {ids}")
+        if each.outcome == "ok" and ids != [each.told["id"]]:
+            yield Violation("C1", f"{name} was made as {each.told['id']}, and there is {ids}")
+        if each.outcome == "fail" and ids:
+            yield Violation("C2", f"making {name} failed ({each.told}), and there is {ids}")
+
+
+def _triggers(records: Records) -> Iterator[Violation]:
+    made: dict[str, list[Execution]] = defaultdict(list)
+    for execution in records.executions.values():
+        if execution.trigger == "manual":
+            made[execution.trace].append(execution)
+    asked: dict[str, list[Operation]] = defaultdict(list)
+    for each in records.asked("trigger"):
+        asked[each.asked["trace"]].append(each)
+    for trace, operations in asked.items():
+        ids = [execution.id for execution in made.pop(trace, [])]
+        key = operations[0].asked["key"]
+        told = {each.told["execution"] for each in operations if each.outcome == "ok"}
+        if len(ids) > 1:
+            yield Violation("C2", f"{key} made {len(ids)} executions: {ids}")
+        if len(told) > 1:
+            yield Violation("C2", f"{key} was told to have made {sorted(told)}")
+        if missing := told - set(ids):
+            yield Violation("C1", f"{key} made {sorted(missing)}, and there is {ids}")
+        if ids and all(each.outcome == "fail" for each in operations):
+            yield Violation("C2", f"{key} failed ({operations[-1].told}), and there is {ids}")
+    for trace, executions in made.items():
+        yield Violation("C2", f"nobody asked for {[each.id for each in executions]} ({trace})")
+
+
+def _ends(records: Records) -> Iterator[Violation]:
+    for each in records.asked("see"):
+        status = each.told.get("status")
+        execution = records.executions.get(each.asked["execution"])
+        if each.outcome == "ok" and execution is None:
+            yield Violation("C1", f"{each.asked['execution']} was seen, and is gone")
+        elif each.outcome == "ok" and execution is not None and status != execution.status:
+            yield Violation("I14", f"{execution.id} was {status}, and is {execution.status}")
+    cancels = Counter(each.asked["execution"] for each in records.asked("cancel"))
+    for execution in records.executions.values():
+        if execution.status not in FINAL:
+            yield Violation("L1", f"{execution.id} is {execution.status} when all is over")
+        elif execution.status == "failed" or (
+            execution.status == "cancelled" and not cancels[execution.id]
+        ):
+            told = {
+                name: [each.outcome for each in tries] for name, tries in execution.tasks.items()
+            }
+            yield Violation(
+                "C4", f"{execution.id} is {execution.status}, and could only succeed: {told}"
+            )
+
+
+def _cancels(records: Records) -> Iterator[Violation]:
+    told_at = {
+        each.asked["execution"]: each.ended_at
+        for each in records.asked("cancel")
+        if each.outcome == "ok"
+    }
+    for line in records.lines:
+        if line.word == "start" and line.at > told_at.get(line.execution, float("inf")):
+            yield Violation("I13", f"{line} came after its execution was cancelled")

@@ -1,0 +1,196 @@
+"""C4, C5, C6, I9, I13: what ran is what is on record; nothing ran twice at a time; tokens grow.
+
+Tasks say themselves when they start, that they go on, and when they end, all in one file. The order
+of its lines is the order of what happened, so two attempts of a task overlap when one says anything
+after the other has started. No clock has a part in that.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from chaos.judge.records import Attempt, Execution, Fault, Json, Line, Records, Violation
+
+ENDS_ATTEMPTS = {
+    "kill-warden", "kill-host", "wipe", "pause", "pause-both", "partition", "one-way", "isolate",
+    "loss",
+}  # fmt: skip
+"""Faults after which an attempt that ran may be lost: its warden is gone, or nobody hears of it."""
+LOST, FENCED = "lost", "cancelled"
+ENDED_BY_ITS_NODE = (LOST, FENCED)
+"""Nobody knows of it; or its warden killed it, because its node had no right to run it any more."""
+TO_ALL = {"rolling", "grow"}
+"""Faults that are done to every node."""
+STOPS_FENCING = "pause-both"
+"""Nobody is left to end the attempts of such a node: overlaps are possible until it goes on."""
+AFTERMATH_S = 40.0
+"""So long after a fault its losses may still be found: leases of attempts, and time to kill."""
+
+
+def violations(records: Records) -> Iterator[Violation]:
+    """Yield attempts that ran and are not on record, the other way round, and overlaps."""
+    for execution in records.executions.values():
+        definition = records.definition_of(execution)
+        for task, attempts in execution.tasks.items():
+            lines = records.lines_of.get((execution.id, task), [])
+            place = f"{execution.id}/{task}"
+            yield from _numbered(place, attempts)
+            yield from _outcomes(place, attempts)
+            yield from _losses(records, place, attempts, lines)
+            if definition is not None and _says(definition, task):
+                yield from _said(place, attempts, lines)
+        yield from _order(records, execution, definition)
+    for (execution_id, task), lines in records.lines_of.items():
+        known = records.executions.get(execution_id)
+        if known is None or task not in known.tasks:
+            yield Violation("C4", f"{execution_id}/{task} ran, and is not on record: {lines[0]}")
+        yield from _one_at_a_time(records, lines)
+    yield from _jobs_one_at_a_time(records)
+
+
+def _numbered(place: str, attempts: tuple[Attempt, ...]) -> Iterator[Violation]:
+    numbers = [each.number for each in attempts]
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield Violation("I9", f"{place} has attempts {numbers}")
+    for before, after in pairwise(attempts):
+        if before.token >= after.token:
+            yield Violation("C6", f"{place} has tokens {before.token}, {after.token}")
+
+
+def _outcomes(place: str, attempts: tuple[Attempt, ...]) -> Iterator[Violation]:
+    for before in attempts[:-1]:
+        if before.outcome not in ("failed", *ENDED_BY_ITS_NODE):
+            yield Violation("C4", f"{place} was tried again after it had {before.outcome}")
+
+
+def _losses(
+    records: Records, place: str, attempts: tuple[Attempt, ...], lines: list[Line]
+) -> Iterator[Violation]:
+    """An attempt that ran is lost only by what was done to its node.
+
+    One that never said a word may also have been given up with its shard: its start was on record,
+    and before anybody acted on it another node decided. Then the epoch, which is the first half of
+    every token, is another in the next attempt's.
+    """
+    started = {line.attempt for line in lines if line.word == "start"}
+    for each, after in zip(attempts, (*attempts[1:], None), strict=False):
+        is_fenced = each.outcome == FENCED and after is not None
+        if each.outcome != LOST and not is_fenced:
+            continue
+        faults = list(_done_to(records, each))
+        if each.number in started:
+            is_explained = any(_ends(records, fault, each) for fault in faults)
+        else:
+            is_explained = bool(faults) or after is None or _epoch(after) > _epoch(each)
+        if not is_explained:
+            done = sorted({fault.kind for fault in faults})
+            ran = "ran" if each.number in started else "never ran"
+            yield Violation(
+                "C4", f"{place}: {each} {ran}, and is {each.outcome}; to its node: {done}"
+            )
+
+
+def _ends(records: Records, fault: Fault, attempt: Attempt) -> bool:
+    """Whether a fault takes a running attempt with it, or kept its node away beyond its lease."""
+    lost_at = records.boottime(attempt.finished_at or attempt.started_at)
+    away_s = lost_at - fault.began_at
+    return fault.kind in ENDS_ATTEMPTS or away_s >= records.run["attemptLeaseS"]
+
+
+def _done_to(records: Records, attempt: Attempt) -> Iterator[Fault]:
+    began = records.boottime(attempt.started_at) - 1
+    ended = records.boottime(attempt.finished_at or attempt.started_at) + 1
+    for fault in records.faults:
+        is_concerned = attempt.node in fault.hosts or (not fault.hosts and fault.kind in TO_ALL)
+        if (is_concerned or _is_between(fault)) and (
+            fault.began_at <= ended and began <= fault.ended_at + AFTERMATH_S
+        ):
+            yield fault
+
+
+def _epoch(attempt: Attempt) -> str:
+    return attempt.token[:16]
+
+
+def _is_between(fault: Fault) -> bool:
+    """Whether it is done to what is between nodes, so that others lose by it too."""
+    return fault.kind in ("partition", "one-way", "isolate", "loss")
+
+
+def _says(definition: Json, task: str) -> bool:
+    of_task = next(
+        (each for each in definition.get("tasks", ()) if each["name"] == task), definition
+    )
+    return "python" in of_task or "command" in of_task
+
+
+def _said(place: str, attempts: tuple[Attempt, ...], lines: list[Line]) -> Iterator[Violation]:
+    """What is on record of a task is what it said."""
+    recorded = {each.number: each for each in attempts}
+    words: dict[int, list[str]] = defaultdict(list)
+    for line in lines:
+        if line.word != "tick":
+            words[line.attempt].append(line.word)
+        if line.word == "start" and (
+            line.attempt not in recorded or recorded[line.attempt].token != line.token
+        ):
+            yield Violation("C4", f"{place}: {line} ran, and on record is {attempts}")
+    for number, attempt in recorded.items():
+        said = words[number]
+        if said.count("start") > 1 or said.count("end") > 1:
+            yield Violation("C4", f"{place}: attempt {number} said {said}")
+        if attempt.outcome in ("succeeded", "failed") and said != ["start", "end"]:
+            yield Violation("C4", f"{place}: {attempt} said {said}")
+
+
+def _one_at_a_time(records: Records, lines: list[Line]) -> Iterator[Violation]:
+    """No attempt of a task says anything after another has started; tokens grow."""
+    current = lines[0]
+    for line in lines[1:]:
+        if line.attempt != current.attempt and line.word == "start":
+            if line.token <= current.token or line.attempt <= current.attempt:
+                yield Violation("C6", f"{line} started after {current}")
+            current = line
+        elif line.attempt != current.attempt and not _is_unfenced(records, line):
+            yield Violation("C5", f"{line} while another attempt ran: {current}")
+
+
+def _is_unfenced(records: Records, line: Line) -> bool:
+    return any(
+        fault.kind == STOPS_FENCING
+        and line.node in fault.hosts
+        and fault.began_at <= line.at <= fault.ended_at + 1
+        for fault in records.faults
+    )
+
+
+def _jobs_one_at_a_time(records: Records) -> Iterator[Violation]:
+    """Executions of a job that forbids it never overlap, and tokens grow from one to the next."""
+    current: dict[str, Line] = {}
+    for line in records.lines:
+        execution = records.executions.get(line.execution)
+        definition = execution and records.definition_of(execution)
+        if not execution or not definition or definition.get("overlap") != "skip":
+            continue
+        before = current.get(execution.job_id)
+        if before is None or before.execution == line.execution:
+            current[execution.job_id] = line
+        elif line.word == "start":
+            if line.token <= before.token:
+                yield Violation("C6", f"{line} started after {before}")
+            current[execution.job_id] = line
+        elif not _is_unfenced(records, line):
+            yield Violation("C5", f"{line} while another execution ran: {before}")
+
+
+def _order(records: Records, execution: Execution, definition: Json) -> Iterator[Violation]:
+    """No task starts before those that it needs have said their last."""
+    tasks: list[Json] = definition.get("tasks", []) if definition else []
+    for task in tasks:
+        own = records.lines_of.get((execution.id, task["name"]), [])
+        for needed in task.get("needs", ()) if own else ():
+            before = records.lines_of.get((execution.id, needed), [])
+            if not before or before[-1].place > own[0].place:
+                yield Violation(
+                    "I13", f"{own[0]} needs {needed}, of which the last is {before[-1:]}"
+                )

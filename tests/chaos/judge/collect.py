@@ -1,0 +1,139 @@
+"""Asks the cluster for all it has on record, over plain HTTP, and writes it to the run's folder."""
+
+import http.client
+import json
+import threading
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+Json = Any  # Any: what is answered, written down as it is.
+
+ASKERS = 4
+PAGE = 1_000
+PATIENCE_S = 60.0
+
+
+class Nodes:
+    """The nodes' APIs, any of which will do. Threads have connections of their own."""
+
+    def __init__(self, urls: list[str]) -> None:
+        self._urls = urls
+        self._local = threading.local()
+
+    def get(self, path: str) -> Json:
+        """Return a document, asked for until somebody can tell."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                status, body = self._ask(path)
+            except (OSError, http.client.HTTPException):
+                status, body = 0, b""
+                self._local.connection = None
+            if status == 200:
+                return json.loads(body)
+            if status not in (0, 503) or time.monotonic() > deadline:
+                raise RuntimeError(f"{path}: {status} {body.decode(errors='replace')}")
+            time.sleep(0.1)
+
+    def pages(self, path: str) -> Iterator[Json]:
+        """Yield all items of a list."""
+        cursor = ""
+        while True:
+            page = self.get(f"{path}limit={PAGE}{cursor}")
+            yield from page["items"]
+            if not page["nextCursor"]:
+                return
+            cursor = f"&cursor={quote(page['nextCursor'])}"
+
+    def _ask(self, path: str) -> tuple[int, bytes]:
+        connection: http.client.HTTPConnection | None
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            url = self._urls[threading.get_ident() % len(self._urls)]
+            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE_S)
+            self._local.connection = connection
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+def collect(urls: list[str], folder: Path) -> None:
+    """Write jobs, their ledgers, and all executions with their attempts."""
+    nodes = Nodes(urls)
+    jobs = list(nodes.pages("/api/v1/jobs?"))
+    _write(folder / "jobs.jsonl", jobs)
+    with ThreadPoolExecutor(ASKERS) as askers:
+        scheduled = [job["jobId"] for job in jobs if job["schedules"]]
+        ledgers = askers.map(partial(_ledger, nodes), scheduled)
+        _write(folder / "ledger.jsonl", chain.from_iterable(ledgers))
+        ids = [each["executionId"] for each in nodes.pages("/api/v1/executions?")]
+        details = askers.map(partial(_execution, nodes), ids)
+        _write(folder / "executions.jsonl", details)
+
+
+def unfinished(urls: list[str]) -> list[str]:
+    """Return the executions that have not ended."""
+    nodes = Nodes(urls)
+    return [
+        each["executionId"]
+        for status in ("queued", "running")
+        for each in nodes.pages(f"/api/v1/executions?status={status}&")
+    ]
+
+
+def collect_configurations(
+    ask: Callable[[str, Json], Json],
+    watch: Callable[[Json], Iterator[Json]],
+    cluster: str,
+    folder: Path,
+) -> None:
+    """Write every value that a shard's key in etcd ever had, oldest first.
+
+    etcd keeps all revisions until it is told to forget, and nobody tells it.
+    """
+    prefix = f"/rota/{cluster}/shard/"
+    range_of = {
+        "key": b64encode(prefix.encode()).decode(),
+        "range_end": b64encode(f"{prefix[:-1]}0".encode()).decode(),
+    }
+    last = int(ask("/v3/kv/range", {**range_of, "count_only": True})["header"]["revision"])
+    newest = max(
+        (int(each["mod_revision"]) for each in ask("/v3/kv/range", range_of).get("kvs", ())),
+        default=0,
+    )
+    assert newest <= last, (newest, last)
+    request = {"create_request": {**range_of, "start_revision": 1}}
+    with (folder / "configurations.jsonl").open("w") as file:
+        for answer in watch(request):
+            for event in answer.get("events", ()):
+                pair = event["kv"]
+                shard = b64decode(pair["key"]).decode().removeprefix(prefix)
+                value = json.loads(b64decode(pair["value"]))
+                line = {"shard": int(shard), "revision": int(pair["mod_revision"]), "value": value}
+                file.write(json.dumps(line) + "\n")
+                if int(pair["mod_revision"]) >= newest:
+                    newest = -1
+            if newest < 0:
+                return
+
+
+def _ledger(nodes: Nodes, job_id: str) -> list[Json]:
+    rows = nodes.pages(f"/api/v1/jobs/{job_id}/ledger?")
+    return [{"jobId": job_id, **row} for row in rows]
+
+
+def _execution(nodes: Nodes, execution_id: str) -> Json:
+    return nodes.get(f"/api/v1/executions/{execution_id}")
+
+
+def _write(path: Path, documents: Iterable[Json]) -> None:
+    with path.open("w") as file:
+        for document in documents:
+            file.write(json.dumps(document) + "\n")

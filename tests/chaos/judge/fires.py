@@ -1,0 +1,116 @@
+"""C3, C8, I11: each fire time of each job has one outcome, and one that its policies allow.
+
+What the fire times are is worked out anew (`chaos.judge.oracle`), from the job as its client wrote
+it. Fire times count from when the job was made until a client asked to pause it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from chaos.judge.oracle import SECOND, fire_times
+from chaos.judge.records import Execution, Json, Records, Row, Violation, at
+
+OUTCOMES = {
+    "all": {"fired", "skipped"},
+    "latest": {"fired", "skipped", "coalesced"},
+    "skip": {"fired", "skipped", "missed"},
+}
+LATE = {"coalesced", "missed"}
+SLACK = SECOND
+"""Between the client's idea of when a job was made, and the shard's."""
+
+
+def violations(records: Records) -> Iterator[Violation]:
+    """Yield fire times without outcome or with several, and outcomes that cannot be."""
+    fired: dict[str, list[Execution]] = defaultdict(list)
+    for execution in records.executions.values():
+        if execution.trigger == "schedule":
+            fired[execution.job_id].append(execution)
+    paused_at = {each.asked["job"]: records.wall(each.began_at) for each in records.asked("pause")}
+    end = records.wall(records.run["endedAt"])
+    for job_id, job in records.jobs.items():
+        definition = records.definitions_by_name.get(job["name"])
+        rows, executions = records.ledger.get(job_id, []), fired.pop(job_id, [])
+        if definition is None or "schedule" not in definition:
+            if rows or executions:
+                yield Violation("C3", f"{job['name']} has no schedule, and fired: {rows[:3]}")
+            continue
+        until = paused_at.get(job["name"], end)
+        yield from _made(records, job)
+        yield from _covered(job, definition["schedule"], rows, until)
+        for row in rows:
+            yield from _allowed(records, definition, row, until)
+        yield from _matched(job, rows, executions)
+    for executions in fired.values():
+        yield Violation("C3", f"of a job that is not there: {[each.id for each in executions[:3]]}")
+
+
+def _made(records: Records, job: Json) -> Iterator[Violation]:
+    """The first fire time depends on when a job was made, so that has to be true."""
+    made_at = at(job["createdAt"])
+    asked = [each for each in records.asked_by_name.get(job["name"], []) if each.outcome != "fail"]
+    if not any(
+        records.wall(each.began_at) - SLACK <= made_at
+        and (each.outcome == "info" or made_at <= records.wall(each.ended_at) + SLACK)
+        for each in asked
+    ):
+        yield Violation("C3", f"{job['name']} says that it was made at {job['createdAt']}: {asked}")
+
+
+def _covered(job: Json, schedule: str, rows: list[Row], until: int) -> Iterator[Violation]:
+    covered: Counter[int] = Counter()
+    made_at = at(job["createdAt"])
+    for row in rows:
+        # An @at that has passed when the job is made is late, and still fires.
+        times = fire_times(schedule, row.first - 1, row.last)
+        if len(times) != row.count or times[0] != row.first or times[-1] != row.last:
+            yield Violation("C3", f"{job['name']}: {row} speaks of {len(times)} fire times")
+        covered.update(times)
+    expected = set(fire_times(schedule, made_at, until))
+    if missing := sorted(expected - set(covered)):
+        yield Violation(
+            "C3", f"{job['name']} ({schedule}) has no outcome for {len(missing)}: {missing[:5]}"
+        )
+    if twice := sorted(time for time, times in covered.items() if times > 1):
+        yield Violation("C3", f"{job['name']} has several outcomes for {twice[:5]}")
+    if early := sorted(time for time in covered if time <= made_at and "@at" not in schedule):
+        yield Violation("C3", f"{job['name']} was made at {made_at}, and fired at {early[:5]}")
+
+
+def _allowed(records: Records, definition: Json, row: Row, until: int) -> Iterator[Violation]:
+    name = definition["name"]
+    allowed = OUTCOMES[definition.get("misfire", "latest")]
+    if row.last > until:
+        allowed = allowed | {"paused"}
+    if row.outcome not in allowed:
+        yield Violation("C8", f"{name}: {row}; its policy allows {sorted(allowed)}")
+    if row.recorded_at < row.last:
+        yield Violation("C3", f"{name}: decided before it was due: {row}")
+    grace = int(definition.get("grace", "10s").removesuffix("s")) * SECOND
+    if row.outcome in LATE and row.recorded_at - row.last <= grace:
+        yield Violation("C8", f"{name}: it was not late: {row}")
+    if row.outcome == "skipped":
+        blocking = records.executions.get(row.execution or "")
+        if definition.get("overlap") != "skip" or blocking is None:
+            yield Violation("C8", f"{name}: nothing was in the way: {row}")
+        elif blocking.job_id != row.job_id or blocking.queued_at > row.recorded_at:
+            yield Violation("C8", f"{name}: {blocking.id} was not in the way: {row}")
+
+
+def _matched(job: Json, rows: list[Row], executions: list[Execution]) -> Iterator[Violation]:
+    """One execution for each row that says so, and no others."""
+    told = Counter(row.execution for row in rows if row.outcome == "fired")
+    there = {each.id: each for each in executions}
+    for row in rows:
+        if row.outcome == "fired":
+            execution = there.get(row.execution or "")
+            if row.count != 1 or execution is None or execution.fire_at != row.first:
+                yield Violation("C3", f"{job['name']}: {row} has no such execution: {execution}")
+    for execution_id, times in told.items():
+        if times > 1:
+            yield Violation("C3", f"{job['name']}: {execution_id} was fired {times} times")
+    times_of = Counter(each.fire_at for each in executions)
+    if twice := sorted(time for time, times in times_of.items() if times > 1):
+        yield Violation("C3", f"{job['name']} has two executions for {twice[:5]}")
+    if extra := sorted(set(there) - set(told)):
+        yield Violation("C3", f"{job['name']}: no row of the ledger fired {extra[:5]}")

@@ -1,0 +1,329 @@
+"""What is in the folder of a run, read into values.
+
+    run.json            what was run, and by how much the calendar is ahead of CLOCK_BOOTTIME
+    clients.jsonl       what clients asked, and were told            (boot-time seconds)
+    faults.jsonl        what was done to hosts                       (boot-time seconds)
+    said                what tasks said of themselves                (boot-time seconds)
+    jobs.jsonl, executions.jsonl, ledger.jsonl    what the API told when all was over
+    configurations.jsonl                          every value that each shard had in etcd
+    replicas.jsonl                                a digest of each copy's rows, from the disks
+    end.json            what was left: processes, trouble
+
+Instants of the calendar are whole microseconds since 1970.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+Json = Any  # Any: JSON, looked into by those who know it.
+
+SECOND = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Something that must never be.
+
+    Attributes:
+        rule: Which rule it breaks, such as ``C1``.
+        text: What, with the facts.
+    """
+
+    rule: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a client asked for, and what it was told.
+
+    Attributes:
+        outcome: ``ok``; ``fail``: it certainly had no effect; ``info``: nobody knows.
+        began_at: In boot-time seconds.
+        ended_at: Likewise; infinity if no answer ever came.
+    """
+
+    number: int
+    what: str
+    asked: Json
+    began_at: float
+    outcome: str = "info"
+    told: Json = field(default_factory=dict[str, Json])
+    ended_at: float = float("inf")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What was done to hosts, and from when to when, in boot-time seconds."""
+
+    kind: str
+    hosts: tuple[str, ...]
+    began_at: float
+    ended_at: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a task said. Lines are in the order in which they were said."""
+
+    place: int
+    execution: str
+    task: str
+    attempt: int
+    token: str
+    node: str
+    at: float
+    word: str
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt on record; instants in microseconds."""
+
+    number: int
+    node: str
+    token: str
+    started_at: int
+    finished_at: int | None
+    outcome: str | None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """An execution on record; instants in microseconds."""
+
+    id: str
+    job_id: str
+    trigger: str
+    status: str
+    fire_at: int
+    queued_at: int
+    finished_at: int | None
+    trace: str
+    tasks: dict[str, tuple[Attempt, ...]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the ledger; instants in microseconds."""
+
+    job_id: str
+    first: int
+    last: int
+    count: int
+    outcome: str
+    execution: str | None
+    recorded_at: int
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A value that a shard had in etcd."""
+
+    shard: int
+    epoch: int
+    primary: str
+    sync: tuple[tuple[str, str], ...]
+    """Nodes, and the names of their copies."""
+
+
+@dataclass
+class Records:
+    """All that is known of a run.
+
+    Attributes:
+        run: What was run.
+        operations: Of clients, in the order in which they began.
+        jobs: By id: name and when it was made.
+        said: By execution and task.
+        replicas: Of each node's copy of a shard: shard, node, digest.
+        end: What was left.
+    """
+
+    run: Json
+    operations: list[Operation]
+    faults: list[Fault]
+    lines: list[Line]
+    jobs: dict[str, Json]
+    executions: dict[str, Execution]
+    ledger: dict[str, list[Row]]
+    configurations: dict[int, list[Configuration]]
+    replicas: list[Json]
+    end: Json
+
+    def wall(self, boottime: float) -> int:
+        """Return what the calendar showed, in microseconds."""
+        return round((boottime + float(self.run["calendarAhead"])) * SECOND)
+
+    def boottime(self, instant: int) -> float:
+        """Return boot-time seconds of an instant."""
+        return instant / SECOND - float(self.run["calendarAhead"])
+
+    def asked(self, *whats: str) -> Iterator[Operation]:
+        """Yield the operations of some kinds."""
+        return (each for each in self.operations if each.what in whats)
+
+    def definition_of(self, execution: Execution) -> Json:
+        """Return the definition of an execution's job; None if no client asked for such a job."""
+        job = self.jobs.get(execution.job_id)
+        return None if job is None else self.definitions_by_name.get(job["name"])
+
+    def __post_init__(self) -> None:
+        self.asked_by_name: dict[str, list[Operation]] = defaultdict(list)
+        for each in self.asked("create"):
+            self.asked_by_name[each.asked["job"]["name"]].append(each)
+        self.definitions_by_name: dict[str, Json] = {
+            name: asked[0].asked["job"] for name, asked in self.asked_by_name.items()
+        }
+        self.lines_of: dict[tuple[str, str], list[Line]] = defaultdict(list)
+        for line in self.lines:
+            self.lines_of[line.execution, line.task].append(line)
+
+
+def read(folder: Path) -> Records:
+    """Read the folder of a run."""
+    return Records(
+        run=json.loads((folder / "run.json").read_text()),
+        operations=_operations(folder / "clients.jsonl"),
+        faults=_faults(folder / "faults.jsonl"),
+        lines=_lines(folder / "said"),
+        jobs={each["jobId"]: each for each in _json_lines(folder / "jobs.jsonl")},
+        executions={
+            each.id: each for each in map(_execution, _json_lines(folder / "executions.jsonl"))
+        },
+        ledger=_ledger(folder / "ledger.jsonl"),
+        configurations=_configurations(folder / "configurations.jsonl"),
+        replicas=list(_json_lines(folder / "replicas.jsonl")),
+        end=json.loads((folder / "end.json").read_text()),
+    )
+
+
+def instant(text: str | None) -> int | None:
+    """Return microseconds since 1970 of an RFC 3339 text; None of None."""
+    if text is None:
+        return None
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+
+
+def at(text: str) -> int:
+    """Return microseconds since 1970 of an RFC 3339 text."""
+    found = instant(text)
+    assert found is not None
+    return found
+
+
+def _operations(path: Path) -> list[Operation]:
+    begun: dict[int, Json] = {}
+    ended: dict[int, Json] = {}
+    for line in _json_lines(path):
+        (begun if line["event"] == "invoke" else ended)[line["op"]] = line
+    return [_operation(each, ended.get(number)) for number, each in begun.items()]
+
+
+def _operation(begun: Json, ended: Json) -> Operation:
+    asked = Operation(begun["op"], begun["what"], begun["asked"], begun["at"])
+    if ended is None:
+        return asked
+    return Operation(
+        asked.number,
+        asked.what,
+        asked.asked,
+        asked.began_at,
+        ended["event"],
+        ended["told"],
+        ended["at"],
+    )
+
+
+def _faults(path: Path) -> list[Fault]:
+    begun: dict[int, Json] = {}
+    faults: list[Fault] = []
+    for line in _json_lines(path):
+        if line["event"] == "begin":
+            begun[line["fault"]] = line
+        elif line["event"] == "end":
+            since = begun.pop(line["fault"])["at"]
+            faults.append(Fault(line["kind"], tuple(line["hosts"]), since, line["at"]))
+    unended = [
+        Fault(each["kind"], tuple(each["hosts"]), each["at"], float("inf"))
+        for each in begun.values()
+    ]
+    return sorted(faults + unended, key=lambda fault: fault.began_at)
+
+
+def _lines(path: Path) -> list[Line]:
+    lines: list[Line] = []
+    for place, text in enumerate(path.read_text().splitlines()):
+        execution, task, attempt, token, node, seconds, word = text.split()
+        lines.append(Line(place, execution, task, int(attempt), token, node, float(seconds), word))
+    return lines
+
+
+def _execution(view: Json) -> Execution:
+    return Execution(
+        id=view["executionId"],
+        job_id=view["jobId"],
+        trigger=view["trigger"],
+        status=view["status"],
+        fire_at=at(view["fireTime"]),
+        queued_at=at(view["queuedAt"]),
+        finished_at=instant(view["finishedAt"]),
+        trace=view["traceparent"],
+        tasks={
+            name: tuple(map(_attempt, task["attempts"])) for name, task in view["tasks"].items()
+        },
+    )
+
+
+def _attempt(view: Json) -> Attempt:
+    return Attempt(
+        number=view["number"],
+        node=view["nodeId"],
+        token=view["token"],
+        started_at=at(view["startedAt"]),
+        finished_at=instant(view["finishedAt"]),
+        outcome=view["outcome"],
+    )
+
+
+def _ledger(path: Path) -> dict[str, list[Row]]:
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for view in _json_lines(path):
+        row = Row(
+            job_id=view["jobId"],
+            first=at(view["fireTime"]),
+            last=at(view["until"]),
+            count=view["count"],
+            outcome=view["outcome"],
+            execution=view["executionId"],
+            recorded_at=at(view["recordedAt"]),
+        )
+        rows[row.job_id].append(row)
+    return rows
+
+
+def _configurations(path: Path) -> dict[int, list[Configuration]]:
+    found: dict[int, list[Configuration]] = defaultdict(list)
+    for each in _json_lines(path):
+        value = each["value"]
+        found[each["shard"]].append(
+            Configuration(
+                each["shard"],
+                value["epoch"],
+                value["primary"],
+                tuple((node, copy) for node, copy in value["sync"]),
+            )
+        )
+    return found
+
+
+def _json_lines(path: Path) -> Iterator[Json]:
+    with path.open() as lines:
+        for line in lines:
+            yield json.loads(line)

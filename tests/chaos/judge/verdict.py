@@ -1,0 +1,20 @@
+"""The judge's verdict on a run."""
+
+from collections.abc import Callable, Iterator
+
+from chaos.judge import acknowledged, attempts, configurations, fires, registers, replicas
+from chaos.judge.records import Records, Violation
+
+CHECKS: tuple[Callable[[Records], Iterator[Violation]], ...] = (
+    acknowledged.violations,
+    fires.violations,
+    attempts.violations,
+    registers.violations,
+    configurations.violations,
+    replicas.violations,
+)
+
+
+def judge(records: Records) -> list[Violation]:
+    """Return everything that must not be and is."""
+    return [violation for check in CHECKS for violation in check(records)]

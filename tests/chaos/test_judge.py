@@ -1,0 +1,629 @@
+"""The judge accepts a run in which all went well, and tells what is wrong with any other."""
+
+import ast
+import copy
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chaos.judge
+from chaos.judge.figures import figures, table
+from chaos.judge.oracle import SECOND, fire_times
+from chaos.judge.records import read
+from chaos.judge.verdict import judge
+
+Json = Any  # Any: a line of a history.
+
+AHEAD = 1_700_000_000.0
+"""By how much the calendar is ahead of the boot time: the run begins at its second 100."""
+
+
+# -- a run ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Run:
+    """What is in a folder: documents by file."""
+
+    documents: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
+    said: list[str] = field(default_factory=list[str])
+
+    def add(self, file: str, **document: Json) -> Json:
+        """Add a document to a file, and return it."""
+        self.documents.setdefault(file, []).append(document)
+        return document
+
+    def all(self, file: str, **wanted: Json) -> list[Json]:
+        """Return the documents that have all of *wanted*."""
+        return [
+            each
+            for each in self.documents[file]
+            if all(each.get(key) == value for key, value in wanted.items())
+        ]
+
+    def one(self, file: str, **wanted: Json) -> Json:
+        """Return the only one of them."""
+        [found] = self.all(file, **wanted)
+        return found
+
+    def drop(self, file: str, **wanted: Json) -> None:
+        """Take it away."""
+        self.documents[file].remove(self.one(file, **wanted))
+
+    def write(self, folder: Path) -> Path:
+        """Write all files."""
+        for file, documents in self.documents.items():
+            if file.endswith(".jsonl"):
+                (folder / file).write_text("".join(json.dumps(each) + "\n" for each in documents))
+            else:
+                (folder / file).write_text(json.dumps(documents[0]))
+        (folder / "said").write_text("".join(f"{line}\n" for line in self.said))
+        return folder
+
+    # -- what happens in it ------------------------------------------------------------------------
+
+    def operation(self, number: int, what: str, at: float, asked: Json, **told: Json) -> None:
+        """A client asks for something, and is told at once."""
+        self.add("clients.jsonl", op=number, event="invoke", at=at, what=what, asked=asked)
+        self.add("clients.jsonl", op=number, event="ok", at=at + 0.1, what=what, told=told)
+
+    def job(self, job_id: str, at: float, **definition: Json) -> None:
+        """A client makes a job."""
+        number = len(self.documents.get("jobs.jsonl", ()))
+        self.operation(number, "create", at, {"job": definition}, id=job_id)
+        self.add("jobs.jsonl", jobId=job_id, name=definition["name"], createdAt=text(at + 0.05))
+
+    def execution(self, execution_id: str, at: float, *outcomes: str, **facts: Json) -> None:
+        """An execution of one task, whose attempts take half a second each."""
+        attempts: list[Json] = []
+        for number, outcome in enumerate(outcomes, start=1):
+            began = at + number - 1
+            token = f"{round(began * 10):032x}"
+            attempts.append(
+                {
+                    "number": number, "nodeId": "n1", "token": token, "outcome": outcome,
+                    "startedAt": text(began), "finishedAt": text(began + 0.5),
+                }
+            )  # fmt: skip
+            self.say(execution_id, number, token, began, "start")
+            if outcome != "lost":
+                self.say(execution_id, number, token, began + 0.5, "end")
+        document = {
+            "executionId": execution_id, "jobId": execution_id.split("-")[0], "trigger": "manual",
+            "status": "success", "fireTime": text(at), "queuedAt": text(at),
+            "finishedAt": text(at + len(outcomes)), "traceparent": "",
+            "tasks": {"main": {"attempts": attempts}}, **facts,
+        }  # fmt: skip
+        self.add("executions.jsonl", **document)
+
+    def say(self, execution: str, attempt: int, token: str, at: float, word: str) -> None:
+        """A task says a word."""
+        self.said.append(f"{execution} main {attempt} {token} n1 {at} {word}")
+
+    def fault(self, kind: str, *hosts: str, begins: float, ends: float) -> None:
+        """Something is done to hosts."""
+        number = len(self.documents.get("faults.jsonl", ()))
+        for event, at in (("begin", begins), ("end", ends)):
+            self.add("faults.jsonl", at=at, fault=number, event=event, kind=kind, hosts=list(hosts))
+
+
+def text(boottime: float) -> str:
+    return datetime.fromtimestamp(boottime + AHEAD, UTC).isoformat().replace("+00:00", "Z")
+
+
+def clean() -> Run:
+    """A run in which a clock ticks, somebody triggers, a node's host is killed, and all is well."""
+    run = Run()
+    run.add("run.json", calendarAhead=AHEAD, endedAt=130.0, minSync=2, attemptLeaseS=15.0)
+    run.fault("kill-host", "n1", begins=110.2, ends=112.0)
+    tick = {"name": "tick", "schedule": "@every 2s", "misfire": "skip", "grace": "2s"}
+    run.job("tick", 100.0, **tick, overlap="skip", python="say:short")
+    run.job("asked", 100.2, name="asked", command="say")
+    for number, at in enumerate(range(102, 120, 2)):
+        if number in (4, 5):  # At 110 and 112: that long nobody is there to fire.
+            continue
+        run.execution(f"tick-{at}", float(at), "succeeded", trigger="schedule")
+        run.add("ledger.jsonl", **row("fired", at, execution=f"tick-{at}"))
+    run.add("ledger.jsonl", **row("missed", 110, 112, recorded=114.5))
+    asked = {"job": "asked", "key": "key-1", "trace": "trace-1"}
+    run.operation(10, "trigger", 104.0, asked, execution="asked-1")
+    run.execution("asked-1", 104.0, "failed", "succeeded", traceparent="trace-1")
+    asked = {"job": "asked", "key": "key-2", "trace": "trace-2"}
+    run.operation(11, "trigger", 109.5, asked, execution="asked-2")
+    run.execution("asked-2", 109.7, "lost", "succeeded", traceparent="trace-2")
+    run.operation(12, "see", 111.0, {"execution": "asked-2"}, status="success")
+    run.operation(13, "put", 105.0, {"register": "r", "value": "1"})
+    run.operation(14, "get", 106.0, {"register": "r"}, value="1")
+    run.operation(15, "delete", 107.0, {"register": "r"})
+    run.operation(16, "pause", 119.5, {"job": "tick"})
+    run.said.sort(key=lambda line: float(line.split()[5]))
+    for epoch, primary in ((1, "n1"), (2, "n2")):
+        value = {"epoch": epoch, "primary": primary, "sync": [["n1", "c1"], ["n2", "c2"]]}
+        run.add("configurations.jsonl", shard=0, revision=epoch, value=value)
+    for node in ("n1", "n2"):
+        run.add("replicas.jsonl", node=node, shard=0, applied=9, tables={"1": "2 rows"})
+    run.add("end.json", trouble="", wholeAfterS=1.0, processes=[])
+    return run
+
+
+def row(outcome: str, first: int, last: int = 0, **facts: Json) -> Json:
+    last = last or first
+    return {
+        "jobId": "tick", "fireTime": text(first), "until": text(last), "outcome": outcome,
+        "count": (last - first) // 2 + 1, "executionId": facts.get("execution"),
+        "recordedAt": text(facts.get("recorded", last)),
+    }  # fmt: skip
+
+
+def test_a_run_in_which_all_went_well_is_accepted(tmp_path: Path) -> None:
+    records = read(clean().write(tmp_path))
+
+    assert judge(records) == []
+
+
+def test_figures_tell_how_late_and_how_slow(tmp_path: Path) -> None:
+    result = figures(read(clean().write(tmp_path)))
+
+    assert result["lateness_ms"]["no fault"]["count"] == 4
+    assert result["counts"]["fires"] == {"fired": 7, "missed": 2}
+    assert "kill-host" in table(result)
+
+
+# -- runs in which something went wrong ----------------------------------------------------------
+
+Doctor = Callable[[Run], object]
+
+
+def acknowledged_job_is_gone(run: Run) -> None:
+    run.drop("jobs.jsonl", jobId="asked")
+    run.documents["executions.jsonl"] = run.all("executions.jsonl", jobId="tick")
+    run.documents["clients.jsonl"] = [
+        each for each in run.documents["clients.jsonl"] if each["what"] not in ("trigger", "see")
+    ]
+    run.said = [line for line in run.said if line.startswith("tick")]
+
+
+def failed_job_is_there(run: Run) -> None:
+    ended = run.one("clients.jsonl", op=1, event="ok")
+    ended.update(event="fail", told={"code": "busy"})
+
+
+def acknowledged_trigger_is_gone(run: Run) -> None:
+    run.drop("executions.jsonl", executionId="asked-1")
+    run.said = [line for line in run.said if not line.startswith("asked-1")]
+
+
+def trigger_made_two(run: Run) -> None:
+    twin = copy.deepcopy(run.one("executions.jsonl", executionId="asked-1"))
+    run.add("executions.jsonl", **{**twin, "executionId": "asked-7", "tasks": {}})
+
+
+def failed_trigger_made_one(run: Run) -> None:
+    ended = run.one("clients.jsonl", op=10, event="ok")
+    ended.update(event="fail", told={"code": "busy"})
+
+
+def nobody_asked(run: Run) -> None:
+    run.one("executions.jsonl", executionId="asked-1")["traceparent"] = "trace-9"
+    ended = run.one("clients.jsonl", op=10, event="ok")
+    ended.update(event="info", told={"code": "unreachable"})
+
+
+def end_is_undone(run: Run) -> None:
+    run.one("clients.jsonl", op=12, event="ok")["told"]["status"] = "cancelled"
+
+
+def never_ended(run: Run) -> None:
+    run.one("executions.jsonl", executionId="asked-1")["status"] = "running"
+
+
+def ended_otherwise(run: Run) -> None:
+    run.one("executions.jsonl", executionId="asked-1")["status"] = "failed"
+
+
+def started_after_cancel(run: Run) -> None:
+    run.operation(20, "cancel", 104.2, {"execution": "asked-1"})
+
+
+def fire_without_outcome(run: Run) -> None:
+    run.drop("ledger.jsonl", executionId="tick-106")
+    run.drop("executions.jsonl", executionId="tick-106")
+    run.said = [line for line in run.said if not line.startswith("tick-106")]
+
+
+def fire_with_two_outcomes(run: Run) -> None:
+    run.add("ledger.jsonl", **row("missed", 106, recorded=120.0))
+
+
+def fire_between_fire_times(run: Run) -> None:
+    run.one("ledger.jsonl", executionId="tick-106")["fireTime"] = text(106.5)
+
+
+def fired_without_row(run: Run) -> None:
+    run.execution("tick-121", 121.0, "succeeded", trigger="schedule")
+
+
+def two_executions_of_one_fire(run: Run) -> None:
+    run.execution("tick-106-b", 106.0, "succeeded", trigger="schedule")
+    run.said = run.said[:-2]
+
+
+def missed_in_time(run: Run) -> None:
+    run.one("ledger.jsonl", outcome="missed")["recordedAt"] = text(112.5)
+
+
+def coalesced_by_skip(run: Run) -> None:
+    run.one("ledger.jsonl", outcome="missed")["outcome"] = "coalesced"
+
+
+def paused_by_nobody(run: Run) -> None:
+    run.one("ledger.jsonl", outcome="missed")["outcome"] = "paused"
+
+
+def skipped_for_nothing(run: Run) -> None:
+    run.one("ledger.jsonl", outcome="missed").update(outcome="skipped", executionId="tick-118")
+
+
+def decided_too_early(run: Run) -> None:
+    run.one("ledger.jsonl", executionId="tick-106")["recordedAt"] = text(105.9)
+
+
+def ran_and_is_not_on_record(run: Run) -> None:
+    run.say("tick-999", 1, "f" * 32, 119.0, "start")
+
+
+def attempt_is_not_on_record(run: Run) -> None:
+    run.say("tick-118", 2, "f" * 32, 119.0, "start")
+
+
+def succeeded_without_a_word(run: Run) -> None:
+    run.said = [line for line in run.said if not line.startswith("tick-118")]
+
+
+def ended_twice(run: Run) -> None:
+    run.said.append(run.said[-1])
+
+
+def retried_after_success(run: Run) -> None:
+    attempts = run.one("executions.jsonl", executionId="asked-1")["tasks"]["main"]["attempts"]
+    attempts[0]["outcome"] = "succeeded"
+
+
+def lost_without_cause(run: Run) -> None:
+    for line in run.documents["faults.jsonl"]:
+        line["hosts"] = ["n3"]
+
+
+def lost_without_a_word_or_cause(run: Run) -> None:
+    lost_without_cause(run)
+    run.said = [line for line in run.said if not line.startswith("asked-2 main 1")]
+
+
+def fenced_without_cause(run: Run) -> None:
+    lost_without_cause(run)
+    attempts = run.one("executions.jsonl", executionId="asked-2")["tasks"]["main"]["attempts"]
+    attempts[0]["outcome"] = "cancelled"
+
+
+def lost_though_its_warden_lived(run: Run) -> None:
+    for line in run.documents["faults.jsonl"]:
+        line["kind"] = "kill"
+
+
+def attempts_overlap(run: Run) -> None:
+    ticking = run.said.index(next(line for line in run.said if line.startswith("asked-2 main 2")))
+    run.said.insert(ticking + 1, run.said[ticking].replace("main 2", "main 1"))
+    run.said[ticking + 1] = run.said[ticking + 1].replace("start", "tick")
+
+
+def executions_overlap(run: Run) -> None:
+    started = next(place for place, line in enumerate(run.said) if line.startswith("tick-116"))
+    run.said.insert(started + 1, "tick-114 main 1 x n1 116.1 tick")
+
+
+def token_shrinks(run: Run) -> None:
+    attempts = run.one("executions.jsonl", executionId="asked-1")["tasks"]["main"]["attempts"]
+    attempts[1]["token"] = "0" * 32
+    run.said = [
+        " ".join([*line.split()[:3], "0" * 32, *line.split()[4:]])
+        if line.startswith("asked-1 main 2")
+        else line
+        for line in run.said
+    ]
+
+
+def number_is_left_out(run: Run) -> None:
+    attempts = run.one("executions.jsonl", executionId="asked-1")["tasks"]["main"]["attempts"]
+    attempts[1]["number"] = 3
+    run.said = [line.replace("asked-1 main 2", "asked-1 main 3") for line in run.said]
+
+
+def task_before_the_one_it_needs(run: Run) -> None:
+    begun = run.one("clients.jsonl", op=1, event="invoke")
+    begun["asked"]["job"]["tasks"] = [
+        {"name": "first", "command": "say"},
+        {"name": "main", "command": "say", "needs": ["first"]},
+    ]
+
+
+def stale_read(run: Run) -> None:
+    run.one("clients.jsonl", op=14, event="ok")["told"]["value"] = "0"
+
+
+def lost_write(run: Run) -> None:
+    run.one("clients.jsonl", op=14, event="ok").update(event="fail", told={"code": "job_not_found"})
+
+
+def epoch_is_left_out(run: Run) -> None:
+    run.documents["configurations.jsonl"][1]["value"]["epoch"] = 3
+
+
+def primary_does_not_count(run: Run) -> None:
+    run.documents["configurations.jsonl"][1]["value"]["primary"] = "n3"
+
+
+def copy_is_named_twice(run: Run) -> None:
+    run.documents["configurations.jsonl"][1]["value"]["sync"] = [["n1", "c1"], ["n2", "c1"]]
+
+
+def too_few_copies(run: Run) -> None:
+    run.documents["configurations.jsonl"][1]["value"]["sync"] = [["n2", "c2"]]
+
+
+def copies_differ(run: Run) -> None:
+    run.documents["replicas.jsonl"][1]["tables"] = {"1": "1 rows"}
+
+
+def copy_is_gone(run: Run) -> None:
+    run.drop("replicas.jsonl", node="n1")
+
+
+def never_well_again(run: Run) -> None:
+    run.documents["end.json"][0]["trouble"] = "a shard is not open"
+
+
+def process_is_left(run: Run) -> None:
+    run.documents["end.json"][0]["processes"] = ["17 python: say.py"]
+
+
+def two_jobs_of_one_name(run: Run) -> None:
+    run.add("jobs.jsonl", jobId="twin", name="asked", createdAt=text(100.3))
+
+
+def one_key_told_twice(run: Run) -> None:
+    asked = {"job": "asked", "key": "key-1", "trace": "trace-1"}
+    run.operation(21, "trigger", 104.5, asked, execution="asked-9")
+
+
+def seen_and_gone(run: Run) -> None:
+    run.operation(22, "see", 112.0, {"execution": "asked-8"}, status="success")
+
+
+def started_twice(run: Run) -> None:
+    first = next(place for place, line in enumerate(run.said) if line.startswith("asked-2 main 1"))
+    run.said.insert(first, run.said[first])
+
+
+def token_of_a_start_shrinks(run: Run) -> None:
+    token_shrinks(run)
+
+
+def token_of_the_next_execution_shrinks(run: Run) -> None:
+    execution = run.one("executions.jsonl", executionId="tick-116")
+    token = execution["tasks"]["main"]["attempts"][0]["token"]
+    execution["tasks"]["main"]["attempts"][0]["token"] = "0" * 32
+    run.said = [line.replace(token, "0" * 32) for line in run.said]
+
+
+def fired_without_schedule(run: Run) -> None:
+    run.execution("asked-3", 118.5, "succeeded", trigger="schedule")
+
+
+def fired_for_a_job_that_is_not_there(run: Run) -> None:
+    run.execution("ghost-1", 118.5, "succeeded", trigger="schedule")
+
+
+def fired_before_it_was_made(run: Run) -> None:
+    run.execution("tick-100", 100.0, "succeeded", trigger="schedule")
+    run.add("ledger.jsonl", **row("fired", 100, execution="tick-100"))
+
+
+def skipped_for_nobody(run: Run) -> None:
+    run.one("ledger.jsonl", outcome="missed")["outcome"] = "skipped"
+
+
+def fired_and_not_there(run: Run) -> None:
+    run.drop("executions.jsonl", executionId="tick-106")
+
+
+def fired_twice(run: Run) -> None:
+    run.add("ledger.jsonl", **row("fired", 106, execution="tick-106"))
+
+
+DOCTORED: dict[Doctor, tuple[str, str]] = {
+    acknowledged_job_is_gone: ("C1", "asked was made"),
+    failed_job_is_there: ("C2", "making asked failed"),
+    acknowledged_trigger_is_gone: ("C1", "key-1 made"),
+    trigger_made_two: ("C2", "key-1 made 2"),
+    failed_trigger_made_one: ("C2", "key-1 failed"),
+    nobody_asked: ("C2", "nobody asked"),
+    end_is_undone: ("I14", "was cancelled"),
+    never_ended: ("L1", "is running"),
+    ended_otherwise: ("C4", "could only succeed"),
+    started_after_cancel: ("I13", "after its execution was cancelled"),
+    fire_without_outcome: ("C3", "no outcome for 1"),
+    fire_with_two_outcomes: ("C3", "several outcomes"),
+    fire_between_fire_times: ("C3", "speaks of 0 fire times"),
+    fired_without_row: ("C3", "no row of the ledger"),
+    two_executions_of_one_fire: ("C3", "two executions"),
+    missed_in_time: ("C8", "it was not late"),
+    coalesced_by_skip: ("C8", "its policy allows"),
+    paused_by_nobody: ("C8", "its policy allows"),
+    skipped_for_nothing: ("C8", "was not in the way"),
+    decided_too_early: ("C3", "before it was due"),
+    ran_and_is_not_on_record: ("C4", "is not on record"),
+    attempt_is_not_on_record: ("C4", "ran, and on record is"),
+    succeeded_without_a_word: ("C4", "said []"),
+    ended_twice: ("C4", "'end', 'end'"),
+    retried_after_success: ("C4", "tried again after it had succeeded"),
+    lost_without_cause: ("C4", "ran, and is lost; to its node: []"),
+    fenced_without_cause: ("C4", "ran, and is cancelled; to its node: []"),
+    lost_without_a_word_or_cause: ("C4", "never ran, and is lost; to its node: []"),
+    lost_though_its_warden_lived: ("C4", "ran, and is lost; to its node: ['kill']"),
+    attempts_overlap: ("C5", "another attempt ran"),
+    executions_overlap: ("C5", "another execution ran"),
+    token_shrinks: ("C6", "tokens"),
+    number_is_left_out: ("I9", "attempts [1, 3]"),
+    task_before_the_one_it_needs: ("I13", "needs first"),
+    stale_read: ("I15", "could be ['1']"),
+    lost_write: ("I15", "could be ['1']"),
+    epoch_is_left_out: ("I6", "epoch 3 after 1"),
+    primary_does_not_count: ("I6", "does not count"),
+    copy_is_named_twice: ("I6", "copy c1"),
+    too_few_copies: ("I6", "fewer than 2"),
+    copies_differ: ("I3", "differs"),
+    copy_is_gone: ("I3", "not on the disk of n1"),
+    never_well_again: ("L1", "not well"),
+    process_is_left: ("C9", "left over"),
+    two_jobs_of_one_name: ("C2", "2 jobs are named asked"),
+    one_key_told_twice: ("C2", "key-1 was told to have made"),
+    seen_and_gone: ("C1", "asked-8 was seen, and is gone"),
+    started_twice: ("C4", "attempt 1 said ['start', 'start']"),
+    token_of_a_start_shrinks: ("C6", "started after"),
+    token_of_the_next_execution_shrinks: ("C6", "started after"),
+    fired_without_schedule: ("C3", "asked has no schedule, and fired"),
+    fired_for_a_job_that_is_not_there: ("C3", "of a job that is not there"),
+    fired_before_it_was_made: ("C3", "and fired at"),
+    skipped_for_nobody: ("C8", "nothing was in the way"),
+    fired_and_not_there: ("C3", "has no such execution"),
+    fired_twice: ("C3", "tick-106 was fired 2 times"),
+}
+
+
+@pytest.mark.parametrize("doctor", DOCTORED, ids=lambda doctor: doctor.__name__)
+def test_a_doctored_run_is_rejected_for_the_right_reason(doctor: Doctor, tmp_path: Path) -> None:
+    rule, words = DOCTORED[doctor]
+    run = clean()
+    doctor(run)
+
+    found = judge(read(run.write(tmp_path)))
+
+    assert [each for each in found if each.rule == rule and words in each.text], found
+
+
+# -- what is allowed -----------------------------------------------------------------------------
+
+
+def unknown_trigger_was_done(run: Run) -> None:
+    run.one("clients.jsonl", op=10, event="ok").update(event="info", told={"code": "unreachable"})
+
+
+def unknown_trigger_was_not_done(run: Run) -> None:
+    unknown_trigger_was_done(run)
+    acknowledged_trigger_is_gone(run)
+
+
+def unknown_write_takes_effect_late(run: Run) -> None:
+    run.one("clients.jsonl", op=13, event="ok").update(event="info", told={"code": "unreachable"})
+    run.operation(17, "put", 105.5, {"register": "r", "value": "2"})
+    documents = run.documents["clients.jsonl"]
+    documents.sort(key=lambda each: each["at"])
+
+
+def unfenced_attempts_overlap(run: Run) -> None:
+    attempts_overlap(run)
+    run.fault("pause-both", "n1", begins=110.0, ends=113.0)
+
+
+def given_up_with_its_shard(run: Run) -> None:
+    lost_without_a_word_or_cause(run)
+    attempts = run.one("executions.jsonl", executionId="asked-2")["tasks"]["main"]["attempts"]
+    token = f"{1:016x}{1:016x}"
+    run.said = [line.replace(attempts[1]["token"], token) for line in run.said]
+    attempts[1]["token"] = token
+
+
+def away_for_longer_than_its_lease(run: Run) -> None:
+    lost_though_its_warden_lived(run)
+    attempts = run.one("executions.jsonl", executionId="asked-2")["tasks"]["main"]["attempts"]
+    attempts[0]["finishedAt"] = text(125.5)
+
+
+@pytest.mark.parametrize(
+    "doctor",
+    [
+        given_up_with_its_shard,
+        away_for_longer_than_its_lease,
+        unknown_trigger_was_done,
+        unknown_trigger_was_not_done,
+        unknown_write_takes_effect_late,
+        unfenced_attempts_overlap,
+    ],
+    ids=lambda doctor: doctor.__name__,
+)
+def test_what_is_allowed_is_accepted(doctor: Doctor, tmp_path: Path) -> None:
+    run = clean()
+    doctor(run)
+
+    found = judge(read(run.write(tmp_path)))
+
+    assert found == []
+
+
+# -- the oracle ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("@every 2s", [2, 4, 6]),
+        ("@every 3s phase 1s", [1, 4]),
+        ("@every 500ms phase 250ms", [0.25, 0.75, 1.25, 1.75]),
+        ("@at 1970-01-01T00:00:03.5Z", [3.5]),
+        ("* * * * * *", [1, 2, 3, 4, 5, 6]),
+        ("*/4,5 * * * * *", [4, 5]),
+        ("1-2 0 0 * * *", [1, 2]),
+        ("2 1 * * * *", []),
+    ],
+)
+def test_the_oracle_knows_when_schedules_fire(schedule: str, expected: list[float]) -> None:
+    until = expected[-1] if "ms" in schedule else 6
+
+    times = fire_times(schedule, 0, round(until * SECOND))
+
+    assert times == [round(each * SECOND) for each in expected]
+
+
+def test_the_oracle_refuses_what_it_does_not_know() -> None:
+    with pytest.raises(ValueError, match="no oracle"):
+        fire_times("0 0 13 * FRI *", 0, SECOND)
+
+
+# -- its independence ----------------------------------------------------------------------------
+
+
+def test_the_judge_imports_nothing_of_rota() -> None:
+    [folder] = chaos.judge.__path__
+
+    imported = {name for path in Path(folder).glob("*.py") for name in imports(path)}
+
+    own = {name for name in imported if name.split(".")[0] == "chaos"}
+    assert all(name.startswith("chaos.judge") for name in own), own
+    assert not {name.split(".")[0] for name in imported} & {
+        "rota", "rotad", "cluster", "etcd", "core", "node", "client", "ring", "storage", "executor",
+    }  # fmt: skip
+
+
+def imports(path: Path) -> Iterator[str]:
+    for each in ast.walk(ast.parse(path.read_text())):
+        if isinstance(each, ast.Import):
+            yield from (alias.name for alias in each.names)
+        elif isinstance(each, ast.ImportFrom):
+            assert each.module
+            assert not each.level
+            yield each.module

@@ -1,0 +1,72 @@
+"""Faults follow from a seed, and everything that they name can be done."""
+
+from itertools import pairwise
+
+import pytest
+
+from chaos.harness.nemesis import DEEDS
+from chaos.harness.schedule import KINDS, RARELY, Fault, schedule
+
+NODES = ("n1", "n2", "n3")
+
+
+def faults(nemesis: str = "mixed", seed: int = 1, minutes: float = 10, **given: int) -> list[Fault]:
+    members = given.get("members", 3)
+    return schedule(
+        nemesis, seed, minutes, NODES, can_cut=bool(given.get("cuts", 1)), members=members
+    )
+
+
+def test_a_seed_gives_the_same_faults_again_and_another_gives_others() -> None:
+    first, again, other = faults(seed=7), faults(seed=7), faults(seed=8)
+
+    assert first == again
+    assert first != other
+
+
+def test_every_kind_of_fault_can_be_done_and_undone() -> None:
+    assert set(DEEDS) == set(KINDS)
+
+
+def test_a_mixed_run_has_every_kind_if_there_is_time() -> None:
+    kinds = [fault.kind for fault in faults(minutes=20)]
+
+    assert set(kinds) == set(KINDS)
+    assert all(kinds.count(kind) == 1 for kind in RARELY)
+
+
+def test_faults_follow_one_another_and_end_in_time() -> None:
+    planned = faults(minutes=5)
+
+    assert all(one.begins_s + one.lasts_s < next_.begins_s for one, next_ in pairwise(planned))
+    assert planned[-1].begins_s + planned[-1].lasts_s <= 300
+
+
+def test_a_node_is_killed_every_ten_seconds_and_is_back_after_five() -> None:
+    kills = faults("kill", minutes=10)
+
+    assert len(kills) == 60
+    assert {fault.lasts_s for fault in kills} == {5}
+    assert {round(after.begins_s - before.begins_s) for before, after in pairwise(kills)} == {10}
+    assert {fault.hosts[0] for fault in kills} == set(NODES)
+
+
+def test_a_partition_is_between_two_nodes() -> None:
+    assert all(len(set(fault.hosts)) == 2 for fault in faults("partition", minutes=5))
+
+
+def test_what_the_network_or_etcd_cannot_do_is_left_out_of_a_mixed_run() -> None:
+    kinds = {fault.kind for fault in faults(minutes=20, cuts=0, members=1)}
+
+    assert not any(KINDS[kind].cuts for kind in kinds)
+    assert "etcd-leader" not in kinds
+
+
+@pytest.mark.parametrize("nemesis", ["partition", "etcd-leader", "earthquake", "kill,earthquake"])
+def test_what_cannot_be_done_here_is_refused_by_name(nemesis: str) -> None:
+    with pytest.raises(ValueError, match=f"^{nemesis.split(',')[-1]} cannot be done here"):
+        faults(nemesis, cuts=0, members=1)
+
+
+def test_nothing_is_done_if_that_is_asked_for() -> None:
+    assert faults("none") == []
