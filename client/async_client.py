@@ -150,14 +150,20 @@ class AsyncClient:
         return created
 
     async def put_job(
-        self, job: JobBody | Body, *, if_version: int | None = None, dry_run: bool = False
+        self,
+        job: JobBody | Body,
+        *,
+        if_version: int | None = None,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
     ) -> JobView:
         """Create *job*, or give the one of its name its next version.
 
         Raises:
             Conflict: There is none of version *if_version*.
         """
-        return await self._ask(requests.put_job(job, if_version=if_version, dry_run=dry_run))
+        call = requests.put_job(job, if_version=if_version, key=idempotency_key, dry_run=dry_run)
+        return await self._ask(call)
 
     async def patch_job(
         self,
@@ -166,6 +172,7 @@ class AsyncClient:
         *,
         namespace: str | None = None,
         if_version: int | None = None,
+        idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
         """Change the fields of a job that *patch* names (RFC 7396: None takes one away).
@@ -173,7 +180,9 @@ class AsyncClient:
         Raises:
             Conflict: It is not of version *if_version*.
         """
-        call = requests.patch_job(job, namespace, patch, if_version=if_version, dry_run=dry_run)
+        call = requests.patch_job(
+            job, namespace, patch, if_version=if_version, key=idempotency_key, dry_run=dry_run
+        )
         return await self._ask(call)
 
     async def pause_job(
@@ -182,16 +191,24 @@ class AsyncClient:
         *,
         namespace: str | None = None,
         reason: str = "",
+        idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
         """Keep a job from making executions by itself; what runs goes on."""
-        return await self._ask(requests.pause_job(job, namespace, reason, dry_run=dry_run))
+        call = requests.pause_job(job, namespace, reason, key=idempotency_key, dry_run=dry_run)
+        return await self._ask(call)
 
     async def resume_job(
-        self, job: str, *, namespace: str | None = None, dry_run: bool = False
+        self,
+        job: str,
+        *,
+        namespace: str | None = None,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
     ) -> JobView:
         """Let a paused job fire again, from its next fire time on."""
-        return await self._ask(requests.resume_job(job, namespace, dry_run=dry_run))
+        call = requests.resume_job(job, namespace, key=idempotency_key, dry_run=dry_run)
+        return await self._ask(call)
 
     async def job(self, job: str, *, namespace: str | None = None) -> JobView:
         """Return a job."""
@@ -235,6 +252,7 @@ class AsyncClient:
         *,
         namespace: str | None = None,
         if_version: int | None = None,
+        idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> None:
         """Delete a job; its unfinished executions are cancelled, its history stays.
@@ -242,7 +260,9 @@ class AsyncClient:
         Raises:
             Conflict: It is not of version *if_version*.
         """
-        call = requests.delete_job(job, namespace, if_version=if_version, dry_run=dry_run)
+        call = requests.delete_job(
+            job, namespace, if_version=if_version, key=idempotency_key, dry_run=dry_run
+        )
         await self._ask(call)
 
     async def next_fires(

@@ -35,7 +35,7 @@ class Call(Generic[T]):
         headers: Those that the body does not imply.
         key: The idempotency key.
         is_write: Whether it changes anything.
-        is_repeatable: Whether sending it twice does what sending it once does.
+        is_repeatable: Whether sending it twice does what sending it once does, as with a key.
         waits_s: How long the node is asked to keep it open.
 
     Raises:

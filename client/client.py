@@ -41,9 +41,13 @@ class Client:
 
     Any node takes any call. A client stays with one that works, and goes on to the next when that
     one cannot be connected to, breaks the connection, is silent, or cannot take the call now. It
-    sends again only what is safe to send twice: new jobs and executions carry an idempotency key,
-    minted if none is given; what cannot be repeated is sent again only if it certainly has not
-    arrived. Tries of the same node pause in between, at least as long as it asks for.
+    sends again only what is safe to send twice: whatever writes a job or makes an execution carries
+    an idempotency key, minted if none is given; what cannot be repeated is sent again only if it
+    certainly has not arrived. Tries of the same node pause in between, at least as long as it asks
+    for.
+
+    With the same *idempotency_key*, within a day, the same call does nothing more and gives what it
+    gave at first.
 
     With *dry_run* a call is checked, and answered, as it would be; nothing is done.
 
@@ -154,14 +158,23 @@ class Client:
         )
 
     def put_job(
-        self, job: JobBody | Body, *, if_version: int | None = None, dry_run: bool = False
+        self,
+        job: JobBody | Body,
+        *,
+        if_version: int | None = None,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
     ) -> JobView:
         """Create *job*, or give the one of its name its next version.
 
         Raises:
             Conflict: There is none of version *if_version*.
         """
-        return self._run(self._client.put_job(job, if_version=if_version, dry_run=dry_run))
+        return self._run(
+            self._client.put_job(
+                job, if_version=if_version, idempotency_key=idempotency_key, dry_run=dry_run
+            )
+        )
 
     def patch_job(
         self,
@@ -170,6 +183,7 @@ class Client:
         *,
         namespace: str | None = None,
         if_version: int | None = None,
+        idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
         """Change the fields of a job that *patch* names (RFC 7396: None takes one away).
@@ -179,23 +193,49 @@ class Client:
         """
         return self._run(
             self._client.patch_job(
-                job, patch, namespace=namespace, if_version=if_version, dry_run=dry_run
+                job,
+                patch,
+                namespace=namespace,
+                if_version=if_version,
+                idempotency_key=idempotency_key,
+                dry_run=dry_run,
             )
         )
 
     def pause_job(
-        self, job: str, *, namespace: str | None = None, reason: str = "", dry_run: bool = False
+        self,
+        job: str,
+        *,
+        namespace: str | None = None,
+        reason: str = "",
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
     ) -> JobView:
         """Keep a job from making executions by itself; what runs goes on."""
         return self._run(
-            self._client.pause_job(job, namespace=namespace, reason=reason, dry_run=dry_run)
+            self._client.pause_job(
+                job,
+                namespace=namespace,
+                reason=reason,
+                idempotency_key=idempotency_key,
+                dry_run=dry_run,
+            )
         )
 
     def resume_job(
-        self, job: str, *, namespace: str | None = None, dry_run: bool = False
+        self,
+        job: str,
+        *,
+        namespace: str | None = None,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
     ) -> JobView:
         """Let a paused job fire again, from its next fire time on."""
-        return self._run(self._client.resume_job(job, namespace=namespace, dry_run=dry_run))
+        return self._run(
+            self._client.resume_job(
+                job, namespace=namespace, idempotency_key=idempotency_key, dry_run=dry_run
+            )
+        )
 
     def job(self, job: str, *, namespace: str | None = None) -> JobView:
         """Return a job."""
@@ -229,6 +269,7 @@ class Client:
         *,
         namespace: str | None = None,
         if_version: int | None = None,
+        idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> None:
         """Delete a job; its unfinished executions are cancelled, its history stays.
@@ -238,7 +279,11 @@ class Client:
         """
         self._run(
             self._client.delete_job(
-                job, namespace=namespace, if_version=if_version, dry_run=dry_run
+                job,
+                namespace=namespace,
+                if_version=if_version,
+                idempotency_key=idempotency_key,
+                dry_run=dry_run,
             )
         )
 

@@ -151,8 +151,9 @@ class Connection:
             connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar)
-            # aiohttp would repeat by itself, and we would take a deletion's second answer, that
-            # there is no such job, for the first. It has no public switch for it; a test watches.
+            # aiohttp would repeat by itself, and we would take the second answer to a node being
+            # forgotten, that there is none, for the first. It has no public switch for it; a test
+            # watches.
             self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see above
         return await self._session.request(
             call.method,

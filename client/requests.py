@@ -93,17 +93,33 @@ def create_many(
         start += len(part)
 
 
-def put_job(job: JobBody | Body, *, if_version: int | None, dry_run: bool) -> Call[JobView]:
+def put_job(
+    job: JobBody | Body, *, if_version: int | None, key: str | None, dry_run: bool
+) -> Call[JobView]:
     """Return the call that creates *job* or replaces the one of its name."""
     content = as_json(job)
     fields: Body = msgspec.json.decode(content)
     namespace, name = fields.get("namespace") or "default", fields.get("name") or ""
     path = f"{_JOBS}/{_quoted(str(namespace))}/{_quoted(str(name))}"
-    return _change("PUT", path, _as(JobView), body=content, if_version=if_version, dry_run=dry_run)
+    return _change(
+        "PUT",
+        path,
+        _as(JobView),
+        body=content,
+        if_version=if_version,
+        key=key or _mint_key(),
+        dry_run=dry_run,
+    )
 
 
 def patch_job(
-    named: str, namespace: str | None, patch: Body, *, if_version: int | None, dry_run: bool
+    named: str,
+    namespace: str | None,
+    patch: Body,
+    *,
+    if_version: int | None,
+    key: str | None,
+    dry_run: bool,
 ) -> Call[JobView]:
     """Return the call that changes some fields of a job."""
     return _change(
@@ -113,36 +129,53 @@ def patch_job(
         namespace=namespace,
         body=as_json(patch),
         if_version=if_version,
+        key=key or _mint_key(),
         dry_run=dry_run,
     )
 
 
 def delete_job(
-    named: str, namespace: str | None, *, if_version: int | None, dry_run: bool
+    named: str, namespace: str | None, *, if_version: int | None, key: str | None, dry_run: bool
 ) -> Call[None]:
-    """Return the call that deletes a job; twice, it would not find it."""
+    """Return the call that deletes a job."""
     return _change(
         "DELETE",
         _job_path(named),
         _nothing,
         namespace=namespace,
         if_version=if_version,
+        key=key or _mint_key(),
         dry_run=dry_run,
-        is_repeatable=False,
     )
 
 
-def pause_job(named: str, namespace: str | None, reason: str, *, dry_run: bool) -> Call[JobView]:
+def pause_job(
+    named: str, namespace: str | None, reason: str, *, key: str | None, dry_run: bool
+) -> Call[JobView]:
     """Return the call that pauses a job."""
-    body = as_json(PauseBody(reason=reason))
-    path = f"{_job_path(named)}/pause"
-    return _change("POST", path, _as(JobView), namespace=namespace, body=body, dry_run=dry_run)
+    return _change(
+        "POST",
+        f"{_job_path(named)}/pause",
+        _as(JobView),
+        namespace=namespace,
+        body=as_json(PauseBody(reason=reason)),
+        key=key or _mint_key(),
+        dry_run=dry_run,
+    )
 
 
-def resume_job(named: str, namespace: str | None, *, dry_run: bool) -> Call[JobView]:
+def resume_job(
+    named: str, namespace: str | None, *, key: str | None, dry_run: bool
+) -> Call[JobView]:
     """Return the call that lets a paused job fire again."""
-    path = f"{_job_path(named)}/resume"
-    return _change("POST", path, _as(JobView), namespace=namespace, dry_run=dry_run)
+    return _change(
+        "POST",
+        f"{_job_path(named)}/resume",
+        _as(JobView),
+        namespace=namespace,
+        key=key or _mint_key(),
+        dry_run=dry_run,
+    )
 
 
 def job(named: str, namespace: str | None) -> Call[JobView]:
@@ -289,7 +322,7 @@ def wait_many(execution_ids: Sequence[str], timeout_s: float) -> Call[ExecutionL
 
 
 def cancel(execution_id: str, *, dry_run: bool) -> Call[ExecutionView]:
-    """Return the call that asks for the end of an execution."""
+    """Return the call that asks for the end of an execution; twice, it asks for the same end."""
     path = f"{_execution_path(execution_id)}/cancel"
     return _change("POST", path, _as(ExecutionView), dry_run=dry_run)
 
@@ -401,14 +434,10 @@ def _change(
     namespace: str | None = None,
     body: bytes | None = None,
     if_version: int | None = None,
+    key: str = "",
     dry_run: bool,
     is_repeatable: bool = True,
 ) -> Call[T]:
-    """Return a call without an idempotency key.
-
-    One that depends on a version cannot be repeated: if the first has changed it, the second is
-    refused, and the caller told that nothing was done.
-    """
     return Call(
         method,
         path,
@@ -416,8 +445,9 @@ def _change(
         query={"namespace": namespace, **_dry(dry_run)},
         body=body,
         headers={} if if_version is None else {"If-Match": f'"{if_version}"'},
+        key=key,
         is_write=not dry_run,
-        is_repeatable=dry_run or (is_repeatable and if_version is None),
+        is_repeatable=dry_run or is_repeatable,
     )
 
 

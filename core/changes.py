@@ -91,12 +91,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     Attributes:
         print: Digest of what was asked: the same key with another body is refused.
-        answer: The id that was given.
+        answer: The id of the execution, or of the job; empty if the job was deleted.
+        version: What the job then had; 0 if it is not told, as by a rota that did not keep it.
+        is_new: Whether the request made the job.
     """
 
     print: str
     answer: str
     expires_at: Instant
+    version: int = 0
+    is_new: bool = False
 
 
 class Pointer(msgspec.Struct, frozen=True, array_like=True):

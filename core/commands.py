@@ -43,6 +43,7 @@ class DeleteJob(msgspec.Struct, frozen=True, kw_only=True):
 
     job_id: JobId
     if_version: int | None = None
+    ask: Ask | None = None
 
 
 class PauseJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,12 +52,14 @@ class PauseJob(msgspec.Struct, frozen=True, kw_only=True):
     job_id: JobId
     by: str = ""
     reason: str = ""
+    ask: Ask | None = None
 
 
 class ResumeJob(msgspec.Struct, frozen=True, kw_only=True):
     """Let a paused job fire again."""
 
     job_id: JobId
+    ask: Ask | None = None
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,6 +170,12 @@ class Forget(msgspec.Struct, frozen=True, kw_only=True):
 class ForgetRequests(msgspec.Struct, frozen=True, kw_only=True):
     """Drop the answers to requests whose time to be repeated is over."""
 
+
+Askable = Trigger | SaveJob | DeleteJob | PauseJob | ResumeJob
+"""The commands that may come again, late, and must then do nothing: those with an ``ask``.
+
+A `Cancel` needs none: it names one execution, and what it does to that is final.
+"""
 
 Due = Fire | Wake
 """The commands that timers give."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from rota.core.attempt import AttemptKey
 from rota.core.changes import Table
 from rota.core.commands import (
+    Askable,
     Cancel,
     Command,
     DeleteJob,
@@ -38,7 +39,7 @@ from rota.core.gate import receive_letter
 from rota.core.keeping import forget
 from rota.core.outbox import forget_parcel
 from rota.core.pausing import pause_job, resume_job
-from rota.core.repetition import forget_requests
+from rota.core.repetition import answered, forget_requests, remember
 from rota.core.reporting import report_attempt
 from rota.core.running import (
     cancel_execution,
@@ -56,13 +57,19 @@ from rota.core.triggering import trigger
 def decide(state: State, command: Command, situation: Situation) -> Decision:
     """Return what *command* leads to in *state*; changes nothing itself.
 
-    Costs O(what it touches), never O(history).
+    Costs O(what it touches), never O(history). One that was asked before with the same idempotency
+    key changes nothing, whatever has happened since, and gets the first reply.
 
     Raises:
-        Refused: The command cannot be carried out; nothing is to be recorded.
+        Refused: The command cannot be carried out, or its key (code ``idempotency_key_reused``)
+            was used for another request; nothing is to be recorded.
     """
     draft = Draft(state, situation)
-    reply = _dispatch(draft, command)
+    ask = command.ask if isinstance(command, Askable) else None
+    reply = answered(state, ask, situation.now)
+    if reply is None:
+        reply = _dispatch(draft, command)
+        remember(draft, ask, reply)
     return draft.decision(_cause(command), reply)
 
 
@@ -119,9 +126,9 @@ def _dispatch(draft: Draft, command: Command) -> Reply:
         case Trigger():
             return trigger(draft, command)
         case PauseJob():
-            pause_job(draft, command)
+            return pause_job(draft, command)
         case ResumeJob():
-            resume_job(draft, command)
+            return resume_job(draft, command)
         case Cancel():
             cancel_execution(draft, command)
         case LoseSession():

@@ -66,18 +66,22 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class JobSaved:
-    """The job that now stands; *is_new* unless it was there before."""
+    """The job that now stands, in *version*; *is_new* unless it was there before.
+
+    Attributes:
+        version: 0 in the answer to a repetition whose first answer did not keep it.
+    """
 
     job_id: JobId
+    version: int
     is_new: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Triggered:
-    """The execution that was made; *is_new* unless this is the answer to a repetition."""
+    """The execution that was made."""
 
     execution_id: ExecutionId
-    is_new: bool
 
 
 @dataclass(frozen=True, slots=True)

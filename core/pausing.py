@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from rota.core.changes import Table
 from rota.core.commands import PauseJob, ResumeJob
+from rota.core.decision import JobSaved, Reply
 from rota.core.draft import Draft
 from rota.core.effects import JobEvent
 from rota.core.errors import not_found
@@ -12,7 +13,7 @@ from rota.core.ids import JobId
 from rota.core.job import Job, Pause
 
 
-def pause_job(draft: Draft, command: PauseJob) -> None:
+def pause_job(draft: Draft, command: PauseJob) -> Reply:
     """Pause a job; what runs of it goes on. Pausing it again changes nothing.
 
     Raises:
@@ -23,9 +24,10 @@ def pause_job(draft: Draft, command: PauseJob) -> None:
         pause = Pause(at=draft.now, by=command.by, reason=command.reason)
         draft.put(Table.JOB, job.id, replace(job, pause=pause))
         draft.publish_job(job, JobEvent.PAUSED, _why(pause))
+    return JobSaved(job.id, version=job.version, is_new=False)
 
 
-def resume_job(draft: Draft, command: ResumeJob) -> None:
+def resume_job(draft: Draft, command: ResumeJob) -> Reply:
     """Let a job fire again, from the next fire time on; one that is not paused stays as it is.
 
     A job whose dependencies succeeded meanwhile runs now.
@@ -34,12 +36,12 @@ def resume_job(draft: Draft, command: ResumeJob) -> None:
         Refused: There is no such job.
     """
     job = _job(draft, command.job_id)
-    if job.pause is None:
-        return
-    awake = replace(job, pause=None)
-    draft.put(Table.JOB, job.id, awake)
-    draft.publish_job(job, JobEvent.RESUMED)
-    pass_if_open(draft, awake)
+    if job.pause is not None:
+        awake = replace(job, pause=None)
+        draft.put(Table.JOB, job.id, awake)
+        draft.publish_job(job, JobEvent.RESUMED)
+        pass_if_open(draft, awake)
+    return JobSaved(job.id, version=job.version, is_new=False)
 
 
 def _why(pause: Pause) -> str:

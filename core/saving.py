@@ -12,7 +12,6 @@ from rota.core.firing import fire, first_fire, first_fire_of, set_fire_timer
 from rota.core.ids import JobId, mint_job_id, slot_of
 from rota.core.job import Job, JobSpec, Plan, Upstream
 from rota.core.outbox import send_letter
-from rota.core.repetition import answered, remember
 from rota.core.running import cancel_execution
 from rota.core.state import version_key
 
@@ -25,18 +24,15 @@ def save_job(draft: Draft, command: SaveJob) -> Reply:
 
     Raises:
         Refused: Code ``job_exists``: another job has that name; ``version_mismatch``;
-            ``idempotency_key_reused``; ``too_many_jobs``; ``catching_up``.
+            ``too_many_jobs``; ``catching_up``.
     """
-    before = answered(draft, command.ask)
-    if before is not None:
-        return JobSaved(JobId(before), is_new=False)
     standing_id = draft.state.names.get(command.spec.full_name)
     standing = draft.job(standing_id) if standing_id else None
     _check_version(command, standing)
     if standing is None:
-        job_id = _create(draft, command.spec)
+        job = _create(draft, command.spec)
     elif command.may_replace or standing.spec == command.spec:
-        job_id = _replace(draft, standing, command.spec)
+        job = _replace(draft, standing, command.spec)
     else:
         raise Refused(
             Kind.CONFLICT,
@@ -44,8 +40,7 @@ def save_job(draft: Draft, command: SaveJob) -> Reply:
             f"there is already a job {standing.spec.full_name!r} ({standing.id}) with another "
             "definition; replace it with PUT, or choose another name",
         )
-    remember(draft, command.ask, job_id)
-    return JobSaved(job_id, is_new=standing is None)
+    return JobSaved(job.id, version=job.version, is_new=standing is None)
 
 
 def delete_job(draft: Draft, command: DeleteJob) -> Reply:
@@ -73,7 +68,7 @@ def delete_job(draft: Draft, command: DeleteJob) -> Reply:
     return Done()
 
 
-def _create(draft: Draft, spec: JobSpec) -> JobId:
+def _create(draft: Draft, spec: JobSpec) -> Job:
     if len(draft.state.jobs) >= draft.limits.jobs:
         raise Refused(
             Kind.TOO_MANY,
@@ -87,13 +82,13 @@ def _create(draft: Draft, spec: JobSpec) -> JobId:
     _subscribe(draft, spec.full_name, before=(), after=spec.dependencies)
     _put(draft, job, _plan_of(draft, spec, Plan(), before=None))
     draft.publish_job(job, JobEvent.CREATED, "version 1")
-    return job_id
+    return job
 
 
-def _replace(draft: Draft, job: Job, spec: JobSpec) -> JobId:
+def _replace(draft: Draft, job: Job, spec: JobSpec) -> Job:
     """Give a job its next version; unfinished executions go on with theirs."""
     if job.spec == spec:
-        return job.id
+        return job
     _decide_due_fires(draft, job)
     plan = draft.plan(job.id)
     assert plan is not None, job.id
@@ -103,7 +98,7 @@ def _replace(draft: Draft, job: Job, spec: JobSpec) -> JobId:
     successor = replace(job, version=job.version + 1, spec=spec, updated_at=draft.now)
     _put(draft, successor, _plan_of(draft, spec, plan, before=job.spec))
     draft.publish_job(successor, JobEvent.REPLACED, f"version {successor.version}")
-    return job.id
+    return successor
 
 
 def _decide_due_fires(draft: Draft, job: Job) -> None:

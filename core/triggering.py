@@ -5,9 +5,8 @@ from rota.core.decision import Reply, Triggered
 from rota.core.draft import Draft
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.execution import Origin
-from rota.core.ids import ExecutionId, trigger_execution_id
+from rota.core.ids import trigger_execution_id
 from rota.core.overlap import admit
-from rota.core.repetition import answered, remember
 from rota.core.running import Birth, begin_execution
 
 
@@ -16,11 +15,8 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
 
     Raises:
         Refused: There is no such job; code ``overlap``: its policy forbids it now;
-            ``too_many_executions``; ``idempotency_key_reused``.
+            ``too_many_executions``.
     """
-    before = answered(draft, command.ask)
-    if before is not None:
-        return Triggered(ExecutionId(before), is_new=False)
     job = draft.job(command.job_id)
     if job is None:
         raise not_found("job", command.job_id)
@@ -43,8 +39,7 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
         traceparent=command.traceparent,
     )
     begin_execution(draft, job, birth)
-    remember(draft, command.ask, execution_id)
-    return Triggered(execution_id, is_new=True)
+    return Triggered(execution_id)
 
 
 def refuse_if_full(draft: Draft) -> None:

@@ -126,6 +126,19 @@ def losing_answers_of(url: str) -> Handler:
     return answer
 
 
+async def hold_up(request: web.Request) -> web.Response:
+    """Say nothing, as if the request were still under way."""
+    del request
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def bring(request: web.Request, url: str) -> int:
+    """Have a request that was held up reach the node at *url* after all; return its status."""
+    async with _forwarding(request, url) as upstream:
+        return upstream.status
+
+
 @asynccontextmanager
 async def _forwarding(
     request: web.Request, url: str

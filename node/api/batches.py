@@ -198,7 +198,7 @@ def _created(request: web.Request, written: Written, answer: Answer) -> CreatedI
                 status=201 if answer.is_new else 200,
                 job_id=job.id,
                 job=job.spec.full_name,
-                version=job.version,
+                version=answer.version or job.version,
             )
         # The answer to a repetition, and meanwhile the job was deleted.
         answer = not_found("job", answer.job_id)

@@ -10,18 +10,19 @@ import msgspec
 from aiohttp import web
 
 from rota.client.wire import JobBody, JobView, Json, PauseBody
-from rota.core.commands import PauseJob, ResumeJob, SaveJob
-from rota.core.decision import JobSaved
+from rota.core.commands import Ask, PauseJob, ResumeJob, SaveJob
+from rota.core.decision import Reply
 from rota.core.errors import Kind, Problem, Refused, invalid
-from rota.core.job import JobSpec
+from rota.core.job import Job, JobSpec
 from rota.node.api.access import PRINCIPAL, Verb, check
 from rota.node.api.bodies import job_spec
-from rota.node.api.codes import DECIDING
+from rota.node.api.codes import DECIDING, KEYED
 from rota.node.api.decoding import decode
 from rota.node.api.definitions import definition_of
-from rota.node.api.jobs import NAMESPACE, job_document
+from rota.node.api.jobs import NAMESPACE, saved_document
 from rota.node.api.operations import (
     ETAG,
+    IDEMPOTENCY_KEY,
     IF_MATCH,
     IF_NONE_MATCH,
     LOCATION,
@@ -30,6 +31,7 @@ from rota.node.api.operations import (
     Success,
 )
 from rota.node.api.parameters import DRY_RUN
+from rota.node.api.repeating import answer_before, ask_of, write_once
 from rota.node.api.requests import (
     PARTS,
     expected_version,
@@ -37,9 +39,10 @@ from rota.node.api.requests import (
     only_creates,
     read_body,
     read_object,
+    shard_named,
 )
 from rota.node.api.resolving import resolve
-from rota.node.api.writing import write
+from rota.node.api.writing import Written, write
 
 operations = Operations("Jobs")
 CHANGING = (
@@ -49,6 +52,7 @@ CHANGING = (
     "unknown_dependency",
     "version_mismatch",
     "catching_up",
+    *KEYED,
     *DECIDING,
 )
 PATCHES_MAX = 30
@@ -61,7 +65,7 @@ PATCHES_MAX = 30
     Success(200, "The job, replaced or as it was.", JobView, headers=(ETAG,)),
     Success(201, "The job, created.", JobView, headers=(LOCATION, ETAG)),
     query=(DRY_RUN,),
-    headers=(IF_MATCH, IF_NONE_MATCH),
+    headers=(IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH),
     body=Body(JobBody, in_path=("namespace", "name")),
     problems=(*CHANGING, "invalid_if_none_match", "job_exists", "too_many_jobs"),
 )
@@ -79,8 +83,12 @@ async def put_job(request: web.Request) -> web.Response:
         if content.setdefault(field, value) != value:
             detail = f"is {content[field]!r}, but the address says {value!r}"
             raise invalid("invalid_job", f"{field} {detail}", Problem(f"/{field}", detail))
-    spec = await _spec_of(request, content)
-    return await _save(request, spec, expected_version(request))
+    shard, ask = request.app[PARTS].shards.of_name(namespace, name), await ask_of(request)
+    saved = await answer_before(request, shard, ask)
+    if saved is None:
+        spec = await _spec_of(request, content)
+        saved = await _save(request, spec, expected_version(request), ask)
+    return await saved_document(request, *saved)
 
 
 @operations.declare(
@@ -88,7 +96,7 @@ async def put_job(request: web.Request) -> web.Response:
     "/api/v1/jobs/{job}",
     Success(200, "The job, changed.", JobView, headers=(ETAG,)),
     query=(NAMESPACE, DRY_RUN),
-    headers=(IF_MATCH,),
+    headers=(IDEMPOTENCY_KEY, IF_MATCH),
     body=Body(JobBody, is_patch=True),
     problems=(*CHANGING, "job_not_found"),
 )
@@ -98,10 +106,23 @@ async def patch_job(request: web.Request) -> web.Response:
     The body is a JSON merge patch (RFC 7396) of the job's ``definition``: what it names is changed,
     null takes a member away, the rest stays. A job cannot be renamed.
     """
-    patch = await read_object(request)
-    expected = expected_version(request)
+    patch, ask = await read_object(request), await ask_of(request)
+    named, expected = request.match_info["job"], expected_version(request)
+    saved = await answer_before(request, shard_named(request, named), ask)
+    if saved is None:
+        saved = await _patched(request, named, patch, expected, ask)
+    return await saved_document(request, *saved)
+
+
+async def _patched(
+    request: web.Request,
+    named: str,
+    patch: dict[str, Json],
+    expected: int | None,
+    ask: Ask | None,
+) -> tuple[Reply, Written]:
     for _ in range(PATCHES_MAX):
-        _, job = find_job(request, request.match_info["job"])
+        _, job = find_job(request, named)
         check(request, Verb.WRITE, job.spec.namespace)
         content = merged(msgspec.to_builtins(definition_of(job.spec)), patch)
         spec = await _spec_of(request, cast("dict[str, Json]", content))
@@ -109,7 +130,7 @@ async def patch_job(request: web.Request) -> web.Response:
             detail = f"a job keeps its name {job.spec.full_name!r}; create another one instead"
             raise invalid("invalid_job", detail, Problem("/name", detail))
         try:
-            return await _save(request, spec, job.version if expected is None else expected)
+            return await _save(request, spec, job.version if expected is None else expected, ask)
         except Refused as refusal:
             if refusal.kind is not Kind.PRECONDITION or expected is not None:
                 raise
@@ -123,8 +144,9 @@ async def patch_job(request: web.Request) -> web.Response:
     "/api/v1/jobs/{job}/pause",
     Success(200, "The job, paused.", JobView, headers=(ETAG,)),
     query=(NAMESPACE, DRY_RUN),
+    headers=(IDEMPOTENCY_KEY,),
     body=Body(PauseBody, is_optional=True),
-    problems=("job_not_found", *DECIDING),
+    problems=("job_not_found", *KEYED, *DECIDING),
 )
 async def pause_job(request: web.Request) -> web.Response:
     """Pause a job: it makes no executions by itself until it is resumed.
@@ -133,13 +155,13 @@ async def pause_job(request: web.Request) -> web.Response:
     a trigger still works. Successes of the jobs that it depends on are kept for later. Pausing it
     again changes nothing.
     """
-    shard, job = find_job(request, request.match_info["job"])
-    check(request, Verb.WRITE, job.spec.namespace)
     body = await read_body(request, PauseBody, if_empty=PauseBody())
     by = request[PRINCIPAL].name
-    command = PauseJob(job_id=job.id, by=by, reason=body.reason)
-    _, written = await write(request, shard, command)
-    return await job_document(request.app[PARTS], job.id, written.state(shard))
+
+    def pause(job: Job, ask: Ask | None) -> PauseJob:
+        return PauseJob(job_id=job.id, by=by, reason=body.reason, ask=ask)
+
+    return await saved_document(request, *await write_once(request, pause))
 
 
 @operations.declare(
@@ -147,17 +169,19 @@ async def pause_job(request: web.Request) -> web.Response:
     "/api/v1/jobs/{job}/resume",
     Success(200, "The job, resumed.", JobView, headers=(ETAG,)),
     query=(NAMESPACE, DRY_RUN),
-    problems=("job_not_found", *DECIDING),
+    headers=(IDEMPOTENCY_KEY,),
+    problems=("job_not_found", *KEYED, *DECIDING),
 )
 async def resume_job(request: web.Request) -> web.Response:
     """Let a paused job fire again, from its next fire time on.
 
     If its dependencies succeeded meanwhile, it runs now.
     """
-    shard, job = find_job(request, request.match_info["job"])
-    check(request, Verb.WRITE, job.spec.namespace)
-    _, written = await write(request, shard, ResumeJob(job_id=job.id))
-    return await job_document(request.app[PARTS], job.id, written.state(shard))
+
+    def resumption(job: Job, ask: Ask | None) -> ResumeJob:
+        return ResumeJob(job_id=job.id, ask=ask)
+
+    return await saved_document(request, *await write_once(request, resumption))
 
 
 def merged(target: Json, patch: Json) -> Json:
@@ -173,16 +197,15 @@ def merged(target: Json, patch: Json) -> Json:
     return result
 
 
-async def _save(request: web.Request, spec: JobSpec, expected: int | None) -> web.Response:
-    parts = request.app[PARTS]
-    shard = parts.shards.of_name(spec.namespace, spec.name)
+async def _save(
+    request: web.Request, spec: JobSpec, expected: int | None, ask: Ask | None
+) -> tuple[Reply, Written]:
+    shard = request.app[PARTS].shards.of_name(spec.namespace, spec.name)
     if only_creates(request):
-        command = SaveJob(spec=spec)
+        command = SaveJob(spec=spec, ask=ask)
     else:
-        command = SaveJob(spec=spec, may_replace=True, if_version=expected)
-    saved, written = await write(request, shard, command)
-    assert isinstance(saved, JobSaved)
-    return await job_document(parts, saved.job_id, written.state(shard), is_new=saved.is_new)
+        command = SaveJob(spec=spec, may_replace=True, if_version=expected, ask=ask)
+    return await write(request, shard, command)
 
 
 async def _spec_of(request: web.Request, content: dict[str, Json]) -> JobSpec:

@@ -81,6 +81,8 @@ CODES = {
     ),
 }
 
+KEYED = ("invalid_idempotency_key", "idempotency_key_reused")
+"""Of an operation that takes an idempotency key."""
 READING = ("storage_unavailable", "stopping", "not_primary", "primary_lost")
 """Of an operation that shows what is committed."""
 DECIDING = ("busy", "disk_full", "storage_unavailable", "stopping", "not_primary", "primary_lost")

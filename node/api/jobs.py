@@ -15,16 +15,17 @@ from rota.client.wire import (
     TriggeredView,
 )
 from rota.core.commands import Ask, DeleteJob, SaveJob, Trigger
-from rota.core.decision import JobSaved, Triggered
+from rota.core.decision import JobSaved, Reply, Triggered
 from rota.core.errors import not_found
 from rota.core.execution import ExecutionStatus
 from rota.core.ids import JobId, job_of
 from rota.core.instants import MICROSECOND, later
+from rota.core.job import Job
 from rota.core.schedule import preview
 from rota.core.state import State
 from rota.node.api.access import Verb, check
 from rota.node.api.bodies import job_spec, parameters_json, print_of
-from rota.node.api.codes import DECIDING, READING
+from rota.node.api.codes import DECIDING, KEYED, READING
 from rota.node.api.operations import (
     ETAG,
     IDEMPOTENCY_KEY,
@@ -44,6 +45,7 @@ from rota.node.api.parameters import (
     text,
     whole_number_or,
 )
+from rota.node.api.repeating import write_once
 from rota.node.api.requests import (
     PARTS,
     document,
@@ -56,7 +58,7 @@ from rota.node.api.requests import (
 from rota.node.api.resolving import resolve
 from rota.node.api.tracing import TRACEPARENT, traceparent_of
 from rota.node.api.views import ledger_entry_view, next_fire_views, view_of
-from rota.node.api.writing import write
+from rota.node.api.writing import Written, write
 from rota.node.parts import Parts
 from rota.node.shard import Shard
 
@@ -81,8 +83,7 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the page before.")
         "invalid_job",
         "unknown_type",
         "unknown_dependency",
-        "invalid_idempotency_key",
-        "idempotency_key_reused",
+        *KEYED,
         "job_exists",
         "job_not_found",
         "too_many_jobs",
@@ -97,10 +98,7 @@ async def create_job(request: web.Request) -> web.Response:
     """
     body = await read_body(request, JobBody)
     shard, command = await creation_of(request, body, idempotency_key(request))
-    saved, written = await write(request, shard, command)
-    assert isinstance(saved, JobSaved)
-    state = written.state(shard)
-    return await job_document(request.app[PARTS], saved.job_id, state, is_new=saved.is_new)
+    return await saved_document(request, *await write(request, shard, command))
 
 
 @operations.declare(
@@ -114,7 +112,8 @@ async def get_job(request: web.Request) -> web.Response:
     """Show a job."""
     shard, job = find_job(request, request.match_info["job"])
     check(request, Verb.READ, job.spec.namespace)
-    return await job_document(request.app[PARTS], job.id, shard.state)
+    view = await _job_view(request.app[PARTS], job.id, shard.state)
+    return document(view, headers={"ETag": f'"{view.version}"'})
 
 
 @operations.declare(
@@ -122,8 +121,8 @@ async def get_job(request: web.Request) -> web.Response:
     "/api/v1/jobs/{job}",
     Success(204, "It is deleted.", media_types=()),
     query=(NAMESPACE, DRY_RUN),
-    headers=(IF_MATCH,),
-    problems=("job_not_found", "version_mismatch", "invalid_if_match", *DECIDING),
+    headers=(IDEMPOTENCY_KEY, IF_MATCH),
+    problems=("job_not_found", "version_mismatch", "invalid_if_match", *KEYED, *DECIDING),
 )
 async def delete_job(request: web.Request) -> web.Response:
     """Delete a job.
@@ -131,10 +130,11 @@ async def delete_job(request: web.Request) -> web.Response:
     Its unfinished executions are cancelled. Its finished ones and its ledger stay for as long as
     they are kept; they are found by the job's id.
     """
-    shard, job = find_job(request, request.match_info["job"])
-    check(request, Verb.WRITE, job.spec.namespace)
-    command = DeleteJob(job_id=job.id, if_version=expected_version(request))
-    await write(request, shard, command)
+
+    def deletion(job: Job, ask: Ask | None) -> DeleteJob:
+        return DeleteJob(job_id=job.id, if_version=expected_version(request), ask=ask)
+
+    await write_once(request, deletion)
     return web.Response(status=204)
 
 
@@ -142,9 +142,6 @@ async def delete_job(request: web.Request) -> web.Response:
     "POST",
     "/api/v1/jobs/{job}/trigger",
     Success(201, "The execution, made.", TriggeredView, headers=(LOCATION,)),
-    Success(
-        200, "The execution that the idempotency key made.", TriggeredView, headers=(LOCATION,)
-    ),
     query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY, TRACEPARENT),
     body=Body(TriggerBody, is_optional=True),
@@ -152,8 +149,7 @@ async def delete_job(request: web.Request) -> web.Response:
         "job_not_found",
         "overlap",
         "invalid_parameters",
-        "invalid_idempotency_key",
-        "idempotency_key_reused",
+        *KEYED,
         "too_many_executions",
         *DECIDING,
     ),
@@ -176,7 +172,7 @@ async def trigger_job(request: web.Request) -> web.Response:
     )
     return document(
         view,
-        status=201 if made.is_new else 200,
+        status=201,
         headers={"Location": f"/api/v1/executions/{made.execution_id}"},
     )
 
@@ -243,10 +239,29 @@ async def read_ledger(request: web.Request) -> web.Response:
     return document(LedgerPage(items=items, next_cursor=next_cursor))
 
 
-async def job_document(
-    parts: Parts, job_id: JobId, state: State, *, is_new: bool = False
-) -> web.Response:
-    """Return the response that shows a job of *state* whole, its version as its entity tag.
+async def saved_document(request: web.Request, saved: Reply, written: Written) -> web.Response:
+    """Return the response to a request that wrote a job, at first or to a repetition.
+
+    Its status and its version are those of the first; the rest is the job as it is now. So a change
+    that others have made since is not overwritten unnoticed: ``If-Match`` is refused then.
+
+    Raises:
+        Refused: It has been deleted.
+    """
+    assert isinstance(saved, JobSaved), saved
+    parts = request.app[PARTS]
+    state = written.state(parts.shards.of_id(saved.job_id))
+    view = await _job_view(parts, saved.job_id, state)
+    version = saved.version or view.version
+    headers = {"ETag": f'"{version}"'}
+    if saved.is_new:
+        headers["Location"] = f"/api/v1/jobs/{saved.job_id}"
+    shown = msgspec.structs.replace(view, version=version)
+    return document(shown, status=201 if saved.is_new else 200, headers=headers)
+
+
+async def _job_view(parts: Parts, job_id: JobId, state: State) -> JobView:
+    """Return a job of *state* whole.
 
     Raises:
         Refused: It has been deleted.
@@ -257,10 +272,7 @@ async def job_document(
     await parts.shards.settled(parts.shards.of_id(job_id))
     if view is None:
         raise not_found("job", job_id)
-    headers = {"ETag": f'"{view.version}"'}
-    if is_new:
-        headers["Location"] = f"/api/v1/jobs/{job_id}"
-    return document(view, status=201 if is_new else 200, headers=headers)
+    return view
 
 
 async def creation_of(request: web.Request, body: JobBody, key: str) -> tuple[Shard, SaveJob]:

@@ -44,7 +44,7 @@ class Header:
 IDEMPOTENCY_KEY = Header(
     "Idempotency-Key",
     "Makes the request safe to repeat: within a day, the same request with the same key does "
-    "nothing and gets 200.",
+    "nothing and gets the first answer again.",
     {"type": "string", "maxLength": 255},
 )
 IF_MATCH = Header(

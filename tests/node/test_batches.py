@@ -58,10 +58,19 @@ def test_a_batch_is_made_once_however_often_it_is_sent_with_its_key(node: Rotad)
     )
 
     assert [each["status"] for each in first] == [201] * 3
-    assert [each["status"] for each in again] == [200] * 3
-    assert [each["jobId"] for each in again] == [each["jobId"] for each in first]
-    assert [each["status"] for each in other] == [200, 422, 200]
+    assert again == first
+    assert [each["status"] for each in other] == [201, 422, 201]
     assert other[1]["error"]["code"] == "idempotency_key_reused"
+
+
+def test_an_item_of_a_repetition_keeps_the_version_that_it_made(node: Rotad) -> None:
+    items = [{"name": "kept", "type": "scripted"}]
+    first = create_many(node, items, Idempotency_Key="kept")
+    node.call("PATCH", "/api/v1/jobs/kept", {"priority": 1})
+
+    again = create_many(node, items, Idempotency_Key="kept")
+
+    assert again == first
 
 
 def test_an_item_of_a_repetition_whose_job_is_gone_is_not_found(node: Rotad) -> None:

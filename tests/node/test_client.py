@@ -515,6 +515,11 @@ async def triggered(request: web.Request) -> web.Response:
     return web.json_response({"executionId": "e", "jobId": "j", "status": "queued"})
 
 
+async def no_content(request: web.Request) -> web.Response:
+    del request
+    return web.Response(status=204)
+
+
 async def not_json(request: web.Request) -> web.Response:
     del request
     return web.Response(text="<html>hello</html>", content_type="text/html")
@@ -573,15 +578,26 @@ async def test_what_is_safe_to_repeat_is_repeated_when_the_connection_breaks() -
     assert len(strange.asked) == 2
 
 
-async def test_a_deletion_is_not_repeated_when_the_connection_breaks() -> None:
+async def test_a_deletion_is_repeated_with_its_key_when_the_connection_breaks() -> None:
+    strange = Strange(hang_up, no_content)
+
+    async with asking(strange) as client:
+        await client.delete_job("job", if_version=3)
+
+    assert len(strange.asked) == 2
+    assert len(set(strange.keys)) == 1
+    assert strange.keys[0]
+
+
+async def test_what_has_no_key_is_not_repeated_when_the_connection_breaks() -> None:
     strange = Strange(hang_up)
 
     async with asking(strange) as client:
         with pytest.raises(Unreachable) as caught:
-            await client.delete_job("job")
+            await client.forget_node("node")
 
     assert caught.value.may_have_arrived
-    # aiohttp would have, by itself: the second would not find the job.
+    # aiohttp would have, by itself: the second would not find the node.
     assert len(strange.asked) == 1
 
 

@@ -13,9 +13,11 @@ from rota.client.wire import TriggerItem
 from rotad import Rotad
 from strange import (
     Strange,
+    bring,
     dead,
     gateway_error,
     hang_up,
+    hold_up,
     losing_answers_of,
     passing_on,
     refusing,
@@ -218,29 +220,55 @@ async def test_many_executions_are_made_once_though_the_answer_was_lost(node: Ro
     assert sorted(executions) == sorted(each.execution_id or "" for each in made)
 
 
-async def test_a_deletion_whose_answer_was_lost_is_told_as_unknown(node: Rotad) -> None:
+async def test_a_deletion_whose_answer_was_lost_is_told_as_done(node: Rotad) -> None:
     node.create(name="deleted-once", command="true")
     proxy = Strange(losing_answers_of(node.url))
 
     async with serving(proxy) as url, AsyncClient([url, node.url]) as client:
-        with pytest.raises(Unreachable) as caught:
-            await client.delete_job("deleted-once")
+        await client.delete_job("deleted-once")
         left = [each.name async for each in client.jobs(q="deleted-once")]
 
-    assert caught.value.may_have_arrived
     assert left == []
 
 
-async def test_a_change_of_one_version_whose_answer_was_lost_is_told_as_unknown(
-    node: Rotad,
-) -> None:
+async def test_a_change_of_one_version_whose_answer_was_lost_is_told_as_done(node: Rotad) -> None:
     node.create(name="changed-once", command="true")
     proxy = Strange(losing_answers_of(node.url))
 
     async with serving(proxy) as url, AsyncClient([url, node.url]) as client:
-        with pytest.raises(Unreachable) as caught:
-            await client.patch_job("changed-once", {"description": "new"}, if_version=1)
-        job = await client.job("changed-once")
+        job = await client.patch_job("changed-once", {"description": "new"}, if_version=1)
 
-    assert caught.value.may_have_arrived
     assert (job.version, job.description) == (2, "new")
+
+
+# -- copies that come late -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", ["put", "delete", "pause"])
+async def test_a_copy_that_comes_late_undoes_nothing(
+    node: Rotad, late: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client hears nothing of its first copy, asks elsewhere, and goes on."""
+    monkeypatch.setattr("rota.client.tries.SILENT_S", 0.2)
+    job = {"name": f"late-{late}", "command": "true"}
+    proxy = Strange(hold_up)
+    if late != "put":
+        node.create(**job)
+
+    async with serving(proxy) as url, AsyncClient([url, node.url]) as client:
+        match late:
+            case "put":
+                await client.put_job(job)
+                await client.delete_job(job["name"])
+            case "delete":
+                await client.delete_job(job["name"])
+                await client.put_job(job)
+            case _:
+                await client.pause_job(job["name"])
+                await client.resume_job(job["name"])
+        [held_up] = proxy.asked
+        status = await bring(held_up, node.url)
+        left = [(each.name, each.paused_at) async for each in client.jobs(q=job["name"])]
+
+    assert status == {"put": 404, "delete": 204, "pause": 200}[late]
+    assert left == ([] if late == "put" else [(job["name"], None)])

@@ -74,6 +74,21 @@ def test_an_idempotency_key_holds_across_nodes(cluster: Cluster) -> None:
     assert len(set(made)) == 1
 
 
+def test_a_late_copy_of_a_write_finds_its_key_through_any_node(cluster: Cluster) -> None:
+    owner, other, third = nodes_of(cluster, "late")
+    put = ("PUT", "/api/v1/jobs/default/late", {"command": "true"}, {"Idempotency-Key": "put"})
+    delete = ("DELETE", "/api/v1/jobs/late", None, {"Idempotency-Key": "delete"})
+    other.call(*put)
+    third.call(*delete)
+
+    with pytest.raises(Refusal, match="job_not_found"):
+        third.call(*put)
+    made = owner.create(name="late", command="true")
+    other.call(*delete)
+
+    assert third.call("GET", "/api/v1/jobs/late")["jobId"] == made["jobId"]
+
+
 def test_a_request_id_is_the_same_on_both_nodes(cluster: Cluster) -> None:
     _, other, _ = nodes_of(cluster, "no-such-job")
 

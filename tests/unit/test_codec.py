@@ -277,6 +277,7 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     (Table.CHECKPOINT, Checkpoint(b"\x00 row 7")),
     (Table.VERSION, CONFINED),
     (Table.PAST_TASK, TOLD),
+    (Table.REQUEST, Request(print="d2", answer=JOB, expires_at=NOON, version=3, is_new=True)),
 )
 
 

@@ -8,7 +8,7 @@ from rota.client import requests
 from rota.client.call import Call
 from rota.client.errors import Invalid
 from rota.client.requests import BATCH_BYTES_MAX
-from rota.client.wire import ITEMS_MAX, CreatedManyView, TriggerItem
+from rota.client.wire import ITEMS_MAX, CreatedManyView, JobView, TriggerItem
 
 
 def create_many(jobs: list[dict[str, object]]) -> list[Call[CreatedManyView]]:
@@ -51,7 +51,8 @@ def test_each_trigger_has_a_key_of_its_own_unless_it_was_given_one() -> None:
 
 def test_a_name_is_quoted_wherever_it_stands() -> None:
     assert requests.job("a/b?c#d", None).path == "/api/v1/jobs/a%2Fb%3Fc%23d"
-    put = requests.put_job({"namespace": "a b", "name": "c/d"}, if_version=None, dry_run=False)
+    body = {"namespace": "a b", "name": "c/d"}
+    put = requests.put_job(body, if_version=None, key=None, dry_run=False)
     assert put.path == "/api/v1/jobs/a%20b/c%2Fd"
 
 
@@ -70,11 +71,35 @@ def test_what_is_none_is_left_out_of_the_query_and_a_list_is_repeated() -> None:
 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_dry_run_may_always_be_repeated(dry_run: bool) -> None:
-    call = requests.delete_job("a", None, if_version=3, dry_run=dry_run)
+    call = requests.forget_node("a", dry_run=dry_run)
 
     assert call.is_repeatable == dry_run
     assert call.is_write != dry_run
-    assert call.all_headers == {"If-Match": '"3"'}
+
+
+def test_every_write_of_a_job_may_be_repeated_for_it_has_a_key_of_its_own() -> None:
+    calls: list[Call[JobView] | Call[None]] = [
+        write
+        for _ in range(2)
+        for write in (
+            requests.put_job({"name": "a"}, if_version=3, key=None, dry_run=False),
+            requests.patch_job("a", None, {}, if_version=3, key=None, dry_run=False),
+            requests.delete_job("a", None, if_version=3, key=None, dry_run=False),
+            requests.pause_job("a", None, "", key=None, dry_run=False),
+            requests.resume_job("a", None, key=None, dry_run=False),
+        )
+    ]
+
+    assert all(call.is_repeatable for call in calls)
+    assert all(call.key for call in calls)
+    assert len({call.key for call in calls}) == len(calls)
+    assert calls[2].all_headers == {"If-Match": '"3"', "Idempotency-Key": calls[2].key}
+
+
+def test_a_key_that_was_given_is_the_one_that_is_sent() -> None:
+    call = requests.pause_job("a", None, "", key="mine", dry_run=False)
+
+    assert call.all_headers["Idempotency-Key"] == "mine"
 
 
 @pytest.mark.parametrize("stray", ["a\r\nX-Other: b", "\udcff"])

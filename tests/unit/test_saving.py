@@ -1,20 +1,17 @@
-"""Jobs are made and taken away, and requests may be repeated."""
+"""Jobs are made, triggered and taken away."""
 
 import pytest
 
 from rota.core.attempt import Outcome
-from rota.core.changes import Request, Table
-from rota.core.commands import Ask, DeleteJob, Fire, ForgetRequests, SaveJob, Trigger
-from rota.core.decision import JobSaved, Limits, Triggered
+from rota.core.changes import Table
+from rota.core.commands import DeleteJob, Fire, SaveJob, Trigger
+from rota.core.decision import JobSaved, Limits
 from rota.core.effects import ClearTimer, SetTimer, Timescale
 from rota.core.errors import Kind, Refused
 from rota.core.ids import JobId, slot_of, slot_of_id
-from rota.core.instants import DAY, HOUR, SECOND, Duration
+from rota.core.instants import Duration
 from rota.core.job import Overlap, problems_of
 from unit.shard import ONE_TASK, Shard, at, every, job, task
-
-ASK = Ask(key="k1", print="body 1")
-
 
 # --- the same name -------------------------------------------------------------------------------
 
@@ -37,7 +34,7 @@ def test_an_identical_job_is_the_answer_to_its_repetition() -> None:
     second = shard.do(SaveJob(spec=job(name="report")))
 
     assert isinstance(first, JobSaved)
-    assert second == JobSaved(first.job_id, is_new=False)
+    assert second == JobSaved(first.job_id, version=1, is_new=False)
     assert shard.rows == rows
     assert shard.effects == []
 
@@ -98,114 +95,6 @@ def test_a_manual_job_has_no_timer() -> None:
     shard.save(schedules=every("@manual"))
 
     assert shard.all_effects(SetTimer) == []
-
-
-# --- idempotency keys ----------------------------------------------------------------------------
-
-
-def test_a_repeated_request_gets_the_first_answer() -> None:
-    shard = Shard()
-    job_id = shard.save()
-    first = shard.trigger(job_id, ask=ASK)
-
-    second = shard.do(Trigger(job_id=job_id, ask=ASK))
-
-    assert second == Triggered(first, is_new=False)
-    assert len(shard.executions()) == 1
-
-
-def test_a_repeated_save_gets_the_first_answer_even_if_the_job_is_gone() -> None:
-    shard = Shard()
-    job_id = shard.save(ask=ASK)
-    shard.delete(job_id)
-
-    assert shard.do(SaveJob(spec=job(), ask=ASK)) == JobSaved(job_id, is_new=False)
-
-
-def test_a_key_for_another_request_is_refused() -> None:
-    shard = Shard()
-    job_id = shard.save()
-    shard.trigger(job_id, ask=ASK)
-
-    with pytest.raises(Refused, match="idempotency_key_reused"):
-        shard.do(Trigger(job_id=job_id, ask=Ask(key=ASK.key, print="body 2")))
-
-
-def test_a_refused_request_leaves_its_key_unused() -> None:
-    shard = Shard()
-    job_id = shard.save(overlap=Overlap.SKIP)
-    running = shard.trigger(job_id)
-    with pytest.raises(Refused, match="overlap"):
-        shard.trigger(job_id, ask=ASK)
-    shard.finish(running)
-
-    execution_id = shard.trigger(job_id, ask=ASK)
-
-    assert execution_id != running
-
-
-def test_a_key_is_remembered_for_a_day() -> None:
-    shard = Shard()
-    job_id = shard.save()
-    first = shard.trigger(job_id, ask=ASK)
-    shard.pass_time(Duration(DAY - SECOND))
-
-    within = shard.do(Trigger(job_id=job_id, ask=ASK))
-    shard.pass_time(Duration(2 * SECOND))
-    after = shard.do(Trigger(job_id=job_id, ask=ASK))
-
-    assert within == Triggered(first, is_new=False)
-    assert isinstance(after, Triggered)
-    assert after.is_new
-
-
-def test_old_keys_are_forgotten_and_young_ones_kept() -> None:
-    shard = Shard()
-    job_id = shard.save()
-    shard.trigger(job_id, ask=Ask(key="old", print=""))
-    shard.pass_time(HOUR)
-    shard.trigger(job_id, ask=Ask(key="young", print=""))
-    shard.pass_time(Duration(23 * HOUR + SECOND))
-
-    shard.do(ForgetRequests())
-
-    assert shard.keys(Table.REQUEST) == ["young"]
-
-
-def test_the_oldest_key_makes_room_for_a_new_one() -> None:
-    shard = Shard(limits=Limits(requests=2))
-    job_id = shard.save()
-    for key in ("c", "b", "a"):
-        shard.trigger(job_id, ask=Ask(key=key, print=""))
-
-    assert shard.keys(Table.REQUEST) == ["a", "b"]
-
-
-def test_the_oldest_key_is_known_to_a_new_primary_too() -> None:
-    """Stored keys come in alphabetical order."""
-    shard = Shard(limits=Limits(requests=3))
-    job_id = shard.save()
-    for key in ("c", "b", "a"):
-        shard.trigger(job_id, ask=Ask(key=key, print=""))
-    shard.state = shard.reloaded()
-
-    shard.trigger(job_id, ask=Ask(key="d", print=""))
-
-    assert shard.keys(Table.REQUEST) == ["a", "b", "d"]
-
-
-def test_a_key_used_again_after_its_time_is_young_again() -> None:
-    shard = Shard()
-    job_id = shard.save()
-    shard.trigger(job_id, ask=Ask(key="again", print=""))
-    shard.trigger(job_id, ask=Ask(key="old", print=""))
-    shard.pass_time(Duration(DAY + SECOND))
-    shard.trigger(job_id, ask=Ask(key="again", print=""))
-
-    shard.do(ForgetRequests())
-
-    assert shard.keys(Table.REQUEST) == ["again"]
-    assert shard.read(Table.REQUEST, "again", Request).expires_at > shard.clock
 
 
 # --- triggers ------------------------------------------------------------------------------------

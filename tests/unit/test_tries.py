@@ -19,7 +19,7 @@ from rota.client.tries import (
 A, B, C = "http://a", "http://b", "http://c"
 READ = Call("GET", "/", bytes)
 WRITE = Call("POST", "/", bytes, is_write=True, key="a-key")
-DELETE = Call("DELETE", "/", bytes, is_write=True, is_repeatable=False)
+FORGET = Call("DELETE", "/", bytes, is_write=True, is_repeatable=False)
 REFUSED = Unreachable("no answer: refused", may_have_arrived=False)
 LOST = Unreachable("no answer: cut", may_have_arrived=True)
 
@@ -166,17 +166,17 @@ def test_what_a_node_has_answered_is_not_asked_elsewhere(status: int) -> None:
     ],
 )
 def test_what_may_have_arrived_goes_on_only_if_it_can_be_repeated(failure: RequestFailed) -> None:
-    write, delete = tries(WRITE, endpoints(A, B)), tries(DELETE, endpoints(A, B))
+    write, forget = tries(WRITE, endpoints(A, B)), tries(FORGET, endpoints(A, B))
 
     assert write.after(write.first(0.0), failure, 0.0).url == B
     with pytest.raises(Unreachable) as caught:
-        delete.after(delete.first(0.0), failure, 0.0)
+        forget.after(forget.first(0.0), failure, 0.0)
     assert caught.value.may_have_arrived
 
 
 @pytest.mark.parametrize("failure", [REFUSED, busy()])
 def test_what_has_not_arrived_goes_on_whatever_it_is(failure: RequestFailed) -> None:
-    call = tries(DELETE, endpoints(A, B))
+    call = tries(FORGET, endpoints(A, B))
 
     assert call.after(call.first(0.0), failure, 0.0).url == B
 
@@ -249,7 +249,7 @@ def test_a_silent_endpoint_is_left_early_only_if_there_is_another() -> None:
 
 
 def test_a_call_that_cannot_be_repeated_is_waited_for_to_its_end() -> None:
-    assert tries(DELETE, endpoints(A, B)).first(0.0).timeout_s == 30.0
+    assert tries(FORGET, endpoints(A, B)).first(0.0).timeout_s == 30.0
 
 
 def test_a_silent_endpoint_leaves_time_for_another() -> None:
