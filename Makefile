@@ -64,8 +64,9 @@ chaos: $(READY) programs ## Break real nodes, and judge: make chaos MINUTES=10 S
 containers: $(READY) engine ## The image and the Compose file on a real engine; minutes, as root
 	$(BIN)/python -P -m pytest tests/containers -m containers -o faulthandler_timeout=0 --timeout 900
 
-bench: $(READY) ## Throughput, start latency, timer lateness and API of one node, with fsync
+bench: $(READY) programs ## Throughput, start latency, timer lateness of one node and of three, with fsync
 	$(BIN)/python bench/one_node.py
+	$(BIN)/python -m bench.cluster
 	$(BIN)/python -m bench.stalls
 	$(BIN)/python -m bench.python_tasks
 	$(BIN)/python -m bench.http_api

@@ -261,11 +261,15 @@ def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: En
     execution = draft.execution(execution_id)
     assert execution is not None, execution_id
     attempt = task.attempts[-1]
+    is_first = attempt.placed_at == execution.started_at and attempt.number == 1
     if ending.outcome is Outcome.LOST:
         # Whoever tells of the loss did not see it begin.
         ending = replace(ending, started_at=attempt.placed_at)
-    if attempt.placed_at == execution.started_at and attempt.number == 1:
+    elif attempt.placed_at <= ending.started_at < execution.started_at:
+        is_first = True
+    if is_first:
         # The first attempt tells when the execution really began; until now its placing stood in.
+        # Of several that were placed together another may end first, and not have begun first.
         execution = replace(execution, started_at=ending.started_at)
         draft.put_execution(execution)
     if ending.result:

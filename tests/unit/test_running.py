@@ -22,7 +22,7 @@ from rota.core.endings import DETAILS_KEPT
 from rota.core.errors import Refused
 from rota.core.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED, TaskStatus
 from rota.core.ids import Epoch, ExecutionId, Index, Session
-from rota.core.instants import HOUR, MINUTE, SECOND, Duration, Instant, later
+from rota.core.instants import HOUR, MILLISECOND, MINUTE, SECOND, Duration, Instant, later
 from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.running import LOSSES_MAX
 from unit.shard import Shard, at, copy_from, task, tokens_of
@@ -109,6 +109,23 @@ def test_an_execution_began_when_its_executor_says_it_did() -> None:
     shard.do(FinishAttempt(attempt=report.attempt, token=report.token, ending=ending))
 
     assert shard.execution(execution_id).started_at == began_at
+
+
+def test_of_several_first_tasks_the_one_that_began_first_tells_whichever_ends_first() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("slow"), task("quick"))
+    placed_at = shard.clock
+
+    for name, after_ms in (("quick", 90), ("slow", 40)):
+        report = shard.report(execution_id, name)
+        began_at = later(placed_at, Duration(after_ms * MILLISECOND))
+        ending = replace(
+            report.ending, started_at=began_at, finished_at=later(began_at, Duration(SECOND))
+        )
+        shard.do(FinishAttempt(attempt=report.attempt, token=report.token, ending=ending))
+
+    began_at = shard.execution(execution_id).started_at
+    assert began_at == later(placed_at, Duration(40 * MILLISECOND))
 
 
 def test_parameters_of_the_trigger_reach_the_task_by_environment() -> None:
