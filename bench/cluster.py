@@ -39,6 +39,7 @@ Json = Any  # Any: what the nodes answer, read by the scenario that asked.
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 NODES = 3
 ANSWER_S = 30.0
+SETTLED_S = 60.0
 
 
 class Spread(Api):
@@ -77,6 +78,7 @@ async def run(cluster: LocalCluster, *, is_quick: bool) -> list[dict[str, Json]]
     part = 10 if is_quick else 1
     async with aiohttp.ClientSession() as session:
         api = Spread([Api(session, node.url) for node in cluster.nodes.values()])
+        await settled(api)
         jobs = [f"noop-{number}" for number in range(JOBS)]
         for name in jobs:
             await api.post("/jobs", {"name": name, "type": "scripted"})
@@ -103,6 +105,13 @@ async def run(cluster: LocalCluster, *, is_quick: bool) -> list[dict[str, Json]]
         rows.append({"scenario": "timers, 200 a second", **spread(timers)})
         rows.append({"scenario": "killed", **spread(await outage_ms(cluster, session, jobs))})
     return rows
+
+
+async def settled(api: Api) -> None:
+    """Wait until every shard is where the ring wants it: just founded, they still move."""
+    async with asyncio.timeout(SETTLED_S):
+        while (await api.get("/cluster"))["moves"]:  # noqa: ASYNC110 - asked over HTTP
+            await asyncio.sleep(0.1)
 
 
 async def outage_ms(

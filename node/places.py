@@ -1,7 +1,7 @@
 """Places: how many attempts run on this node, who waits for one, and who is next.
 
 A ready task that finds no place here waits, in the order of its turn, for whichever comes first: a
-place of this node that suits it, or one that another node lends (`rota.node.lending`).
+place of this node that suits it, or one that another node lends (`rota.node.filling`).
 """
 
 import heapq
