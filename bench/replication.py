@@ -115,7 +115,7 @@ def turn(replicas: dict[NodeId, Replica], name: NodeId) -> None:
     ready = replicas[name].take_ready()
     MAIL.extend((name, receiver, message) for receiver, message in ready.sends)
     if ready.writes:
-        replicas[name].made_durable(ready.number, NOW)
+        replicas[name].made_durable(ready.number)
         ready = replicas[name].take_ready()
         MAIL.extend((name, receiver, message) for receiver, message in ready.sends)
 

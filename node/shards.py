@@ -557,6 +557,8 @@ class Shards:
             # Not before the write: were that to fail, those who wait would not be found.
             self._open_or_close(shard)
             self._release(shard)
+            if shard.replica.is_handing_over and not shard.committed:
+                self._go_on_handing_over(shard)
 
     def _carry_out(self, shard: Shard, batch: Batch) -> "_Written | None":
         """Write, send and ask what a replica wants; return which batch of it is to be durable."""
@@ -584,7 +586,7 @@ class Shards:
             flight = self._flights.popleft()
             self._flight_bytes -= flight.size
             for shard, number in flight.numbers:
-                shard.replica.made_durable(number, self._durable_at)
+                shard.replica.made_durable(number)
                 self._touched[shard] = None
         self._settle()
         if self._inbox or self._held:
@@ -639,6 +641,13 @@ class Shards:
             _give(entry.answers)
             for effect in entry.effects:
                 self._host.perform(shard, effect)
+
+    def _go_on_handing_over(self, shard: Shard) -> None:
+        """Hand a shard over whose last entry was just released, and not with the next tick."""
+        shard.replica.released(self._clock.elapsed())
+        if not shard.replica.is_handing_over:
+            self._touched[shard] = None
+            self._plan_turn()
 
     def _end_turns(self) -> None:
         """Tell those who wait for all that was decided up to a turn that it is committed."""

@@ -307,6 +307,11 @@ class LocalCopy:
             self.durable, self.durable_epoch = written.index, written.epoch
 
     @property
+    def has_applied_all(self) -> bool:
+        """Whether the rows have all that is committed."""
+        return self._storage.applied == self.committed
+
+    @property
     def is_durable(self) -> bool:
         """Whether all that was written is durable."""
         return not self._written and not self._writes

@@ -92,9 +92,12 @@ def handed_over(primary: Primary, now: Instant) -> Configuration | None:
     One that is not well waits neither for its own disk (R19) nor beyond the deadline. Nothing is
     lost that anybody was told of: the heir counts, so it has all that is committed. What is not may
     be the heir's or nobody's, and whoever waits for it is told that this is not known.
+
+    What is committed is applied first, and so told and done: who has stepped down tells nobody, and
+    begins nothing (R15), and what was started would be found not to run.
     """
     handover = primary.handover
-    if handover is None:
+    if handover is None or not primary.copy.has_applied_all:
         return None
     copy, heir = primary.copy, primary.peers.get(handover.to)
     session = primary.liveness.sessions.get(handover.to)

@@ -182,19 +182,32 @@ class Replica:
             self.copy.promise(claimed)
         if isinstance(self._duty, Primary):
             self._duty.receive(message, sender, now)
-            self._go_on_handing_over(now)
         else:
             self._duty.may_promise = not self.is_candidate
             self._duty.receive(message, sender, self.newest, now)
 
-    def made_durable(self, number: int, now: Instant) -> None:
+    def made_durable(self, number: int) -> None:
         """Note that the writes up to batch *number* survive a power loss."""
         self.copy.made_durable(number)
         if isinstance(self._duty, Primary):
             self._duty.advance()
-            self._go_on_handing_over(now)
         else:
             self._duty.made_durable()
+
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether this primary waits until its heir has everything, and admits nothing."""
+        primary = self.primary
+        return primary is not None and primary.handover is not None and self._in_flight is None
+
+    def released(self, now: Instant) -> None:
+        """Note that what the applied entries led to has been told and done.
+
+        A handover that only waited for that goes on at once: work is refused meanwhile.
+        """
+        primary = self.primary
+        if self.is_handing_over and primary is not None and primary.handover is not None:
+            self._hand_over(primary, primary.handover, now)
 
     def learn(self, configuration: Configuration, now: Instant) -> None:
         """Take note of a configuration that is or was in force, from whoever it comes."""
@@ -315,12 +328,6 @@ class Replica:
             self._ask(primary, fresh)
         elif now >= handover.deadline:
             primary.handover = None
-
-    def _go_on_handing_over(self, now: Instant) -> None:
-        """Do so as soon as it may be done: work is refused meanwhile."""
-        primary = self.primary
-        if primary is not None and primary.handover is not None and self._in_flight is None:
-            self._hand_over(primary, primary.handover, now)
 
     def _ask(self, primary: Primary, fresh: Configuration) -> None:
         swap = self._swap_to(fresh, expected=primary.configuration)

@@ -52,7 +52,7 @@ class Disk:
         self.shard.file.write(batch, ready.writes)
         self._store.write(batch)
         if is_durable:
-            replica.made_durable(ready.number, Instant(0))
+            replica.made_durable(ready.number)
         return ready.swap
 
     def apply(self) -> None:

@@ -176,12 +176,16 @@ class Cluster:
             rows = tuple((key.encode(), row) for _, key, row in changes)
             member.disk.write((Apply(index, rows, Index(0)),))
             member.disk.sync(member.disk.written if self.is_syncing else 0)
+        if member.replica.is_handing_over:
+            member.replica.released(self.now)
+            if not member.replica.is_handing_over:
+                self.turn(name)
 
     def sync(self, name: str) -> None:
         """Make what a node has written durable."""
         member = self.member(name)
         member.disk.sync(member.disk.written)
-        member.replica.made_durable(member.replica.copy.taken_number, self.now)
+        member.replica.made_durable(member.replica.copy.taken_number)
         self.turn(name)
 
     def propose(self, name: str, key: str = "key", value: bytes = b"value") -> Index:

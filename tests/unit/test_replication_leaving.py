@@ -67,6 +67,23 @@ def test_what_is_durable_here_last_ends_the_handover_too() -> None:
     assert cluster.configuration.primary == B
 
 
+def test_nothing_is_handed_over_before_what_is_committed_is_told_and_done() -> None:
+    cluster = leaving("a")
+    cluster.propose("a")
+    cluster.deliver(Append, to="bc")
+    replica = cluster.replica("a")
+    for letter in cluster.mail:
+        replica.receive(letter.message, letter.sender, cluster.now)
+
+    replica.tick(cluster.now, 0, cluster.targets)
+    may_tell = replica.has_authority(cluster.now)
+    cluster.turn("a")
+    cluster.answer("a")
+
+    assert may_tell
+    assert cluster.configuration.primary == B
+
+
 def test_it_goes_on_until_then() -> None:
     cluster = leaving("a")
 

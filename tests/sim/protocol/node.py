@@ -216,7 +216,7 @@ class Node:
         def synced() -> None:
             self._is_syncing = False
             self.disk.sync(batches)
-            self.replica.made_durable(number, self.clock())
+            self.replica.made_durable(number)
             if self.disk.written:
                 self._sync()
 
