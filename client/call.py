@@ -17,6 +17,7 @@ from rota.client.errors import (
     TooBusy,
 )
 from rota.client.wire import ProblemView
+from rota.core.decoding import UNDECODABLE
 
 T = TypeVar("T")
 
@@ -113,7 +114,7 @@ def result_of(call: Call[T], answer: Answer) -> T:
         raise failure_of(answer)
     try:
         return call.read(answer.body)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise unreadable(f"{call.method} {call.path}", error, answer.status) from error
 
 
@@ -121,7 +122,7 @@ def failure_of(answer: Answer) -> RequestFailed:
     """Return the error that an unsuccessful answer stands for."""
     try:
         problem = msgspec.json.decode(answer.body, type=ProblemView)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         said = answer.body[:200].decode(errors="replace").strip()
         detail = f"HTTP status {answer.status}, without a document about it: {said or 'empty'}"
         problem = _problem(answer.status, UNEXPLAINED, detail)
@@ -130,7 +131,7 @@ def failure_of(answer: Answer) -> RequestFailed:
     return _FAILURES.get(answer.status, _failure_class(answer.status))(problem)
 
 
-def unreadable(what: str, error: msgspec.DecodeError, status: int = 200) -> NodeFailed:
+def unreadable(what: str, error: Exception, status: int = 200) -> NodeFailed:
     """Return the error of an answer to *what* that this client does not understand."""
     detail = (
         f"the answer to {what} cannot be read: {error}; "

@@ -12,6 +12,7 @@ import msgspec
 from rota.client.call import Call, unreadable
 from rota.client.requests import EventFilter, events
 from rota.client.wire import EventView
+from rota.core.decoding import UNDECODABLE
 
 SILENCE_S = 45.0
 """Three of a node's signs of life."""
@@ -64,5 +65,5 @@ _decode = msgspec.json.Decoder(EventView).decode
 def _decoded(line: bytes) -> EventView:
     try:
         return _decode(line)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise unreadable("GET /api/v1/events", error) from error

@@ -23,6 +23,7 @@ from rota.core.changes import (
     Table,
 )
 from rota.core.commands import Due
+from rota.core.decoding import UNDECODABLE
 from rota.core.errors import RotaError
 from rota.core.execution import Execution, Task
 from rota.core.job import Job, JobSpec, Plan
@@ -87,7 +88,7 @@ def decode_record(table: Table, value: bytes) -> Record:
         )
     try:
         record: Record = _decoders[table].decode(memoryview(value)[1:])
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise Undecodable(f"a record of table {table.name} is damaged: {error}") from error
     return record
 
@@ -127,7 +128,7 @@ def decode_body(body: bytes) -> tuple[tuple[str, ...], tuple[RawChange, ...]]:
     """
     try:
         return _body_decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise Undecodable(f"the body of a journal entry is damaged: {error}") from error
 
 
@@ -144,5 +145,5 @@ def decode_due(value: bytes) -> Due:
     """
     try:
         return _due_decoder.decode(value)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise Undecodable(f"a timer's command is damaged: {error}") from error

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.core.attempt import RESULT_BYTES_MAX, RESULTS_BYTES_MAX, Attempt, Ending, Outcome, Raised
+from rota.core.decoding import UNDECODABLE
 
 DETAILS_KEPT = 5
 """Attempts of one task, the newest, whose output and traceback stay in its record."""
@@ -39,7 +40,7 @@ def recordable(ending: Ending, *, room: int = RESULTS_BYTES_MAX) -> Ending:
     try:
         ending.result.decode()
         msgspec.json.decode(ending.result, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         return _without_result(ending, f"is not JSON: {error}")
     return ending
 

@@ -192,7 +192,7 @@ def _read_file(file: Path | None, problems: list[Problem]) -> Raw:
         return tomllib.loads(file.read_text())
     except OSError as error:
         problems.append(Problem(f"{file}", f"cannot be read: {error.strerror}"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         problems.append(Problem(f"{file}", f"is not TOML: {error}"))
     return {}
 
@@ -293,7 +293,10 @@ def _path(value: object) -> Path:
         return value
     if not _text(value):
         raise ValueError("is empty; name a directory")
-    return Path(_text(value)).expanduser()
+    try:
+        return Path(_text(value)).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{value!r} is in the home of nobody") from error
 
 
 def _name(value: object) -> str:

@@ -19,6 +19,7 @@ from typing import Self
 
 import msgspec
 
+from rota.core.decoding import UNDECODABLE
 from rota.storage.store import (
     StoreDamaged,
     StoreError,
@@ -211,7 +212,7 @@ def _parse(text: bytes, file: Path) -> Identity:
                 f"one reads up to {FORMAT}): use that version"
             )
         return msgspec.json.decode(text, type=Identity)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise StoreDamaged(
             f"{file} is damaged: {error}. Restore the file from a backup, or give the node an "
             "empty data directory and let it be filled from the other replicas"

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from rota.core.attempt import RESULT_BYTES_MAX, Raised
+from rota.core.decoding import UNDECODABLE
 
 PROGRAM = str(Path(__file__).with_name("worker.py"))
 
@@ -133,7 +134,7 @@ class Frames:
             del self._buffer[: _HEAD + size]
             try:
                 yield _DECODER.decode(body)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except UNDECODABLE as error:
                 raise Garbled(str(error)) from error
 
 

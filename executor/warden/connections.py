@@ -9,8 +9,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-import msgspec
-
+from rota.core.decoding import UNDECODABLE
 from rota.executor.warden.messages import (
     Held,
     Met,
@@ -113,7 +112,7 @@ class FromNode(Writer, asyncio.Protocol):
                 if self._is_aborted:
                     break
                 self._warden.hear(self, message)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             log.error("connection not understood", extra={"reason": str(error)})
             self.abort()
         self._warden.heard()
@@ -182,7 +181,7 @@ class ToTheWarden(Writer, asyncio.Protocol):
                         self.met.set()
                     case _:
                         self._node.hear(message)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             log.error("warden not understood", extra={"reason": str(error)})
             self.abort()
 

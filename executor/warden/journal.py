@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from rota.core.attempt import AttemptKey, Ending, Order
+from rota.core.decoding import UNDECODABLE
 
 log = logging.getLogger(__name__)
 
@@ -250,7 +251,7 @@ def _records(content: bytes) -> Iterator[Record]:
         start += _HEAD + length
         try:
             yield _DECODER.decode(body)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             log.error("journal record of another rota dropped", extra={"reason": str(error)})
     if start < len(content):
         log.warning("end of journal dropped", extra={"bytes": len(content) - start})

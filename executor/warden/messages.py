@@ -233,7 +233,7 @@ class Reader(Generic[T]):
         """Take *data*, and yield the messages of all frames that are whole by now.
 
         Raises:
-            msgspec.DecodeError: The other side speaks otherwise.
+            UNDECODABLE: The other side speaks otherwise (`rota.core.decoding`).
         """
         self._kept += data
         start = 0

@@ -18,6 +18,7 @@ import msgspec
 from aiohttp import web
 
 from rota.client.wire import EventView
+from rota.core.decoding import UNDECODABLE
 from rota.core.ids import NodeId
 from rota.node.api.forwarding import NobodyAnswers, question_headers
 from rota.node.beside import beside
@@ -111,7 +112,7 @@ class _Following:
                 if answer.status == 200:
                     async for batch in _batches_in(answer.content):
                         await self._waiting.put(batch)
-        except (Unreached, msgspec.DecodeError) as error:
+        except (Unreached, *UNDECODABLE) as error:
             reason = f"{reason}: {error}"
         await self._waiting.put(_End(reason))
 

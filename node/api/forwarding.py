@@ -20,6 +20,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from rota.client.wire import ProblemView
+from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused, invalid
 from rota.core.ids import NodeId, ShardId
 from rota.node.api.problems import problem, refusal_of
@@ -374,5 +375,5 @@ def _passed(headers: "Mapping[str, str]") -> CIMultiDict[str]:
 def _problem_in(content: bytes) -> ProblemView:
     try:
         return msgspec.json.decode(content, type=ProblemView)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return problem(503, "internal", "a node gave an answer that cannot be read")

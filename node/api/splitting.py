@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import msgspec
 from aiohttp import web
 
+from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Refused, invalid
 from rota.core.ids import NodeId
 from rota.node.api.forwarding import OF_ITEMS, ask_parts, headers_of, is_forwarded, owners_of
@@ -79,7 +80,7 @@ async def read_split(request: web.Request, shard_of: Callable[[msgspec.Raw], Sha
     for item in _numbered(request, body.items):
         try:
             by_shard[shard_of(item.raw)].append(item)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             here.append(item)
     owners = owners_of(request, by_shard)
     here += [item for shard in owners.here for item in by_shard[shard]]

@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from rota.core.configuration import Configuration, Swap, Swapped
+from rota.core.decoding import UNDECODABLE
 from rota.core.ids import NodeId, Session, ShardId
 from rota.core.instants import Instant
 from rota.node.coordination.coordinator import (
@@ -69,7 +70,7 @@ class EmbeddedCoordinator:
         if path.exists():
             try:
                 self._written = msgspec.json.decode(path.read_bytes(), type=_File)
-            except msgspec.DecodeError as error:
+            except UNDECODABLE as error:
                 raise CoordinationFailed(
                     f"{path} is damaged ({error}); restore it from a backup of the data directory"
                 ) from error

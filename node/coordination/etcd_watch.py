@@ -13,8 +13,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from itertools import groupby
 
-import msgspec
-
+from rota.core.decoding import UNDECODABLE
 from rota.node.coordination.coordinator import CoordinatorUnavailable, News, WatchLost
 from rota.node.coordination.gateway import Gateway
 from rota.node.coordination.keys import Keys
@@ -71,7 +70,7 @@ def _read(gateway: Gateway, line: bytes) -> WatchAnswer:
     """Return what a line says, if it is not that the watch is over."""
     try:
         said = decode(line, WatchLine)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         gateway.refuse(Failure(message=f"a line that is not etcd's ({error})", code=UNKNOWN))
     if said.error:
         gateway.refuse(said.error)

@@ -23,6 +23,7 @@ from typing import NoReturn, TypeVar
 import aiohttp
 import msgspec
 
+from rota.core.decoding import UNDECODABLE
 from rota.executor.warden.messages import Letter
 from rota.node.coordination.coordinator import (
     CoordinatorError,
@@ -325,7 +326,7 @@ class Gateway:
             _fail_with(response.status, content)
         try:
             answer = parse(content)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise _Unanswered(f"an answer that is not etcd's ({error})") from error
         self.check(answer)
         return answer
@@ -374,7 +375,7 @@ def _fail_with(status: int, content: bytes) -> NoReturn:
     """Raise what a status other than 200 means for what was asked."""
     try:
         failure = decode(content, Failure)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         if status not in (404, 405):
             raise _Unanswered(f"status {status}") from None
         failure = Failure(

@@ -12,11 +12,14 @@ from typing import TypeVar
 import msgspec
 
 from rota.core.configuration import Configuration
-from rota.core.ids import NodeId, Session, ShardId
+from rota.core.decoding import UNDECODABLE
+from rota.core.ids import NodeId, Session, ShardId, is_name
 from rota.node.coordination.coordinator import CoordinatorError, Life, Member
 
 T = TypeVar("T")
 
+DIGITS_MAX = 6
+"""Of a shard's number; more make no number that a shard has."""
 NO_LEASE = -1
 """No lease has this number: etcd's are positive, and 0 means a key without one."""
 
@@ -60,15 +63,17 @@ class Keys:
         """
         found = Records({}, {}, {})
         for key, value in pairs:
-            folder, _, name = key.removeprefix(self.prefix).partition(b"/")
+            folder, _, tail = key.removeprefix(self.prefix).partition(b"/")
+            # What is not a name of rota's is somebody else's key.
+            name = tail.decode(errors="replace")
             match folder:
-                case b"shard" if name.isdigit():
+                case b"shard" if name.isdecimal() and len(name) <= DIGITS_MAX:
                     shard = ShardId(int(name))
                     found.configurations[shard] = _read(key, value, Configuration)
-                case b"sess":
-                    found.lives[NodeId(name.decode())] = _read(key, value, Life)
-                case b"node":
-                    found.members[NodeId(name.decode())] = _read(key, value, Member)
+                case b"sess" if is_name(name):
+                    found.lives[NodeId(name)] = _read(key, value, Life)
+                case b"node" if is_name(name):
+                    found.members[NodeId(name)] = _read(key, value, Member)
                 case _:
                     continue
         return found
@@ -86,7 +91,7 @@ def read(key: bytes, value: bytes, kind: type[T]) -> T:
     """
     try:
         return msgspec.json.decode(value, type=kind)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise CoordinatorError(
             f"etcd's key {key.decode(errors='replace')} holds what rota did not write ({error}); "
             "see who else writes there, and restore the value"

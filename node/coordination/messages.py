@@ -122,7 +122,7 @@ def decode(line: bytes, kind: type[T]) -> T:
     """Return what *line* says.
 
     Raises:
-        msgspec.DecodeError: It is not such an answer.
+        UNDECODABLE: It is not such an answer (`rota.core.decoding`).
     """
     return msgspec.json.decode(line, type=kind, strict=False)
 

@@ -55,6 +55,6 @@ def decode(news: bytes) -> Death:
     """Return what the news says.
 
     Raises:
-        msgspec.DecodeError: It is none.
+        UNDECODABLE: It is none (`rota.core.decoding`).
     """
     return _decoder.decode(news)

@@ -12,6 +12,7 @@ from enum import IntEnum
 
 import msgspec
 
+from rota.core.decoding import UNDECODABLE
 from rota.core.ids import ShardId
 from rota.core.instants import Instant
 from rota.node.messages import Sent
@@ -98,7 +99,7 @@ def decode(frame: bytes) -> Frame:
     """
     try:
         return _frames.decode(frame)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise Garbage(f"a frame cannot be read: {error}") from error
 
 
@@ -110,7 +111,7 @@ def decode_item(item: bytes) -> Item:
     """
     try:
         return _items.decode(item)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise Garbage(f"a message cannot be read: {error}") from error
 
 

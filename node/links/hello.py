@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rota.core.decoding import UNDECODABLE
 from rota.core.ids import NodeId
 
 
@@ -70,7 +71,7 @@ def decode(word: bytes) -> Hello:
     """
     try:
         said = _decoder.decode(word)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise NotWelcome(f"it does not speak as a node does ({error})") from error
     if isinstance(said, Refusal):
         raise NotWelcome(f"it refuses: {said.reason}")

@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from rota.core.decoding import UNDECODABLE
 from rota.core.ids import NodeId, Session, ShardId
 from rota.core.instants import SECOND
 from rota.node.beside import beside
@@ -263,7 +264,7 @@ class Links:
         """Believe that a process has ended if whoever says so has its secret (note 2)."""
         try:
             news = death.decode(await request.read())
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             return web.Response(status=400, text=f"this is no news of a death: {error}\n")
         is_ours = news.cluster == self._ours.cluster
         if not is_ours or death.life_of(news.secret) not in self._lives.get(news.node_id, ()):

@@ -388,3 +388,24 @@ def test_nodes_that_know_of_beacons_and_others_understand_each_other() -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(earlier), type=Appended) == plain
     assert msgspec.msgpack.encode(plain) == msgspec.msgpack.encode(earlier)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(told), type=Appended) == told
+
+
+def test_an_answer_that_waited_for_the_disk_does_not_go_to_a_primary_that_is_fenced_by_now() -> (
+    None
+):
+    cluster = Cluster()
+    cluster.see()
+    cluster.settle()
+    cluster.is_syncing = False
+    cluster.propose("a")
+    [asked, *_] = cluster.deliver(Append, to="b")
+    assert isinstance(asked, Append)
+    epoch = Epoch(asked.configuration.epoch + 1)
+    newer = msgspec.structs.replace(asked.configuration, epoch=epoch, primary=C)
+    cluster.replica("b").learn(newer, cluster.now)
+    cluster.replica("b").copy.promise(epoch)
+    cluster.mail.clear()
+
+    cluster.sync("b")
+
+    assert not [letter for letter in cluster.mail if isinstance(letter.message, Appended)]
