@@ -505,7 +505,7 @@ def test_strict_shares_no_folder_of_the_machine_but_the_system() -> None:
         Work(sandbox=NO_NETWORK),
         bubblewrap=Proven("bwrap"),
         rooms=Rooms(hidden=("/home", "/data"), resolver="/run/resolv.conf"),
-        folder="/data/work/a.b.1",
+        folder="/data/folders/1",
         info_fd=7,
     )
 
@@ -513,7 +513,7 @@ def test_strict_shares_no_folder_of_the_machine_but_the_system() -> None:
     assert {path for path in shared if not path.startswith(("/usr", "/lib", "/etc"))} == {
         "/bin",
         "/sbin",
-        "/data/work/a.b.1",
+        "/data/folders/1",
     }
     assert {"--die-with-parent", "--new-session", "--unshare-net", "--unshare-pid"} <= set(argv)
     assert argv[-2:] == ("--", "true")

@@ -177,6 +177,10 @@ class Namespaces:
         _run(*host.prefix, "iptables", "-w", "-A", "INPUT", *match, "-j", "DROP")
 
 
+class Uncuttable(Exception):
+    """Hosts on the loopback cannot be kept from each other; ask `can_cut` first."""
+
+
 class Loopback:
     """Hosts that are addresses of the loopback."""
 
@@ -191,12 +195,12 @@ class Loopback:
         return Host(name, f"127.0.77.{self._count}")
 
     def cut(self, source: Host, target: Host) -> None:
-        """Cannot."""
-        raise NotImplementedError(f"the loopback cannot be cut: {source} {target}")
+        """Refuse."""
+        raise Uncuttable(f"{source.name} and {target.name} are on the loopback")
 
     def lose(self, target: Host, share: float) -> None:
-        """Cannot."""
-        raise NotImplementedError(f"the loopback loses nothing: {target} {share}")
+        """Refuse."""
+        raise Uncuttable(f"{target.name} is on the loopback, which loses nothing, not {share:.0%}")
 
     def mend(self) -> None:
         """Do nothing: nothing is ever cut."""
