@@ -1,6 +1,7 @@
 """Real etcd for tests: one member or several, killed, paused, started again, and always ended."""
 
 import json
+import random
 import shutil
 import signal
 import socket
@@ -10,7 +11,7 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -175,11 +176,17 @@ class EtcdCluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    """Return ports of the loopback that nobody listens on, and that stay free until they are used.
+
+    They are below those that the kernel gives to whoever does not mind which (Linux: from 32768):
+    any connection could else take one while its owner is not there, as between stop and start.
+    """
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        if port not in ports:
+            with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+                ports.append(port)
     return ports
 
 

@@ -151,11 +151,11 @@ def clean() -> Run:
     return run
 
 
-def row(outcome: str, first: int, last: int = 0, **facts: Json) -> Json:
+def row(outcome: str, first: float, last: float = 0, **facts: Json) -> Json:
     last = last or first
     return {
         "jobId": "tick", "fireTime": text(first), "until": text(last), "outcome": outcome,
-        "count": (last - first) // 2 + 1, "executionId": facts.get("execution"),
+        "count": round(last - first) // 2 + 1, "executionId": facts.get("execution"),
         "recordedAt": text(facts.get("recorded", last)),
     }  # fmt: skip
 
@@ -172,6 +172,31 @@ def test_figures_tell_how_late_and_how_slow(tmp_path: Path) -> None:
     assert result["lateness_ms"]["no fault"]["count"] == 4
     assert result["counts"]["fires"] == {"fired": 7, "missed": 2}
     assert "kill-host" in table(result)
+
+
+def test_what_a_kill_cost_is_told_apart_from_what_others_waited_then(tmp_path: Path) -> None:
+    run = clean()
+    run.add(
+        "configurations.jsonl", shard=1, revision=3, value={"epoch": 1, "primary": "n2", "sync": []}
+    )
+    run.one("faults.jsonl", event="begin")["revision"] = 1
+    run.documents["ledger.jsonl"] = []
+    for job_id, late in (("0000aa", 0.9), ("ffff00", 0.02)):
+        run.execution(f"{job_id}-1", 110.7 + late, "succeeded", trigger="schedule")
+        told = row("fired", 110.7, recorded=110.7 + late - 0.01, execution=f"{job_id}-1")
+        run.add("ledger.jsonl", **{**told, "jobId": job_id})
+    run.add("ledger.jsonl", **{**row("missed", 111.1, 113.1, recorded=113.6), "jobId": "0000bb"})
+
+    found = figures(read(run.write(tmp_path)))["outages_ms"]["kill-host"]
+
+    assert found["of its shards"]["started"] == {
+        "count": 1,
+        "p50": 900.0,
+        "p99": 900.0,
+        "max": 900.0,
+    }
+    assert found["of its shards"]["decided"]["max"] == 2_500.0
+    assert found["of others"]["started"]["max"] == 20.0
 
 
 # -- runs in which something went wrong ----------------------------------------------------------

@@ -1,5 +1,6 @@
 """Nodes for tests."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from cluster import Cluster
 from etcd import EtcdCluster
 from rota_program import Rota
 from rotad import Rotad
+
+# A shell has what it starts in the background ignore Ctrl-C, and all that those start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")

@@ -73,6 +73,16 @@ class Cluster:
                     continue
         return None
 
+    def etcd_revision(self) -> int | None:
+        """Return the number of etcd's last write; None if no member tells."""
+        for member in self.etcd.members:
+            try:
+                answer = member.ask("/v3/kv/range", {"key": b"/", "count_only": True}, 1)
+            except OSError:
+                continue
+            return int(answer["header"]["revision"])
+        return None
+
     def trouble(self) -> str:
         """Return why the cluster is not as it ought to be; empty if it is."""
         for node in self.nodes.values():

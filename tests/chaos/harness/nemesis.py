@@ -54,7 +54,7 @@ class Nemesis:
 
     def _carry_out(self, fault: Fault) -> None:
         deed = DEEDS[fault.kind]
-        self._note(fault, "begin")
+        self._note(fault, "begin", revision=self._cluster.etcd_revision())
         try:
             deed.do(self._cluster, fault)
             time.sleep(fault.lasts_s)
@@ -69,8 +69,10 @@ class Nemesis:
             return False
         return True
 
-    def _note(self, fault: Fault, event: str) -> None:
-        self._history.add(fault=fault.number, event=event, kind=fault.kind, hosts=list(fault.hosts))
+    def _note(self, fault: Fault, event: str, **facts: int | None) -> None:
+        self._history.add(
+            fault=fault.number, event=event, kind=fault.kind, hosts=list(fault.hosts), **facts
+        )
         print(f"{time.strftime('%T')} {event:5} {fault.kind} {' '.join(fault.hosts)}", flush=True)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from statistics import median
 
+from chaos.judge.outages import outages
 from chaos.judge.records import Fault, Json, Records
 
 QUIET = "no fault"
@@ -22,6 +23,7 @@ def figures(records: Records) -> Json:
         "lateness_ms": _by_phase(_lateness(records), phase_of),
         "calls_ms": _by_phase(_latencies(records), phase_of),
         "faults": _faults(records),
+        "outages_ms": _outages(records),
     }
 
 
@@ -38,6 +40,14 @@ def table(figures: Json) -> str:
         late, slow = each["latest_start_ms"], each["slowest_call_ms"]
         cells = "".join(f"{value:>9.0f}" for value in (*late, *slow))
         lines.append(f"  {kind:22}{each['count']:>8}{cells}")
+    lines.append(
+        "fires due in the second after a fault began: until they started, were decided, ms"
+    )
+    for kind, each in figures["outages_ms"].items():
+        for whose, fires in each.items():
+            for what, found in fires.items():
+                cells = "".join(f"{found[name]:>9.1f}" for name in ("p50", "p99", "max"))
+                lines.append(f"  {kind + ' ' + whose:34}{what:10}{found['count']:>8}{cells}")
     for name, value in figures["counts"].items():
         lines.append(f"{name:24}{value}")
     return "\n".join(lines)
@@ -122,6 +132,20 @@ def _quantiles(values: list[float]) -> Json:
     last = len(values) - 1
     return {"count": len(values)} | {
         name: round(values[round(share * last)], 1) for name, share in at.items()
+    }
+
+
+def _outages(records: Records) -> Json:
+    return {
+        kind: {
+            whose: {
+                what: _quantiles(values)
+                for what, values in (("started", fires.started), ("decided", fires.decided))
+                if values
+            }
+            for whose, fires in sorted(each.items())
+        }
+        for kind, each in outages(records).items()
     }
 
 

@@ -60,12 +60,17 @@ class Operation:
 
 @dataclass(frozen=True)
 class Fault:
-    """What was done to hosts, and from when to when, in boot-time seconds."""
+    """What was done to hosts, and from when to when, in boot-time seconds.
+
+    Attributes:
+        revision: etcd's, when it began; None if etcd did not answer.
+    """
 
     kind: str
     hosts: tuple[str, ...]
     began_at: float
     ended_at: float
+    revision: int | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,8 @@ class Configuration:
     primary: str
     sync: tuple[tuple[str, str], ...]
     """Nodes, and the names of their copies."""
+    revision: int
+    """etcd's, which grows with every write of any key."""
 
 
 @dataclass
@@ -248,13 +255,13 @@ def _faults(path: Path) -> list[Fault]:
         if line["event"] == "begin":
             begun[line["fault"]] = line
         elif line["event"] == "end":
-            since = begun.pop(line["fault"])["at"]
-            faults.append(Fault(line["kind"], tuple(line["hosts"]), since, line["at"]))
-    unended = [
-        Fault(each["kind"], tuple(each["hosts"]), each["at"], float("inf"))
-        for each in begun.values()
-    ]
+            faults.append(_fault(begun.pop(line["fault"]), line["at"]))
+    unended = [_fault(each, float("inf")) for each in begun.values()]
     return sorted(faults + unended, key=lambda fault: fault.began_at)
+
+
+def _fault(begun: Json, ended_at: float) -> Fault:
+    return Fault(begun["kind"], tuple(begun["hosts"]), begun["at"], ended_at, begun.get("revision"))
 
 
 def _lines(path: Path) -> list[Line]:
@@ -318,6 +325,7 @@ def _configurations(path: Path) -> dict[int, list[Configuration]]:
                 value["epoch"],
                 value["primary"],
                 tuple((node, copy) for node, copy in value["sync"]),
+                each["revision"],
             )
         )
     return found

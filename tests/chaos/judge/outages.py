@@ -1,0 +1,74 @@
+"""What a fault cost the fires that were due just then: on shards of its nodes, and on others.
+
+Whose a shard was is read from etcd, as of the revision at which the fault began.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from chaos.judge.records import SECOND, Fault, Records, Row
+
+DUE_WITHIN_S = 1.0
+"""After the beginning of a fault. The jobs of the load fire once a second, so each is due once."""
+OWN, OTHERS = "of its shards", "of others"
+
+
+@dataclass
+class Fires:
+    """Fires that were due when something was done to nodes, in milliseconds.
+
+    Attributes:
+        started: After how long their tasks said that they start, for those that started.
+        decided: After how long it was on record what became of them, started or not.
+    """
+
+    started: list[float] = field(default_factory=list[float])
+    decided: list[float] = field(default_factory=list[float])
+
+
+def outages(records: Records) -> dict[str, dict[str, Fires]]:
+    """Return, by kind of fault, the fires of shards that were its nodes', and of others."""
+    started_at = {
+        line.execution: line.at
+        for line in reversed(records.lines)
+        if line.word == "start"  # The first of each execution stays.
+    }
+    found: dict[str, dict[str, Fires]] = {}
+    for fault in records.faults:
+        if fault.revision is None or not fault.hosts:
+            continue
+        lost = _led_by(records, fault)
+        kinds = found.setdefault(fault.kind, defaultdict(Fires))
+        for row, due in _due(records, fault):
+            fires = kinds[OWN if _shard_of(records, row.job_id) in lost else OTHERS]
+            fires.decided.append((records.boottime(row.recorded_at) - due) * 1e3)
+            if row.execution in started_at:
+                fires.started.append((started_at[row.execution] - due) * 1e3)
+    return found
+
+
+def _due(records: Records, fault: Fault) -> Iterator[tuple[Row, float]]:
+    """Yield rows of the ledger with the first fire time of each that is in the fault's time."""
+    since = records.wall(fault.began_at)
+    until = since + round(DUE_WITHIN_S * SECOND)
+    for rows in records.ledger.values():
+        for row in rows:
+            if row.first < until and row.last >= since:
+                yield row, records.boottime(max(row.first, since))
+
+
+def _led_by(records: Records, fault: Fault) -> set[int]:
+    """Return the shards whose primary was one of the fault's nodes."""
+    assert fault.revision is not None
+    led: set[int] = set()
+    for shard, history in records.configurations.items():
+        known = [each for each in history if each.revision <= fault.revision]
+        if known and known[-1].primary in fault.hosts:
+            led.add(shard)
+    return led
+
+
+def _shard_of(records: Records, job_id: str) -> int:
+    """Return the shard of a job: its id begins with its slot, of which shards are ranges."""
+    return int(job_id[:4], 16) * len(records.configurations) >> 16
