@@ -17,6 +17,8 @@ from rota.core.decoding import UNDECODABLE
 SILENCE_S = 45.0
 """Three of a node's signs of life."""
 OPENED, GAP, DROPPED, CLOSED = "stream.opened", "stream.gap", "stream.dropped", "stream.closed"
+LINE_BYTES_MAX = 16 << 20
+"""Of an event: more than a node ever says at once."""
 OF_THE_CONNECTION = (DROPPED, CLOSED)
 """The last word of a connection; the stream goes on over the next one."""
 
@@ -44,9 +46,11 @@ class EventReader:
         """Yield the events that *part* completes, for the caller to see.
 
         Raises:
-            NodeFailed: A line is no event.
+            NodeFailed: A line is no event, or has no end.
         """
         *lines, self._rest = (self._rest + part).split(b"\n")
+        if len(self._rest) > LINE_BYTES_MAX:
+            raise unreadable(_STREAM, ValueError(f"a line of over {LINE_BYTES_MAX} bytes"))
         for line in filter(None, lines):
             event = _decoded(line)
             if event.type == OPENED and self._has_begun:
@@ -59,11 +63,16 @@ class EventReader:
                 yield event
 
 
+_STREAM = "GET /api/v1/events"
 _decode = msgspec.json.Decoder(EventView).decode
 
 
 def _decoded(line: bytes) -> EventView:
     try:
-        return _decode(line)
+        event = _decode(line)
     except UNDECODABLE as error:
-        raise unreadable("GET /api/v1/events", error) from error
+        raise unreadable(_STREAM, error) from error
+    if not (event.id.isascii() and event.id.isprintable()):
+        # It goes into a header of the next request.
+        raise unreadable(_STREAM, ValueError(f"the id of an event is {event.id!r}"))
+    return event

@@ -19,6 +19,7 @@ import msgspec
 
 from rota.core.changes import Change, Table
 from rota.core.codec import RawChange, decode_record
+from rota.core.decoding import UNDECODABLE
 from rota.core.ids import AllocationId, Epoch, Index, ShardId
 from rota.core.instants import Instant
 from rota.core.journal import ORIGIN, DamagedEntry, Tip, decode_entry, follow, hash_of
@@ -67,7 +68,7 @@ class ShardFile:
         tip: Where the journal ended when it was opened.
 
     Raises:
-        StoreDamaged: At construction, if the journal is not whole; it says where.
+        StoreDamaged: At construction, if the header or the journal is not whole; it says where.
     """
 
     def __init__(self, store: Store, shard: ShardId) -> None:
@@ -76,7 +77,7 @@ class ShardFile:
         self._prefix = shard_prefix(shard)
         self._header_key = b"s:" + self._prefix
         value = store.get(Family.META, self._header_key)
-        self._header = _EMPTY if value is None else _header_decoder.decode(value)
+        self._header = _EMPTY if value is None else self._decoded(value)
         self.tip = self._read_journal()
 
     # -- what a replica reads -------------------------------------------------------------------
@@ -193,6 +194,12 @@ class ShardFile:
         prefix = self._prefix + bytes((table,))
         for key, value in self._store.scan(Family.STATE, prefix, _after(prefix)):
             yield Change(table, key[len(prefix) :].decode(), decode_record(table, value))
+
+    def _decoded(self, header: bytes) -> Header:
+        try:
+            return _header_decoder.decode(header)
+        except UNDECODABLE as error:
+            raise self._damaged(f"its header cannot be read: {error}") from error
 
     def _read_journal(self) -> Tip:
         tip = self.before_first

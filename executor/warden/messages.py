@@ -218,6 +218,13 @@ def _frame(parts: list[bytes], size: int) -> bytes:
     return b"".join((length.to_bytes(4), _ARRAY_32, len(parts).to_bytes(4), *parts))
 
 
+FRAME_BYTES_MAX = 256 << 20
+"""Of a frame that is accepted: as much as the largest body of a request, of which it can be one task.
+
+What is longer comes from somebody who speaks otherwise, and would only be collected.
+"""
+
+
 class Reader(Generic[T]):
     """Finds the messages in what comes over a connection, however it is cut.
 
@@ -238,7 +245,10 @@ class Reader(Generic[T]):
         self._kept += data
         start = 0
         while len(self._kept) >= start + 4:
-            end = start + 4 + int.from_bytes(self._kept[start : start + 4])
+            length = int.from_bytes(self._kept[start : start + 4])
+            if length > FRAME_BYTES_MAX:
+                raise msgspec.DecodeError(f"a frame says that it has {length} bytes")
+            end = start + 4 + length
             if len(self._kept) < end:
                 break
             yield from self._decoder.decode(memoryview(self._kept)[start + 4 : end])

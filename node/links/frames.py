@@ -103,7 +103,7 @@ def decode(frame: bytes) -> Frame:
         raise Garbage(f"a frame cannot be read: {error}") from error
 
 
-def decode_item(item: bytes) -> Item:
+def decode_item(item: bytes | bytearray) -> Item:
     """Return the message that came in chunks.
 
     Raises:
@@ -119,8 +119,7 @@ class Joining:
     """Puts the chunks of messages together again."""
 
     def __init__(self) -> None:
-        self._pieces: dict[Lane, list[bytes]] = {lane: [] for lane in Lane}
-        self._sizes: dict[Lane, int] = dict.fromkeys(Lane, 0)
+        self._begun = {lane: bytearray() for lane in Lane}
 
     def add(self, chunk: Chunk) -> Item | None:
         """Return the message that *chunk* completes, if it does.
@@ -128,14 +127,11 @@ class Joining:
         Raises:
             Garbage: It would be too long, or is none.
         """
-        pieces = self._pieces[chunk.lane]
-        self._sizes[chunk.lane] += len(chunk.piece)
-        if self._sizes[chunk.lane] > MESSAGE_BYTES_MAX:
+        begun = self._begun[chunk.lane]
+        if len(begun) + len(chunk.piece) > MESSAGE_BYTES_MAX:
             raise Garbage(f"a message has more than {MESSAGE_BYTES_MAX} bytes")
-        pieces.append(chunk.piece)
+        begun += chunk.piece
         if not chunk.is_last:
             return None
-        whole = b"".join(pieces)
-        pieces.clear()
-        self._sizes[chunk.lane] = 0
-        return decode_item(whole)
+        self._begun[chunk.lane] = bytearray()
+        return decode_item(begun)

@@ -1,5 +1,6 @@
 """Messages between node and warden, and the time of groups."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,6 +64,11 @@ def test_messages_come_out_as_they_went_in_however_the_bytes_are_cut(sizes: list
                 content = content[size:]
 
     assert found == [*TO_NODE, *TO_WARDEN]
+
+
+def test_a_frame_that_says_it_is_endless_is_refused_before_it_has_come() -> None:
+    with pytest.raises(msgspec.DecodeError, match="a frame says that it has 4294967295 bytes"):
+        list(node_reader().feed(b"\xff" * 4))
 
 
 def test_what_is_said_at_once_is_one_frame_unless_it_is_long() -> None:

@@ -129,6 +129,17 @@ def test_a_missing_entry_is_refused() -> None:
         ShardFile(store, SHARD)
 
 
+def test_a_header_that_cannot_be_read_is_refused() -> None:
+    store = MemoryStore()
+    Writer(store).append("a")
+    batch = store.batch()
+    batch.put(Family.META, b"s:" + shard_prefix(SHARD), b"\xc1")
+    store.write(batch)
+
+    with pytest.raises(StoreDamaged, match="shard 7: its header cannot be read"):
+        ShardFile(store, SHARD)
+
+
 def test_a_journal_shorter_than_what_was_applied_is_refused() -> None:
     store = MemoryStore()
     writer = Writer(store)

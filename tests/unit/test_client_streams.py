@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rota.client.call import Call
 from rota.client.errors import NodeFailed, OutputBroken
-from rota.client.events import EventReader
+from rota.client.events import LINE_BYTES_MAX, EventReader
 from rota.client.output import FollowedOutput
 from rota.client.requests import EventFilter
 
@@ -92,6 +92,21 @@ def test_the_last_word_of_a_connection_is_not_told_but_gone_on_from(word: str) -
 def test_what_is_no_event_is_the_nodes_failure() -> None:
     with pytest.raises(NodeFailed, match="is there a rota node"):
         list(reader().read(b"<html>\n"))
+
+
+def test_an_id_that_no_header_can_carry_is_refused() -> None:
+    strange = line(1).replace(b"life-1", b"life\\r\\nx")
+
+    with pytest.raises(NodeFailed, match="the id of an event is"):
+        list(reader().read(strange))
+
+
+def test_a_line_without_end_is_not_collected_for_ever() -> None:
+    events = reader()
+
+    assert types(events, b"x" * LINE_BYTES_MAX) == []
+    with pytest.raises(NodeFailed, match="a line of over"):
+        list(events.read(b"x"))
 
 
 # -- output ----------------------------------------------------------------------------------------

@@ -518,6 +518,19 @@ def test_chunks_of_two_lanes_make_whole_messages_however_they_take_turns(
         assert whole == ((1, SENT[0]) if is_last else None)
 
 
+def test_chunks_without_content_take_no_memory() -> None:
+    joining = frames.Joining()
+    chunk = frames.Chunk(frames.Lane.BULK, is_last=False, piece=b"")
+    tracemalloc.start()
+
+    for _ in range(10_000):
+        joining.add(chunk)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 10_000
+
+
 @given(
     folder=st.sampled_from([b"shard", b"sess", b"node", b"other"]) | st.binary(max_size=8),
     name=st.binary(max_size=8),
