@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rota.core.configuration import Configuration
 from rota.core.ids import AllocationId, Index, NodeId, Session
 from rota.core.instants import SECOND, Duration, Instant, later
+from rota.core.journal import DamagedEntry
 from rota.core.replication.copy import LocalCopy
 from rota.core.replication.messages import (
     Answer,
@@ -182,7 +183,10 @@ class Backup:
         return True
 
     def _accept(self, message: Append) -> Index:
-        """Make the journal as the primary's up to the last of its entries; return its index."""
+        """Make the journal as the primary's up to the last of its entries; return its index.
+
+        A damaged entry, and those after it, are as if they had not come: they are sent again.
+        """
         index = message.previous
         for value in message.entries:
             index = Index(index + 1)
@@ -190,7 +194,10 @@ class Backup:
                 if index <= self.copy.committed or self.copy.entry(index) == value:
                     continue
                 self.copy.cut_after(Index(index - 1))  # R8: it refuses to cut what is committed.
-            self.copy.accept(value)
+            try:
+                self.copy.accept(value)
+            except DamagedEntry:
+                return Index(index - 1)
         return index
 
     def _answer_durably(self, to: NodeId, message: Answer) -> None:

@@ -167,6 +167,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
     sent_at: Instant
     since: Instant = Instant(0)
 
+    def __post_init__(self) -> None:
+        """Have no row without a key; of a decoded part this is garbage (`msgspec`)."""
+        if not all(key for key, _ in self.rows):
+            raise ValueError("a row has no key")
+
     @property
     def is_whole(self) -> bool:
         """Whether it is all of the snapshot."""

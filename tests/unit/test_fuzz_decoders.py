@@ -518,6 +518,17 @@ def test_chunks_of_two_lanes_make_whole_messages_however_they_take_turns(
         assert whole == ((1, SENT[0]) if is_last else None)
 
 
+def test_a_row_without_a_key_is_garbage() -> None:
+    [part] = [each for each in SENT if isinstance(each, Part)]
+    sound = frames.encode_item(ShardId(1), part)
+    key = part.rows[0][0]
+    keyless = sound.replace(b"\xc4" + bytes([len(key)]) + key, b"\xc4\x00", 1)
+
+    assert frames.decode_item(sound) == (1, part)
+    with pytest.raises(frames.Garbage, match="a row has no key"):
+        frames.decode_item(keyless)
+
+
 def test_chunks_without_content_take_no_memory() -> None:
     joining = frames.Joining()
     chunk = frames.Chunk(frames.Lane.BULK, is_last=False, piece=b"")

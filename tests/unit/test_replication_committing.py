@@ -1,5 +1,6 @@
 """When an entry is committed, and what an answer tells (R7 to R13)."""
 
+import msgspec
 import pytest
 
 from rota.core.codec import encode_body
@@ -8,7 +9,7 @@ from rota.core.ids import AllocationId, Index
 from rota.core.journal import EntryKind
 from rota.core.replication.messages import Append, Appended, Mismatch
 from rota.core.replication.primary import WINDOW, WINDOW_BYTES, Copies
-from unit.replicas import B, Cluster
+from unit.replicas import B, Cluster, Letter
 
 
 def test_an_entry_is_committed_once_every_copy_that_counts_has_it() -> None:
@@ -103,6 +104,28 @@ def test_entries_that_do_not_follow_are_refused_and_then_sent_from_where_they_do
     cluster.settle()
 
     assert cluster.replica("b").copy.tip.index == index
+
+
+def test_an_entry_that_was_damaged_on_its_way_is_sent_again() -> None:
+    cluster = Cluster()
+    index = cluster.propose("a")
+    [sent] = [each for each in cluster.mail if each.receiver == B]
+    cluster.mail.clear()
+    assert isinstance(sent.message, Append)
+    damaged = msgspec.structs.replace(
+        sent.message, entries=tuple(entry[:-1] + b"?" for entry in sent.message.entries)
+    )
+
+    cluster.hand(Letter(sent.sender, B, damaged))
+
+    assert cluster.replica("b").copy.tip.index == index - 1
+
+    cluster.settle()
+    cluster.propose("a")
+    cluster.settle()
+
+    assert cluster.replica("b").copy.tip.index == index + 1
+    assert cluster.committed("a") == index + 1
 
 
 def test_a_refusal_that_was_overtaken_breaks_nothing() -> None:
