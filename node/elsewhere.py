@@ -10,7 +10,9 @@ not run there. An attempt is lost (PROTOCOL R36), and its task starts again, whe
        has taken with it too;
     b  nothing can be asked, and all time that it can have had is over (`rota.core.leases`);
     c  it was sent and its node has not named it: it begins only after this node has heard of it and
-       said so (`rota.node.offers`), which it never does then.
+       said so (`rota.node.offers`), which it never does then;
+    d  the process that was to run it has ended, and its warden, which saw that, does not hold it
+       (`rota.node.links.death`).
 
 A new session of a node says neither: the process may be the same, which was cut off for a while.
 """
@@ -31,6 +33,7 @@ from rota.core.replication.timing import Timing
 from rota.core.state import State
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
+from rota.node.links.death import Left
 from rota.node.messages import AskLease, AskList, Dispatch, GiveLease
 from rota.node.network import Network
 from rota.node.shard import Shard
@@ -40,6 +43,9 @@ log = logging.getLogger(__name__)
 
 SENT_MAX = Duration(2 * SECOND)
 """For how long an attempt is sent to a node that does not name it, before another node gets it."""
+
+LIVES_MAX = 64
+"""Seen to end and remembered: a shard that one of them led may be opened seconds later."""
 
 Life = tuple[NodeId, Session]
 _Running = dict[AttemptKey, Attempt]
@@ -124,6 +130,8 @@ class Elsewhere:
         self._timing = timing
         self._clock = clock
         self._away: dict[Shard, _Away] = {}
+        self._left: dict[Life, Left] = {}
+        """What is left of lives that were seen to end; the last `LIVES_MAX` of them."""
         self._gone_since: dict[Life, Instant] = {}
 
     # -- shards come and go ---------------------------------------------------------------------
@@ -140,10 +148,31 @@ class Elsewhere:
         self._away[shard] = _Away(self._clock.elapsed(), shard.epoch, running)
         for session, mine in here.items():
             self._lose_absent(shard, session, mine)
+        self._lose_unbegun(shard)
 
     def closed(self, shard: Shard) -> None:
         """Leave the attempts of a shard to its next primary."""
         self._away.pop(shard, None)
+
+    def saw_death(self, node_id: NodeId, session: Session, left: Left) -> None:
+        """Take note of all that is left of a life, also for shards that are opened later."""
+        while len(self._left) >= LIVES_MAX:
+            del self._left[next(iter(self._left))]
+        self._left[node_id, session] = left
+        now = self._clock.elapsed()
+        for shard in self._away:
+            if shard.replica.has_authority(now):
+                self._lose_unbegun(shard)
+
+    def _lose_unbegun(self, shard: Shard) -> None:
+        """Lose what is on record as started in a life that has ended, and is not left of it."""
+        running = self._away[shard].running
+        unbegun = {
+            key: attempt
+            for key, attempt in running.items()
+            if key not in self._left.get(_life(attempt), running)
+        }
+        self._lose(shard, unbegun)
 
     def _lose_absent(self, shard: Shard, session: Session, mine: _Running) -> None:
         absent = _absent(mine, self._attempts.orders)
@@ -208,6 +237,7 @@ class Elsewhere:
         self._gone_since = {life: self._gone_since.get(life, now) for life in gone}
         for shard, away in self._away.items():
             if away.running and shard.replica.has_authority(now):
+                self._lose_unbegun(shard)
                 self._send_again(shard, away, now)
                 self._look_after(shard, away, now)
 

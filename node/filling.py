@@ -21,8 +21,9 @@ from itertools import count
 
 from rota.core.attempt import Selector
 from rota.core.commands import StartTask
+from rota.core.configuration import NOBODY
 from rota.core.decision import Place
-from rota.core.ids import NodeId, ShardId
+from rota.core.ids import NodeId, Session, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import ACTIVE, Member
@@ -172,18 +173,18 @@ class Filling:
             del self._questions[lender]
             self._is_asking = False
         # What comes twice, or to a question that was asked anew, was given once too often.
-        self._use(lender, answer.count if is_expected else 0, answer.count)
+        usable = answer.count if is_expected else 0
+        self._use(lender, answer.session, usable, answer.count)
         self.fill()
 
     def unneeded(self, place: Place) -> None:
         """Have somebody else start in a borrowed place whose task has no need of it any more."""
-        self._use(place.node_id, 1, 1)
+        self._use(place.node_id, place.session, 1, 1)
 
-    def _use(self, lender: NodeId, usable: int, lent: int) -> None:
+    def _use(self, lender: NodeId, session: Session, usable: int, lent: int) -> None:
         member = self._membership.members.get(lender)
-        session = self._membership.sessions.get(lender)
         called: list[tuple[Shard, StartTask]] = []
-        if member is not None and session is not None:
+        if member is not None:
             called = self._places.call_away(lender, session, member.labels, usable)
         for shard, command in called:
             self._start(shard, command)
@@ -201,7 +202,9 @@ class Filling:
             self._lend()
 
     def _lend(self) -> None:
-        now = self._clock.elapsed()
+        now, session = self._clock.elapsed(), self._membership.session
+        if session == NOBODY:
+            return
         for borrower, request in list(self._requests.items()):
             lent = min(request.count, self._places.lendable())
             if lent <= 0:
@@ -212,7 +215,7 @@ class Filling:
             loan = self._loans.setdefault(borrower, _Loan(0, now))
             loan.count += lent
             loan.until = later(now, LOAN)
-            answer = GivePlaces(number=request.number, count=lent)
+            answer = GivePlaces(number=request.number, count=lent, session=session)
             self._network.send(borrower, ABOUT_NONE, answer)
 
     def returned(self, borrower: NodeId, message: ReturnPlaces) -> None:

@@ -2,8 +2,9 @@
 
 The session is ended at the coordinator, and every other node gets proof that the process is dead:
 so they need not wait until its session and the time that they promised it have run out (PROTOCOL,
-note 2). It is written anew with every session and whenever members change. One that names a session
-which is over by then does no harm: both are of the same process, and it is dead.
+note 2); and what the warden holds then, so that what is on record as started and is not there can
+start elsewhere at once. It is written anew with every session and whenever members change. One that
+names a session which is over by then does no harm: both are of the same process, and it is dead.
 """
 
 from collections.abc import Callable, Mapping
@@ -75,5 +76,8 @@ class LastWill:
         )
         self._warden.bequeath(
             self._end_of(self._session),
-            *(Letter((f"http://{each.peer_address}{PATH}",), news) for each in self._others),
+            *(
+                Letter((f"http://{each.peer_address}{PATH}",), news, tells_held=True)
+                for each in self._others
+            ),
         )

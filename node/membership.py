@@ -154,6 +154,11 @@ class Membership:
         return self._member.node_id
 
     @property
+    def session(self) -> Session:
+        """This node's own; `NOBODY` while it has none."""
+        return self._liveness.session
+
+    @property
     def members(self) -> Mapping[NodeId, Member]:
         """All nodes, whether or not they live."""
         return self._members

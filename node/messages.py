@@ -21,7 +21,7 @@ import msgspec
 
 from rota.core.attempt import AttemptKey, Order
 from rota.core.commands import FinishAttempt, Receive, ReportAttempt
-from rota.core.ids import Epoch
+from rota.core.ids import Epoch, Session
 from rota.core.instants import Instant
 from rota.core.replication.messages import Message
 
@@ -99,10 +99,16 @@ class AskPlaces(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
 
 
 class GivePlaces(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
-    """Here are *count* places, for a while; the answer to question *number*."""
+    """Here are *count* places, for a while; the answer to question *number*.
+
+    Attributes:
+        session: The sender's. What is started there is recorded under it, and begins in no other:
+            the borrower may know of an earlier one only, whose process has ended.
+    """
 
     number: int
     count: int
+    session: Session
 
 
 class ReturnPlaces(msgspec.Struct, frozen=True, kw_only=True, tag="return_places"):

@@ -4,7 +4,9 @@ An attempt that arrives does not begin: the message may be late, or come twice, 
 long ended or was given up as lost. It takes a place and waits while its shard's primary, whoever
 that is by now, is asked for a lease that names it; and begins with an answer to a question that was
 asked after it came. So a primary knows of every attempt before it begins, and one that it has not
-heard of it may give up at once and start elsewhere: it will say so when it is asked.
+heard of it may give up at once and start elsewhere: it will say so when it is asked. One whose
+start is recorded under another session of this node is not taken at all: it may have been given up
+with the process that had it.
 
     primary                         runs attempts
       Dispatch  ----------------------->      a place is taken
@@ -24,6 +26,7 @@ from rota.node.attempts import Attempts
 from rota.node.clock import Clock
 from rota.node.fencing import Fencing
 from rota.node.filling import Filling
+from rota.node.membership import Membership
 from rota.node.messages import Dispatch, GiveLease
 from rota.node.shard import Shard
 from rota.node.shards import Shards
@@ -53,6 +56,7 @@ class Offers:
         filling: Its places.
         fencing: Asks for leases.
         shards: Of this node.
+        membership: Its present session.
         timing: The cluster's.
         clock: By which leases run.
     """
@@ -63,6 +67,7 @@ class Offers:
         filling: Filling,
         fencing: Fencing,
         shards: Shards,
+        membership: Membership,
         *,
         timing: Timing,
         clock: Clock,
@@ -71,6 +76,7 @@ class Offers:
         self._filling = filling
         self._fencing = fencing
         self._shards = shards
+        self._membership = membership
         self._timing = timing
         self._clock = clock
         self._offers: dict[AttemptKey, _Offer] = {}
@@ -80,6 +86,8 @@ class Offers:
         """Take an attempt that a primary sends, if there is a place for it."""
         key = dispatch.order.key
         if key in self._offers or key in self._attempts.orders:
+            return
+        if dispatch.order.session != self._membership.session:
             return
         # Who decides for the shard itself knows better than whoever did when that was sent.
         if shard.is_open or not self._filling.claim(sender):

@@ -51,6 +51,7 @@ from rota.node.fitness import Fitness
 from rota.node.host import Commit
 from rota.node.leaving import Leaving
 from rota.node.letters import Letters
+from rota.node.links.death import Left
 from rota.node.membership import Membership, Placement
 from rota.node.messages import (
     AskLease,
@@ -259,6 +260,7 @@ class Works:
             self._filling,
             self._fencing,
             self._shards,
+            self._membership,
             timing=around.timing,
             clock=clock,
         )
@@ -523,10 +525,18 @@ class Works:
                 self._beacons.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)
 
-    def saw_death(self, node_id: NodeId, session: Session) -> None:
-        """Take the proof that the process of a node in that session has ended (note 2)."""
+    def saw_death(self, node_id: NodeId, session: Session, left: Left | None) -> None:
+        """Take the proof that the process of a node in that session has ended (note 2).
+
+        Args:
+            node_id: The node.
+            session: The last one of that process.
+            left: What its warden still holds; None if that is not known.
+        """
         try:
             self._membership.saw_death(node_id, session)
+            if left is not None:
+                self._elsewhere.saw_death(node_id, session, left)
         except Exception as error:
             self._shards.fail(error)
 

@@ -8,10 +8,13 @@ has to be content with that.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable
 from urllib.parse import urlsplit
 
-from rota.executor.warden.messages import Letter
+import msgspec
+
+from rota.core.attempt import AttemptKey
+from rota.executor.warden.messages import HELD_TOLD_MAX, Letter
 
 log = logging.getLogger(__name__)
 
@@ -23,11 +26,23 @@ PAUSES_S = (0.05, 0.1, 0.2, 0.5)
 """Between two rounds; the last is repeated."""
 
 
-async def post_all(letters: Sequence[Letter]) -> None:
-    """Post all letters, side by side, each until it is answered or `WITHIN_S` are over."""
+async def post_all(letters: Iterable[Letter], held: Collection[AttemptKey] = ()) -> None:
+    """Post all letters, side by side, each until it is answered or `WITHIN_S` are over.
+
+    Args:
+        letters: Of the will.
+        held: What the warden held when the process had ended, and all that it said had been heard.
+    """
     async with asyncio.TaskGroup() as group:
         for letter in letters:
-            group.create_task(_post(letter))
+            group.create_task(_post(_telling(letter, held)))
+
+
+def _telling(letter: Letter, held: Collection[AttemptKey]) -> Letter:
+    if not letter.tells_held:
+        return letter
+    told = list(held) if len(held) <= HELD_TOLD_MAX else None
+    return msgspec.structs.replace(letter, body=msgspec.msgpack.encode((letter.body, told)))
 
 
 async def _post(letter: Letter) -> None:

@@ -93,11 +93,18 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
         urls: Of those that may answer it; one answer is enough.
         body: What is posted.
         headers: Besides those that every request has.
+        tells_held: Whether a pair in MessagePack is posted: the body, and the keys of the attempts
+            that the warden holds, or nil if those are more than `HELD_TOLD_MAX`.
     """
 
     urls: tuple[str, ...]
     body: bytes
     headers: dict[str, str] = {}
+    tells_held: bool = False
+
+
+HELD_TOLD_MAX = 5_000
+"""Attempts, in a letter of some hundred kilobytes."""
 
 
 class Will(msgspec.Struct, frozen=True, array_like=True, tag="will"):
@@ -219,7 +226,7 @@ def _frame(parts: list[bytes], size: int) -> bytes:
 
 
 FRAME_BYTES_MAX = 256 << 20
-"""Of a frame that is accepted: as much as the largest body of a request, of which it can be one task.
+"""Of a frame that is accepted: as much as all bodies of requests that a node takes at once.
 
 What is longer comes from somebody who speaks otherwise, and would only be collected.
 """

@@ -56,6 +56,8 @@ LOOK_S = 0.25
 machine sleeps, and theirs does not."""
 IDLE_S = 10.0
 """How long a warden without node and attempts waits for a node: a restart takes less."""
+LAST_WORDS_S = 0.2
+"""How long what a process said before its end may take to be heard: it is in a buffer here."""
 RESUMED_FOR = Duration(5 * SECOND)
 """What an attempt gets that a warden before this one started: its node is about to allow more."""
 
@@ -173,6 +175,8 @@ class Server:
             self._connection = None
             self._said.clear()
             log.info("connection lost")
+            if self._node is not None and not self._node.lives:
+                self._execute_will()
 
     def _meet(self, connection: FromNode, hello: Hello) -> None:
         # What the one before has sent and nobody has read must not be done any more: its node is
@@ -185,8 +189,8 @@ class Server:
         if hello.version != VERSION:
             connection.write([met])
             return
-        self._connection = connection
         self._watch(connection.pid)
+        self._connection = connection
         self._news.clear()
         self._said += [Held(each.order, each.ending, each.report) for each in self._held.values()]
         self._say(met)
@@ -199,18 +203,25 @@ class Server:
                 return
             self._node.close()
         self._will = ()
-        self._node = NodeProcess(pid, self._loop, self._execute_will)
+        self._node = NodeProcess(pid, self._loop, self._bury)
 
-    def _take_will(self, letters: tuple[Letter, ...]) -> None:
-        self._will = letters
-        if self._node is not None and not self._node.lives:
-            self._execute_will()  # Its process ended before what it said was heard.
+    def _bury(self) -> None:
+        """Execute the will of a process that was seen to end, once all that it said is heard.
+
+        The end of its connection comes after that, so nothing that is not held by then was begun,
+        or ever will be.
+        """
+        if self._connection is None:
+            self._execute_will()
+        else:
+            # Only a process that it has left its end of the socket to could keep it open.
+            self._loop.call_later(LAST_WORDS_S, self._connection.abort)
 
     def _execute_will(self) -> None:
-        """Do what the node's process wanted done after its end, which was seen (note 2)."""
+        """Do what the node's process wanted done after its end (note 2)."""
         letters, self._will = self._will, ()
         if letters:
-            task = self._group.create_task(post_all(letters))
+            task = self._group.create_task(post_all(letters, tuple(self._held)))
             self._executing.add(task)
             task.add_done_callback(self._executing.discard)
 
@@ -232,7 +243,7 @@ class Server:
             case Expire():
                 self._outputs.expire(message)
             case Will(letters=letters):
-                self._take_will(letters)
+                self._will = letters
             case Beat():
                 self._say(Beaten())
 

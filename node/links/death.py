@@ -7,7 +7,10 @@ spoken with it, and may have promised it time, can tell that the news is of that
     process    secret ------------------> its warden
                life = digest of it -----> every peer, with the first word on a link
                (ends)
-    warden     Death(secret) -----------> every peer: its life is over
+    warden     Death(secret), held -----> every peer: its life is over, and that is what it leaves
+
+What the warden holds, attempts that run or whose end is not yet recorded, is all that is left of
+what was begun in that life. What else is on record as started there never was, and never will be.
 
 That keeps mistakes out: news of another cluster, of another life of the node, or made up from a
 connection that was lost. It is no protection from somebody who listens to what peers say.
@@ -17,6 +20,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from rota.core.attempt import AttemptKey
 from rota.core.ids import NodeId, Session
 
 PATH = "/peer/death"
@@ -38,7 +42,11 @@ class Death(msgspec.Struct, frozen=True, kw_only=True, tag="death"):
     secret: str
 
 
+Left = frozenset[AttemptKey]
+"""Attempts of a life that has ended, which its warden holds."""
 _decoder = msgspec.msgpack.Decoder(Death)
+_posted: msgspec.msgpack.Decoder[tuple[bytes, Left | None]]
+_posted = msgspec.msgpack.Decoder(tuple[bytes, Left | None])
 
 
 def life_of(secret: str) -> str:
@@ -47,14 +55,15 @@ def life_of(secret: str) -> str:
 
 
 def encode(death: Death) -> bytes:
-    """Return the bytes of the news."""
+    """Return the bytes of the news, to which the warden adds what it holds."""
     return msgspec.msgpack.encode(death)
 
 
-def decode(news: bytes) -> Death:
-    """Return what the news says.
+def decode(posted: bytes) -> tuple[Death, Left | None]:
+    """Return what the news says, and what is left; None if that is not known.
 
     Raises:
         UNDECODABLE: It is none (`rota.core.decoding`).
     """
-    return _decoder.decode(news)
+    news, left = _posted.decode(posted)
+    return _decoder.decode(news), left

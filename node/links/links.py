@@ -59,6 +59,9 @@ class _Peer:
     dialling: asyncio.Task[None] | None = None
 
 
+SawDeath = Callable[[NodeId, Session, death.Left | None], None]
+
+
 class Links:
     """The network between real nodes (`rota.node.network.Network`).
 
@@ -71,8 +74,8 @@ class Links:
 
     Attributes:
         deliver: Takes the messages that come; until it is set they are dropped.
-        saw_death: Told of the proof that a process of another node has ended, and in which session
-            it was; until it is set nobody is.
+        saw_death: Told of the proof that a process of another node has ended, in which session it
+            was, and what is left of it; until it is set nobody is.
     """
 
     def __init__(
@@ -85,7 +88,7 @@ class Links:
         metrics: LinkMetrics,
     ) -> None:
         self.deliver: OnMessage = _drop
-        self.saw_death: Callable[[NodeId, Session], None] = lambda node_id, session: None
+        self.saw_death: SawDeath = lambda node_id, session, left: None
         self._ours = ours
         self._shard_count = shard_count
         self._clock = clock
@@ -263,7 +266,7 @@ class Links:
     async def _hear_death(self, request: web.Request) -> web.Response:
         """Believe that a process has ended if whoever says so has its secret (note 2)."""
         try:
-            news = death.decode(await request.read())
+            news, left = death.decode(await request.read())
         except UNDECODABLE as error:
             return web.Response(status=400, text=f"this is no news of a death: {error}\n")
         is_ours = news.cluster == self._ours.cluster
@@ -272,7 +275,7 @@ class Links:
             log.warning("death not believed", extra={"peer": news.node_id})
             return web.Response(status=403, text="no such process has spoken with this one\n")
         log.info("peer dead", extra={"peer": news.node_id, "session": news.session})
-        self.saw_death(news.node_id, news.session)
+        self.saw_death(news.node_id, news.session, left)
         return web.Response(status=204)
 
     # -- speaking -------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from rota.core.replication.messages import Append, Base, Fenced, Part
 from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import Member
 from rota.node.entropy import SystemEntropy
-from rota.node.links.death import life_of
+from rota.node.links.death import Left, life_of
 from rota.node.links.hello import SPOKEN, Hello
 from rota.node.links.links import Links
 from rota.node.messages import Sent
@@ -126,6 +126,7 @@ class End:
         self.port = 0
         self.heard: list[Came] = []
         self.deaths: list[tuple[NodeId, Session]] = []
+        self.left: Left | None = None
         self.registry = CollectorRegistry()
         self.links: Links
 
@@ -148,8 +149,9 @@ class End:
     def _hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
         self.heard.append((shard, sender, message))
 
-    def _saw_death(self, node_id: NodeId, session: Session) -> None:
+    def _saw_death(self, node_id: NodeId, session: Session, left: Left | None) -> None:
         self.deaths.append((node_id, session))
+        self.left = left
 
     def member(self, port: int = 0) -> Member:
         """Return what it tells of itself, or what stands before it on *port*."""

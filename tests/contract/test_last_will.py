@@ -10,14 +10,24 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from contract.executor_host import kill_leftovers, wait_until
+from contract.executor_host import EXECUTION_ID, FIRE_AT, TOKEN, kill_leftovers, wait_until
 from contract.test_executor_warden import life_of
+from rota.core.attempt import AttemptKey, Order, Work
 from rota.executor.warden.last_will import post_all
-from rota.executor.warden.messages import VERSION, Hello, Letter, ToWarden, Will, frames
+from rota.executor.warden.messages import (
+    VERSION,
+    Hello,
+    Launch,
+    Letter,
+    ToWarden,
+    Will,
+    frames,
+)
 from rota.executor.warden.places import LOG, SOCKET, short_path
 from rotad import end_warden, warden_of
 from strange import Strange, dead, refusing, serving
@@ -234,6 +244,33 @@ async def test_a_life_that_begins_at_once_does_not_undo_the_will_of_the_one_befo
 
     assert mailbox.came == [("/dead", b"")]
     next_one.close()
+
+
+async def test_what_a_process_had_launched_with_its_last_words_is_told_to_be_held(
+    directory: Path, mailbox: Mailbox
+) -> None:
+    await begun(directory)
+    warden = warden_of(directory)
+    will = Will((msgspec.structs.replace(mailbox.letter("/dead", b"news"), tells_held=True),))
+    launched = Order(
+        key=AttemptKey(EXECUTION_ID, "task", 1),
+        token=TOKEN,
+        work=Work(shell="true"),
+        fire_at=FIRE_AT,
+    )
+    said: list[ToWarden] = [Hello(VERSION), will, Launch("group", launched)]
+
+    os.kill(warden, signal.SIGSTOP)
+    with Speaker(directory, b"".join(frames(said)).hex()) as speaker:
+        speaker.kill()
+        os.kill(warden, signal.SIGCONT)
+        await mailbox.wait(1)
+
+    [(_, posted)] = mailbox.came
+    assert msgspec.msgpack.decode(posted, type=tuple[bytes, list[AttemptKey]]) == (
+        b"news",
+        [launched.key],
+    )
 
 
 async def test_a_node_tells_every_warden_that_it_meets(directory: Path, mailbox: Mailbox) -> None:

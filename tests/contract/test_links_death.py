@@ -6,10 +6,12 @@ import aiohttp
 import msgspec
 import pytest
 
+from contract.executor_host import EXECUTION_ID
 from contract.networks import A, B, End, acquaint, until
+from rota.core.attempt import AttemptKey
 from rota.core.ids import NodeId, Session
 from rota.executor.warden.last_will import post_all
-from rota.executor.warden.messages import Letter
+from rota.executor.warden.messages import HELD_TOLD_MAX, Letter
 from rota.node.last_will import LastWill
 from rota.node.links.death import PATH, Death, encode, life_of
 
@@ -42,11 +44,12 @@ def news_of(end: End, **fields: str) -> Death:
     return msgspec.convert({**msgspec.to_builtins(true), **fields}, Death)
 
 
-async def told(end: End, news: bytes) -> int:
-    """Tell a node, and return the status of its answer."""
+async def told(end: End, news: bytes, left: object = ()) -> int:
+    """Tell a node, as a warden does, and return the status of its answer."""
+    posted = msgspec.msgpack.encode((news, left))
     async with (
         aiohttp.ClientSession() as session,
-        session.post(f"http://127.0.0.1:{end.port}{PATH}", data=news) as answer,
+        session.post(f"http://127.0.0.1:{end.port}{PATH}", data=posted) as answer,
     ):
         return answer.status
 
@@ -68,6 +71,27 @@ async def test_the_last_will_of_a_node_proves_its_death_to_the_others(
     assert revoking == ended
     assert other.deaths == [(A, SESSION)]
     assert one.deaths == []
+
+
+@pytest.mark.parametrize(
+    ("count", "is_told"), [(0, True), (2, True), (HELD_TOLD_MAX, True), (HELD_TOLD_MAX + 1, False)]
+)
+async def test_what_the_warden_holds_comes_with_it_unless_that_is_too_much(
+    ends: tuple[End, End], count: int, *, is_told: bool
+) -> None:
+    one, other = ends
+    warden = Warden()
+    will = LastWill(
+        warden, lambda session: Letter((), b""), cluster="c", node_id=A, secret=one.secret
+    )
+    will.meet({end.id: end.member() for end in ends})
+    will.begun(SESSION)
+    held = [AttemptKey(EXECUTION_ID, "task", number) for number in range(count)]
+
+    await post_all(warden.letters[1:], held)
+
+    assert other.deaths == [(A, SESSION)]
+    assert other.left == (frozenset(held) if is_told else None)
 
 
 async def test_a_will_follows_the_session_and_the_members() -> None:
@@ -146,4 +170,5 @@ async def test_what_is_no_such_news_is_refused(ends: tuple[End, End]) -> None:
     _, other = ends
 
     assert await told(other, b"what") == 400
+    assert await told(other, encode(news_of(other)), left="what") == 400
     assert other.deaths == []

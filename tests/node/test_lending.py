@@ -13,7 +13,7 @@ from rota.core.attempt import AttemptKey, Outcome
 from rota.core.commands import Cancel, SaveJob
 from rota.core.decision import JobSaved
 from rota.core.execution import ExecutionStatus, Task, TaskStatus
-from rota.core.ids import ExecutionId, JobId, NodeId, ShardId
+from rota.core.ids import ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.instants import SECOND, Instant
 from rota.node.api.bodies import job_spec
 from rota.node.messages import (
@@ -327,7 +327,10 @@ def test_an_answer_to_a_question_of_before_begins_nothing() -> None:
         await asyncio.sleep(1)  # Until A has answered.
         nodes.cut(B, A)
 
-        unheard_of = replace(order, key=AttemptKey(key.execution_id, "other", 1))
+        other = AttemptKey(key.execution_id, "other", 1)
+        session = nodes.session_of(B)
+        assert session is not None
+        unheard_of = replace(order, key=other, session=session)
         nodes[B].running.receive(ONE, A, Dispatch(order=unheard_of))
         before = places(nodes, B)
         nodes.cuts.discard((A, B))
@@ -337,6 +340,37 @@ def test_an_answer_to_a_question_of_before_begins_nothing() -> None:
         assert nodes[B].playing == []
 
     run(story)
+
+
+def test_what_is_recorded_under_another_session_than_its_nodes_is_not_taken() -> None:
+    async def story(nodes: Nodes) -> None:
+        await busy(nodes, 1, LONG)
+        await until(lambda: played(nodes)[A] == 1)
+        [key] = nodes[A].playing
+        of_another = nodes[A].running.parts.attempts.orders[key]
+        assert of_another.session != nodes.session_of(B)
+
+        nodes[B].running.receive(ONE, A, Dispatch(order=of_another))
+
+        assert places(nodes, B) == (0, 0)
+
+    run(story)
+
+
+def test_a_place_is_used_under_the_session_of_who_lent_it() -> None:
+    async def story(nodes: Nodes) -> None:
+        known = nodes[A].running.parts.membership.sessions
+        assert isinstance(known, dict)
+        known[B] = known[C] = Session("of a process that has ended")
+
+        made = await busy(nodes, 3, SHORT)
+
+        for each in made:
+            _, task = await nodes.ended(each)
+            [attempt] = task.attempts
+            assert attempt.session == nodes.session_of(attempt.node_id)
+
+    run(story, slots=1)
 
 
 def test_a_node_that_does_not_take_an_attempt_does_not_keep_it_from_running() -> None:

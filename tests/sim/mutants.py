@@ -91,7 +91,8 @@ def judge(mutant: Mutant) -> Verdict:
 def _by_test(mutant: Mutant, directory: str) -> Verdict:
     file, _, name = mutant.test.partition("::")
     options = ["-q", "-p", "no:cacheprovider", "-o", f"pythonpath={directory} tests"]
-    done = _run(["-m", "pytest", *options, mutant.test], "")
+    # The path is for the nodes that a test starts.
+    done = _run(["-m", "pytest", *options, mutant.test], directory)
     # 1: a test failed. Anything else is not this test's verdict.
     return Verdict(
         done.returncode == 1,

@@ -140,7 +140,7 @@ SENT: list[Sent] = [
     AskList(),
     Dispatch(order=ORDER),
     AskPlaces(number=1, count=2),
-    GivePlaces(number=1, count=2),
+    GivePlaces(number=1, count=2, session=Session("5e55")),
     ReturnPlaces(count=1),
 ]
 TO_WARDEN: list[warden.ToWarden] = [
@@ -292,10 +292,13 @@ DECODERS = [
     ),
     Decoder(
         name="death",
-        decode=lambda news: death.life_of(death.decode(news).secret),
+        decode=lambda posted: death.life_of(death.decode(posted)[0].secret),
         refuses=UNDECODABLE,
         form=MSGPACK,
-        documents=(death.encode(DEATH),),
+        documents=(
+            msgspec.msgpack.encode((death.encode(DEATH), [ORDER.key])),
+            msgspec.msgpack.encode((death.encode(DEATH), None)),
+        ),
     ),
     Decoder(
         name="journal entry",

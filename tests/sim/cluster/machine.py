@@ -13,6 +13,7 @@ from rota.core.instants import MILLISECOND, SECOND, Duration
 from rota.node.config import NodeConfig
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
+from rota.node.links.death import Left
 from rota.node.membership import Placement
 from rota.node.messages import Dispatch, Sent
 from rota.node.shards import Shards
@@ -227,11 +228,12 @@ class Machine:
             args = (shard, sender, message)
             self._world.loop.call_soon(life.hear, *args, context=life.gate.context)
 
-    def hear_death(self, node_id: NodeId, session: Session) -> None:
+    def hear_death(self, node_id: NodeId, session: Session, left: Left) -> None:
         """Take the proof that the process of another node has ended."""
         life = self.life
         if life is not None:
-            self._world.loop.call_soon(life.hear_death, node_id, session, context=life.gate.context)
+            args = (node_id, session, left)
+            self._world.loop.call_soon(life.hear_death, *args, context=life.gate.context)
 
     def ask(self, request: Request, on_answer: OnAnswer) -> None:
         """Take a request of a client; if the node is off it gets no answer."""
@@ -295,10 +297,10 @@ class Life:
         if self.works is not None:
             self.works.receive(shard, sender, message)
 
-    def hear_death(self, node_id: NodeId, session: Session) -> None:
+    def hear_death(self, node_id: NodeId, session: Session, left: Left) -> None:
         """Take the proof that the process of another node has ended."""
         if self.works is not None:
-            self.works.saw_death(node_id, session)
+            self.works.saw_death(node_id, session, left)
 
     def serve(self, request: Request, on_answer: OnAnswer) -> None:
         """Take a request of a client."""

@@ -46,7 +46,7 @@ def see_death(world: World, machine: Machine) -> bool:
     life = machine.life
     if life is None or not kill(world, machine):
         return False
-    session = life.session
+    session, left = life.session, world.observer.left_on(machine.id)
     arrives_s = world.links.fate(machine.id, "end_session").arrives_s
     if arrives_s is not None:
         world.after(
@@ -55,7 +55,7 @@ def see_death(world: World, machine: Machine) -> bool:
         )
     for other in world.machines.values():
         if other is not machine:
-            hear = partial(other.hear_death, machine.id, session)
+            hear = partial(other.hear_death, machine.id, session, left)
             world.links.carry(machine.id, other.id, hear)
     return True
 

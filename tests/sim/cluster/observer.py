@@ -71,6 +71,10 @@ class Observer:
         for node, key in [each for each in self.running if each[0] == node_id]:
             self.ended(node, key, None)
 
+    def left_on(self, node_id: NodeId) -> frozenset[AttemptKey]:
+        """Return what runs on a machine, as its warden knows."""
+        return frozenset(key for node, key in self.running if node == node_id)
+
     def of_task(self, execution_id: ExecutionId, task: str) -> list[Sighting]:
         """Return the attempts of a task that were seen, in the order in which they began."""
         return self._of_task.get((execution_id, task), [])
