@@ -7,18 +7,17 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 SEED ?= 1
-ROUNDS ?= 50
 NODES ?= 3
-ETCD ?= 1
+ETCD ?= 3
 NEMESIS ?= mixed
 EXAMPLES ?= 200
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help demo dev test contract check format docs sim mutants chaos containers bench dist clean
+.PHONY: help demo dev test contract check format docs sim mutants chaos chaos-many chaos-mutants containers bench dist clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Start a node, run the example jobs, print what ran and how late
 	@$(BIN)/python examples/demo.py
@@ -26,8 +25,9 @@ demo: $(READY) ## Start a node, run the example jobs, print what ran and how lat
 dev: $(READY) ## Start a node for trying things out on http://127.0.0.1:7400
 	@$(BIN)/rota dev
 
-test: $(READY) programs ## Unit and contract tests, and the tests of a whole node
+test: $(READY) programs ## Unit and contract tests, the tests of a whole node, and a little chaos
 	$(BIN)/python -P -m pytest -n $(WORKERS)
+	$(BIN)/python -P -m pytest tests/chaos/test_smoke.py -rs -o faulthandler_timeout=0
 
 contract: $(READY) ## The API against its description, longer: make contract EXAMPLES=200 SEED=1
 	CONTRACT_EXAMPLES=$(EXAMPLES) CONTRACT_SEED=$(SEED) \
@@ -54,12 +54,20 @@ sim: $(READY) ## Replication, then whole nodes (a tenth), under faults on virtua
 mutants: $(READY) ## Break each rule of replication and of nodes and see that simulation or a test notices
 	$(BIN)/python -P tests/sim/mutants.py
 
-# With MINUTES there is the cluster's run alone; without, two minutes of it after those of one node.
-chaos: $(READY) programs ## Break real nodes, and judge: make chaos MINUTES=10 SEED=1 NODES=3 NEMESIS=mixed
-	$(if $(MINUTES),,CHAOS_ROUNDS=$(ROUNDS) CHAOS_SEED=$(SEED) \
-	$(BIN)/python -P -m pytest tests/chaos -m chaos -s --timeout 3600)
-	PYTHONPATH=src:tests $(BIN)/python -P -m chaos --minutes $(or $(MINUTES),2) --seed $(SEED) \
-	--nodes $(NODES) --etcd $(ETCD) --nemesis $(NEMESIS)
+# With ROUNDS a node alone is killed and restarted so often, else a cluster gets all kinds of faults.
+chaos: PROGRAMS += cc:gcc cc:libc6-dev
+chaos: $(READY) programs ## Break real nodes, and judge: make chaos MINUTES=10 SEED=1 NODES=3 ETCD=3 NEMESIS=mixed
+	$(if $(ROUNDS),CHAOS_ROUNDS=$(ROUNDS) CHAOS_SEED=$(SEED) \
+	$(BIN)/python -P -m pytest tests/chaos -m chaos -s --timeout 3600,\
+	PYTHONPATH=src:tests $(BIN)/python -P -m chaos --minutes $(or $(MINUTES),10) --seed $(SEED) \
+	--nodes $(NODES) --etcd $(ETCD) --nemesis $(NEMESIS))
+
+# A published failure of another scheduler (https://github.com/dkron-io/dkron/issues/1828), here.
+chaos-many: $(READY) programs ## 4,000 jobs that fire every 5 s, three nodes, one of them killed
+	PYTHONPATH=src:tests $(BIN)/python -P -m chaos --minutes 1 --seed $(SEED) --nemesis kill --faults 1 --many 4000
+
+chaos-mutants: $(READY) programs ## Break rules on real clusters and see that the judge tells: MUTANTS="C5 C1"
+	PYTHONPATH=src:tests $(BIN)/python -P tests/chaos/mutants.py $(MUTANTS)
 
 containers: $(READY) engine ## The image and the Compose file on a real engine; minutes, as root
 	$(BIN)/python -P -m pytest tests/containers -m containers -o faulthandler_timeout=0 --timeout 900

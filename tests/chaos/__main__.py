@@ -11,9 +11,11 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from chaos.harness.network import Loopback, Namespaces, enclosed
+from chaos.harness import shim
+from chaos.harness.cluster import INSTALLED
+from chaos.harness.network import Loopback, Namespaces, Network, enclosed
 from chaos.harness.run import Plan, run
-from chaos.harness.schedule import KINDS, schedule
+from chaos.harness.schedule import COMPILER, KINDS, MIXED, NAMESPACES, NONE, Fault, schedule
 from chaos.harness.workloads import Rates
 from chaos.judge.__main__ import main as judge
 
@@ -22,31 +24,31 @@ def main() -> int:
     """Run, judge, and report."""
     args = _arguments()
     network = Namespaces() if enclosed() else Loopback()
-    faults = schedule(
-        args.nemesis,
-        args.seed,
-        args.minutes,
-        [f"n{number + 1}" for number in range(args.nodes)],
-        can_cut=network.can_cut,
-        members=args.etcd,
-    )
+    can = _can(network)
+    names = [f"n{number + 1}" for number in range(args.nodes)]
+    faults = schedule(args.nemesis, args.seed, args.minutes, names, can=can, members=args.etcd)
+    faults = faults[: args.faults]
     plan = Plan(
         seed=args.seed,
         minutes=args.minutes,
         nemesis=args.nemesis,
         nodes=args.nodes,
         members=args.etcd,
-        rates=Rates(fires=args.fires, submissions=args.submissions),
+        rates=Rates(args.fires, args.submissions, many=args.many),
         faults=faults,
+        attempt_lease_s=args.attempt_lease,
         flags=tuple(args.flag),
+        package=args.package.resolve(),
     )
     folder = args.folder or Path(tempfile.mkdtemp(prefix="rota-chaos-"))
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     again = (
         f"make chaos MINUTES={args.minutes:g} SEED={args.seed} NODES={args.nodes} "
         f"ETCD={args.etcd} NEMESIS={args.nemesis}"
     )
     print(f"{again}: {len(faults)} faults; {folder}", flush=True)
+    if args.nemesis == MIXED:
+        _tell_left_out(faults)
     try:
         run(plan, network, folder)
         status = judge(folder)
@@ -61,17 +63,34 @@ def main() -> int:
     return status
 
 
+def _can(network: Network) -> list[str]:
+    """Return what this machine has; say what it has not."""
+    why = shim.lacking()
+    if why:
+        print(f"NO CALENDARS AND NO DISKS OF THEIR OWN ({why})", flush=True)
+    return [NAMESPACES] * network.can_cut + [COMPILER] * (not why)
+
+
+def _tell_left_out(faults: list[Fault]) -> None:
+    if left_out := sorted(set(KINDS) - {fault.kind for fault in faults}):
+        print(f"LEFT OUT: {', '.join(left_out)}; see --help", flush=True)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=2.0, help="of faults")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--etcd", type=int, default=1, help="members")
-    kinds = ", ".join(["mixed", "none", *KINDS])
-    parser.add_argument("--nemesis", default="mixed", help=f"one, or some with commas: {kinds}")
+    kinds = ", ".join([MIXED, NONE, *KINDS])
+    parser.add_argument("--nemesis", default=MIXED, help=f"one, or some with commas: {kinds}")
+    parser.add_argument("--faults", type=int, help="at most so many")
     parser.add_argument("--fires", type=int, default=100, help="a second")
     parser.add_argument("--submissions", type=float, default=50.0, help="a second")
+    parser.add_argument("--many", type=int, default=0, help="jobs that fire every 5 s; only those")
     parser.add_argument("--folder", type=Path, help="kept, whatever comes of it")
+    parser.add_argument("--attempt-lease", type=int, default=15, help="in seconds")
+    parser.add_argument("--package", type=Path, default=INSTALLED, help="the rota of the nodes")
     parser.add_argument("--flag", action="append", default=[], help="one of rotad's, as --flag=--x")
     return parser.parse_args()
 

@@ -105,6 +105,11 @@ class Run:
         """A task says a word."""
         self.said.append(f"{execution} main {attempt} {token} n1 {at} {word}")
 
+    def write_to_sink(self, at: float, execution: str, attempt: int, token: str) -> None:
+        """An attempt writes to the fenced sink, which takes it."""
+        written = {"execution": execution, "task": "main", "attempt": attempt, "token": token}
+        self.add("sink.jsonl", at=at, job=execution.split("-")[0], accepted=True, **written)
+
     def fault(self, kind: str, *hosts: str, begins: float, ends: float) -> None:
         """Something is done to hosts."""
         number = len(self.documents.get("faults.jsonl", ()))
@@ -147,16 +152,33 @@ def clean() -> Run:
         run.add("configurations.jsonl", shard=0, revision=epoch, value=value)
     for node in ("n1", "n2"):
         run.add("replicas.jsonl", node=node, shard=0, applied=9, tables={"1": "2 rows"})
-    run.add("end.json", trouble="", wholeAfterS=1.0, processes=[])
+    run.documents["stalls.jsonl"] = []
+    run.write_to_sink(104.2, "asked-1", 1, "0" * 31 + "1")
+    run.write_to_sink(105.2, "asked-1", 2, "0" * 31 + "2")
+    is_paused_for_a_while(run)
+    run.add("end.json", trouble="", wholeAfterS=1.0, processes=[], ended=[])
     return run
+
+
+def is_paused_for_a_while(run: Run) -> None:
+    """A job fires, is paused, goes on, and is paused again."""
+    run.operation(17, "hold", 100.5, {"job": "raced"})
+    run.operation(18, "release", 106.5, {"job": "raced"})
+    run.job("raced", 100.0, name="raced", schedule="@every 2s", misfire="all", python="say:short")
+    run.add("ledger.jsonl", **row("paused", 102, 106, job="raced", recorded=106.55))
+    for at in range(108, 120, 2):
+        run.execution(f"raced-{at}", float(at), "succeeded", trigger="schedule")
+        run.add("ledger.jsonl", **row("fired", at, job="raced", execution=f"raced-{at}"))
+    run.operation(19, "hold", 119.2, {"job": "raced"})
+    run.operation(20, "pause", 119.5, {"job": "raced"})
 
 
 def row(outcome: str, first: float, last: float = 0, **facts: Json) -> Json:
     last = last or first
     return {
-        "jobId": "tick", "fireTime": text(first), "until": text(last), "outcome": outcome,
-        "count": round(last - first) // 2 + 1, "executionId": facts.get("execution"),
-        "recordedAt": text(facts.get("recorded", last)),
+        "jobId": facts.get("job", "tick"), "fireTime": text(first), "until": text(last),
+        "outcome": outcome, "count": round(last - first) // 2 + 1,
+        "executionId": facts.get("execution"), "recordedAt": text(facts.get("recorded", last)),
     }  # fmt: skip
 
 
@@ -169,8 +191,8 @@ def test_a_run_in_which_all_went_well_is_accepted(tmp_path: Path) -> None:
 def test_figures_tell_how_late_and_how_slow(tmp_path: Path) -> None:
     result = figures(read(clean().write(tmp_path)))
 
-    assert result["lateness_ms"]["no fault"]["count"] == 4
-    assert result["counts"]["fires"] == {"fired": 7, "missed": 2}
+    assert result["lateness_ms"]["no fault"]["count"] == 6
+    assert result["counts"]["fires"] == {"fired": 13, "missed": 2, "paused": 3}
     assert "kill-host" in table(result)
 
 
@@ -252,7 +274,7 @@ def ended_otherwise(run: Run) -> None:
 
 
 def started_after_cancel(run: Run) -> None:
-    run.operation(20, "cancel", 104.2, {"execution": "asked-1"})
+    run.operation(30, "cancel", 104.2, {"execution": "asked-1"})
 
 
 def fire_without_outcome(run: Run) -> None:
@@ -298,6 +320,10 @@ def decided_too_early(run: Run) -> None:
     run.one("ledger.jsonl", executionId="tick-106")["recordedAt"] = text(105.9)
 
 
+def started_too_early(run: Run) -> None:
+    run.said = [line.replace(" 106.0 start", " 105.3 start") for line in run.said]
+
+
 def ran_and_is_not_on_record(run: Run) -> None:
     run.say("tick-999", 1, "f" * 32, 119.0, "start")
 
@@ -327,6 +353,11 @@ def lost_without_cause(run: Run) -> None:
 def lost_without_a_word_or_cause(run: Run) -> None:
     lost_without_cause(run)
     run.said = [line for line in run.said if not line.startswith("asked-2 main 1")]
+
+
+def lost_by_a_machine_that_stood_still(run: Run) -> None:
+    lost_without_cause(run)
+    run.add("stalls.jsonl", at=109.0, took=20.0)
 
 
 def fenced_without_cause(run: Run) -> None:
@@ -422,11 +453,11 @@ def two_jobs_of_one_name(run: Run) -> None:
 
 def one_key_told_twice(run: Run) -> None:
     asked = {"job": "asked", "key": "key-1", "trace": "trace-1"}
-    run.operation(21, "trigger", 104.5, asked, execution="asked-9")
+    run.operation(32, "trigger", 104.5, asked, execution="asked-9")
 
 
 def seen_and_gone(run: Run) -> None:
-    run.operation(22, "see", 112.0, {"execution": "asked-8"}, status="success")
+    run.operation(33, "see", 112.0, {"execution": "asked-8"}, status="success")
 
 
 def started_twice(run: Run) -> None:
@@ -470,6 +501,36 @@ def fired_twice(run: Run) -> None:
     run.add("ledger.jsonl", **row("fired", 106, execution="tick-106"))
 
 
+def sink_accepts_what_was_overtaken(run: Run) -> None:
+    run.write_to_sink(105.3, "asked-1", 1, "0" * 31 + "1")
+
+
+def sink_refuses_what_succeeded(run: Run) -> None:
+    run.one("sink.jsonl", attempt=2)["accepted"] = False
+
+
+def fired_while_it_was_paused(run: Run) -> None:
+    run.documents["ledger.jsonl"].remove(run.one("ledger.jsonl", jobId="raced", outcome="paused"))
+    for at in (102, 104, 106):
+        run.execution(f"raced-{at}", float(at), "succeeded", trigger="schedule")
+        run.add("ledger.jsonl", **row("fired", at, job="raced", execution=f"raced-{at}"))
+
+
+def paused_while_it_was_not(run: Run) -> None:
+    run.drop("executions.jsonl", executionId="raced-112")
+    run.said = [line for line in run.said if not line.startswith("raced-112")]
+    run.one("ledger.jsonl", executionId="raced-112").update(outcome="paused", executionId=None)
+
+
+def node_ended(run: Run) -> None:
+    run.documents["end.json"][0]["ended"] = [{"at": 110.5, "node": "n1", "status": 74}]
+
+
+def node_crashed(run: Run) -> None:
+    disk_was_full(run)
+    run.documents["end.json"][0]["ended"][0]["status"] = 70
+
+
 DOCTORED: dict[Doctor, tuple[str, str]] = {
     acknowledged_job_is_gone: ("C1", "asked was made"),
     failed_job_is_there: ("C2", "making asked failed"),
@@ -490,13 +551,15 @@ DOCTORED: dict[Doctor, tuple[str, str]] = {
     coalesced_by_skip: ("C8", "its policy allows"),
     paused_by_nobody: ("C8", "its policy allows"),
     skipped_for_nothing: ("C8", "was not in the way"),
-    decided_too_early: ("C3", "before it was due"),
+    decided_too_early: ("C3", "decided before it was due"),
+    started_too_early: ("C3", "before it was due"),
     ran_and_is_not_on_record: ("C4", "is not on record"),
     attempt_is_not_on_record: ("C4", "ran, and on record is"),
     succeeded_without_a_word: ("C4", "said []"),
     ended_twice: ("C4", "'end', 'end'"),
     retried_after_success: ("C4", "tried again after it had succeeded"),
     lost_without_cause: ("C4", "ran, and is lost; to its node: []"),
+    lost_by_a_machine_that_stood_still: ("C4", "ran, and is lost; to its node: ['stall']"),
     fenced_without_cause: ("C4", "ran, and is cancelled; to its node: []"),
     lost_without_a_word_or_cause: ("C4", "never ran, and is lost; to its node: []"),
     lost_though_its_warden_lived: ("C4", "ran, and is lost; to its node: ['kill']"),
@@ -515,6 +578,12 @@ DOCTORED: dict[Doctor, tuple[str, str]] = {
     copy_is_gone: ("I3", "not on the disk of n1"),
     never_well_again: ("L1", "not well"),
     process_is_left: ("C9", "left over"),
+    sink_accepts_what_was_overtaken: ("C6", "the sink accepted"),
+    sink_refuses_what_succeeded: ("C6", "which succeeded"),
+    fired_while_it_was_paused: ("C8", "was paused, and fired"),
+    paused_while_it_was_not: ("C8", "was not paused, and paused"),
+    node_ended: ("L2", "ended by itself"),
+    node_crashed: ("L2", "ended by itself"),
     two_jobs_of_one_name: ("C2", "2 jobs are named asked"),
     one_key_told_twice: ("C2", "key-1 was told to have made"),
     seen_and_gone: ("C1", "asked-8 was seen, and is gone"),
@@ -555,7 +624,7 @@ def unknown_trigger_was_not_done(run: Run) -> None:
 
 def unknown_write_takes_effect_late(run: Run) -> None:
     run.one("clients.jsonl", op=13, event="ok").update(event="info", told={"code": "unreachable"})
-    run.operation(17, "put", 105.5, {"register": "r", "value": "2"})
+    run.operation(31, "put", 105.5, {"register": "r", "value": "2"})
     documents = run.documents["clients.jsonl"]
     documents.sort(key=lambda each: each["at"])
 
@@ -579,9 +648,21 @@ def away_for_longer_than_its_lease(run: Run) -> None:
     attempts[0]["finishedAt"] = text(125.5)
 
 
+def disk_was_full(run: Run) -> None:
+    node_ended(run)
+    run.fault("disk-full", "n1", begins=110.0, ends=110.2)
+
+
+def never_began_on_a_machine_that_stood_still(run: Run) -> None:
+    lost_without_a_word_or_cause(run)
+    run.add("stalls.jsonl", at=109.0, took=2.0)
+
+
 @pytest.mark.parametrize(
     "doctor",
     [
+        disk_was_full,
+        never_began_on_a_machine_that_stood_still,
         given_up_with_its_shard,
         away_for_longer_than_its_lease,
         unknown_trigger_was_done,

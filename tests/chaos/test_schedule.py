@@ -4,17 +4,18 @@ from itertools import pairwise
 
 import pytest
 
-from chaos.harness.nemesis import DEEDS
-from chaos.harness.schedule import KINDS, RARELY, Fault, schedule
+from chaos.harness.deeds import DEEDS
+from chaos.harness.schedule import COMPILER, KINDS, NAMESPACES, RARELY, Fault, schedule
 
 NODES = ("n1", "n2", "n3")
+ALL = (NAMESPACES, COMPILER)
 
 
-def faults(nemesis: str = "mixed", seed: int = 1, minutes: float = 10, **given: int) -> list[Fault]:
-    members = given.get("members", 3)
-    return schedule(
-        nemesis, seed, minutes, NODES, can_cut=bool(given.get("cuts", 1)), members=members
-    )
+def faults(
+    nemesis: str = "mixed", seed: int = 1, minutes: float = 10, *,
+    can: tuple[str, ...] = ALL, members: int = 3, nodes: tuple[str, ...] = NODES,
+) -> list[Fault]:  # fmt: skip
+    return schedule(nemesis, seed, minutes, nodes, can=can, members=members)
 
 
 def test_a_seed_gives_the_same_faults_again_and_another_gives_others() -> None:
@@ -28,11 +29,21 @@ def test_every_kind_of_fault_can_be_done_and_undone() -> None:
     assert set(DEEDS) == set(KINDS)
 
 
-def test_a_mixed_run_has_every_kind_if_there_is_time() -> None:
-    kinds = [fault.kind for fault in faults(minutes=20)]
+def test_a_mixed_run_of_ten_minutes_has_every_kind_once() -> None:
+    kinds = [fault.kind for fault in faults(minutes=10, nodes=(*NODES, "n4", "n5"))]
 
     assert set(kinds) == set(KINDS)
     assert all(kinds.count(kind) == 1 for kind in RARELY)
+
+
+def test_a_long_mixed_run_has_what_takes_minutes_again_now_and_then() -> None:
+    kinds = [fault.kind for fault in faults(minutes=120)]
+
+    assert all(2 <= kinds.count(kind) <= 6 for kind in RARELY)
+
+
+def test_what_is_on_a_small_disk_is_always_the_same_node() -> None:
+    assert {fault.hosts for fault in faults("disk-full", minutes=5)} == {("n3",)}
 
 
 def test_faults_follow_one_another_and_end_in_time() -> None:
@@ -56,16 +67,17 @@ def test_a_partition_is_between_two_nodes() -> None:
 
 
 def test_what_the_network_or_etcd_cannot_do_is_left_out_of_a_mixed_run() -> None:
-    kinds = {fault.kind for fault in faults(minutes=20, cuts=0, members=1)}
+    kinds = {fault.kind for fault in faults(minutes=20, can=(), members=1)}
 
-    assert not any(KINDS[kind].cuts for kind in kinds)
+    assert not any(KINDS[kind].needs for kind in kinds)
     assert "etcd-leader" not in kinds
+    assert "zone" not in kinds
 
 
-@pytest.mark.parametrize("nemesis", ["partition", "etcd-leader", "earthquake", "kill,earthquake"])
+@pytest.mark.parametrize("nemesis", ["partition", "clock", "etcd-leader", "zone", "kill,quake"])
 def test_what_cannot_be_done_here_is_refused_by_name(nemesis: str) -> None:
     with pytest.raises(ValueError, match=f"^{nemesis.split(',')[-1]} cannot be done here"):
-        faults(nemesis, cuts=0, members=1)
+        faults(nemesis, can=(), members=1)
 
 
 def test_nothing_is_done_if_that_is_asked_for() -> None:

@@ -4,10 +4,13 @@ import json
 import time
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import rota
+from chaos.harness.builds import next_build
 from chaos.harness.hosts import Node, member_of_etcd
 from chaos.harness.network import Host, Network
 from etcd import EtcdCluster
@@ -15,6 +18,9 @@ from rotad import Refusal
 
 Json = Any  # Any: what nodes and etcd answer, looked into by those who know it.
 NAME = "chaos"
+INSTALLED = Path(rota.__file__).parent.resolve()
+TENDED_S = 0.5
+BEGUN_S = 180.0
 
 
 class NeverHappened(Exception):
@@ -31,12 +37,22 @@ class Cluster:
         spare: How many more there are that are not started.
         members: How many members etcd has.
         flags: Of each node.
+        package: The rota that nodes run.
     """
 
     def __init__(
-        self, folder: Path, network: Network, size: int, spare: int, members: int, *flags: str
+        self,
+        folder: Path,
+        network: Network,
+        size: int,
+        *flags: str,
+        spare: int,
+        members: int,
+        package: Path = INSTALLED,
     ) -> None:
         self.network = network
+        self._folder = folder
+        self._package = package
         self.etcd_hosts = [network.add(f"e{number + 1}") for number in range(members)]
         self.etcd = EtcdCluster(folder, 0)
         self.etcd.members = [member_of_etcd(host, folder) for host in self.etcd_hosts]
@@ -45,6 +61,9 @@ class Cluster:
         self.all_nodes = {host.name: Node(host, network, folder, *common) for host in hosts}
         self.nodes = {host.name: self.all_nodes[host.name] for host in hosts[:size]}
         """Those that are members, whether or not they run at the moment."""
+        self.spare = [host.name for host in hosts[size:]]
+        if package != INSTALLED:
+            self._build_all(package.parent)
 
     @property
     def urls(self) -> list[str]:
@@ -55,12 +74,30 @@ class Cluster:
         """Return a node's host."""
         return self.all_nodes[name].host
 
+    def other_build(self) -> Path:
+        """Return the build that nodes are to run next, and have the spare ones run it.
+
+        The first time that is the next release, then the one before again, and so on.
+        """
+        following = self._folder / "next"
+        if not following.exists():
+            next_build(self._package, following)
+        first = next(iter(self.nodes.values()))
+        build = self._package.parent if first.build == following else following
+        for name in self.spare:
+            self.all_nodes[name].build = build
+        return build
+
+    def _build_all(self, build: Path) -> None:
+        for node in self.all_nodes.values():
+            node.build = build
+
     def start(self) -> None:
-        """Start etcd and the nodes, and wait until every shard is where it is wanted."""
+        """Start etcd and the nodes, and wait until every shard has all its copies."""
         self.etcd.start()
         for node in self.nodes.values():
             node.spawn()
-        self.wait_whole(60)
+        self.wait_safe(BEGUN_S)
 
     def view(self) -> Json:
         """Return the cluster as some node tells it; None if none does."""
@@ -93,15 +130,9 @@ class Cluster:
             except (Refusal, OSError) as error:
                 return f"{node.name} is not ready: {error}"
         view = self.view()
-        if view is None:
-            return "nobody tells"
-        if view["moves"]:
+        if view is not None and view["moves"]:
             return f"{len(view['moves'])} moves, such as {view['moves'][0]}"
-        for shard in view["shards"]:
-            copies = [each for each in shard["replicas"] if each["role"] != "learner"]
-            if not shard["isOpen"] or len(copies) < min(view["replicas"], len(self.nodes)):
-                return f"a shard is not whole: {shard}"
-        return ""
+        return _thin(view, len(self.nodes))
 
     def wait_whole(self, timeout_s: float) -> float:
         """Wait until every shard is open where it is wanted, with all copies; return for how long.
@@ -109,15 +140,59 @@ class Cluster:
         Raises:
             NeverHappened: It is not in time.
         """
-        return wait_until(lambda: not self.trouble(), timeout_s, self.trouble)
+
+        def is_whole() -> bool:
+            self.tend()
+            return not self.trouble()
+
+        return wait_until(is_whole, timeout_s, self.trouble)
+
+    def wait_safe(self, timeout_s: float) -> None:
+        """Wait until every shard has all its copies, so that one disk may be lost.
+
+        Raises:
+            NeverHappened: They are not in time.
+        """
+
+        def thin() -> str:
+            self.tend()
+            return _thin(self.view(), len(self.nodes))
+
+        wait_until(lambda: not thin(), timeout_s, thin)
+
+    def tend(self) -> None:
+        """Start again what has ended by itself."""
+        for node in self.nodes.values():
+            node.tend()
+
+    def let_pass(self, seconds: float) -> None:
+        """Let time pass, and `tend` meanwhile."""
+        until = time.monotonic() + seconds
+        while (left_s := until - time.monotonic()) > 0:
+            self.tend()
+            time.sleep(min(left_s, TENDED_S))
 
     def heal(self) -> None:
-        """Undo everything that was done: nothing is cut, everything runs."""
+        """Undo everything that was done: nothing is cut, everything runs, on disks that are whole.
+
+        Damage that nobody has come across by now is of what was not read: that disk is replaced.
+        """
         self.network.mend()
         self.etcd.start()
         for node in self.nodes.values():
             node.resume()
+            node.obey_nothing()
             if not node.is_running:
+                node.spawn()
+        with suppress(NeverHappened):  # Then it is not whole, which the judge will say.
+            self.replace_damaged_disks()
+
+    def replace_damaged_disks(self) -> None:
+        """Have each node whose disk is damaged begin with an empty one; never two at a time."""
+        for node in self.nodes.values():
+            if node.is_damaged:
+                self.wait_safe(BEGUN_S)
+                node.wipe_all()
                 node.spawn()
 
     def __enter__(self) -> Self:
@@ -138,7 +213,20 @@ class Cluster:
             member.kill()
 
 
-def wait_until(is_so: Callable[[], bool], timeout_s: float, why: Callable[[], str] | str) -> float:
+def _thin(view: Json, nodes: int) -> str:
+    """Return which shard is not open, or has too few copies; empty if none."""
+    if view is None:
+        return "nobody tells"
+    for shard in view["shards"]:
+        copies = [each for each in shard["replicas"] if each["role"] != "learner"]
+        if not shard["isOpen"] or len(copies) < min(view["replicas"], nodes):
+            return f"a shard is not whole: {shard}"
+    return ""
+
+
+def wait_until(
+    is_so: Callable[[], bool | None], timeout_s: float, why: Callable[[], str] | str
+) -> float:
     """Wait until *is_so*; return for how many seconds.
 
     Raises:

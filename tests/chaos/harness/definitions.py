@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,20 @@ GRACE = "2s"
 WAYS = ("python",) * 6 + ("process",) * 2 + ("scripted",) * 2
 """What runs a job's task, by its number: mostly what costs little."""
 MISFIRES = ("all", "latest", "skip")
+MANY_S = 5
+"""How often each of many fires."""
 WIDTH = 10
 """Tasks side by side in a graph."""
+GRAPHS, LONG, TRIGGERED, RACED, SINKS = 4, 8, 20, 6, 3
+"""How many there are of each."""
 
 
 @dataclass(frozen=True)
 class Definitions:
-    """Makes jobs whose tasks say what they do in the file *said*."""
+    """Makes jobs whose tasks say what they do in the file *said*, and some to the fenced *sink*."""
 
     said: Path
+    sink: str
 
     def scheduled(self, count: int) -> Iterator[Json]:
         """Yield jobs that fire once a second each, spread over the second; none may overlap."""
@@ -36,6 +42,34 @@ class Definitions:
                 "overlap": "skip",
                 **self._work(number, fails=number % 20 == 5),
             }
+
+    def many(self, count: int) -> Iterator[Json]:
+        """Yield jobs that fire every 5 s, and must not miss a fire; one in twenty says so."""
+        for number in range(count):
+            phase = number * 1000 * MANY_S // count
+            yield {
+                "name": f"tick-{number}",
+                "schedule": f"@every {MANY_S}s phase {phase}ms" if phase else f"@every {MANY_S}s",
+                "misfire": "all",
+                "overlap": "skip",
+                **(self._python() if number % 20 == 0 else {"type": "scripted"}),
+            }
+
+    def raced(self, count: int) -> Iterator[Json]:
+        """Yield jobs that fire once a second, and are paused, triggered and cancelled meanwhile."""
+        for number in range(count):
+            schedule = f"@every 1s phase {number * 1000 // count + 1}ms"
+            yield {
+                "name": f"race-{number}",
+                "schedule": schedule,
+                "misfire": "all",
+                **self._python(),
+            }
+
+    def unscheduled(self) -> Iterator[Json]:
+        """Yield all jobs that run when somebody asks."""
+        kinds = self.triggered(TRIGGERED), self.graphs(GRAPHS), self.long(LONG), self.sinks(SINKS)
+        return chain(*kinds)
 
     def triggered(self, count: int) -> Iterator[Json]:
         """Yield jobs that run when somebody asks, as often as they like."""
@@ -75,9 +109,14 @@ class Definitions:
     def long(self, count: int) -> Iterator[Json]:
         """Yield jobs that take 10 to 30 s, and say all the time that they run."""
         for number in range(count):
-            seconds = str(10 + 20 * number // count)
-            argv = [sys.executable, "-S", "-E", str(TASKS / "say.py"), str(self.said), seconds]
-            yield {"name": f"long-{number}", "command": argv}
+            yield {"name": f"long-{number}", "command": self._long(10 + 20 * number // count)}
+
+    def sinks(self, count: int) -> Iterator[Json]:
+        """Yield jobs that take 5 to 20 s and write to the sink; their executions never overlap."""
+        for number in range(count):
+            name, seconds = f"sink-{number}", 5 + 15 * number // count
+            command = self._long(seconds, self.sink, name)
+            yield {"name": name, "overlap": "skip", "command": command}
 
     def register(self, number: int, value: int) -> Json:
         """Return a job that does nothing but have a value."""
@@ -104,6 +143,10 @@ class Definitions:
         if fail_times:
             work["retries"] = {"limit": fail_times + 1, "backoff": "fixed", "delay": "100ms"}
         return work
+
+    def _long(self, seconds: int, *sink: str) -> list[str]:
+        program = str(TASKS / "say.py")
+        return [sys.executable, "-S", "-E", program, str(self.said), str(seconds), *sink]
 
     def _line(self) -> str:
         """Return what says start and end as `tasks/say.py` does, with no program but the shell."""

@@ -3,6 +3,7 @@
     clients.jsonl   {"op": 7, "event": "invoke", "at": 71.2, "what": "trigger", "asked": {...}}
                     {"op": 7, "event": "ok" | "fail" | "info", "at": 71.3, "told": {...}}
     faults.jsonl    {"at": 70.0, "fault": 3, "event": "begin" | "end" | "skip", "kind": ...}
+    stalls.jsonl    see `chaos.harness.stalls`
 
 ``fail`` is an operation that certainly had no effect, ``info`` one of which nobody knows.
 """

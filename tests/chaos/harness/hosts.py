@@ -3,16 +3,30 @@
 import os
 import shutil
 import signal
+import subprocess
+import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from chaos.harness.disks import SmallDisk
+from chaos.harness.histories import boottime
 from chaos.harness.network import Host, Network
+from chaos.harness.shim import Orders
 from etcd import Etcd
 from rotad import Rotad, warden_of
 
+Json = Any  # Any: what is written down for the judge.
+
 API_PORT = 7400
 PEER_PORT = 7401
-GIVES_UP_S = 60.0
+STOPS_S = 120.0
+"""A node has stopped in good order by then, be the machine as full as it likes."""
+STARTED_AGAIN_S = 1.0
+"""Between an end of a node and its next start by whoever supervises it."""
+EX_IOERR = 74
+"""It cannot use its data directory."""
+LAST_WORDS = 400
 
 
 class Node(Rotad):
@@ -23,6 +37,13 @@ class Node(Rotad):
         network: What connects it.
         folder: Where its data and its log are.
         flags: Of each life.
+
+    Attributes:
+        build: The folder of the package that its next life runs; None: the one that is installed.
+        disk: What its data is on, if that is not the harness's own.
+        orders: For its calendar and its disk, if they can be had.
+        is_damaged: Whether its data was damaged, and it has not begun with an empty disk since.
+        ends: Those of its lives that nobody asked for.
     """
 
     def __init__(self, host: Host, network: Network, folder: Path, *flags: str) -> None:
@@ -34,8 +55,14 @@ class Node(Rotad):
             *("--listen", listen, "--peer-listen", peer_listen, "--insecure"),
             *("--node-id", host.name, *flags),
         )
-        self.prefix = host.prefix
+        self.build: Path | None = None
+        self.disk: SmallDisk | None = None
+        self.orders: Orders | None = None
+        self.is_damaged = False
+        self.ends: list[Json] = []
         self._is_paused = False
+        self._is_wanted = False
+        self._spawned_at = 0.0
 
     @property
     def name(self) -> str:
@@ -50,17 +77,59 @@ class Node(Rotad):
     def spawn(self) -> None:
         """Start it, and do not wait; what its last life logged is kept."""
         self._keep_log()
+        environment = [*self.orders.environment] if self.orders else []
+        if self.build is not None:
+            environment.append(f"PYTHONPATH={self.build}")
+        self.prefix = (*self.host.prefix, "env", *environment) if environment else self.host.prefix
         super().spawn()
         self.url = f"http://{self.host.address}:{API_PORT}"
+        self._is_wanted = True
+        self._spawned_at = time.monotonic()
+
+    def tend(self) -> None:
+        """Start it again if it has ended by itself, as systemd would.
+
+        If its data was damaged, and that is what it says, with an empty disk, as an operator would.
+        """
+        is_over = self._is_wanted and not self.is_running
+        if not is_over or time.monotonic() < self._spawned_at + STARTED_AGAIN_S:
+            return
+        assert self.process is not None
+        status = self.process.returncode
+        self._note_end(status)
+        if self.is_damaged and status == EX_IOERR:
+            self.wipe_all()
+        self.spawn()
+
+    def _note_end(self, status: int | str) -> None:
+        print(f"{time.strftime('%T')} ENDED {self.name} with status {status}", flush=True)
+        words = self.log()[-LAST_WORDS:]
+        self.ends.append({"at": boottime(), "node": self.name, "status": status, "words": words})
 
     def _keep_log(self) -> None:
         if self.log_path.exists():
             with self.log_path.with_suffix(".all.log").open("ab") as kept:
                 kept.write(self.log_path.read_bytes())
 
+    def kill(self) -> None:
+        """End the process as a power failure would."""
+        self._is_wanted = False
+        super().kill()
+
+    def stop(self, timeout_s: float = STOPS_S) -> int:
+        """Ask it to stop, and return its exit status; one that does not in time is killed."""
+        self._is_wanted = False
+        try:
+            return super().stop(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._note_end("does not stop")
+            self.kill()
+            return -signal.SIGKILL
+
     def kill_host(self) -> None:
         """End node, warden and attempts at once, with nothing that could tell anybody."""
         assert self.process is not None
+        self._is_wanted = False
         if not self.network.kill_all(self.host):
             self.kill_all()
         self.process.wait()
@@ -90,19 +159,63 @@ class Node(Rotad):
             with suppress(ProcessLookupError):
                 os.kill(warden, which)
 
-    def end(self) -> None:
-        """Stop it in good order, or not, if it does not within a minute."""
-        self.resume()
-        if self.is_running:
-            try:
-                self.stop(GIVES_UP_S)
-            except Exception:
-                self.kill()
-                raise
+    # -- its disk and its calendar -----------------------------------------------------------------
 
     def wipe(self) -> None:
         """Lose the disk; only while nothing of it runs."""
-        shutil.rmtree(self.data_dir)
+        for path in self.data_dir.iterdir():  # It may be where a disk of its own is mounted.
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        self.is_damaged = False
+
+    def wipe_all(self) -> None:
+        """End what is left of it, and lose the disk."""
+        self.kill_host()
+        self.wipe()
+
+    def keep_copy(self) -> None:
+        """Keep a copy of the disk; only while nothing of it runs."""
+        shutil.rmtree(self._copy, ignore_errors=True)
+        _copy(self.data_dir, self._copy)
+
+    def put_back_copy(self) -> None:
+        """Set the disk back to the copy; only while nothing of it runs."""
+        self.wipe()
+        _copy(self._copy, self.data_dir)
+        shutil.rmtree(self._copy)
+
+    @property
+    def _copy(self) -> Path:
+        return self.data_dir.with_name(f"{self.name}.copy")
+
+    def on_small_disk(self) -> None:
+        """Have its data on a disk that `leave_room` can fill; only before its first life."""
+        self.disk = SmallDisk(self.data_dir)
+
+    def leave_room(self, room_bytes: int | None = None) -> None:
+        """Leave so much room on its disk; None: plenty."""
+        assert self.disk is not None, f"{self.name} is not on a small disk"
+        self.disk.leave_room(room_bytes)
+
+    def order(
+        self, *, ahead_s: float = 0.0, sync_takes_s: float = 0.0, sync_fails: bool = False
+    ) -> None:
+        """Spoil its calendar or its disk; see `Orders.give`."""
+        assert self.orders is not None, f"{self.name} has the machine's own calendar and disk"
+        self.orders.give(ahead_s=ahead_s, sync_takes_s=sync_takes_s, sync_fails=sync_fails)
+
+    def obey_nothing(self) -> None:
+        """Undo `leave_room` and `order`."""
+        if self.disk is not None:
+            self.disk.leave_room(None)
+        if self.orders is not None:
+            self.orders.give()
+
+
+def _copy(source: Path, target: Path) -> None:
+    subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
 
 
 def member_of_etcd(host: Host, folder: Path) -> Etcd:

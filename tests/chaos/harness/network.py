@@ -23,7 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from chaos.harness.cables import SlowCable, run
+
 ENCLOSED = "CHAOS_IS_ENCLOSED"
+SWITCH = "switch"
 _ENCLOSE = (
     # unshare takes no notice of SIGTERM, so it is killed when we end, and all within with it.
     *("setpriv", "--pdeathsig", "KILL"),
@@ -54,16 +57,26 @@ class Network(Protocol):
 
     Attributes:
         can_cut: Whether partitions are possible.
+        address: Where hosts reach the harness.
     """
 
     can_cut: bool
+    address: str
 
     def add(self, name: str) -> Host:
         """Make a host."""
         ...
 
     def cut(self, source: Host, target: Host) -> None:
-        """Let nothing pass from *source* to *target*, until `mend`."""
+        """Let nothing pass from *source* to *target*, until `join` or `mend`."""
+        ...
+
+    def join(self, source: Host, target: Host) -> None:
+        """Undo one `cut`, if there was one."""
+        ...
+
+    def delay(self, target: Host, least_s: float, most_s: float) -> None:
+        """Let each packet from and to *target* be late by some time between, until `mend`."""
         ...
 
     def lose(self, target: Host, share: float) -> None:
@@ -109,13 +122,16 @@ class Namespaces:
     """Hosts that are network namespaces, on a switch in this process's own namespace."""
 
     can_cut = True
+    address = "10.77.0.254"
 
     def __init__(self) -> None:
         self._keepers: dict[str, subprocess.Popen[bytes]] = {}
-        _run("ip", "link", "set", "lo", "up")
-        _run("ip", "link", "add", "switch", "type", "bridge")
-        _run("ip", "addr", "add", "10.77.0.254/24", "dev", "switch")
-        _run("ip", "link", "set", "switch", "up")
+        self._cuts: list[tuple[Host, Host]] = []
+        self._slow: list[SlowCable] = []
+        run("ip", "link", "set", "lo", "up")
+        run("ip", "link", "add", SWITCH, "type", "bridge")
+        run("ip", "addr", "add", f"{self.address}/24", "dev", SWITCH)
+        run("ip", "link", "set", SWITCH, "up")
 
     def add(self, name: str) -> Host:
         """Make a namespace that lives as long as the process that keeps it, and plug it in."""
@@ -129,29 +145,43 @@ class Namespaces:
             name, f"10.77.0.{number}", ("nsenter", f"--net=/proc/{keeper.pid}/ns/net", "--")
         )
         cable = f"to-{name}"
-        _run(
+        run(
             *("ip", "link", "add", cable, "type", "veth"),
             *("peer", "name", "eth0", "netns", str(keeper.pid)),
         )
-        _run("ip", "link", "set", cable, "master", "switch", "up")
-        _run(*host.prefix, "ip", "link", "set", "lo", "up")
-        _run(*host.prefix, "ip", "addr", "add", f"{host.address}/24", "dev", "eth0")
-        _run(*host.prefix, "ip", "link", "set", "eth0", "up")
+        run("ip", "link", "set", cable, "master", SWITCH, "up")
+        run(*host.prefix, "ip", "link", "set", "lo", "up")
+        run(*host.prefix, "ip", "addr", "add", f"{host.address}/24", "dev", "eth0")
+        run(*host.prefix, "ip", "link", "set", "eth0", "up")
         return host
 
     def cut(self, source: Host, target: Host) -> None:
         """Drop what comes from *source*, at *target*."""
-        self._filter(target, "--source", source.address)
+        self._filter(target, "-A", "--source", source.address)
+        self._cuts.append((source, target))
+
+    def join(self, source: Host, target: Host) -> None:
+        """Take the rule away."""
+        if (source, target) in self._cuts:
+            self._cuts.remove((source, target))
+            self._filter(target, "-D", "--source", source.address)
+
+    def delay(self, target: Host, least_s: float, most_s: float) -> None:
+        """Have a program carry each frame between the host's cable and the switch."""
+        self._slow.append(SlowCable(f"to-{target.name}", SWITCH, least_s, most_s))
 
     def lose(self, target: Host, share: float) -> None:
         """Drop packets by chance; what runs on the host itself loses none."""
         chance = ("--match", "statistic", "--mode", "random", "--probability", f"{share:.3f}")
-        self._filter(target, "--in-interface", "eth0", *chance)
+        self._filter(target, "-A", "--in-interface", "eth0", *chance)
 
     def mend(self) -> None:
-        """Take all rules away."""
+        """Take all rules and programs away."""
+        while self._slow:
+            self._slow.pop().end()
+        self._cuts.clear()
         for keeper in self._keepers.values():
-            _run("nsenter", f"--net=/proc/{keeper.pid}/ns/net", "--", "iptables", "-w", "-F")
+            run("nsenter", f"--net=/proc/{keeper.pid}/ns/net", "--", "iptables", "-w", "-F")
 
     def kill_all(self, host: Host) -> bool:
         """Kill what is in the namespace, but for its keeper, until nothing is left."""
@@ -173,8 +203,8 @@ class Namespaces:
                         found.append(int(entry.name))
         return found
 
-    def _filter(self, host: Host, *match: str) -> None:
-        _run(*host.prefix, "iptables", "-w", "-A", "INPUT", *match, "-j", "DROP")
+    def _filter(self, host: Host, what: str, *match: str) -> None:
+        run(*host.prefix, "iptables", "-w", what, "INPUT", *match, "-j", "DROP")
 
 
 class Uncuttable(Exception):
@@ -185,6 +215,7 @@ class Loopback:
     """Hosts that are addresses of the loopback."""
 
     can_cut = False
+    address = "127.0.0.1"
 
     def __init__(self) -> None:
         self._count = 0
@@ -198,6 +229,13 @@ class Loopback:
         """Refuse."""
         raise Uncuttable(f"{source.name} and {target.name} are on the loopback")
 
+    def join(self, source: Host, target: Host) -> None:
+        """Do nothing: nothing is ever cut."""
+
+    def delay(self, target: Host, least_s: float, most_s: float) -> None:
+        """Refuse."""
+        raise Uncuttable(f"{target.name} is on the loopback: nothing is late by {most_s} s")
+
     def lose(self, target: Host, share: float) -> None:
         """Refuse."""
         raise Uncuttable(f"{target.name} is on the loopback, which loses nothing, not {share:.0%}")
@@ -209,8 +247,3 @@ class Loopback:
         """Not know: all processes share one namespace."""
         del host
         return False
-
-
-def _run(*argv: str) -> None:
-    ran = subprocess.run(argv, capture_output=True)
-    assert ran.returncode == 0, f"{' '.join(argv)}: {ran.stderr.decode()}"

@@ -12,12 +12,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from chaos.harness.cluster import NAME, Cluster, NeverHappened, wait_until
+from chaos.harness import shim
+from chaos.harness.cluster import INSTALLED, NAME, Cluster, NeverHappened, wait_until
 from chaos.harness.definitions import Definitions
 from chaos.harness.histories import History, boottime
 from chaos.harness.nemesis import Nemesis
 from chaos.harness.network import Network
-from chaos.harness.schedule import Fault
+from chaos.harness.schedule import COMPILER, KINDS, ON_SMALL_DISK, Fault
+from chaos.harness.sink import Sink
+from chaos.harness.stalls import Watch
 from chaos.harness.workloads import Load, Rates
 from chaos.judge.collect import collect, collect_configurations, unfinished
 from chaos.judge.disks import collect_replicas
@@ -32,10 +35,10 @@ REST_S = 60.0
 """L1: so long after all faults everything has to be well, and what is unfinished to end."""
 LONGEST_S = 60.0
 """Beyond that for tasks that just began: 30 s of work, an attempt's lease."""
-ATTEMPT_LEASE_S = 15.0
-"""The default of rotad: an attempt whose node is away for longer is ended, and lost."""
 BEATS_S = 3.0
 """Several beats: with one, a primary tells its backups what is committed."""
+HIDDEN = ("faults", "package")
+"""What of a plan the judge is not told: it sees the one; the other is not its business."""
 LEFT_S = 40.0
 """Wardens without node and attempts end by themselves after 10 s, attempts by their lease."""
 
@@ -48,7 +51,9 @@ class Plan:
         nodes: How many.
         members: Of etcd.
         faults: In order.
+        attempt_lease_s: An attempt whose node is away for longer is ended, and lost.
         flags: Of each node.
+        package: The rota that nodes run.
     """
 
     seed: int
@@ -58,7 +63,9 @@ class Plan:
     members: int
     rates: Rates
     faults: list[Fault]
+    attempt_lease_s: int
     flags: tuple[str, ...] = ()
+    package: Path = INSTALLED
 
 
 def run(plan: Plan, network: Network, folder: Path) -> None:
@@ -68,10 +75,18 @@ def run(plan: Plan, network: Network, folder: Path) -> None:
     with (
         History(folder / "clients.jsonl") as clients,
         History(folder / "faults.jsonl") as faults,
-        Cluster(folder, network, plan.nodes, spare, plan.members, *plan.flags) as cluster,
-    ):
+        History(folder / "sink.jsonl") as written,
+        Sink(network.address, written) as sink,
+        Watch(folder) as watch,
+        Cluster(
+            folder, network, plan.nodes,
+            f"--attempt-lease={plan.attempt_lease_s}s", *plan.flags,
+            spare=spare, members=plan.members, package=plan.package,
+        ) as cluster,
+    ):  # fmt: skip
+        _prepare(cluster, plan, folder)
         cluster.start()
-        definitions = Definitions(folder / "said")
+        definitions = Definitions(folder / "said", sink.address)
         load = Load(cluster.urls, plan.rates, plan.seed, definitions, clients)
         nemesis = Nemesis(cluster, plan.faults, faults)
         with _loading(load):
@@ -79,10 +94,11 @@ def run(plan: Plan, network: Network, folder: Path) -> None:
             nemesis.run(plan.minutes)
             cluster.heal()
             time.sleep(QUIET_S)
-        end = _rest(cluster)
+        end = _rest(cluster, watch)
         _write_run(plan, folder, load.shed)
         _collect(cluster, folder)
         _quiet(cluster)
+        end["ended"] = [each for node in cluster.all_nodes.values() for each in node.ends]
         end["processes"] = _stop(cluster)
         (folder / "end.json").write_text(json.dumps(end))
         databases = {
@@ -91,6 +107,17 @@ def run(plan: Plan, network: Network, folder: Path) -> None:
             if node.data_dir.exists()
         }
         collect_replicas(databases, folder)
+
+
+def _prepare(cluster: Cluster, plan: Plan, folder: Path) -> None:
+    """Give nodes the calendars and the disks that faults are to be done to."""
+    kinds = {fault.kind: fault.hosts for fault in plan.faults}
+    if any(KINDS[kind].needs == COMPILER for kind in kinds):
+        library = shim.build(folder)
+        for node in cluster.all_nodes.values():
+            node.orders = shim.Orders(folder / f"{node.name}.orders", library)
+    for name in kinds.get(ON_SMALL_DISK, ()):
+        cluster.nodes[name].on_small_disk()
 
 
 class _loading:  # noqa: N801 - it reads as what goes on
@@ -122,11 +149,11 @@ class _loading:  # noqa: N801 - it reads as what goes on
             self._is_ready.set()
 
 
-def _rest(cluster: Cluster) -> Json:
+def _rest(cluster: Cluster, watch: Watch) -> Json:
     """Wait until all is well and has ended; return how long it took, and what is not so."""
     trouble, whole_after_s = "", 0.0
     try:
-        whole_after_s = cluster.wait_whole(REST_S)
+        whole_after_s = _wait_whole(cluster, watch)
         left: list[str] = []
 
         def is_over() -> bool:
@@ -140,16 +167,26 @@ def _rest(cluster: Cluster) -> Json:
     return {"trouble": trouble, "wholeAfterS": round(whole_after_s, 1)}
 
 
+def _wait_whole(cluster: Cluster, watch: Watch) -> float:
+    """Wait for so long as the machine works; what it stands still does not count."""
+    began, stalled_s = time.monotonic(), watch.stalled_s()
+    try:
+        cluster.wait_whole(REST_S)
+    except NeverHappened:
+        cluster.wait_whole(watch.stalled_s() - stalled_s)
+    return time.monotonic() - began
+
+
 def _write_run(plan: Plan, folder: Path, shed: int) -> None:
     ahead = time.time() - boottime()
     (folder / "run.json").write_text(
         json.dumps(
             {
-                **{key: value for key, value in asdict(plan).items() if key != "faults"},
+                **{key: value for key, value in asdict(plan).items() if key not in HIDDEN},
                 "calendarAhead": ahead,
                 "endedAt": boottime(),
                 "minSync": 2,
-                "attemptLeaseS": ATTEMPT_LEASE_S,
+                "attemptLeaseS": plan.attempt_lease_s,
                 "shed": shed,
                 "cores": os.cpu_count(),
             }
@@ -173,8 +210,10 @@ def _collect(cluster: Cluster, folder: Path) -> None:
 def _quiet(cluster: Cluster) -> None:
     """Take away what would still be written, and let every copy hear of all that was."""
     node = next(iter(cluster.nodes.values()))
-    for job in node.call("GET", "/api/v1/jobs?q=tick-&limit=1000")["items"]:
-        answer(node, "DELETE", f"/api/v1/jobs/{job['jobId']}")
+    for name in ("tick-", "race-"):  # They are paused, and of that a ledger is kept, too.
+        while jobs := node.call("GET", f"/api/v1/jobs?q={name}&limit=1000")["items"]:
+            for job in jobs:
+                answer(node, "DELETE", f"/api/v1/jobs/{job['jobId']}")
     time.sleep(BEATS_S)
 
 
@@ -202,7 +241,7 @@ def _left(cluster: Cluster) -> list[str]:
     marked = {
         pid
         for node in cluster.nodes.values()
-        if node.data_dir.exists()
+        if (node.data_dir / "FORMAT").exists()
         for pid in processes_of(node.data_dir)
     }
     found: list[str] = []

@@ -1,11 +1,17 @@
 """Which faults there are, and when: all of it follows from a seed."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 SOON_S = 2.0
 """After the beginning: load has been there before, without any fault."""
+NAMESPACES = "namespaces"
+"""Hosts of their own, whose cables can be cut, and whose disks can be small."""
+COMPILER = "compiler"
+"""Calendars and disks of their own, which take a library that is compiled first."""
+ALL = 99
+"""More hosts than there are: all of them, in an order that is drawn."""
 
 
 @dataclass(frozen=True)
@@ -15,18 +21,22 @@ class Kind:
     Attributes:
         lasts_s: From and to; equal where it always lasts so long, 0 where it is over when done.
         gap_s: Until the next one, after the end of this one.
-        hosts: How many nodes it is done to; 0 where it is done to etcd, or to all.
-        cuts: Whether it takes a network that can be cut.
-        calm: Whether it waits until nothing is left of those before it.
+        takes_s: How long it takes to do it, and until it may begin, about; beside that it lasts.
+        hosts: How many nodes it is done to; 0 where it is done to etcd, or to each in turn.
+        needs: What this machine has to have, if anything.
+        calm: Whether it waits until all copies are there, whatever those before it have left.
         members: How many members of etcd it takes.
+        nodes: How many nodes it takes.
     """
 
     lasts_s: tuple[float, float]
     gap_s: float = 8.0
+    takes_s: float = 0.0
     hosts: int = 1
-    cuts: bool = False
+    needs: str = ""
     calm: bool = False
     members: int = 1
+    nodes: int = 1
 
 
 KINDS = {
@@ -34,24 +44,40 @@ KINDS = {
     "kill-warden": Kind((0, 0)),
     "kill-host": Kind((8, 15)),
     "stop": Kind((1, 4)),
-    "pause": Kind((1, 20)),
+    "pause": Kind((3, 20)),
     "pause-both": Kind((1, 12)),
-    "wipe": Kind((2, 5), gap_s=15, calm=True),
-    "partition": Kind((3, 20), hosts=2, cuts=True),
-    "one-way": Kind((3, 20), hosts=2, cuts=True),
-    "isolate": Kind((3, 25), cuts=True),
-    "cut-etcd": Kind((3, 20), cuts=True),
-    "loss": Kind((5, 15), cuts=True),
-    "etcd-stop": Kind((60, 60), gap_s=15, hosts=0),
+    "wipe": Kind((2, 5), gap_s=15, takes_s=10, calm=True),
+    "old-copy": Kind((0, 0), gap_s=15, takes_s=45, calm=True),
+    "flip": Kind((2, 5), gap_s=15, takes_s=10, calm=True),
+    "disk-full": Kind((5, 15), needs=NAMESPACES),
+    "slow-disk": Kind((5, 15), needs=COMPILER),
+    "bad-disk": Kind((2, 6), needs=COMPILER),
+    "clock": Kind((4, 15), needs=COMPILER),
+    "partition": Kind((3, 20), hosts=2, needs=NAMESPACES),
+    "one-way": Kind((3, 20), hosts=2, needs=NAMESPACES),
+    "isolate": Kind((3, 25), needs=NAMESPACES),
+    "zone": Kind((3, 20), hosts=2, needs=NAMESPACES, nodes=5),
+    "swizzle": Kind((1, 5), takes_s=6, hosts=ALL, needs=NAMESPACES),
+    "cut-etcd": Kind((3, 20), needs=NAMESPACES),
+    "loss": Kind((5, 15), needs=NAMESPACES),
+    "slow-link": Kind((5, 15), needs=NAMESPACES),
+    "etcd-stop": Kind((15, 60), gap_s=15, hosts=0),
     "etcd-leader": Kind((5, 15), hosts=0, members=3),
     "revoke": Kind((0, 0), hosts=0),
-    "rolling": Kind((0, 0), hosts=0, calm=True),
-    "grow": Kind((0, 0), hosts=0, calm=True),
+    "rolling": Kind((0, 0), takes_s=25, hosts=0, calm=True),
+    "upgrade": Kind((0, 0), takes_s=25, hosts=0, calm=True),
+    "grow": Kind((0, 0), takes_s=50, hosts=0, calm=True),
 }
-"""What is done is in `chaos.harness.nemesis`, under the same names."""
+"""What is done is in `chaos.harness.deeds`, under the same names."""
 MIXED, NONE = "mixed", "none"
-RARELY = ("etcd-stop", "grow", "wipe")
-"""They take minutes: in a mixed run once each, if there is time."""
+RARELY = ("etcd-stop", "grow", "old-copy", "upgrade", "wipe", "flip")
+"""They take minutes, all in all: in a mixed run once each, if there is time, and then seldom."""
+BETWEEN_RARE = 80
+"""So many others, which take half an hour."""
+HURRY_S = 12.0, 5.0
+"""Where all kinds would not fit: so long they last at most, if they can, and the gaps are."""
+ON_SMALL_DISK = "disk-full"
+"""It is always done to the last of the nodes, whose data is on a small disk from the beginning."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +99,23 @@ class Fault:
     lasts_s: float
 
 
+def possible(can: Collection[str], *, members: int, nodes: int) -> list[str]:
+    """Return the kinds that can be done on this machine, with so much of everything."""
+    return [
+        name
+        for name, kind in KINDS.items()
+        if kind.members <= members and kind.nodes <= nodes and kind.needs in ("", *can)
+    ]
+
+
 def schedule(
-    nemesis: str, seed: int, minutes: float, nodes: Sequence[str], *, can_cut: bool, members: int
+    nemesis: str,
+    seed: int,
+    minutes: float,
+    nodes: Sequence[str],
+    *,
+    can: Collection[str],
+    members: int,
 ) -> list[Fault]:
     """Return the faults of a run, in order.
 
@@ -83,7 +124,7 @@ def schedule(
         seed: From which everything follows.
         minutes: After which nothing begins.
         nodes: Names of those that things are done to.
-        can_cut: Whether the network can be cut.
+        can: What this machine has: of `NAMESPACES` and `COMPILER`.
         members: How many members etcd has.
 
     Raises:
@@ -91,33 +132,43 @@ def schedule(
     """
     if nemesis == NONE:
         return []
-    possible = [
-        name
-        for name, kind in KINDS.items()
-        if kind.members <= members and (can_cut or not kind.cuts)
-    ]
-    wanted = possible if nemesis == MIXED else nemesis.split(",")
-    if strange := sorted(set(wanted) - set(possible)):
-        raise ValueError(f"{', '.join(strange)} cannot be done here; {', '.join(possible)} can")
+    there = possible(can, members=members, nodes=len(nodes))
+    wanted = there if nemesis == MIXED else nemesis.split(",")
+    if strange := sorted(set(wanted) - set(there)):
+        raise ValueError(f"{', '.join(strange)} cannot be done here; {', '.join(there)} can")
     rng = random.Random(f"{seed} {nemesis} {len(nodes)}")
+    is_hurried = sum(map(_takes_s, wanted)) > minutes * 60
     faults: list[Fault] = []
     at = SOON_S
     for name in _kinds(rng, wanted):
         kind = KINDS[name]
-        lasts = rng.uniform(*kind.lasts_s)
-        hosts = tuple(rng.sample(sorted(nodes), kind.hosts))
+        low, high = kind.lasts_s
+        gap = min(kind.gap_s, HURRY_S[1]) if is_hurried else kind.gap_s
+        lasts = rng.uniform(low, max(low, min(high, HURRY_S[0])) if is_hurried else high)
         if at + lasts > minutes * 60:
             break
+        hosts = _hosts(rng, name, sorted(nodes))
         faults.append(Fault(len(faults), name, hosts, round(at, 3), round(lasts, 3)))
-        at += lasts + kind.gap_s
+        at += lasts + kind.takes_s + gap
     return faults
 
 
-def _kinds(rng: random.Random, wanted: list[str]) -> Iterator[str]:
-    """Yield each kind once, in any order, and then go on by chance; what takes long comes last."""
+def _takes_s(name: str) -> float:
+    kind = KINDS[name]
+    return sum(kind.lasts_s) / 2 + kind.takes_s + kind.gap_s
+
+
+def _hosts(rng: random.Random, name: str, nodes: Sequence[str]) -> tuple[str, ...]:
+    if name == ON_SMALL_DISK:
+        return (nodes[-1],)
+    return tuple(rng.sample(nodes, min(KINDS[name].hosts, len(nodes))))
+
+
+def _kinds(rng: random.Random, wanted: Sequence[str]) -> Iterator[str]:
+    """Yield each kind once, in any order, and then go on by chance; what takes long is rare."""
     frequent = [name for name in wanted if name not in RARELY] or list(wanted)
     rare = [name for name in wanted if name not in frequent]
     yield from rng.sample(frequent, len(frequent))
-    yield from rng.sample(rare, len(rare))
     while True:
-        yield rng.choice(frequent)
+        yield from rng.sample(rare, len(rare))
+        yield from (rng.choice(frequent) for _ in range(BETWEEN_RARE))

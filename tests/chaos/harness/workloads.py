@@ -1,32 +1,22 @@
-"""What clients do during a run, and what they write down of it.
-
-All goes through the client that users have, which knows all nodes. An operation is written down
-before it begins and when its answer is there; one that certainly had no effect is a ``fail``, one
-of which nobody knows an ``info``.
-"""
+"""What clients do during a run."""
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from typing import Any
 
-from chaos.harness.definitions import Definitions
+from chaos.harness.calls import Calls, value_of
+from chaos.harness.definitions import GRAPHS, LONG, RACED, SINKS, TRIGGERED, Definitions
 from chaos.harness.histories import History
 from rota.client import AsyncClient
-from rota.client.errors import NodeFailed, RequestFailed, Unreachable, WaitTimedOut
-from rota.client.wire import JobView
 
-Json = Any  # Any: what goes into a history.
+Json = Any  # Any: the body of a job.
 
 IN_FLIGHT_MAX = 2_000
 """Beyond it nothing is submitted: with 50 a second, no answer for 40 s."""
 REGISTERS = 4
-GRAPHS = 4
-LONG = 8
-TRIGGERED = 20
 
 
 @dataclass(frozen=True)
@@ -39,6 +29,8 @@ class Rates:
         graphs: Executions of graphs in a second.
         long: Executions of long tasks in a second.
         changes: Changes of registers in a second.
+        races: Executions in a second that are triggered, and cancelled at once by two.
+        many: Jobs that fire every 5 s; if there are any, then there is nothing else.
     """
 
     fires: int = 100
@@ -46,6 +38,8 @@ class Rates:
     graphs: float = 0.25
     long: float = 0.3
     changes: float = 2.0
+    races: float = 0.5
+    many: int = 0
 
 
 class Load:
@@ -71,37 +65,53 @@ class Load:
         self._rng = random.Random(f"load {seed}")
         self._definitions = definitions
         self._history = history
-        self._numbers = count()
-        self._keys = count(1)
         self._in_flight = 0
         self._is_over = False
-        self._client: AsyncClient
+        self._over = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop
+        self._calls: Calls
 
     def stop(self) -> None:
         """Submit nothing more; `run` ends when all answers are there."""
         self._is_over = True
+        self._loop.call_soon_threadsafe(self._over.set)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Create the jobs, call *ready*, submit until `stop`, then pause what fires."""
-        async with AsyncClient(self._urls) as self._client:
-            ticking = list(self._definitions.scheduled(self._rates.fires))
-            await self._create_all(ticking)
-            await self._create_all(self._definitions.triggered(TRIGGERED))
-            await self._create_all(self._definitions.graphs(GRAPHS))
-            await self._create_all(self._definitions.long(LONG))
+        rates, self._loop = self._rates, asyncio.get_running_loop()
+        async with AsyncClient(self._urls) as client:
+            self._calls = Calls(client, self._history, self._rng)
+            firing = list(self._definitions.many(rates.many))
+            if not firing:
+                firing = [
+                    *self._definitions.scheduled(rates.fires),
+                    *self._definitions.raced(RACED),
+                ]
+                await self._create_all(self._definitions.unscheduled())
+            await self._create_all(firing)
             ready()
             async with asyncio.TaskGroup() as group:
-                rates = self._rates
-                group.create_task(self._at_rate(group, rates.submissions, self._submit))
-                group.create_task(self._at_rate(group, rates.graphs, self._run_graph))
-                group.create_task(self._at_rate(group, rates.long, self._run_long))
-                for number in range(REGISTERS):
-                    group.create_task(self._change_register(number))
-            await self._pause_all([job["name"] for job in ticking])
+                if not rates.many:
+                    self._submit_all(group)
+                await self._over.wait()
+            await self._pause_all([job["name"] for job in firing])
 
-    async def _create_all(self, jobs: Any) -> None:  # Any: an iterable of bodies
+    def _submit_all(self, group: asyncio.TaskGroup) -> None:
+        rates = self._rates
+        group.create_task(self._at_rate(group, rates.submissions, self._submit))
+        group.create_task(self._at_rate(group, rates.graphs, self._run_graph))
+        group.create_task(self._at_rate(group, rates.long, self._run_long))
+        group.create_task(self._at_rate(group, rates.races, self._run_and_cancel))
+        for number in range(REGISTERS):
+            group.create_task(self._change_register(number))
+        for number in range(RACED):
+            group.create_task(self._hold_and_release(f"race-{number}"))
+        for number in range(SINKS):
+            group.create_task(self._keep_running(f"sink-{number}"))
+
+    async def _create_all(self, jobs: Iterable[Json]) -> None:
         for job in jobs:
-            await self._create(job)
+            await self._calls.create(job)
 
     async def _at_rate(
         self,
@@ -133,106 +143,68 @@ class Load:
         if self._rng.random() < 0.2:
             at = datetime.now(UTC) + timedelta(seconds=self._rng.uniform(1, 4))
             text = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            await self._create(self._definitions.once(next(self._keys), text))
+            await self._calls.create(self._definitions.once(self._calls.next_key(), text))
             return
-        told = await self._trigger(f"run-{self._rng.randrange(TRIGGERED)}")
+        told = await self._calls.trigger(f"run-{self._rng.randrange(TRIGGERED)}")
         if told and self._rng.random() < 0.1:
-            await self._see_end(told)
+            await self._calls.see_end(told)
 
     async def _run_graph(self) -> None:
-        told = await self._trigger(f"graph-{self._rng.randrange(GRAPHS)}")
+        told = await self._calls.trigger(f"graph-{self._rng.randrange(GRAPHS)}")
         if told:
-            await self._see_end(told)
+            await self._calls.see_end(told)
 
     async def _run_long(self) -> None:
         is_cancelled = self._rng.random() < 0.2
-        told = await self._trigger(f"long-{self._rng.randrange(LONG)}")
+        told = await self._calls.trigger(f"long-{self._rng.randrange(LONG)}")
         if told and is_cancelled:
             await asyncio.sleep(2)
-            asked = {"execution": told}
-            await self._operation("cancel", asked, self._client.cancel(told), _nothing_told)
+            await self._calls.cancel(told)
         if told:
-            await self._see_end(told)
+            await self._calls.see_end(told)
+
+    async def _keep_running(self, job: str) -> None:
+        """Trigger a job whenever it does not run."""
+        while not self._is_over:
+            told = await self._calls.trigger(job)
+            if told:
+                await self._calls.see_end(told)
+            await asyncio.sleep(1)
+
+    async def _run_and_cancel(self) -> None:
+        """Trigger a job, and have two cancel what may not have begun, or be over."""
+        told = await self._calls.trigger(f"race-{self._rng.randrange(RACED)}")
+        if told:
+            await asyncio.gather(self._calls.cancel(told), self._calls.cancel(told))
+
+    async def _hold_and_release(self, job: str) -> None:
+        """Pause a job that fires, and let it go on, again and again."""
+        client = self._calls.client
+        while not self._is_over:
+            await self._calls.operation("hold", {"job": job}, client.pause_job(job))
+            await asyncio.sleep(self._rng.uniform(0.2, 3))
+            await self._calls.operation("release", {"job": job}, client.resume_job(job))
+            await asyncio.sleep(self._rng.uniform(0.5, 4))
 
     async def _change_register(self, number: int) -> None:
         """Write, read and delete one job, one after the other."""
-        name = f"register-{number}"
+        name, client = f"register-{number}", self._calls.client
         while not self._is_over and self._rates.changes:
-            value = next(self._keys)
+            asked: Json = {"register": name}
             match self._rng.choice(("put", "get", "get", "delete")):
                 case "put":
-                    put = self._client.put_job(self._definitions.register(number, value))
-                    asked = {"register": name, "value": str(value)}
-                    await self._operation("put", asked, put, _nothing_told)
+                    value = self._calls.next_key()
+                    put = client.put_job(self._definitions.register(number, value))
+                    await self._calls.operation("put", {**asked, "value": str(value)}, put)
                 case "get":
-                    got = self._client.job(name)
-                    await self._operation("get", {"register": name}, got, _value_of)
+                    await self._calls.operation("get", asked, client.job(name), value_of)
                 case _:
-                    gone = self._client.delete_job(name)
-                    await self._operation("delete", {"register": name}, gone, _nothing_told)
+                    await self._calls.operation("delete", asked, client.delete_job(name))
             await asyncio.sleep(REGISTERS / self._rates.changes)
 
-    async def _create(self, job: Json) -> None:
-        await self._operation(
-            "create", {"job": job}, self._client.create_job(job), lambda made: {"id": made.job_id}
-        )
-
-    async def _trigger(self, job: str) -> str | None:
-        """Trigger a job; where nobody knows whether it was done, ask again now and then."""
-        number = next(self._keys)
-        key, trace = f"key-{number}", f"00-{number:032x}-{number:016x}-01"
-        while True:
-            call = self._client.trigger(job, idempotency_key=key, traceparent=trace)
-            outcome, told = await self._operation(
-                "trigger",
-                {"job": job, "key": key, "trace": trace},
-                call,
-                lambda made: {"execution": made.execution_id},
-            )
-            if outcome == "ok":
-                return str(told["execution"])
-            if outcome == "fail" or self._rng.random() < 0.5 or self._is_over:
-                return None
-
-    async def _see_end(self, execution_id: str) -> None:
-        call = self._client.wait(execution_id, timeout_s=120)
-        await self._operation(
-            "see", {"execution": execution_id}, call, lambda seen: {"status": seen.status}
-        )
-
     async def _pause_all(self, names: list[str]) -> None:
-        patient = self._client.within(90)
+        patient = self._calls.client.within(90)
         async with asyncio.TaskGroup() as group:
             for name in names:
-                call = patient.pause_job(name)
-                group.create_task(self._operation("pause", {"job": name}, call, _nothing_told))
-
-    async def _operation(
-        self,
-        what: str,
-        asked: Json,
-        call: Awaitable[Any],  # Any: what it answers is the teller's business
-        told_of: Callable[[Any], Json],
-    ) -> tuple[str, Json]:
-        number = next(self._numbers)
-        self._history.add(op=number, event="invoke", what=what, asked=asked)
-        try:
-            outcome, told = "ok", told_of(await call)
-        except Unreachable as error:
-            outcome = "info" if error.may_have_arrived else "fail"
-            told = {"code": error.code, "detail": error.detail[:300]}
-        except (NodeFailed, WaitTimedOut) as error:
-            outcome, told = "info", {"code": error.code, "detail": str(error)[:300]}
-        except RequestFailed as error:
-            outcome, told = "fail", {"code": error.code, "detail": error.detail[:300]}
-        self._history.add(op=number, event=outcome, what=what, told=told)
-        return outcome, told
-
-
-def _nothing_told(answer: object) -> Json:
-    del answer
-    return {}
-
-
-def _value_of(job: JobView) -> Json:
-    return {"value": job.labels["value"]}
+                paused = self._calls.operation("pause", {"job": name}, patient.pause_job(name))
+                group.create_task(paused)

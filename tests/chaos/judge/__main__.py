@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from chaos.judge.figures import figures, table
@@ -17,7 +18,7 @@ def main(folder: Path) -> int:
     violations = judge(records)
     result = figures(records)
     (folder / "figures.json").write_text(json.dumps(result, indent=1))
-    found = [{"rule": each.rule, "text": each.text} for each in violations]
+    found = [asdict(each) for each in violations]
     (folder / "verdict.json").write_text(json.dumps(found, indent=1))
     print(table(result))
     for each in violations[:SHOWN]:

@@ -52,7 +52,8 @@ def _triggers(records: Records) -> Iterator[Violation]:
         if len(told) > 1:
             yield Violation("C2", f"{key} was told to have made {sorted(told)}")
         if missing := told - set(ids):
-            yield Violation("C1", f"{key} made {sorted(missing)}, and there is {ids}")
+            text = f"{key} made {sorted(missing)}, and there is {ids}"
+            yield Violation("C1", text, operations[-1].ended_at)
         if ids and all(each.outcome == "fail" for each in operations):
             yield Violation("C2", f"{key} failed ({operations[-1].told}), and there is {ids}")
     for trace, executions in made.items():

@@ -7,19 +7,22 @@ after the other has started. No clock has a part in that.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from chaos.judge.records import Attempt, Execution, Fault, Json, Line, Records, Violation
 
+BETWEEN_NODES = {"partition", "one-way", "isolate", "zone", "swizzle", "loss", "slow-link"}
+"""Done to what is between nodes, so that others lose by it too."""
 ENDS_ATTEMPTS = {
-    "kill-warden", "kill-host", "wipe", "pause", "pause-both", "partition", "one-way", "isolate",
-    "loss",
+    "kill-warden", "kill-host", "wipe", "old-copy", "flip", "pause", "pause-both", *BETWEEN_NODES,
 }  # fmt: skip
 """Faults after which an attempt that ran may be lost: its warden is gone, or nobody hears of it."""
 LOST, FENCED = "lost", "cancelled"
 ENDED_BY_ITS_NODE = (LOST, FENCED)
 """Nobody knows of it; or its warden killed it, because its node had no right to run it any more."""
-TO_ALL = {"rolling", "grow"}
+STALL = "stall"
+"""It takes nothing that runs with it; so short is what was seen of any."""
+TO_ALL = {"rolling", "upgrade", "grow", STALL}
 """Faults that are done to every node."""
 STOPS_FENCING = "pause-both"
 """Nobody is left to end the attempts of such a node: overlaps are possible until it goes on."""
@@ -68,7 +71,8 @@ def _losses(
 ) -> Iterator[Violation]:
     """An attempt that ran is lost only by what was done to its node.
 
-    One that never said a word may also have been given up with its shard: its start was on record,
+    One that never said a word may also have been lost by a machine that stood still, so that
+    sessions ended; or have been given up with its shard: its start was on record,
     and before anybody acted on it another node decided. Then the epoch, which is the first half of
     every token, is another in the next attempt's.
     """
@@ -79,15 +83,16 @@ def _losses(
             continue
         faults = list(_done_to(records, each))
         if each.number in started:
-            is_explained = any(_ends(records, fault, each) for fault in faults)
+            is_explained = any(
+                _ends(records, fault, each) for fault in faults if fault.kind != STALL
+            )
         else:
             is_explained = bool(faults) or after is None or _epoch(after) > _epoch(each)
         if not is_explained:
             done = sorted({fault.kind for fault in faults})
             ran = "ran" if each.number in started else "never ran"
-            yield Violation(
-                "C4", f"{place}: {each} {ran}, and is {each.outcome}; to its node: {done}"
-            )
+            text = f"{place}: {each} {ran}, and is {each.outcome}; to its node: {done}"
+            yield Violation("C4", text, records.boottime(each.finished_at or each.started_at))
 
 
 def _ends(records: Records, fault: Fault, attempt: Attempt) -> bool:
@@ -100,9 +105,9 @@ def _ends(records: Records, fault: Fault, attempt: Attempt) -> bool:
 def _done_to(records: Records, attempt: Attempt) -> Iterator[Fault]:
     began = records.boottime(attempt.started_at) - 1
     ended = records.boottime(attempt.finished_at or attempt.started_at) + 1
-    for fault in records.faults:
+    for fault in chain(records.faults, records.stalls):
         is_concerned = attempt.node in fault.hosts or (not fault.hosts and fault.kind in TO_ALL)
-        if (is_concerned or _is_between(fault)) and (
+        if (is_concerned or fault.kind in BETWEEN_NODES) and (
             fault.began_at <= ended and began <= fault.ended_at + AFTERMATH_S
         ):
             yield fault
@@ -110,11 +115,6 @@ def _done_to(records: Records, attempt: Attempt) -> Iterator[Fault]:
 
 def _epoch(attempt: Attempt) -> str:
     return attempt.token[:16]
-
-
-def _is_between(fault: Fault) -> bool:
-    """Whether it is done to what is between nodes, so that others lose by it too."""
-    return fault.kind in ("partition", "one-way", "isolate", "loss")
 
 
 def _says(definition: Json, task: str) -> bool:
@@ -149,10 +149,10 @@ def _one_at_a_time(records: Records, lines: list[Line]) -> Iterator[Violation]:
     for line in lines[1:]:
         if line.attempt != current.attempt and line.word == "start":
             if line.token <= current.token or line.attempt <= current.attempt:
-                yield Violation("C6", f"{line} started after {current}")
+                yield Violation("C6", f"{line} started after {current}", line.at)
             current = line
         elif line.attempt != current.attempt and not _is_unfenced(records, line):
-            yield Violation("C5", f"{line} while another attempt ran: {current}")
+            yield Violation("C5", f"{line} while another attempt ran: {current}", line.at)
 
 
 def _is_unfenced(records: Records, line: Line) -> bool:
@@ -177,10 +177,10 @@ def _jobs_one_at_a_time(records: Records) -> Iterator[Violation]:
             current[execution.job_id] = line
         elif line.word == "start":
             if line.token <= before.token:
-                yield Violation("C6", f"{line} started after {before}")
+                yield Violation("C6", f"{line} started after {before}", line.at)
             current[execution.job_id] = line
         elif not _is_unfenced(records, line):
-            yield Violation("C5", f"{line} while another execution ran: {before}")
+            yield Violation("C5", f"{line} while another execution ran: {before}", line.at)
 
 
 def _order(records: Records, execution: Execution, definition: Json) -> Iterator[Violation]:

@@ -16,6 +16,8 @@ OUTCOMES = {
     "skip": {"fired", "skipped", "missed"},
 }
 LATE = {"coalesced", "missed"}
+EARLY_S = 0.55
+"""The calendars of nodes may differ by half a second from those of most."""
 SLACK = SECOND
 """Between the client's idea of when a job was made, and the shard's."""
 
@@ -27,6 +29,8 @@ def violations(records: Records) -> Iterator[Violation]:
         if execution.trigger == "schedule":
             fired[execution.job_id].append(execution)
     paused_at = {each.asked["job"]: records.wall(each.began_at) for each in records.asked("pause")}
+    paused = {each.asked["job"] for each in records.asked("hold")}
+    """Those of which `chaos.judge.pauses` knows when."""
     end = records.wall(records.run["endedAt"])
     for job_id, job in records.jobs.items():
         definition = records.definitions_by_name.get(job["name"])
@@ -39,10 +43,21 @@ def violations(records: Records) -> Iterator[Violation]:
         yield from _made(records, job)
         yield from _covered(job, definition["schedule"], rows, until)
         for row in rows:
-            yield from _allowed(records, definition, row, until)
+            yield from _allowed(records, definition, row, until, paused)
         yield from _matched(job, rows, executions)
+    yield from _early(records)
     for executions in fired.values():
         yield Violation("C3", f"of a job that is not there: {[each.id for each in executions[:3]]}")
+
+
+def _early(records: Records) -> Iterator[Violation]:
+    """Nothing starts before it is due, whatever the calendar of its node said."""
+    for line in records.lines:
+        execution = records.executions.get(line.execution)
+        if execution and execution.trigger == "schedule" and line.word == "start":
+            early_s = records.boottime(execution.fire_at) - line.at
+            if early_s > EARLY_S:
+                yield Violation("C3", f"{line} came {early_s:.3f} s before it was due", line.at)
 
 
 def _made(records: Records, job: Json) -> Iterator[Violation]:
@@ -77,10 +92,12 @@ def _covered(job: Json, schedule: str, rows: list[Row], until: int) -> Iterator[
         yield Violation("C3", f"{job['name']} was made at {made_at}, and fired at {early[:5]}")
 
 
-def _allowed(records: Records, definition: Json, row: Row, until: int) -> Iterator[Violation]:
+def _allowed(
+    records: Records, definition: Json, row: Row, until: int, paused: set[str]
+) -> Iterator[Violation]:
     name = definition["name"]
     allowed = OUTCOMES[definition.get("misfire", "latest")]
-    if row.last > until:
+    if row.last > until or name in paused:
         allowed = allowed | {"paused"}
     if row.outcome not in allowed:
         yield Violation("C8", f"{name}: {row}; its policy allows {sorted(allowed)}")

@@ -7,7 +7,9 @@
     jobs.jsonl, executions.jsonl, ledger.jsonl    what the API told when all was over
     configurations.jsonl                          every value that each shard had in etcd
     replicas.jsonl                                a digest of each copy's rows, from the disks
-    end.json            what was left: processes, trouble
+    sink.jsonl          what attempts wrote to the fenced sink     (boot-time seconds)
+    stalls.jsonl        when the machine itself stood still        (boot-time seconds)
+    end.json            what was left: processes, trouble; which nodes ended by themselves
 
 Instants of the calendar are whole microseconds since 1970.
 """
@@ -33,10 +35,12 @@ class Violation:
     Attributes:
         rule: Which rule it breaks, such as ``C1``.
         text: What, with the facts.
+        at: When somebody saw it, in boot-time seconds; None where only the whole tells.
     """
 
     rule: str
     text: str
+    at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,19 @@ class Line:
     node: str
     at: float
     word: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """What an attempt wrote to the fenced sink, in the order in which it came."""
+
+    job: str
+    execution: str
+    task: str
+    attempt: int
+    token: str
+    at: float
+    accepted: bool
 
 
 @dataclass(frozen=True)
@@ -149,6 +166,7 @@ class Records:
         operations: Of clients, in the order in which they began.
         jobs: By id: name and when it was made.
         said: By execution and task.
+        stalls: From when to when the machine itself stood still.
         replicas: Of each node's copy of a shard: shard, node, digest.
         end: What was left.
     """
@@ -162,6 +180,8 @@ class Records:
     ledger: dict[str, list[Row]]
     configurations: dict[int, list[Configuration]]
     replicas: list[Json]
+    stalls: list[Fault]
+    sink: list[Written]
     end: Json
 
     def wall(self, boottime: float) -> int:
@@ -207,6 +227,11 @@ def read(folder: Path) -> Records:
         ledger=_ledger(folder / "ledger.jsonl"),
         configurations=_configurations(folder / "configurations.jsonl"),
         replicas=list(_json_lines(folder / "replicas.jsonl")),
+        stalls=[
+            Fault("stall", (), each["at"] - each["took"], each["at"])
+            for each in _json_lines(folder / "stalls.jsonl")
+        ],
+        sink=[Written(**each) for each in _json_lines(folder / "sink.jsonl")],
         end=json.loads((folder / "end.json").read_text()),
     )
 

@@ -26,7 +26,7 @@ def violations(records: Records) -> Iterator[Violation]:
             after = set(_after(each, _settled(states)))
             if not after:
                 known = sorted({str(value) for value, _ in _settled(states)})
-                yield Violation("I15", f"{each}; the value could be {known}")
+                yield Violation("I15", f"{each}; the value could be {known}", each.ended_at)
                 break
             states = after
 

@@ -1,9 +1,19 @@
-"""I3, C9, L1: at the end all copies are equal, everything has ended, and nothing is left over."""
+"""I3, C9, L1, L2: at the end all copies are equal, everything has ended, and nothing is left over.
+
+And no node has ended by itself, but one whose disk was spoiled.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
 
 from chaos.judge.records import Json, Records, Violation
+
+DISK_FAILED = 74
+"""The status of a node that cannot use its disk."""
+SPOIL = {"disk-full", "bad-disk", "slow-disk"}
+DAMAGES = "flip"
+SOON_S = 15.0
+"""So long after the end of a fault a node may end that suffered by it."""
 
 
 def violations(records: Records) -> Iterator[Violation]:
@@ -33,3 +43,16 @@ def violations(records: Records) -> Iterator[Violation]:
         yield Violation("L1", f"not well after all faults: {records.end['trouble']}")
     for process in records.end["processes"]:
         yield Violation("C9", f"left over: {process}")
+    for each in records.end["ended"]:
+        if each["status"] != DISK_FAILED or not _is_spoiled(records, each["node"], each["at"]):
+            yield Violation("L2", f"a node ended by itself: {each}")
+
+
+def _is_spoiled(records: Records, node: str, at: float) -> bool:
+    """Tell whether a disk is bad, or damaged; what is damaged may come to light at any time."""
+    return any(
+        node in fault.hosts
+        and fault.began_at <= at
+        and (fault.kind == DAMAGES or (fault.kind in SPOIL and at <= fault.ended_at + SOON_S))
+        for fault in records.faults
+    )

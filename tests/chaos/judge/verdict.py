@@ -2,13 +2,24 @@
 
 from collections.abc import Callable, Iterator
 
-from chaos.judge import acknowledged, attempts, configurations, fires, registers, replicas
+from chaos.judge import (
+    acknowledged,
+    attempts,
+    configurations,
+    fencing,
+    fires,
+    pauses,
+    registers,
+    replicas,
+)
 from chaos.judge.records import Records, Violation
 
 CHECKS: tuple[Callable[[Records], Iterator[Violation]], ...] = (
     acknowledged.violations,
     fires.violations,
     attempts.violations,
+    fencing.violations,
+    pauses.violations,
     registers.violations,
     configurations.violations,
     replicas.violations,

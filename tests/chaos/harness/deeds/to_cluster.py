@@ -1,0 +1,82 @@
+"""What operators do under load: restarts, upgrades, nodes that join and leave."""
+
+from functools import partial
+
+from chaos.harness.cluster import Cluster, wait_until
+from chaos.harness.schedule import Fault
+from rotad import Refusal
+
+MOVE_S = 180.0
+"""How long a node may take to come or to go."""
+FORGOTTEN_S = 30.0
+
+
+def roll(cluster: Cluster, fault: Fault) -> None:
+    """Restart each node in good order, the next when all copies are there again."""
+    del fault
+    for node in cluster.nodes.values():
+        node.stop()
+        node.spawn()
+        cluster.wait_safe(MOVE_S)
+
+
+def upgrade(cluster: Cluster, fault: Fault) -> None:
+    """Restart each node likewise, with the other of two builds: the next, or the one before."""
+    del fault
+    build = cluster.other_build()
+    for node in cluster.nodes.values():
+        node.stop()
+        node.build = build
+        node.spawn()
+        cluster.wait_safe(MOVE_S)
+
+
+def grow(cluster: Cluster, fault: Fault) -> None:
+    """Let the spare nodes join, one after the other, until each has copies."""
+    del fault
+    for name in cluster.spare:
+        node = cluster.all_nodes[name]
+        node.spawn()
+        cluster.nodes[name] = node
+        wait_until(partial(_holds, cluster, name), MOVE_S, f"{name} holds nothing")
+        cluster.wait_safe(MOVE_S)
+
+
+def shrink(cluster: Cluster, fault: Fault) -> None:
+    """Drain, stop and forget those that joined."""
+    del fault
+    for name in cluster.spare:
+        if name in cluster.nodes:
+            _leave(cluster, name)
+
+
+def _leave(cluster: Cluster, name: str) -> None:
+    leaving = cluster.nodes[name]
+    staying = next(iter(cluster.nodes.values()))
+
+    staying.call("POST", f"/api/v1/nodes/{name}:drain")
+    wait_until(
+        lambda: _holds(cluster, name) is False,
+        MOVE_S,
+        lambda: f"{name} does not hold nothing: {cluster.trouble()}",
+    )
+    leaving.stop()
+    del cluster.nodes[name]
+
+    def is_forgotten() -> bool:
+        try:
+            staying.call("DELETE", f"/api/v1/nodes/{name}")
+        except Refusal as refusal:
+            return refusal.status == 404
+        return True
+
+    wait_until(is_forgotten, FORGOTTEN_S, f"{name} is not forgotten")
+    leaving.wipe()
+
+
+def _holds(cluster: Cluster, name: str) -> bool | None:
+    """Tell whether a node has copies; None if nobody can tell."""
+    view = cluster.view()
+    if view is None:
+        return None
+    return any(each["nodeId"] == name for shard in view["shards"] for each in shard["replicas"])

@@ -1,0 +1,91 @@
+"""Faults of disks: lost, set back, damaged, full, slow, failing."""
+
+import random
+
+from chaos.harness.cluster import Cluster, wait_until
+from chaos.harness.schedule import Fault
+
+OLD_S = 30.0
+"""So old is the copy that comes back."""
+TAKEOVER_S = 60.0
+SAFE_S = 180.0
+SYNC_S = (0.3, 1.5)
+"""So long a sync of a slow disk takes longer: beyond what a node puts up with, or not."""
+ROOM_BYTES = 256 << 10
+"""What is left on a disk that fills up: a second of journal, or a few."""
+
+
+def wipe(cluster: Cluster, fault: Fault) -> None:
+    """Lose a host with its disk."""
+    node = cluster.nodes[fault.hosts[0]]
+    node.kill_host()
+    node.wipe()
+
+
+def set_back(cluster: Cluster, fault: Fault) -> None:
+    """Lose a host, and put the disk back that it had half a minute before.
+
+    Not before others decide for its shards: a primary that comes back to what it had before it
+    acknowledged something cannot be told from one that never did (guarantees.md, "assumed").
+    """
+    name = fault.hosts[0]
+    node = cluster.nodes[name]
+    node.kill_host()
+    node.keep_copy()
+    node.spawn()
+    cluster.let_pass(OLD_S)
+    node.kill_host()
+
+    def is_replaced() -> bool:
+        view = cluster.view()
+        return view is not None and not any(
+            each["nodeId"] == name and each["role"] == "primary"
+            for shard in view["shards"]
+            for each in shard["replicas"]
+        )
+
+    wait_until(is_replaced, TAKEOVER_S, f"{name} is not replaced")
+    node.put_back_copy()
+
+
+def flip(cluster: Cluster, fault: Fault) -> None:
+    """Flip a bit, somewhere in the larger files of a host that is off; no two hosts have such."""
+    cluster.replace_damaged_disks()
+    cluster.wait_safe(SAFE_S)
+    node = cluster.nodes[fault.hosts[0]]
+    node.kill_host()
+    rng = random.Random(fault.number)
+    files = [
+        path
+        for path in sorted((node.data_dir / "db").iterdir())
+        if path.suffix in (".log", ".sst") and path.stat().st_size
+    ]
+    path = rng.choice(files)
+    place = rng.randrange(path.stat().st_size)
+    with path.open("r+b") as file:
+        file.seek(place)
+        [byte] = file.read(1)
+        file.seek(place)
+        file.write(bytes([byte ^ 1 << rng.randrange(8)]))
+    node.is_damaged = True
+
+
+def fill(cluster: Cluster, fault: Fault) -> None:
+    """Leave next to no room on a disk that is small; see `Node.on_small_disk`."""
+    cluster.nodes[fault.hosts[0]].leave_room(ROOM_BYTES)
+
+
+def free(cluster: Cluster, fault: Fault) -> None:
+    """Give it room again."""
+    cluster.nodes[fault.hosts[0]].leave_room()
+
+
+def slow_down(cluster: Cluster, fault: Fault) -> None:
+    """Let each sync take longer."""
+    takes_s = random.Random(fault.number).uniform(*SYNC_S)
+    cluster.nodes[fault.hosts[0]].order(sync_takes_s=takes_s)
+
+
+def fail(cluster: Cluster, fault: Fault) -> None:
+    """Let each sync fail."""
+    cluster.nodes[fault.hosts[0]].order(sync_fails=True)

@@ -1,0 +1,92 @@
+"""Faults of what connects hosts. Clients reach all nodes whatever is cut."""
+
+from collections.abc import Iterable
+
+from chaos.harness.cluster import Cluster
+from chaos.harness.network import Host
+from chaos.harness.schedule import Fault
+
+IN_TURN_S = 2.0
+"""From one host of a swizzle to the next."""
+LOST = 0.1
+DELAY_S = (0.02, 0.2)
+"""What a slow link adds, from and to: so packets also overtake each other."""
+
+
+def partition(cluster: Cluster, fault: Fault) -> None:
+    """Cut two nodes off from each other."""
+    one, other = map(cluster.host, fault.hosts)
+    _cut(cluster, one, [other])
+
+
+def cut_one_way(cluster: Cluster, fault: Fault) -> None:
+    """Let one node hear nothing of another, which hears it."""
+    cluster.network.cut(*map(cluster.host, fault.hosts))
+
+
+def isolate(cluster: Cluster, fault: Fault) -> None:
+    """Cut a node off from etcd and from all nodes."""
+    _cut(cluster, cluster.host(fault.hosts[0]), _servers(cluster))
+
+
+def cut_zone(cluster: Cluster, fault: Fault) -> None:
+    """Cut some nodes, with the last member of etcd if that is not all of it, off from the rest."""
+    zone = [cluster.host(name) for name in fault.hosts]
+    if len(cluster.etcd_hosts) > 1:
+        zone.append(cluster.etcd_hosts[-1])
+    for host in zone:
+        _cut(cluster, host, [other for other in _servers(cluster) if other not in zone])
+
+
+def isolate_in_turn(cluster: Cluster, fault: Fault) -> None:
+    """Cut off one node, then one more, until every one is alone."""
+    cut: list[Host] = []
+    for name in fault.hosts:
+        host = cluster.host(name)
+        _cut(cluster, host, [other for other in _servers(cluster) if other not in cut])
+        cut.append(host)
+        cluster.let_pass(IN_TURN_S)
+
+
+def rejoin_in_turn(cluster: Cluster, fault: Fault) -> None:
+    """Let one after the other hear those again that are not cut off; the second one first."""
+    cut = [cluster.host(name) for name in fault.hosts]
+    for host in [*cut[1:], cut[0]]:
+        cut.remove(host)
+        for other in _servers(cluster):
+            if other is not host and other not in cut:
+                cluster.network.join(host, other)
+                cluster.network.join(other, host)
+        cluster.let_pass(IN_TURN_S)
+
+
+def cut_etcd(cluster: Cluster, fault: Fault) -> None:
+    """Cut a node off from etcd alone."""
+    _cut(cluster, cluster.host(fault.hosts[0]), cluster.etcd_hosts)
+
+
+def lose(cluster: Cluster, fault: Fault) -> None:
+    """Lose some of what comes to a node."""
+    cluster.network.lose(cluster.host(fault.hosts[0]), LOST)
+
+
+def delay(cluster: Cluster, fault: Fault) -> None:
+    """Let all that comes to a node, and goes from it, come late."""
+    cluster.network.delay(cluster.host(fault.hosts[0]), *DELAY_S)
+
+
+def mend(cluster: Cluster, fault: Fault) -> None:
+    """Undo all of these."""
+    del fault
+    cluster.network.mend()
+
+
+def _cut(cluster: Cluster, host: Host, others: Iterable[Host]) -> None:
+    for other in others:
+        if other is not host:
+            cluster.network.cut(host, other)
+            cluster.network.cut(other, host)
+
+
+def _servers(cluster: Cluster) -> list[Host]:
+    return [*cluster.etcd_hosts, *(node.host for node in cluster.nodes.values())]

@@ -1,0 +1,53 @@
+"""C8 of jobs that are paused and go on while they fire: the ledger says *paused* when they were.
+
+One client does that to each, one call after the other. Once nobody knows what became of one of its
+calls, nobody knows any more whether the job is paused; until then it certainly is from the answer
+to a pause until the next call begins, and certainly is not likewise.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from chaos.judge.records import Operation, Records, Row, Violation
+
+SLACK = 1_000_000
+"""Calendars may differ by half a second; in microseconds."""
+
+
+@dataclass(frozen=True)
+class _Span:
+    """From when to when a job certainly was, or was not, paused; in microseconds."""
+
+    since: int
+    until: int
+    is_paused: bool
+
+
+def violations(records: Records) -> Iterator[Violation]:
+    """Yield fire times that were decided as if a job were paused, or as if not."""
+    of_job: dict[str, list[Operation]] = defaultdict(list)
+    for each in records.asked("hold", "release"):
+        of_job[each.asked["job"]].append(each)
+    for job_id, job in records.jobs.items():
+        spans = list(_spans(records, of_job.get(job["name"], [])))
+        for row in records.ledger.get(job_id, []) if spans else ():
+            yield from _decided(job["name"], row, spans)
+
+
+def _spans(records: Records, operations: list[Operation]) -> Iterator[_Span]:
+    for each, after in pairwise(operations):
+        if each.outcome == "info":
+            return
+        if each.outcome == "ok":
+            since, until = records.wall(each.ended_at) + SLACK, records.wall(after.began_at) - SLACK
+            yield _Span(since, until, each.what == "hold")
+
+
+def _decided(name: str, row: Row, spans: list[_Span]) -> Iterator[Violation]:
+    for span in spans:
+        is_within = span.since <= row.first and max(row.last, row.recorded_at) <= span.until
+        if is_within and span.is_paused != (row.outcome == "paused"):
+            was = "was" if span.is_paused else "was not"
+            yield Violation("C8", f"{name} {was} paused, and {row.outcome} at {row.first}: {row}")
