@@ -44,8 +44,9 @@ format: $(READY) ## Rewrite files the way `check` wants them
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY) ## Write docs/reference/api.md anew, from the handlers and its fragments
+docs: $(READY) ## Write what is generated anew: docs/reference/api.md, the table of metrics.md
 	$(BIN)/python -P -m rota.node.api.markdown docs/reference/api
+	$(BIN)/python -P -m rota.node.api.metrics_page docs/reference/metrics.md
 
 sim: $(READY) ## Replication, then whole nodes (a tenth), under faults on virtual time: make sim SEEDS=1000 FROM=0
 	PYTHONPATH=src:tests $(BIN)/python -P -m sim.protocol $(SEEDS) --from $(FROM) --workers $(WORKERS)
@@ -92,7 +93,8 @@ clean: ## Remove the virtual environment and everything built
 
 # Each as the program and Debian's package that it is in.
 PROGRAMS := etcd:etcd-server bwrap:bubblewrap haproxy:haproxy nginx:nginx-light promtool:prometheus \
-	dockerd:docker.io debootstrap:debootstrap busybox:busybox-static iptables:iptables
+	systemd-analyze:systemd dockerd:docker.io debootstrap:debootstrap busybox:busybox-static \
+	iptables:iptables
 ENGINE := dockerd:docker.io docker-compose:docker-compose debootstrap:debootstrap \
 	busybox:busybox-static ip:iproute2 iptables:iptables unshare:util-linux
 

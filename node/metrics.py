@@ -1,4 +1,4 @@
-"""What Prometheus may ask; names are part of the interface, see docs/reference/metrics.md.
+"""What Prometheus may ask of this node: each of `rota.node.measures`.
 
 Gauges are read when they are asked for. Nothing on the path of an execution does more than count.
 """
@@ -10,10 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from rota.core.instants import SECOND
-
-_LATENESS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600)
-_ROUND_TRIP_S = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
-_SYNC_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+from rota.node.measures import MEASURES, Measure
 
 
 class Metrics:
@@ -21,69 +18,28 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self.lateness = Histogram(
-            "rota_start_lateness_seconds",
-            "From the fire time of an execution to the start of its first attempt.",
-            registry=self._registry,
-            buckets=_LATENESS_S,
-        )
-        self.sync = Histogram(
-            "rota_journal_sync_seconds",
-            "How long making the journal durable takes.",
-            registry=self._registry,
-            buckets=_SYNC_S,
-        )
-        self.commit = Histogram(
-            "rota_commit_seconds",
-            "From the decision of a journal entry to its commit on all copies.",
-            registry=self._registry,
-            buckets=_SYNC_S,
-        )
-        self.role_changes = Counter(
-            "rota_role_changes",
-            "Shards for which this node began, or ceased, to decide.",
-            ["to"],
-            registry=self._registry,
-        )
-        self.executions = Counter(
-            "rota_executions",
-            "Executions that ended.",
-            ["status"],
-            registry=self._registry,
-        )
-        self.requests = Counter(
-            "rota_http_requests",
-            "Requests answered.",
-            ["method", "status"],
-            registry=self._registry,
-        )
-        self.fenced = Gauge(
-            "rota_fenced",
-            "1 while the node is unfit to be primary.",
-            ["reason"],
-            registry=self._registry,
-        )
-        self.fences = Counter(
-            "rota_fences",
-            "How often it became unfit.",
-            ["reason"],
-            registry=self._registry,
-        )
+        registry = self._registry
+        self.lateness = _histogram("rota_start_lateness_seconds", registry)
+        self.sync = _histogram("rota_journal_sync_seconds", registry)
+        self.commit = _histogram("rota_commit_seconds", registry)
+        self.role_changes = _counter("rota_role_changes_total", registry)
+        self.executions = _counter("rota_executions_total", registry)
+        self.requests = _counter("rota_http_requests_total", registry)
+        self.fenced = _gauge("rota_fenced", registry)
+        self.fences = _counter("rota_fences_total", registry)
         self.links = LinkMetrics(self._registry)
 
-    def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
+    def gauge(self, name: str, read: Callable[[], float]) -> None:
         """Add a gauge that is read when asked for."""
-        Gauge(name, text, registry=self._registry).set_function(read)
+        _gauge(name, self._registry).set_function(read)
 
-    def counter(self, name: str, text: str, read: Callable[[], float]) -> None:
+    def counter(self, name: str, read: Callable[[], float]) -> None:
         """Add a counter kept elsewhere, read when asked for."""
-        self._registry.register(_Read(name, text, read))
+        self._registry.register(_Read(MEASURES[name], read))
 
-    def gauges(
-        self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]
-    ) -> None:
+    def gauges(self, name: str, read: Callable[[], Mapping[str, float]]) -> None:
         """Add a gauge with one label, whose values are read when asked for."""
-        self._registry.register(_ReadEach(name, text, label, read))
+        self._registry.register(_ReadEach(MEASURES[name], read))
 
     def text(self) -> bytes:
         """Return everything in Prometheus' text format."""
@@ -98,23 +54,12 @@ class LinkMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        ways = ["direction"]
-        self._frames = Counter("rota_peer_frames", "Frames.", ways, registry=registry)
-        self._bytes = Counter("rota_peer_bytes", "Bytes of frames.", ways, registry=registry)
-        self._dropped = Counter(
-            "rota_peer_messages_dropped",
-            "Messages that found no link to their receiver, or no room.",
-            ["reason"],
-            registry=registry,
-        )
-        self._made = Counter("rota_peer_links_made", "Links made.", registry=registry)
-        self._links = Gauge("rota_peer_links", "Links to other nodes.", registry=registry)
-        self._round_trip = Histogram(
-            "rota_peer_round_trip_seconds",
-            "From a ping on a link to its answer.",
-            registry=registry,
-            buckets=_ROUND_TRIP_S,
-        )
+        self._frames = _counter("rota_peer_frames_total", registry)
+        self._bytes = _counter("rota_peer_bytes_total", registry)
+        self._dropped = _counter("rota_peer_messages_dropped_total", registry)
+        self._made = _counter("rota_peer_links_made_total", registry)
+        self._links = _gauge("rota_peer_links", registry)
+        self._round_trip = _histogram("rota_peer_round_trip_seconds", registry)
 
     def sent(self, size: int) -> None:
         """Count a frame that went."""
@@ -143,21 +88,41 @@ class LinkMetrics:
 
 
 class _Read:
-    def __init__(self, name: str, text: str, read: Callable[[], float]) -> None:
-        self._name, self._text, self._read = name, text, read
+    def __init__(self, measure: Measure, read: Callable[[], float]) -> None:
+        self._measure, self._read = measure, read
 
     def collect(self) -> list[Metric]:
-        return [CounterMetricFamily(self._name, self._text, value=self._read())]
+        name, meaning = self._measure.name, self._measure.meaning
+        return [CounterMetricFamily(name, meaning, value=self._read())]
 
 
 class _ReadEach:
-    def __init__(
-        self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]
-    ) -> None:
-        self._name, self._text, self._label, self._read = name, text, label, read
+    def __init__(self, measure: Measure, read: Callable[[], Mapping[str, float]]) -> None:
+        self._measure, self._read = measure, read
 
     def collect(self) -> list[Metric]:
-        family = GaugeMetricFamily(self._name, self._text, labels=[self._label])
+        name, meaning = self._measure.name, self._measure.meaning
+        family = GaugeMetricFamily(name, meaning, labels=_labels(self._measure))
         for value, number in self._read().items():
             family.add_metric([value], number)
         return [family]
+
+
+def _gauge(name: str, registry: CollectorRegistry) -> Gauge:
+    measure = MEASURES[name]
+    return Gauge(name, measure.meaning, _labels(measure), registry=registry)
+
+
+def _counter(name: str, registry: CollectorRegistry) -> Counter:
+    measure = MEASURES[name]
+    return Counter(name, measure.meaning, _labels(measure), registry=registry)
+
+
+def _histogram(name: str, registry: CollectorRegistry) -> Histogram:
+    measure = MEASURES[name]
+    labels = _labels(measure)
+    return Histogram(name, measure.meaning, labels, registry=registry, buckets=measure.buckets)
+
+
+def _labels(measure: Measure) -> list[str]:
+    return [label.name for label in measure.labels]

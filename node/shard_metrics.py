@@ -18,33 +18,11 @@ def measure_shards(
     metrics: Metrics, shards: Shards, membership: Membership, node_id: NodeId
 ) -> None:
     """Add what is read of *shards* on the node *node_id*; each costs O(shards) when asked for."""
-    metrics.gauges(
-        "rota_shards",
-        "Copies of shards that count, by role.",
-        "role",
-        lambda: roles_of(shards, node_id),
-    )
-    metrics.gauges(
-        "rota_replication_lag_entries",
-        "Entries that a node is not known to have, of the shard where it is most behind.",
-        "node",
-        lambda: lags_of(shards),
-    )
-    metrics.gauge(
-        "rota_entries_uncommitted",
-        "Journal entries decided here that are not committed.",
-        lambda: sum(len(shard.entries) for shard in shards),
-    )
-    metrics.gauge(
-        "rota_swaps_waiting",
-        "Changes of configurations that wait to be asked for.",
-        lambda: membership.swaps_waiting,
-    )
-    metrics.gauge(
-        "rota_session_age_seconds",
-        "Since the renewal of the node's session that was granted last.",
-        lambda: membership.session_age_s,
-    )
+    metrics.gauges("rota_shards", lambda: roles_of(shards, node_id))
+    metrics.gauges("rota_replication_lag_entries", lambda: lags_of(shards))
+    metrics.gauge("rota_entries_uncommitted", lambda: sum(len(shard.entries) for shard in shards))
+    metrics.gauge("rota_swaps_waiting", lambda: membership.swaps_waiting)
+    metrics.gauge("rota_session_age_seconds", lambda: membership.session_age_s)
 
 
 def roles_of(shards: Shards, node_id: NodeId) -> dict[str, float]:

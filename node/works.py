@@ -609,35 +609,23 @@ class Works:
     def _measure(self, commit: Commit) -> None:
         shards, places, gauge = self._shards, self._places, self._metrics.gauge
         measure_shards(self._metrics, shards, self._membership, self._config.node_id)
-        gauge("rota_inbox", "Commands that wait to be decided.", lambda: shards.inbox_length)
-        gauge(
-            "rota_executions_unfinished",
-            "Executions queued or running.",
-            lambda: shards.execution_count,
-        )
-        gauge("rota_jobs", "Jobs.", lambda: sum(len(each.state.jobs) for each in shards.opened))
-        gauge("rota_slots_used", "Attempts that run or are about to.", lambda: places.used)
-        gauge("rota_tasks_waiting", "Ready tasks that wait for a slot.", lambda: places.waiting)
-        gauge("rota_waits", "Ends of executions that are waited for.", lambda: self._watch.count)
-        gauge(
-            "rota_errands",
-            "Outcomes and letters not known to be recorded.",
-            lambda: len(self._bringing),
-        )
-        gauge(
-            "rota_shards_frozen",
-            "Shards of which the coordinator knows less than this node.",
-            lambda: shards.frozen_count,
-        )
-        gauge("rota_event_readers", "Who follows events.", lambda: self._events.reader_count)
-        gauge("rota_timers", "Timers in memory.", lambda: len(self._timers))
-        gauge("rota_store_bytes", "Size of the store on disk.", self._around.store.size_bytes)
-        gauge("rota_ready", "1 if requests are taken.", lambda: float(self._unready() is None))
+        gauge("rota_inbox", lambda: shards.inbox_length)
+        gauge("rota_executions_unfinished", lambda: shards.execution_count)
+        gauge("rota_jobs", lambda: sum(len(each.state.jobs) for each in shards.opened))
+        gauge("rota_slots_used", lambda: places.used)
+        gauge("rota_tasks_waiting", lambda: places.waiting)
+        gauge("rota_waits", lambda: self._watch.count)
+        gauge("rota_errands", lambda: len(self._bringing))
+        gauge("rota_shards_frozen", lambda: shards.frozen_count)
+        gauge("rota_event_readers", lambda: self._events.reader_count)
+        gauge("rota_timers", lambda: len(self._timers))
+        gauge("rota_store_bytes", self._around.store.size_bytes)
+        gauge("rota_ready", lambda: float(self._unready() is None))
         counter = self._metrics.counter
-        counter("rota_events", "Events published.", lambda: self._events.count)
-        counter("rota_decisions", "Commands decided.", lambda: shards.decision_count)
-        counter("rota_journal_entries", "Journal entries written.", lambda: shards.entry_count)
-        counter("rota_journal_syncs", "Syncs of the journal.", lambda: commit.sync_count)
+        counter("rota_events_total", lambda: self._events.count)
+        counter("rota_decisions_total", lambda: shards.decision_count)
+        counter("rota_journal_entries_total", lambda: shards.entry_count)
+        counter("rota_journal_syncs_total", lambda: commit.sync_count)
 
 
 def _always_ready(*, exclude_cluster: bool = False) -> str | None:

@@ -73,7 +73,7 @@ class Cluster:
     def wait_whole(self) -> None:
         """Wait until all take requests, and every shard is where the ring wants it."""
         for node in self.nodes:
-            node.wait_ready()
+            node.wait_ready(60)  # Three begin at once, on a machine that may be busy.
         self.wait_until(self.is_whole, "shards are not where they ought to be")
 
     @property

@@ -60,10 +60,10 @@ def main() -> None:
 
 
 def _requests(operations: Iterable[Described]) -> Iterator[str]:
-    yield from _table(
+    yield from table(
         ("request", "does"),
         (
-            (f"[`{each.title}`](#{_anchor(each.title)})", _cell(each.says["summary"]))
+            (f"[`{each.title}`](#{_anchor(each.title)})", cell(each.says["summary"]))
             for each in operations
         ),
     )
@@ -71,7 +71,7 @@ def _requests(operations: Iterable[Described]) -> Iterator[str]:
 
 def _failures() -> Iterator[str]:
     rows = sorted((each.status, code, each.meaning) for code, each in CODES.items())
-    yield from _table(
+    yield from table(
         ("status", "code", "when"),
         ((str(status), f"`{code}`", meaning) for status, code, meaning in rows),
     )
@@ -89,7 +89,7 @@ def _operation(operation: Described) -> str:
 
 
 def _parameters(parameters: Iterable[Schema]) -> Iterator[str]:
-    yield from _table(
+    yield from table(
         ("parameter", "in", "type", "default", "meaning"),
         (
             (
@@ -97,7 +97,7 @@ def _parameters(parameters: Iterable[Schema]) -> Iterator[str]:
                 each["in"],
                 type_of(each["schema"], _link),
                 default_of(each["schema"]),
-                _cell(each["description"]),
+                cell(each["description"]),
             )
             for each in parameters
         ),
@@ -111,10 +111,10 @@ def _body(body: Schema) -> str:
 
 
 def _successes(answers: Mapping[str, Schema]) -> Iterator[str]:
-    yield from _table(
+    yield from table(
         ("status", "answer", "meaning"),
         (
-            (status, _contents(each), _cell(each["description"]))
+            (status, _contents(each), cell(each["description"]))
             for status, each in sorted(answers.items())
             if status < "300"
         ),
@@ -149,14 +149,14 @@ def _document(name: str, schema: Schema) -> str:
     lines: Iterable[str] = ()
     if "x-variant-of" not in schema:
         required: list[Json] = schema.get("required", [])
-        lines = _table(
+        lines = table(
             ("field", "type", "default", "meaning"),
             (
                 (
                     f"`{field}`",
                     type_of(each, _link),
                     "required" if field in required else default_of(each),
-                    _cell(each.get("description", "")),
+                    cell(each.get("description", "")),
                 )
                 for field, each in schema["properties"].items()
             ),
@@ -164,8 +164,8 @@ def _document(name: str, schema: Schema) -> str:
     return "\n".join(chain((f"### `{name}`", "", schema["description"], ""), lines))
 
 
-def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """Yield a table, without the columns that are empty."""
+def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Yield the lines of a table, without the columns that are empty."""
     kept = list(rows)
     columns = [number for number in range(len(header)) if any(row[number] for row in kept)]
     for row in (header, ("---",) * len(header), *kept):
@@ -182,7 +182,8 @@ def _anchor(heading: str) -> str:
     return "".join(kept).replace(" ", "-")
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """Return *text* as it can stand in a table."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 

@@ -107,9 +107,10 @@ class Project:
 
         wait_until(is_whole, lambda: f"{self.members()}\n{self.compose('logs', '--tail=20')}")
 
-    def container(self, number: int) -> str:
-        """Return the name of a node's container."""
-        return f"rota_node_{number}"
+    def container(self, number: int, service: str = "node") -> str:
+        """Return the name of a container, of which each Compose joins the parts in its own way."""
+        sign = "_" if self.compose("version", "--short").startswith("1.") else "-"
+        return sign.join(("rota", service, str(number)))
 
 
 def wait_until(is_so: Callable[[], bool], otherwise: Callable[[], str]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
@@ -172,6 +173,7 @@ def test_two_nodes_join_and_leave_and_no_fire_is_late(project: Project) -> None:
     late = {each["fireTime"]: each["latenessMs"] for each in new if each["latenessMs"] > LATE_MS}
     assert len(new) > 20 * len(EVERY_SECOND)
     assert not late
+    assert not seconds_missing(new)
 
 
 def test_what_was_made_is_there_after_all_containers_were_removed(project: Project) -> None:
@@ -198,6 +200,20 @@ def fires(project: Project) -> list[Json]:
         for name in EVERY_SECOND
     ]
     return [each for executions in every for each in executions if each["startedAt"]]
+
+
+def seconds_missing(executions: list[Json]) -> set[tuple[str, datetime]]:
+    """Return the jobs that fire each second, and when they did not between their first and last."""
+    missing: set[tuple[str, datetime]] = set()
+    for job in {each["jobId"] for each in executions}:
+        at = {
+            datetime.fromisoformat(each["fireTime"]) for each in executions if each["jobId"] == job
+        }
+        span = int((max(at) - min(at)).total_seconds())
+        missing |= {(job, min(at) + timedelta(seconds=n)) for n in range(span)} - {
+            (job, t) for t in at
+        }
+    return missing
 
 
 def store_of(project: Project, number: int) -> str:

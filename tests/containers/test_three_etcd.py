@@ -21,7 +21,7 @@ def test_a_node_comes_back_while_a_member_of_etcd_is_lost(project: Project) -> N
     project.rota("jobs", "create", "asked", "--", "true")
 
     with project.asking("asked") as result:
-        project.dockerd.docker("kill", "rota_etcd_1")
+        project.dockerd.docker("kill", project.container(1, "etcd"))
         project.dockerd.docker("restart", project.container(2))
         project.wait_whole(3)
 

@@ -5,11 +5,12 @@ import os
 import re
 import socketserver
 import subprocess
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPResponse
+from io import BufferedIOBase
 from pathlib import Path
-from threading import Thread
+from threading import Semaphore, Thread
 from typing import Any
 
 import pytest
@@ -20,6 +21,11 @@ from rotad import Rotad
 
 needs_haproxy = needs("haproxy", "haproxy")
 needs_nginx = needs("nginx", "nginx-light")
+each_program = pytest.mark.parametrize(
+    "program",
+    [pytest.param("haproxy", marks=needs_haproxy), pytest.param("nginx", marks=needs_nginx)],
+)
+KEY = "Idempotency-Key"
 
 
 class Proxy:
@@ -89,7 +95,7 @@ class Proxy:
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotad]:
     """One node."""
     with Rotad(tmp_path_factory.mktemp("node") / "data", "--drain", "0s") as rotad:
-        yield rotad.start()
+        yield rotad.start(60)
 
 
 @needs_haproxy
@@ -102,10 +108,7 @@ def test_nginx_takes_its_configuration_as_it_is(tmp_path: Path) -> None:
     run("nginx", "-t", "-c", DEPLOY / "nginx.conf", "-g", f"error_log {tmp_path}/error.log;")
 
 
-@pytest.mark.parametrize(
-    "program",
-    [pytest.param("haproxy", marks=needs_haproxy), pytest.param("nginx", marks=needs_nginx)],
-)
+@each_program
 def test_an_event_comes_when_it_happens_though_the_stream_goes_on(
     program: str, node: Rotad, tmp_path: Path
 ) -> None:
@@ -125,45 +128,122 @@ def test_an_event_comes_when_it_happens_though_the_stream_goes_on(
     assert (event["type"], event["executionId"]) == ("execution.queued", execution_id)
 
 
+@each_program
+def test_what_a_node_has_written_goes_on_while_it_has_not_written_all(
+    program: str, tmp_path: Path
+) -> None:
+    lines = [b"first\n", b"second\n", b"last\n"]
+    asked_for = Semaphore(0)
+
+    def write_when_asked(_: str, node: BufferedIOBase) -> None:
+        node.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(b"".join(lines)))
+        for line in lines:
+            asked_for.acquire(timeout=20)
+            node.write(line)
+
+    with (
+        standing_in(write_when_asked) as node,
+        Proxy(tmp_path, [node]).running(program) as proxy,
+        proxy.asked("GET", "/api/v1/jobs") as answer,
+    ):
+        read: list[bytes] = []
+        for _ in lines:
+            asked_for.release()
+            read.append(answer.readline())
+
+    assert read == lines
+
+
 @pytest.mark.parametrize(
     ("program", "method", "headers", "is_repeated"),
     [
         pytest.param("haproxy", "GET", {}, True, marks=needs_haproxy),
-        pytest.param("haproxy", "POST", {"Idempotency-Key": "k"}, True, marks=needs_haproxy),
+        pytest.param("haproxy", "POST", {KEY: "k"}, True, marks=needs_haproxy),
+        pytest.param("haproxy", "PUT", {KEY: "k"}, True, marks=needs_haproxy),
+        pytest.param("haproxy", "DELETE", {KEY: "k"}, True, marks=needs_haproxy),
         pytest.param("haproxy", "POST", {}, False, marks=needs_haproxy),
+        pytest.param("haproxy", "PUT", {}, False, marks=needs_haproxy),
+        pytest.param("haproxy", "DELETE", {}, False, marks=needs_haproxy),
         pytest.param("nginx", "GET", {}, True, marks=needs_nginx),
+        pytest.param("nginx", "PUT", {}, True, marks=needs_nginx),
+        pytest.param("nginx", "DELETE", {}, True, marks=needs_nginx),
         pytest.param("nginx", "POST", {}, False, marks=needs_nginx),
+        pytest.param("nginx", "PATCH", {}, False, marks=needs_nginx),
+        pytest.param("nginx", "POST", {KEY: "k"}, False, marks=needs_nginx),
     ],
 )
 def test_what_a_node_may_have_begun_is_sent_again_only_where_that_is_safe(
     program: str, method: str, headers: dict[str, str], *, is_repeated: bool, tmp_path: Path
 ) -> None:
+    arrived = sent_to_nodes_that_break_off(program, method, headers, tmp_path)
+
+    assert len(arrived) > 1 if is_repeated else len(arrived) == 1
+
+
+@needs_nginx
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_what_nginx_may_send_again_carries_one_key(method: str, tmp_path: Path) -> None:
+    keys = key_lines(sent_to_nodes_that_break_off("nginx", method, {}, tmp_path))
+
+    [key] = set(keys)
+    assert len(keys) > 1
+    assert re.fullmatch("idempotency-key: [0-9a-f]{32}", key)
+
+
+@needs_nginx
+@pytest.mark.parametrize(
+    ("method", "headers", "lines"),
+    [
+        ("PUT", {KEY: "ours"}, {"idempotency-key: ours"}),
+        ("POST", {KEY: "ours"}, {"idempotency-key: ours"}),
+        ("POST", {}, set[str]()),
+        ("GET", {}, set[str]()),
+    ],
+)
+def test_nginx_leaves_the_keys_of_clients_as_they_are(
+    method: str, headers: dict[str, str], lines: set[str], tmp_path: Path
+) -> None:
+    arrived = sent_to_nodes_that_break_off("nginx", method, headers, tmp_path)
+
+    assert set(key_lines(arrived)) == lines
+
+
+def key_lines(heads: list[str]) -> list[str]:
+    """Return the lines with keys of the *heads* of requests."""
+    lines = [line.lower() for head in heads for line in head.splitlines()]
+    return [line for line in lines if line.startswith("idempotency-key:")]
+
+
+def sent_to_nodes_that_break_off(
+    program: str, method: str, headers: dict[str, str], folder: Path
+) -> list[str]:
+    """Return the heads of what arrives of one request at nodes of which none answers it."""
+    arrived: list[str] = []
     with (
-        breaking_off() as (node, asked),
-        Proxy(tmp_path, [node, node]).running(program) as proxy,
+        standing_in(lambda head, _: arrived.append(head)) as node,
+        Proxy(folder, [node, node]).running(program) as proxy,
         proxy.asked(method, "/api/v1/jobs/x/trigger", **headers) as answer,
     ):
-        status = answer.status
-
-    assert status == 502
-    assert len(asked) > 1 if is_repeated else len(asked) == 1
+        assert answer.status == 502
+    return arrived
 
 
 @contextmanager
-def breaking_off() -> Generator[tuple[str, list[str]]]:
-    """Yield the address of a node that is ready, and dies of any real request; and those."""
-    asked: list[str] = []
+def standing_in(answer: Callable[[str, BufferedIOBase], object]) -> Generator[str]:
+    """Yield the address of a node that is ready, and whose every other answer is for *answer*.
+
+    It is given the head of the request, and where to write to; the connection ends after it.
+    """
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            line = self.rfile.readline().decode()
-            length = 0
-            while header := self.rfile.readline().decode().strip().lower():
-                if header.startswith("content-length:"):
-                    length = int(header.split()[1])
-            self.rfile.read(length)
-            if "/api/" in line:
-                asked.append(line)
+            head = ""
+            while line := self.rfile.readline().decode().rstrip():
+                head += f"{line}\n"
+            length = re.search(r"^content-length: (\d+)$", head, re.MULTILINE | re.IGNORECASE)
+            self.rfile.read(int(length[1]) if length else 0)
+            if " /api/" in head:
+                answer(head, self.wfile)
             else:
                 self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
@@ -174,5 +254,5 @@ def breaking_off() -> Generator[tuple[str, list[str]]]:
         Thread(target=server.serve_forever, daemon=True).start()
         host: Any
         host, port = server.server_address[:2]
-        yield f"{host}:{port}", asked
+        yield f"{host}:{port}"
         server.shutdown()

@@ -23,7 +23,7 @@ class Systemd:
         self.told: list[str] = []
         self._end = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._end.bind(str(path))
-        self._end.settimeout(20)
+        self._end.settimeout(60)
 
     def hear_until(self, assignment: str) -> None:
         """Wait until it is told *assignment*."""

@@ -7,6 +7,7 @@ import pytest
 from cluster import SHARDS, Cluster
 from etcd import needs_etcd
 from rota.core.ids import NodeId
+from rota.node.measures import MEASURES
 from rotad import Rotad
 
 pytestmark = needs_etcd
@@ -17,6 +18,16 @@ def metrics(node: Rotad) -> dict[str, float]:
     """Return all samples of a node."""
     lines = re.findall(r"^([^#\s]\S*) (\S+)$", node.call("GET", "/metrics"), re.MULTILINE)
     return {name: float(value) for name, value in lines}
+
+
+def labels_told(node: Rotad) -> set[tuple[str, str, str]]:
+    """Return metric, label and value of every label that a node tells; but bounds of buckets."""
+    told: set[tuple[str, str, str]] = set()
+    for sample in metrics(node):
+        name, _, labels = sample.rstrip("}").partition("{")
+        if not name.endswith(("_bucket", "_created")):
+            told |= {(name, *each) for each in re.findall(r'(\w+)="([^"]*)"', labels)}
+    return told
 
 
 def role_changes(node: Rotad, to: str = "primary") -> float:
@@ -34,6 +45,21 @@ def test_all_shards_are_somebodys_and_all_copies_are_counted(cluster: Cluster) -
         }
 
     cluster.wait_until(lambda: counted() == wanted, f"counted: {counted()}")
+
+
+def test_labels_are_those_that_are_declared(cluster: Cluster) -> None:
+    cluster.nodes[0].run(name="labelled", command="true")
+
+    told = {label for node in cluster for label in labels_told(node)}
+
+    named = {(name, label) for name, label, _ in told}
+    assert named >= {
+        ("rota_shards", "role"), ("rota_executions_total", "status"),
+        ("rota_peer_frames_total", "direction"), ("rota_http_requests_total", "method"),
+    }  # fmt: skip
+    for name, label_name, value in told:
+        [label] = [each for each in MEASURES[name].labels if each.name == label_name]
+        assert label.text or value in label.values, (name, value)
 
 
 @each_node

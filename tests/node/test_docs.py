@@ -16,8 +16,10 @@ from rota.client import wire
 from rota.core.instants import Duration, Instant, format_duration
 from rota.core.retry import next_attempt_at
 from rota.node import main
+from rota.node.api import metrics_page
 from rota.node.api.bodies import job_spec
 from rota.node.config import PARSERS, NodeConfig, load_config
+from rota.node.measures import MEASURES, Kind
 from rotad import Rotad
 
 Json = Any  # Any, as JSON is.
@@ -104,6 +106,22 @@ def test_every_metric_is_told_with_its_type_and_no_other(node: Rotad) -> None:
     told = {row[0]: row[1] for row in table(METRICS, "# Metrics")}
 
     assert told == {name: kind for name, kind in exposed if not name.endswith("_created")}
+
+
+def test_the_table_of_metrics_is_up_to_date() -> None:
+    made = metrics_page.with_table(METRICS, MEASURES.values())
+
+    assert made == METRICS, "run: make docs"
+
+
+def test_a_metric_is_named_after_its_kind_and_unit() -> None:
+    units = {"_seconds": "s", "_bytes": "bytes"}
+
+    for measure in MEASURES.values():
+        noun = measure.name.removesuffix("_total")
+        assert (noun != measure.name) is (measure.kind is Kind.COUNTER), measure
+        for suffix, unit in units.items():
+            assert noun.endswith(suffix) is (measure.unit == unit), measure
 
 
 # -- what it does ----------------------------------------------------------------------------------

@@ -1,0 +1,218 @@
+"""Everything that a node measures: `Metrics` counts it, and the page of the reference lists it.
+
+Names and labels are part of the interface: a query or an alert may rest on each.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from rota.core.execution import EXECUTION_MOVES
+from rota.core.replication.ills import Ill
+
+
+class Kind(Enum):
+    """What Prometheus calls a metric; the value is the word in its text format."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+class Label(NamedTuple):
+    """What tells the series of one metric apart.
+
+    Attributes:
+        values: All that it can be; none where only `text` can say what that is.
+    """
+
+    name: str
+    values: tuple[str, ...] = ()
+    text: str = ""
+
+
+class Measure(NamedTuple):
+    """One metric.
+
+    Attributes:
+        name: As it is exposed: counters end in ``_total``.
+        unit: Of its value; of what is observed, for a histogram.
+        meaning: A phrase that a query can be written from.
+        see: The page that says more, from ``docs/reference`` on.
+        buckets: Their upper bounds, of a histogram.
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    meaning: str
+    labels: tuple[Label, ...] = ()
+    see: str = ""
+    buckets: tuple[float, ...] = ()
+
+
+_GAUGE, _COUNTER, _HISTOGRAM = Kind.GAUGE, Kind.COUNTER, Kind.HISTOGRAM
+_S, _BYTES, _FLAG = "s", "bytes", "1 or 0"
+
+_LATENESS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600)
+_ROUND_TRIP_S = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+_SYNC_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+
+_ENDED = Label("status", tuple(each.value for each, moves in EXECUTION_MOVES.items() if not moves))
+_ILL = Label("reason", tuple(each.value for each in Ill))
+_WAY = Label("direction", ("sent", "received"))
+
+_ALL = (
+    Measure(
+        "rota_start_lateness_seconds", _HISTOGRAM, _S,
+        "from the fire time of an execution, or its trigger, to the start of its first attempt",
+        buckets=_LATENESS_S,
+    ),
+    Measure(
+        "rota_journal_sync_seconds", _HISTOGRAM, _S,
+        "how long making the journal durable took",
+        buckets=_SYNC_S,
+    ),
+    Measure(
+        "rota_executions_total", _COUNTER, "executions",
+        "executions that ended",
+        labels=(_ENDED,),
+    ),
+    Measure(
+        "rota_http_requests_total", _COUNTER, "requests",
+        "requests answered",
+        labels=(Label("method", text="such as `GET`"), Label("status", text="such as `200`")),
+    ),
+    Measure(
+        "rota_decisions_total", _COUNTER, "commands",
+        "commands decided, those of timers and attempts too",
+    ),
+    Measure(
+        "rota_events_total", _COUNTER, "events",
+        "events published, whether or not anybody follows them",
+        see="events.md",
+    ),
+    Measure(
+        "rota_journal_entries_total", _COUNTER, "entries",
+        "journal entries written; one may hold many decisions",
+    ),
+    Measure(
+        "rota_journal_syncs_total", _COUNTER, "syncs",
+        "syncs of the journal; one may cover many entries",
+    ),
+    Measure(
+        "rota_commit_seconds", _HISTOGRAM, _S,
+        "from the decision of a journal entry to its commit: durable on all copies that count",
+        buckets=_SYNC_S,
+    ),
+    Measure(
+        "rota_entries_uncommitted", _GAUGE, "entries",
+        "journal entries decided here and not yet committed",
+    ),
+    Measure(
+        "rota_inbox", _GAUGE, "commands",
+        "commands that wait to be decided; at 20,000 requests are refused",
+    ),
+    Measure(
+        "rota_executions_unfinished", _GAUGE, "executions",
+        "executions queued or running",
+    ),
+    Measure("rota_jobs", _GAUGE, "jobs", "jobs of the shards that this node decides for"),
+    Measure("rota_slots_used", _GAUGE, "slots", "attempts that run or are about to"),
+    Measure("rota_tasks_waiting", _GAUGE, "tasks", "ready tasks, which wait for a slot"),
+    Measure("rota_waits", _GAUGE, "waits", "ends of executions that requests wait for"),
+    Measure(
+        "rota_errands", _GAUGE, "errands",
+        "outcomes of attempts, and loads of letters between jobs, that their shards are not known "
+        "to have recorded",
+    ),
+    Measure(
+        "rota_shards_frozen", _GAUGE, "shards",
+        "shards of which etcd, restored from a backup perhaps, knows less than this node: they "
+        "work on and cannot change hands; 0 unless somebody has to act",
+        see="../explanation/coordination.md#when-etcd-does-not-do-well",
+    ),
+    Measure(
+        "rota_event_readers", _GAUGE, "requests",
+        "requests that follow events",
+        see="events.md",
+    ),
+    Measure(
+        "rota_timers", _GAUGE, "timers",
+        "timers in memory; far ones are in the store",
+    ),
+    Measure("rota_store_bytes", _GAUGE, _BYTES, "size of the store on disk"),
+    Measure(
+        "rota_shards", _GAUGE, "copies",
+        "copies on this node that count; opening: it is to decide and does not yet",
+        labels=(Label("role", ("primary", "opening", "backup")),),
+    ),
+    Measure(
+        "rota_role_changes_total", _COUNTER, "shards",
+        "shards for which the node began, or ceased, to decide",
+        labels=(Label("to", ("primary", "backup")),),
+    ),
+    Measure(
+        "rota_replication_lag_entries", _GAUGE, "entries",
+        "entries that another node is not known to have, of the shard where it is most behind; "
+        "only shards that this node decides for",
+        labels=(Label("node", text="the other node"),),
+    ),
+    Measure(
+        "rota_session_age_seconds", _GAUGE, _S,
+        "since the renewal of the node's session that was granted last; at session_ttl the session "
+        "is over",
+    ),
+    Measure(
+        "rota_swaps_waiting", _GAUGE, "changes",
+        "changes of configurations that wait to be asked of etcd",
+    ),
+    Measure(
+        "rota_peer_links", _GAUGE, "links",
+        "links to other nodes",
+        see="../explanation/links.md",
+    ),
+    Measure(
+        "rota_peer_links_made_total", _COUNTER, "links",
+        "links made; more than there are nodes means that they break",
+    ),
+    Measure(
+        "rota_peer_frames_total", _COUNTER, "frames",
+        "frames; one may hold many messages",
+        labels=(_WAY,),
+    ),
+    Measure(
+        "rota_peer_bytes_total", _COUNTER, _BYTES,
+        "bytes of frames",
+        labels=(_WAY,),
+    ),
+    Measure(
+        "rota_peer_messages_dropped_total", _COUNTER, "messages",
+        "messages that were not sent; the protocol sends again what is still wanted",
+        labels=(Label("reason", ("no_link", "no_room")),),
+    ),
+    Measure(
+        "rota_peer_round_trip_seconds", _HISTOGRAM, _S,
+        "from a ping on a link to its answer",
+        buckets=_ROUND_TRIP_S,
+    ),
+    Measure(
+        "rota_fenced", _GAUGE, _FLAG,
+        "1 while the node is unfit for that reason: it hands its shards over; one that is alone "
+        "goes on",
+        labels=(_ILL,),
+        see="../explanation/protocol.md#when-a-node-misbehaves",
+    ),
+    Measure(
+        "rota_fences_total", _COUNTER, "times",
+        "how often the node became unfit for that reason",
+        labels=(_ILL,),
+    ),
+    Measure(
+        "rota_ready", _GAUGE, _FLAG,
+        "1 if requests are taken, 0 if not; /readyz says why",
+    ),
+)  # fmt: skip
+
+MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in _ALL}
+"""By name, in the order of the page."""

@@ -1,0 +1,69 @@
+"""A container outlives its node until the other nodes have been told that it is dead."""
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from cluster import Cluster
+from deploy.programs import DEPLOY
+from etcd import EtcdCluster, needs_etcd
+from rotad import Rotad
+
+pytestmark = [
+    needs_etcd,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("unshare") is None,
+        reason="as root, with unshare of util-linux: a container's processes end with its first",
+    ),
+]
+
+CONTAINER = (
+    "unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+    str(DEPLOY / "docker" / "rota-container"),
+)  # fmt: skip
+
+
+def test_a_node_that_crashes_is_told_of_before_its_container_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named_rotad = tmp_path / "bin" / "rotad"
+    named_rotad.parent.mkdir()
+    named_rotad.write_text('#!/bin/sh\nexec "$@"\n')
+    named_rotad.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{named_rotad.parent}:{os.environ['PATH']}")
+    with EtcdCluster(tmp_path) as etcd, Cluster(tmp_path, etcd) as cluster:
+        node = cluster.nodes[2]
+        node.prefix = CONTAINER
+        cluster.start()
+
+        os.kill(pid_of(node), signal.SIGKILL)
+        assert node.process is not None
+        status = node.process.wait(30)
+
+    said = map(json.loads, (node.data_dir / "warden.log").read_text().splitlines())
+    answers = [each["status"] for each in said if each["event"] == "letter posted"]
+    assert status == 128 + signal.SIGKILL
+    assert sorted(answers) == [200, 204, 204]  # Of etcd, and of the two other nodes.
+
+
+def pid_of(node: Rotad) -> int:
+    """Return the process of a node that is in a container."""
+    assert node.process is not None
+    [first] = children_of(node.process.pid)
+    there = {pid: cmdline_of(pid) for pid in (first, *children_of(first))}
+    [pid] = [pid for pid, line in there.items() if b"rota.node" in line and b"bash" not in line]
+    return pid
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the children of a process."""
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def cmdline_of(pid: int) -> bytes:
+    """Return what a process was started with."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
