@@ -18,6 +18,7 @@ from rota.client.errors import (
 )
 from rota.client.wire import ProblemView
 from rota.core.decoding import UNDECODABLE
+from rota.core.ids import Slot
 
 T = TypeVar("T")
 
@@ -38,6 +39,7 @@ class Call(Generic[T]):
         is_write: Whether it changes anything.
         is_repeatable: Whether sending it twice does what sending it once does, as with a key.
         waits_s: How long the node is asked to keep it open.
+        slot: Of the one job that it is about; None where there are several, or none.
 
     Raises:
         Invalid: A header has characters that do not print, which no header can have.
@@ -53,6 +55,7 @@ class Call(Generic[T]):
     is_write: bool = False
     is_repeatable: bool = True
     waits_s: float = 0.0
+    slot: Slot | None = None
 
     def __post_init__(self) -> None:
         for name, value in self.all_headers.items():

@@ -39,12 +39,12 @@ class Client:
     A job is named by its id, by ``namespace/name``, or by its name, which then is in *namespace* or
     in ``default``. What is iterated over is asked for page by page.
 
-    Any node takes any call. A client stays with one that works, and goes on to the next when that
-    one cannot be connected to, breaks the connection, is silent, or cannot take the call now. It
-    sends again only what is safe to send twice: whatever writes a job or makes an execution carries
-    an idempotency key, minted if none is given; what cannot be repeated is sent again only if it
-    certainly has not arrived. Tries of the same node pause in between, at least as long as it asks
-    for.
+    Any node takes any call. A client stays with one that works, or asks the one that decides for
+    the job in question once it knows which that is; it goes on to the next when one cannot be
+    connected to, breaks the connection, is silent, or cannot take the call now. It sends again only
+    what is safe to send twice: whatever writes a job or makes an execution carries an idempotency
+    key, minted if none is given; what cannot be repeated is sent again only if it certainly has not
+    arrived. Tries of the same node pause in between, at least as long as it asks for.
 
     With the same *idempotency_key*, within a day, the same call does nothing more and gives what it
     gave at first.

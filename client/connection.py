@@ -123,6 +123,7 @@ class Connection:
                 answer = await _whole(response)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _unreachable(url, error) from error
+        self._hear(call, url, response)
         return result_of(call, answer)
 
     async def _stream(
@@ -137,9 +138,19 @@ class Connection:
                         raise failure_of(await _whole(response))
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _unreachable(url, error) from error
+        self._hear(call, url, response)
         stream = ByteStream(url, response, on_close=self._streams.discard)
         self._streams.add(stream)
         return stream
+
+    def _hear(
+        self,
+        call: Call[Any],  # Any: the answer is not read here
+        url: str,
+        response: aiohttp.ClientResponse,
+    ) -> None:
+        if response.ok:
+            self.endpoints.owners.heard(url, call.slot, response.headers)
 
     async def _send(
         self,

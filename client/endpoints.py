@@ -1,6 +1,7 @@
 """The addresses of nodes that a client knows, and which of them to ask first.
 
-Any node takes any request, so a client stays with one that works: its connections are open. The
+Any node takes any request, so a client stays with one that works: its connections are open. It
+leaves that one for the node that decides for the job in question, once it knows which that is. The
 order is each client's own, by chance, so that many clients spread over the nodes.
 """
 
@@ -8,6 +9,9 @@ import os
 from collections.abc import Iterable, Sequence
 from secrets import SystemRandom
 from urllib.parse import urlsplit
+
+from rota.client.owners import Owners
+from rota.core.ids import Slot
 
 DEFAULT_URL = "http://127.0.0.1:7400"
 URL_VARIABLE = "ROTA_URL"
@@ -20,11 +24,15 @@ class Endpoints:
 
     Args:
         urls: At least one; their order becomes that of chance.
+
+    Attributes:
+        owners: Which of them decides for what.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._order = list(urls)
         SystemRandom().shuffle(self._order)
+        self.owners = Owners(self._order)
         self._down_until: dict[str, float] = {}
 
     @property
@@ -32,9 +40,15 @@ class Endpoints:
         """The one that worked last."""
         return self._order[0]
 
-    def ordered(self, now: float) -> list[str]:
-        """Return all of them: first the one that worked last, at the end those that are down."""
-        return sorted(self._order, key=lambda url: max(self._down_until.get(url, now), now))
+    def ordered(self, now: float, slot: Slot | None = None) -> list[str]:
+        """Return all of them: first the owner of *slot*, then the one that worked last.
+
+        Those that are down come at the end, whatever they own.
+        """
+        owner = self.owners.endpoint_of(slot)
+        return sorted(
+            self._order, key=lambda url: (max(self._down_until.get(url, now), now), url != owner)
+        )
 
     def worked(self, url: str) -> None:
         """Stay with *url*, which has just answered."""

@@ -36,6 +36,16 @@ from rota.client.wire import (
     VersionView,
     WaitManyBody,
 )
+from rota.core.ids import (
+    ExecutionId,
+    JobId,
+    Slot,
+    is_execution_id,
+    is_full_name,
+    is_job_id,
+    slot_of,
+    slot_of_id,
+)
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -105,6 +115,7 @@ def put_job(
         "PUT",
         path,
         _as(JobView),
+        slot=_slot(str(name), str(namespace)),
         body=content,
         if_version=if_version,
         key=key or _mint_key(),
@@ -127,6 +138,7 @@ def patch_job(
         _job_path(named),
         _as(JobView),
         namespace=namespace,
+        slot=_slot(named, namespace),
         body=as_json(patch),
         if_version=if_version,
         key=key or _mint_key(),
@@ -143,6 +155,7 @@ def delete_job(
         _job_path(named),
         _nothing,
         namespace=namespace,
+        slot=_slot(named, namespace),
         if_version=if_version,
         key=key or _mint_key(),
         dry_run=dry_run,
@@ -158,6 +171,7 @@ def pause_job(
         f"{_job_path(named)}/pause",
         _as(JobView),
         namespace=namespace,
+        slot=_slot(named, namespace),
         body=as_json(PauseBody(reason=reason)),
         key=key or _mint_key(),
         dry_run=dry_run,
@@ -173,6 +187,7 @@ def resume_job(
         f"{_job_path(named)}/resume",
         _as(JobView),
         namespace=namespace,
+        slot=_slot(named, namespace),
         key=key or _mint_key(),
         dry_run=dry_run,
     )
@@ -180,7 +195,9 @@ def resume_job(
 
 def job(named: str, namespace: str | None) -> Call[JobView]:
     """Return the call that reads a job."""
-    return Call("GET", _job_path(named), _as(JobView), query={"namespace": namespace})
+    query: Query = {"namespace": namespace}
+    slot = _slot(named, namespace)
+    return Call("GET", _job_path(named), _as(JobView), query=query, slot=slot)
 
 
 def jobs(
@@ -209,7 +226,8 @@ def next_fires(
 ) -> Call[NextFires]:
     """Return the call that previews fire times."""
     query: Query = {"namespace": namespace, "count": count, "after": _instant(after)}
-    return Call("GET", f"{_job_path(named)}/next", _as(NextFires), query=query)
+    slot = _slot(named, namespace)
+    return Call("GET", f"{_job_path(named)}/next", _as(NextFires), query=query, slot=slot)
 
 
 def ledger(
@@ -231,7 +249,8 @@ def ledger(
         "limit": limit,
         "cursor": cursor,
     }
-    return Call("GET", f"{_job_path(named)}/ledger", _as(LedgerPage), query=query)
+    slot = _slot(named, namespace)
+    return Call("GET", f"{_job_path(named)}/ledger", _as(LedgerPage), query=query, slot=slot)
 
 
 # -- executions ------------------------------------------------------------------------------------
@@ -256,6 +275,7 @@ def trigger(
         headers=_traced(traceparent),
         key=key or _mint_key(),
         is_write=not dry_run,
+        slot=_slot(named, namespace),
     )
 
 
@@ -276,7 +296,8 @@ def trigger_many(
 
 def execution(execution_id: str) -> Call[ExecutionView]:
     """Return the call that reads an execution."""
-    return Call("GET", _execution_path(execution_id), _as(ExecutionView))
+    path = _execution_path(execution_id)
+    return Call("GET", path, _as(ExecutionView), slot=_slot_of_execution(execution_id))
 
 
 def executions(
@@ -310,6 +331,7 @@ def wait(execution_id: str, timeout_s: float) -> Call[ExecutionView]:
         _as(ExecutionView),
         query={"timeout": _seconds_text(timeout_s)},
         waits_s=timeout_s,
+        slot=_slot_of_execution(execution_id),
     )
 
 
@@ -323,15 +345,15 @@ def wait_many(execution_ids: Sequence[str], timeout_s: float) -> Call[ExecutionL
 
 def cancel(execution_id: str, *, dry_run: bool) -> Call[ExecutionView]:
     """Return the call that asks for the end of an execution; twice, it asks for the same end."""
-    path = f"{_execution_path(execution_id)}/cancel"
-    return _change("POST", path, _as(ExecutionView), dry_run=dry_run)
+    path, slot = f"{_execution_path(execution_id)}/cancel", _slot_of_execution(execution_id)
+    return _change("POST", path, _as(ExecutionView), slot=slot, dry_run=dry_run)
 
 
 def output(execution_id: str, task: str, attempt: int | None, *, follow: bool) -> Call[bytes]:
     """Return the call that reads what an attempt wrote."""
     path = f"{_execution_path(execution_id)}/tasks/{_quoted(task)}/output"
     query: Query = {"attempt": attempt, "follow": 1 if follow else None}
-    return Call("GET", path, bytes, query=query)
+    return Call("GET", path, bytes, query=query, slot=_slot_of_execution(execution_id))
 
 
 # -- the node --------------------------------------------------------------------------------------
@@ -432,6 +454,7 @@ def _change(
     read: Callable[[bytes], T],
     *,
     namespace: str | None = None,
+    slot: Slot | None = None,
     body: bytes | None = None,
     if_version: int | None = None,
     key: str = "",
@@ -448,6 +471,7 @@ def _change(
         key=key,
         is_write=not dry_run,
         is_repeatable=dry_run or is_repeatable,
+        slot=slot,
     )
 
 
@@ -461,6 +485,19 @@ def _traced(traceparent: str | None) -> dict[str, str]:
 
 def _job_path(named: str) -> str:
     return f"{_JOBS}/{_quoted(named)}"
+
+
+def _slot(named: str, namespace: str | None) -> Slot | None:
+    """Return the slot of the job that *named* stands for; None if it cannot be one's name."""
+    if is_job_id(named):
+        return slot_of_id(JobId(named))
+    within, _, name = named.rpartition("/")
+    within = within or namespace or "default"
+    return slot_of(within, name) if is_full_name(f"{within}/{name}") else None
+
+
+def _slot_of_execution(execution_id: str) -> Slot | None:
+    return slot_of_id(ExecutionId(execution_id)) if is_execution_id(execution_id) else None
 
 
 def _execution_path(execution_id: str) -> str:

@@ -81,7 +81,7 @@ class Tries:
         self._endpoints = endpoints
         self._deadline = now + timeout_s + call.waits_s
         self._tries_max = repeats_max + 1
-        self._states = [_Endpoint(url) for url in endpoints.ordered(now)]
+        self._states = [_Endpoint(url) for url in endpoints.ordered(now, call.slot)]
         self._is_unknown = False
 
     def first(self, now: float) -> Try:

@@ -75,7 +75,7 @@ class Attempts:
             executors: By name.
             lasting: Those of the warden, whose attempts outlive this process, and which ends them
                 itself when their time is over.
-            forget: Told of each attempt whose outcome is recorded.
+            forget: Told of each attempt whose outcome is recorded, unless it ran in this process.
         """
         self._executors, self._lasting, self._forget = executors, lasting, forget
 
@@ -167,7 +167,7 @@ class Attempts:
             return
         if self._is_closing and ending.outcome is Outcome.CANCELLED:
             # A closing node stops its attempts; the next life finds none, and records them as lost.
-            self._forget(key)
+            self._let_go_of(order)
             return
         if key in self._fenced:
             self._fenced.discard(key)
@@ -175,13 +175,13 @@ class Attempts:
         self._unrecorded[key] = ending
         self.ended_count[ending.outcome] += 1
         self.places.freed()
+        self._filling.fill()  # First, so that who gets the place shares the turn of the outcome.
         shard = self._shards.of_id(key.execution_id)
         commands: list[Brought] = []
         if untold := self._reporting.ended(key):
             commands.append(ReportAttempt(attempt=key, token=order.token, report=untold))
         commands.append(FinishAttempt(attempt=key, token=order.token, ending=ending))
         self._bringing.bring(shard, tuple(commands), lambda refusal: self._recorded(key, refusal))
-        self._filling.fill()
 
     def reported(self, key: AttemptKey, report: Report) -> None:
         """Have the shard of a running attempt told what it tells of itself."""
@@ -210,10 +210,16 @@ class Attempts:
         self._is_closing = True
 
     def _recorded(self, key: AttemptKey, refusal: str) -> None:
-        del self._running[key], self._unrecorded[key]
-        self._forget(key)
+        del self._unrecorded[key]
+        self._let_go_of(self._running.pop(key))
         if refusal:
             log.warning("outcome refused", extra={"attempt": str(key), "reason": refusal})
+
+    def _let_go_of(self, order: Order) -> None:
+        """Have the warden forget an attempt, unless one of this process's own executors ran it."""
+        name = order.work.executor
+        if name in self._lasting or name not in self._executors:
+            self._forget(order.key)
 
     def _never_ran(self, order: Order) -> Ending:
         now = self._clock.now()

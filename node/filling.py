@@ -15,6 +15,7 @@ Any of them may be lost: who wants places asks again, and places that nobody use
 lender's again. Each node has at most one question open at each other one.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -108,9 +109,17 @@ class Filling:
         self._requests: dict[NodeId, _Request] = {}
         self._answered: dict[NodeId, int] = {}
         self._loans: dict[NodeId, _Loan] = {}
+        self._is_planned = False
 
     def fill(self) -> None:
+        """Give free places to those who wait, soon: once for all that a turn of the loop frees."""
+        if not self._is_planned:
+            self._is_planned = True
+            asyncio.get_running_loop().call_soon(self._fill)
+
+    def _fill(self) -> None:
         """Give free places to those who wait here; then see what others can do, on both sides."""
+        self._is_planned = False
         for shard, command in self._places.call():
             self._start(shard, command)
         if self._requests:

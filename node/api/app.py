@@ -8,6 +8,7 @@ from time import perf_counter
 import msgspec
 from aiohttp import web
 
+from rota.client.owners import NODE
 from rota.core.errors import Kind, Refused
 from rota.node.api import (
     access,
@@ -102,6 +103,7 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
 
 async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None:
     """Add to an answer the headers that all have."""
+    answer.headers[NODE] = request.app[PARTS].config.node_id
     if REQUEST_ID in request:
         answer.headers["X-Request-Id"] = request[REQUEST_ID]
     if request.get(IS_DRY_RUN):

@@ -19,6 +19,7 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
+from rota.client.owners import PRIMARY
 from rota.client.wire import ProblemView
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused, invalid
@@ -121,7 +122,8 @@ async def _forwarded(
     if primary is None or primary not in others.reached:
         return None
     try:
-        return await _handed_on(request, primary, headers_of(request), _has_done_nothing)
+        relay = Relay(request, primary=primary)
+        return await _handed_on(relay, primary, headers_of(request), _has_done_nothing)
     except Unreached as error:
         if error.is_certain or request.method in ("GET", "HEAD"):
             return None
@@ -138,26 +140,26 @@ async def forward_to(
     if request.app[PARTS].others is None:
         return None
     try:
-        return await _handed_on(request, node_id, headers_of(request, **more), _is_failure)
+        return await _handed_on(Relay(request), node_id, headers_of(request, **more), _is_failure)
     except Unreached:
         return None
 
 
 async def _handed_on(
-    request: web.Request,
+    relay: "Relay",
     node_id: NodeId,
     headers: CIMultiDict[str],
     is_none: Callable[[aiohttp.ClientResponse], Awaitable[bool]],
 ) -> web.StreamResponse | None:
-    """Return what a node answers to *request*; None if *is_none* says that it is no answer.
+    """Return what a node answers to a request; None if *is_none* says that it is no answer.
 
     Raises:
         Unreached: It does not answer, or not whole.
         Stops: This node stops before it has answered a question.
     """
+    request = relay.request
     others = request.app[PARTS].others
     assert others is not None
-    relay = Relay(request)
     asked = Asked(
         method=request.method,
         target=request.raw_path,
@@ -192,23 +194,28 @@ class Relay:
 
     Args:
         request: To be answered so.
+        primary: The other node, if it is asked because it decides.
 
     Attributes:
+        request: That one.
         begun: The answer, once its first bytes have gone.
     """
 
-    def __init__(self, request: web.Request) -> None:
-        self._request = request
+    def __init__(self, request: web.Request, *, primary: NodeId | None = None) -> None:
+        self.request = request
+        self._primary = primary
         self.begun: web.StreamResponse | None = None
 
     async def answer(self, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         """Return the answer when it has come whole; one of unknown length goes on at once."""
         headers = _passed(answer.headers)
-        if answer.content_length is not None or self._request.method == "HEAD":
+        if self._primary is not None:
+            headers[PRIMARY] = self._primary
+        if answer.content_length is not None or self.request.method == "HEAD":
             body = await answer.read()
             return web.Response(status=answer.status, headers=headers, body=body)
         response = web.StreamResponse(status=answer.status, headers=headers)
-        await response.prepare(self._request)
+        await response.prepare(self.request)
         self.begun = response
         async for part in answer.content.iter_any():
             # A slow reader holds up this loop, and through it the other node.
@@ -220,8 +227,8 @@ class Relay:
         """End an answer whose rest will not come, so that the client sees that it is not whole."""
         assert self.begun is not None
         self.begun.force_close()
-        if self._request.transport is not None:
-            self._request.transport.abort()
+        if self.request.transport is not None:
+            self.request.transport.abort()
         return self.begun
 
 

@@ -11,6 +11,7 @@ from http import HTTPStatus
 import msgspec
 
 import rota
+from rota.client.owners import NODE, PRIMARY
 from rota.client.wire import (
     CreateManyBody,
     JobBody,
@@ -74,9 +75,13 @@ EXAMPLES: dict[type[msgspec.Struct], Json] = {
 
 DRY_RUN_TOLD = Header("Rota-Dry-Run", "`true` where nothing was changed.", {"const": "true"})
 REQUEST_ID = Header("X-Request-Id", "The request's own, or a new one; the node's log has it too.")
+NODE_ASKED = Header(NODE, "The node that was asked.")
+NODE_DECIDING = Header(PRIMARY, "The one that it forwarded the request to, because that decides.")
 RETRY_AFTER = Header("Retry-After", "In how many seconds to try again.", {"type": "integer"})
+EVERY = (REQUEST_ID, NODE_ASKED, NODE_DECIDING)
+OPTIONAL = (DRY_RUN_TOLD, NODE_DECIDING)
 ACCEPT = {method: Header(name, "What a body may be.") for method, (name, _) in ACCEPTED.items()}
-_HEADERS = (LOCATION, ETAG, DRY_RUN_TOLD, REQUEST_ID, RETRY_AFTER, *ACCEPT.values())
+_HEADERS = (LOCATION, ETAG, DRY_RUN_TOLD, *EVERY, RETRY_AFTER, *ACCEPT.values())
 
 
 def describe(operations: Sequence[Operation]) -> Schema:
@@ -177,7 +182,7 @@ def _body(operation: Operation, body: Body, schemas: Schemas) -> Schema:
 
 def _successes(operation: Operation) -> Schema:
     has_dry_run = any(parameter is DRY_RUN for parameter in operation.query or ())
-    every = (REQUEST_ID, DRY_RUN_TOLD) if has_dry_run else (REQUEST_ID,)
+    every = (*EVERY, DRY_RUN_TOLD) if has_dry_run else EVERY
     return {str(each.status): _success(each, every) for each in operation.answers}
 
 
@@ -219,7 +224,7 @@ def _failures(operation: Operation) -> Schema:
 
 
 def _failure(method: str, status: int, codes: list[str]) -> Schema:
-    headers = [REQUEST_ID]
+    headers = [*EVERY]
     if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
         headers.append(RETRY_AFTER)
     if status == HTTPStatus.UNSUPPORTED_MEDIA_TYPE:
@@ -247,7 +252,7 @@ def _headers(headers: Iterable[Header]) -> Schema:
 def _header(header: Header) -> Schema:
     return {
         "description": header.meaning,
-        "required": header is not DRY_RUN_TOLD,
+        "required": header not in OPTIONAL,
         "schema": dict(header.schema),
     }
 

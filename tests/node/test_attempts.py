@@ -29,6 +29,7 @@ from rota.core.execution import ExecutionStatus
 from rota.core.ids import ExecutionId, JobId, NodeId
 from rota.core.instants import SECOND, Instant
 from rota.core.replication.liveness import Liveness
+from rota.executor.scripted import ScriptedExecutor
 from rota.node.attempts import Attempts
 from rota.node.places import Places, Turns
 from rota.node.shards import Shards
@@ -265,6 +266,42 @@ async def test_an_outcome_is_kept_until_it_is_recorded(tmp_path: Path) -> None:
         assert kept.output == b"done"
         assert running == 1
         assert attempts.ending(key) is None
+
+
+async def test_the_warden_is_told_of_recorded_outcomes_but_not_of_what_ran_in_this_process(
+    tmp_path: Path,
+) -> None:
+    forgotten: list[AttemptKey] = []
+    async with running_works(HeldStore(), tmp_path) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        here = ScriptedExecutor(ended=attempts.ended, now=works.parts.clock.now)
+        its = ScriptedExecutor(ended=attempts.ended, now=works.parts.clock.now)
+        executors = {"scripted": here, "process": its}
+        attempts.use(executors, lasting=["process"], forget=forgotten.append)
+        await trigger(shards, await save(shards, "here"))
+        of_the_warden = await trigger(shards, await save(shards, "its", command=["true"]))
+        unknown = await trigger(shards, await save(shards, "unknown", type="no-such"))
+
+        await until(lambda: is_idle(attempts))
+
+    assert {each.execution_id for each in forgotten} == {of_the_warden, unknown}
+
+
+async def test_who_gets_a_place_starts_in_the_entry_of_the_outcome_that_freed_it(
+    tmp_path: Path,
+) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=1) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        job_id = await save(shards, "job", parameters=LONG)
+        first, second = [await trigger(shards, job_id) for _ in range(2)]
+        await turns()
+        before = shards.entry_count
+
+        end(attempts, first)
+        await until(lambda: _running(shards) == [second])
+
+        assert _is_over(shards, first)
+        assert shards.entry_count == before + 1
 
 
 async def test_what_ends_by_itself_while_the_node_closes_is_recorded(tmp_path: Path) -> None:

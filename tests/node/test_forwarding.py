@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import urllib.request
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -17,6 +18,8 @@ from aiohttp.test_utils import make_mocked_request
 from cluster import Cluster, answer
 from etcd import needs_etcd
 from in_process import running_works, spec_of
+from rota.client import Client
+from rota.client.owners import NODE, PRIMARY
 from rota.core.commands import SaveJob
 from rota.core.errors import Refused
 from rota.core.ids import NodeId
@@ -100,6 +103,32 @@ def test_a_request_id_is_the_same_on_both_nodes(cluster: Cluster) -> None:
         lambda: sum('"request": "mine"' in node.log() for node in cluster) == 2,
         "the request is not in the logs of two nodes",
     )
+
+
+def test_an_answer_says_who_was_asked_and_who_decides(cluster: Cluster) -> None:
+    owner, other, _ = nodes_of(cluster, "asked")
+    other.create(name="asked", command="true")
+
+    with urllib.request.urlopen(f"{owner.url}/api/v1/jobs/asked") as answer:
+        direct = answer.headers
+    with urllib.request.urlopen(f"{other.url}/api/v1/jobs/asked") as answer:
+        forwarded = answer.headers
+
+    assert (direct[NODE], direct[PRIMARY]) == (owner.data_dir.name, None)
+    assert (forwarded[NODE], forwarded[PRIMARY]) == (other.data_dir.name, owner.data_dir.name)
+
+
+def test_a_client_of_several_nodes_soon_asks_the_one_that_decides(cluster: Cluster) -> None:
+    owner, other, third = nodes_of(cluster, "direct")
+    owner.create(name="direct", command="true")
+
+    asked: list[str] = []
+    with Client([other.url, third.url, owner.url]) as client:
+        for _ in range(5):
+            client.job("direct")
+            asked.append(client.url)
+
+    assert asked[2:] == [owner.url] * 3
 
 
 def test_what_was_forwarded_is_not_forwarded_again(cluster: Cluster) -> None:

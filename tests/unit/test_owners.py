@@ -1,0 +1,102 @@
+"""Which endpoint is asked about which job: what answers tell, and what that is worth."""
+
+import pytest
+
+from rota.client import requests
+from rota.client.call import Call
+from rota.client.endpoints import DOWN_S, Endpoints
+from rota.client.owners import NODE, PRIMARY, Owners
+from rota.client.tries import Tries
+from rota.core.ids import ExecutionId, JobId, Slot, slot_of, slot_of_id
+
+A, B, C = "http://a", "http://b", "http://c"
+SLOT, ANOTHER = Slot(7), Slot(8)
+
+
+def test_who_answers_without_forwarding_decides() -> None:
+    owners = Owners((A, B))
+
+    owners.heard(B, SLOT, {NODE: "n2"})
+
+    assert owners.endpoint_of(SLOT) == B
+    assert owners.endpoint_of(ANOTHER) is None
+    assert owners.endpoint_of(None) is None
+
+
+def test_whoever_has_not_said_who_it_is_may_be_the_owner() -> None:
+    owners = Owners((A, B, C))
+
+    owners.heard(A, SLOT, {NODE: "n1", PRIMARY: "n3"})
+    at_first = owners.endpoint_of(SLOT)
+    owners.heard(B, SLOT, {NODE: "n2", PRIMARY: "n3"})
+    then = owners.endpoint_of(SLOT)
+    owners.heard(C, SLOT, {NODE: "n3"})
+
+    assert (at_first, then) == (B, C)
+    assert owners.endpoint_of(SLOT) == C
+
+
+def test_an_owner_at_no_endpoint_is_reached_through_any() -> None:
+    owners = Owners((A, B))
+
+    owners.heard(A, None, {NODE: "n1"})
+    owners.heard(B, SLOT, {NODE: "n2", PRIMARY: "n3"})
+
+    assert owners.endpoint_of(SLOT) is None
+
+
+def test_the_newest_answer_is_believed() -> None:
+    owners = Owners((A, B))
+    owners.heard(A, SLOT, {NODE: "n1"})
+    owners.heard(B, None, {NODE: "n2"})
+
+    owners.heard(A, SLOT, {NODE: "n1", PRIMARY: "n2"})
+
+    assert owners.endpoint_of(SLOT) == B
+
+
+def test_an_answer_that_does_not_say_who_gave_it_teaches_nothing() -> None:
+    owners = Owners((A, B))
+
+    owners.heard(A, SLOT, {})
+
+    assert owners.endpoint_of(SLOT) is None
+
+
+def test_a_call_about_a_job_goes_to_its_owner_first_unless_that_is_down() -> None:
+    endpoints = Endpoints((A, B, C))
+    endpoints.worked(A)
+    endpoints.owners.heard(C, SLOT, {NODE: "n3"})
+    call = Call("GET", "/", bytes, slot=SLOT)
+
+    first = Tries(call, endpoints, now=0.0, timeout_s=1.0, repeats_max=0).first(0.0)
+    endpoints.failed(C, 0.0)
+
+    assert first.url == C
+    assert endpoints.ordered(1.0, SLOT)[-1] == C
+    assert endpoints.ordered(DOWN_S, SLOT)[0] == C
+    assert endpoints.ordered(DOWN_S)[0] == A
+
+
+@pytest.mark.parametrize(
+    ("named", "namespace", "slot"),
+    [
+        ("nightly", None, slot_of("default", "nightly")),
+        ("nightly", "team", slot_of("team", "nightly")),
+        ("team/nightly", "ignored", slot_of("team", "nightly")),
+        ("3f2a9c0011223344", None, slot_of_id(JobId("3f2a9c0011223344"))),
+        ("no name\ud800", None, None),
+    ],
+)
+def test_a_call_knows_the_slot_of_the_job_that_it_is_about(
+    named: str, namespace: str | None, slot: Slot | None
+) -> None:
+    assert requests.job(named, namespace).slot == slot
+    assert requests.resume_job(named, namespace, key=None, dry_run=False).slot == slot
+
+
+def test_a_call_knows_the_slot_of_its_execution() -> None:
+    execution_id = ExecutionId("3f2a9c0011223344-0660c1a4f8fe40-0000")
+
+    assert requests.wait(execution_id, 1.0).slot == slot_of_id(execution_id)
+    assert requests.execution("no execution").slot is None
