@@ -66,7 +66,8 @@ def judge(row: Row) -> tuple[bool, str]:
         ended = subprocess.run(
             [sys.executable, "-P", "-m", "chaos", *options],
             env={**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}/tests"},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )

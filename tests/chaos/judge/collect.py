@@ -15,9 +15,10 @@ from urllib.parse import quote, urlsplit
 
 Json = Any  # Any: what is answered, written down as it is.
 
-ASKERS = 4
+ASKERS = 16
+"""Of nodes that are slow to answer most of the time goes by in waiting."""
 PAGE = 1_000
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 class Nodes:

@@ -1,12 +1,13 @@
 """I15: a job that is written, read and deleted by one client behaves as if that happened at once.
 
 An operation of unknown outcome may take effect at any time after it began, once, or never. So
-what is kept is the set of all states that the job may be in, each with the changes that may still
-come; a value read rules out all others.
+what is kept is the states that the job may be in, each with the changes that may still come. A
+change that may come is only taken for done when a value is read that is not there otherwise: until
+then it does not matter, and what may still come allows all that its having come allows.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from chaos.judge.records import Operation, Records, Violation
 
@@ -23,25 +24,12 @@ def violations(records: Records) -> Iterator[Violation]:
     for operations in of_register.values():
         states: set[State] = {(None, frozenset())}
         for each in operations:
-            after = set(_after(each, _settled(states)))
+            after = set(_after(each, states))
             if not after:
-                known = sorted({str(value) for value, _ in _settled(states)})
+                known = sorted({str(value) for state in states for value in _possible(state)})
                 yield Violation("I15", f"{each}; the value could be {known}", each.ended_at)
                 break
             states = after
-
-
-def _settled(states: Iterable[State]) -> set[State]:
-    """Return the states with those that follow when some pending changes take effect."""
-    found, fresh = set(states), list(states)
-    while fresh:
-        _, pending = fresh.pop()
-        for change in pending:
-            state = (change[1], pending - {change})
-            if state not in found:
-                found.add(state)
-                fresh.append(state)
-    return found
 
 
 def _after(each: Operation, states: set[State]) -> Iterator[State]:
@@ -49,15 +37,29 @@ def _after(each: Operation, states: set[State]) -> Iterator[State]:
     is_absent = each.told.get("code") == "job_not_found"
     for value, pending in states:
         match each.what, each.outcome:
-            case "get", _:
-                seen = None if is_absent else each.told.get("value")
-                if (each.outcome != "ok" and not is_absent) or seen == value:
-                    yield value, pending
+            case "get", "ok":
+                yield from _seen(each.told.get("value"), (value, pending))
             case _, "ok":
                 yield written, pending
-            case _, "info":
+            case "put" | "delete", "info":
                 yield value, pending | {(each.number, written)}
+            case _ if is_absent and each.what != "put":
+                # A delete that was told there is nothing to delete has seen that, as a read has.
+                yield from _seen(None, (value, pending))
             case _:
-                # A delete that was told there is nothing to delete has seen that.
-                if not is_absent or value is None:
-                    yield value, pending
+                yield value, pending
+
+
+def _seen(seen: Value, state: State) -> Iterator[State]:
+    """Yield the state in which *seen* is there, if it can be."""
+    value, pending = state
+    changes = [change for change in pending if change[1] == seen]
+    if value == seen:
+        yield state
+    elif changes:
+        # The oldest stands for all to the same value: nothing tells them apart.
+        yield seen, pending - {min(changes, key=lambda change: change[0])}
+
+
+def _possible(state: State) -> set[Value]:
+    return {state[0], *(value for _, value in state[1])}
