@@ -12,9 +12,11 @@ ETCD ?= 3
 NEMESIS ?= mixed
 EXAMPLES ?= 200
 SEEDS ?= 1000
+HISTORY ?= 1000000
 FROM ?= 0
 
-.PHONY: help demo dev test contract check format docs sim mutants chaos chaos-many chaos-mutants containers bench dist clean
+.PHONY: help demo dev test contract check format docs sim mutants chaos chaos-many chaos-mutants containers bench \
+	bench-smoke bench-peers bench-parts dist clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,13 +75,25 @@ chaos-mutants: $(READY) programs ## Break rules on real clusters and see that th
 containers: $(READY) engine ## The image and the Compose file on a real engine; minutes, as root
 	$(BIN)/python -P -m pytest tests/containers -m containers -o faulthandler_timeout=0 --timeout 900
 
-bench: $(READY) programs ## Throughput, start latency, timer lateness of one node and of three, with fsync
-	$(BIN)/python bench/one_node.py
-	$(BIN)/python -m bench.cluster
-	$(BIN)/python -m bench.stalls
-	$(BIN)/python -m bench.python_tasks
-	$(BIN)/python -m bench.http_api
-	$(BIN)/python bench/replication.py
+bench: NODES := 1,3
+bench: ROUNDS := 1
+bench: $(READY) programs ## Measure, an hour or two: make bench SCENARIO="bulk start" NODES=1,3 ROUNDS=3
+	$(BIN)/python -m bench $(SCENARIO) --nodes $(NODES) --rounds $(ROUNDS) --history $(HISTORY)
+
+bench-smoke: $(READY) programs ## Has rota become slower, against a bare journal and link? A minute
+	$(BIN)/python -m bench.smoke
+
+bench-peers: ROUNDS := 3
+bench-peers: $(READY) programs ## Other schedulers beside rota in one run: make bench-peers PEERS="celery dramatiq"
+	@tests/install-programs redis-server:redis-server
+	$(BIN)/python -m bench.peers $(PEERS) --rounds $(ROUNDS)
+
+bench-parts: $(READY) programs ## Measure parts of a node alone: stalls, executors, HTTP, replication, etcd
+	$(BIN)/python -m bench.parts.stalls
+	$(BIN)/python -m bench.parts.python_tasks
+	$(BIN)/python -m bench.parts.http_api
+	$(BIN)/python -m bench.parts.replication
+	$(BIN)/python -m bench.parts.etcd
 
 dist: $(READY) ## Build sdist and wheel, then check the wheel holds every module
 	rm -rf dist build

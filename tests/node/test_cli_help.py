@@ -42,7 +42,7 @@ EXIT_STATUSES = {
     "rota node forget n3": 3,
 }
 """Of examples that do not end with 0."""
-GOES_ON = re.compile(r"^rota (events|.* (--watch|-w)$)")
+GOES_ON = re.compile(r"^rota (events|bench slo|.* (--watch|-w)$)")
 """What ends with Ctrl-C, or later than a test may."""
 
 

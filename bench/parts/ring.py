@@ -2,7 +2,7 @@
 
 Loads and movement follow from the membership alone: they are the same on every machine. Each
 figure of movement is the mean, and the worst, of ten single changes. Run it with
-``.venv/bin/python -P bench/ring.py``.
+``.venv/bin/python -m bench.parts.ring``.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The worst stall of a node's loop while its tasks are started: ``python -m bench.stalls``.
+"""The worst stall of a node's loop while its tasks are started: ``python -m bench.parts.stalls``.
 
 A real node with 2 GiB of resident memory, where a fork of its process would take a second, gets a
 probe on its loop that asks to be called every millisecond; how late it is called is the stall. It
@@ -10,21 +10,29 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Self
 
 import aiohttp
 import uvloop
-from bench.one_node import Api, Json, Node, one_by_one, show
 
+from bench.api import Api, Json
+from bench.parts.figures import show
+from bench.processes import rss_mib
+from bench.scenarios.throughput import one_by_one
 from rota.node.config import load_config
 from rota.node.logs import begin_logging
 from rota.node.node import Node as RotaNode
 
 RESIDENT_BYTES = 2 << 30
 PROBE_S = 0.001
+START_S = STOP_S = 30.0
 LOADS: dict[str, Json] = {
     "noop": {"type": "scripted"},
     "/bin/true": {"command": ["/bin/true"]},
@@ -80,32 +88,59 @@ async def be_node(data_dir: Path, figures: Path) -> None:
         probing.cancel()
 
 
+class _ProbedNode:
+    """A process that is a node and a probe, while the body of its ``with`` runs."""
+
+    def __init__(self, folder: Path, figures: Path) -> None:
+        self._log_path = folder / "log"
+        with self._log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "bench.parts.stalls", "--node", str(figures)),
+                    *("--data-dir", str(folder / "data")),
+                ],
+                stderr=log,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.process.wait(STOP_S)
+
+    async def url(self) -> str:
+        """Wait until it listens; return where."""
+        async with asyncio.timeout(START_S):
+            while True:
+                found = re.search(r'"listen": "([^"]+)"', self._log_path.read_text())
+                if found:
+                    return f"http://{found[1]}"
+                await asyncio.sleep(0.01)
+
+
 async def measure(count: int, folder: Path) -> list[dict[str, Json]]:
     """Put every load on a node, one after the other."""
     figures = folder / "figures"
-    node = Node(folder / "data", program=("-m", "bench.stalls", "--node", str(figures)))
     rows: list[dict[str, Json]] = []
-    try:
-        await node.ready()
+    with _ProbedNode(folder, figures) as node:
         async with aiohttp.ClientSession() as session:
-            api = Api(session, node.url)
+            api = Api(session, [await node.url()])
             for name, job in LOADS.items():
                 label = "".join(each for each in name if each.isalnum())
                 await api.post("/jobs", {"name": label, **job})
                 await one_by_one(api, [label], count // 10)  # warm-up, not counted
-                node.send_signal(signal.SIGUSR1)
+                node.process.send_signal(signal.SIGUSR1)
                 began = time.perf_counter()
                 await one_by_one(api, [label], count)
                 took_s = time.perf_counter() - began
-                node.send_signal(signal.SIGUSR2)
+                node.process.send_signal(signal.SIGUSR2)
                 while not figures.exists():  # noqa: ASYNC110 - another process makes it
                     await asyncio.sleep(0.01)
                 found = json.loads(figures.read_text())
                 figures.unlink()
                 row = {"scenario": f"{name}, one POST each", "per_s": round(count / took_s)}
-                rows.append({**row, **found, "rss_mib": round(node.rss_mib())})
-    finally:
-        node.stop()
+                rows.append({**row, **found, "rss_mib": round(rss_mib(node.process.pid))})
     return rows
 
 

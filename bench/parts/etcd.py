@@ -1,7 +1,7 @@
 """What coordination through a real etcd costs: swaps, renewals, the list of everything.
 
 Needs ``etcd`` on the PATH; it is started here with its files in a temporary folder, which should be
-on a real disk: etcd syncs every change. ``.venv/bin/python bench/etcd.py``
+on a real disk: etcd syncs every change. ``.venv/bin/python -m bench.parts.etcd``
 """
 
 import argparse
@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from etcd import EtcdCluster
 from rota.core.configuration import Configuration, Copy, Swap
 from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId

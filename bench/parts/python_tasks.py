@@ -1,6 +1,6 @@
 """What the Python executor does alone: calls of warm functions a second, and their cost.
 
-    .venv/bin/python bench/python_tasks.py
+    .venv/bin/python -m bench.parts.python_tasks
 
 No node, no disk: orders are handed to the executor, 64 at a time as a node with its default slots
 does, and its endings are counted. The executor is on the stdlib loop, as in the warden; it and

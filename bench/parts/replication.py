@@ -1,6 +1,6 @@
 """Entries per second through three replicas in one process, with no disk and no network.
 
-    python bench/replication.py            one entry per message, and 32
+    python -m bench.parts.replication            one entry per message, and 32
 
 What it costs one core to decide all that is decided for an entry, at the primary and both backups:
 append, send, check the chain, answer, count, commit. Messages are handed over as they are, and

@@ -1,4 +1,4 @@
-"""What the API costs: requests a second by kind, and the CPU of its layer. ``make bench``.
+"""What the API costs: requests a second by kind, and the CPU of its layer. ``make bench-parts``.
 
 A real ``rotad`` on disk with fsync is driven over HTTP by this process on the same machine: 32
 connections for single requests, 4 for batches. The CPU of the HTTP layer is measured here, without
@@ -16,8 +16,11 @@ from pathlib import Path
 
 import aiohttp
 import msgspec
-from bench.one_node import Api, Json, Node, show
 
+from bench.api import Api, Json
+from bench.fleet import Fleet
+from bench.parts.figures import show
+from bench.processes import cpu_s
 from rota.client.wire import CreatedItem, CreatedManyView, JobBody
 from rota.node.api.bodies import job_spec
 from rota.node.api.decoding import decode
@@ -90,19 +93,15 @@ def scenarios(share: int) -> list[Scenario]:
 
 async def run(share: int, folder: Path) -> list[dict[str, Json]]:
     """Run every scenario on one node."""
-    node = Node(folder / "data")
-    try:
-        await node.ready()
+    with Fleet(folder / "nodes", 1) as fleet:
         connector = aiohttp.TCPConnector(limit=64)
         async with aiohttp.ClientSession(connector=connector) as session:
-            api = Api(session, node.url)
+            api = Api(session, fleet.urls)
             await api.post("/jobs", {"name": "noop", "type": "scripted"})
-            return [await measure(api, node, scenario) for scenario in scenarios(share)]
-    finally:
-        node.stop()
+            return [await measure(api, fleet, scenario) for scenario in scenarios(share)]
 
 
-async def measure(api: Api, node: Node, scenario: Scenario) -> dict[str, Json]:
+async def measure(api: Api, fleet: Fleet, scenario: Scenario) -> dict[str, Json]:
     """Make the requests of a scenario, each connection one after the other."""
     numbers = iter(range(scenario.requests))
 
@@ -110,7 +109,7 @@ async def measure(api: Api, node: Node, scenario: Scenario) -> dict[str, Json]:
         for number in numbers:
             await scenario.ask(api, number)
 
-    cpu, began = node.cpu_s(), time.perf_counter()
+    cpu, began = _node_cpu_s(fleet), time.perf_counter()
     await asyncio.gather(*(connection() for _ in range(scenario.connections)))
     took_s = time.perf_counter() - began
     items = scenario.requests * scenario.each
@@ -118,8 +117,12 @@ async def measure(api: Api, node: Node, scenario: Scenario) -> dict[str, Json]:
         "scenario": scenario.name,
         "requests_per_s": round(scenario.requests / took_s),
         "items_per_s": round(items / took_s),
-        "node_cpu_ms_each": round((node.cpu_s() - cpu) * 1e3 / items, 3),
+        "node_cpu_ms_each": round((_node_cpu_s(fleet) - cpu) * 1e3 / items, 3),
     }
+
+
+def _node_cpu_s(fleet: Fleet) -> float:
+    return sum(cpu_s(pid) for kind, pid in fleet.processes() if kind == "node")
 
 
 def layer_ms(numbers: "count[int]") -> float:

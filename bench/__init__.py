@@ -1,0 +1,14 @@
+"""Benchmarks of rota that somebody else can run and believe: ``make bench``.
+
+    scenarios/   what is measured, one small function each
+    runner       gives each scenario a cluster of its own, fresh, and notes what it costs
+    fleet        that cluster: real nodes on real disks, and a real etcd
+    report       what is printed: figures, plots, machine, durability
+    skeleton, smoke   a bare journal and link beside rota in one run: no absolute times
+    peers/       the same scenarios on other schedulers, interleaved with rota
+    parts/       parts of a node alone: executors, replication, ring, HTTP, etcd
+
+Three rules make figures worth something. Load is open: requests are sent when they are due, whether
+or not those before have been answered, and latency counts from then. Percentiles are exact, from
+all samples. And nothing is compared that was not measured in one run.
+"""

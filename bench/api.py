@@ -1,0 +1,126 @@
+"""The few calls that a load makes, as cheaply as a client in Python can make them.
+
+The generator shares the machine with what it measures, so it decodes no more than it looks at.
+Whoever wants comfort takes `rota.client`, which the scenarios with little load do.
+"""
+
+import asyncio
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import aiohttp
+
+from rota.client.wire import ITEMS_MAX
+from rota.core.instants import Instant
+
+Json = Any  # Any: what a node answers, read by the scenario that asked.
+NOT_NOW = (429, 503)
+AGAIN_S = 0.05
+PATIENCE_S = 600.0
+WAIT_S = 300
+"""The longest that a node waits for a request."""
+
+
+class Api:
+    """Calls to the nodes of a cluster, each to the next of them.
+
+    What a node cannot take now (429, 503) is sent again, and counted: a figure with many of those
+    is one of a cluster that is too busy, and what is measured of it goes on from the first try.
+
+    Attributes:
+        refused_count: How often that was.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, urls: Sequence[str]) -> None:
+        self.refused_count = 0
+        self._session = session
+        self._urls = urls
+        self._next = 0
+
+    @property
+    def _url(self) -> str:
+        self._next += 1
+        return self._urls[self._next % len(self._urls)]
+
+    async def post(self, path: str, body: Json = None) -> Json:
+        """Make a request that has to succeed."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                url = f"{self._url}/api/v1{path}"
+                async with self._session.post(url, json=body or {}) as answer:
+                    text = await answer.text()
+                if answer.status not in NOT_NOW:
+                    assert answer.status < 300, text
+                    return json.loads(text)
+                self.refused_count += 1
+                await asyncio.sleep(AGAIN_S)
+
+    async def get(self, path: str) -> Json:
+        """Make a request that has to succeed."""
+        async with self._session.get(f"{self._url}/api/v1{path}") as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.json()
+
+    async def create(self, jobs: Sequence[Json]) -> None:
+        """Create jobs, as many to a request as it may hold."""
+        for start in range(0, len(jobs), ITEMS_MAX):
+            made = await self.post("/jobs:batch", {"items": jobs[start : start + ITEMS_MAX]})
+            failed = [each["error"] for each in made["items"] if each["error"]]
+            assert not failed, failed[0]
+
+    async def trigger(self, job: str) -> str:
+        """Ask for an execution; return its id."""
+        return str((await self.post(f"/jobs/{job}/trigger"))["executionId"])
+
+    async def trigger_many(self, jobs: Sequence[str]) -> list[str]:
+        """Ask for an execution of each, at most 1,000, in one request; return their ids."""
+        made = await self.post("/executions:batch", {"items": [{"job": job} for job in jobs]})
+        # An item may be refused alone, where its shard is without a primary for a moment.
+        refusals = [item["error"]["status"] for item in made["items"] if item["error"]]
+        assert set(refusals) <= set(NOT_NOW), made["items"]
+        again = [job for job, item in zip(jobs, made["items"], strict=True) if item["error"]]
+        ids = [item["executionId"] for item in made["items"] if not item["error"]]
+        if again:
+            self.refused_count += len(again)
+            await asyncio.sleep(AGAIN_S)
+            ids += await self.trigger_many(again)
+        return ids
+
+    async def ended(self, ids: Sequence[str]) -> list[Json]:
+        """Wait for executions, at most 1,000, to succeed; return them without their tasks."""
+        body = {"executionIds": list(ids), "timeout": WAIT_S}
+        items = (await self.post("/executions:wait", body))["items"]
+        assert all(each["status"] == "success" for each in items), items[0]
+        return list(items)
+
+    async def all_ended(self, ids: Sequence[str]) -> list[Json]:
+        """Wait for any number of executions to succeed."""
+        found: list[Json] = []
+        for start in range(0, len(ids), ITEMS_MAX):
+            found += await self.ended(ids[start : start + ITEMS_MAX])
+        return found
+
+    async def counters(self) -> dict[str, float]:
+        """Return the metrics of all nodes by name and labels, added up."""
+        total: defaultdict[str, float] = defaultdict(float)
+        for url in self._urls:
+            async with self._session.get(f"{url}/metrics") as answer:
+                for name, value in samples(await answer.text()):
+                    total[name] += value
+        return total
+
+
+def samples(text: str) -> Iterable[tuple[str, float]]:
+    """Yield the names, with labels, and values of Prometheus' text format."""
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, _, value = line.rpartition(" ")
+            yield name, float(value)
+
+
+def now() -> Instant:
+    """Return the wall clock, which the nodes of this machine share."""
+    return Instant(time.time_ns() // 1_000)

@@ -1,0 +1,105 @@
+"""The cluster under measurement: real nodes on this machine, fresh, on a real disk, with fsync.
+
+One node is alone and needs nothing else. Several have an etcd beside them and as many copies of
+everything as they are, up to three. The settings are the defaults; nothing is tuned for a figure.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bench.processes import descendants
+from rota.client.local_cluster import COPIES_MAX, LocalCluster
+from rota.client.local_node import LocalNode
+
+LOG_LEVEL = "warning"
+
+
+class Fleet:
+    """So many nodes, running while the body of its ``with`` does.
+
+    Args:
+        folder: Where everything they write is.
+        size: How many.
+    """
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self.size = size
+        self.folder = folder
+        self._undo = ExitStack()
+        self._cluster: LocalCluster | None = None
+        if size == 1:
+            log_path = folder / "n1.log"
+            self.nodes = {"n1": LocalNode(folder / "n1", log_level=LOG_LEVEL, log_path=log_path)}
+        else:
+            self._cluster = LocalCluster(folder, size, port=0, slots=None, log_level=LOG_LEVEL)
+            self.nodes = self._cluster.nodes
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True)
+        self._undo.enter_context(self._cluster or self.nodes["n1"])
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._undo.close()
+        except subprocess.TimeoutExpired as late:
+            # What was measured is not lost for it; but it is worth a look.
+            print(f"a node did not stop within {late.timeout:g} s, and was killed", file=sys.stderr)
+
+    @property
+    def urls(self) -> list[str]:
+        """Where the nodes are."""
+        return [node.url for node in self.nodes.values()]
+
+    @property
+    def durability(self) -> str:
+        """What it takes before a write is answered, for whoever reads a figure."""
+        if self.size == 1:
+            return "on this node's disk: group commit, fdatasync"
+        copies = min(self.size, COPIES_MAX)
+        return f"on the disks of all {copies} copies that count: group commit, fdatasync on each"
+
+    def kill(self, names: Iterable[str]) -> None:
+        """End nodes as `kill -9` does, and wait until their processes are gone."""
+        for name in names:
+            os.kill(self._pid(name), signal.SIGKILL)
+        for name in names:
+            process = self.nodes[name].process
+            assert process is not None
+            process.wait()
+
+    def launch(self, names: Iterable[str]) -> None:
+        """Start nodes that were killed; do not wait."""
+        for name in names:
+            self.nodes[name].launch()
+
+    def processes(self) -> Iterator[tuple[str, int]]:
+        """Yield every process by kind: ``node``, ``guard``, ``warden``, ``tasks`` or ``etcd``.
+
+        The tasks are what the warden has started and runs still, idle Python workers for instance.
+        """
+        for name, node in self.nodes.items():
+            yield "node", self._pid(name)
+            guard = int((node.data_dir / "warden.lock").read_text())
+            yield "guard", guard
+            for number, pid in enumerate(descendants(guard)):
+                yield "warden" if number == 0 else "tasks", pid
+        if self._cluster is not None and self._cluster.etcd.process is not None:
+            yield "etcd", self._cluster.etcd.process.pid
+
+    def _pid(self, name: str) -> int:
+        process = self.nodes[name].process
+        assert process is not None, "it has been started"
+        return process.pid

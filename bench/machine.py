@@ -1,0 +1,81 @@
+"""What a figure was measured on, and how busy that was."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import msgspec
+
+import rota
+from rota.client.percentiles import percentile
+
+PROBES = 500
+PROBE_BYTES = 512
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine, and what runs on it.
+
+    Attributes:
+        filesystem: Of the folder that everything is written to: on ``tmpfs`` a sync costs nothing,
+            and figures mean little.
+        sync_ms: An append of 512 bytes and fdatasync, alone: at the median and the 99th percentile.
+    """
+
+    processor: str
+    cores: int
+    memory_gib: float
+    kernel: str
+    python: str
+    rota: str
+    commit: str
+    etcd: str
+    filesystem: str
+    sync_ms: tuple[float, float]
+
+
+def look(folder: Path) -> Machine:
+    """Return this machine, with the disk that *folder* is on."""
+    memory = re.search(r"MemTotal:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    return Machine(
+        processor=model[1] if model else platform.machine(),
+        cores=os.cpu_count() or 1,
+        memory_gib=round(int(memory[1]) / 2**20, 1) if memory else 0.0,
+        kernel=platform.release().split("-")[0],
+        python=platform.python_version(),
+        rota=rota.__version__,
+        commit=_said("git", "describe", "--always", "--dirty"),
+        etcd=_said("etcd", "--version").partition("\n")[0].removeprefix("etcd Version: "),
+        filesystem=_said("stat", "--file-system", "--format=%T", str(folder)),
+        sync_ms=_sync_ms(folder),
+    )
+
+
+def busy() -> float:
+    """Return how many processes wanted a processor in the last minute, per core."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
+
+
+def _said(*argv: str) -> str:
+    """Return what a program prints; empty where there is none, or it fails."""
+    if shutil.which(argv[0]) is None:
+        return ""
+    return subprocess.run(argv, check=False, capture_output=True, text=True).stdout.strip()
+
+
+def _sync_ms(folder: Path) -> tuple[float, float]:
+    taken: list[float] = []
+    with (folder / "probe").open("wb", buffering=0) as file:
+        for _ in range(PROBES):
+            began = time.perf_counter()
+            file.write(bytes(PROBE_BYTES))
+            os.fdatasync(file.fileno())
+            taken.append((time.perf_counter() - began) * 1e3)
+    (folder / "probe").unlink()
+    ordered = sorted(taken)
+    return percentile(ordered, 0.5), percentile(ordered, 0.99)

@@ -1,0 +1,40 @@
+"""Load that does not wait: each request is sent when it is due, whatever became of those before.
+
+A closed loop sends the next request when the last is answered; while the system stands still it
+asks nothing, and one slow answer stands for the many that would have been slow ("coordinated
+omission", Gil Tene). Here a stall of a second at 100 requests a second is 100 late samples.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from rota.core.instants import SECOND, Instant
+
+T = TypeVar("T")
+
+
+async def open_loop(send: Callable[[Instant], Awaitable[T]], *, rate: float, count: int) -> list[T]:
+    """Send *count* requests, *rate* a second and evenly spread; return what came of each, in order.
+
+    Args:
+        send: Given the instant at which it was to be called, from which its latency counts. It may
+            be called later, where this process did not get a processor: whoever shares a machine
+            with what it measures cannot tell the two apart.
+        rate: A second.
+        count: How many.
+    """
+    loop = asyncio.get_running_loop()
+    began, began_at = loop.time(), time.time_ns() // 1_000
+    async with asyncio.TaskGroup() as group:
+        sent: list[asyncio.Task[T]] = []
+        for number in range(count):
+            await asyncio.sleep(began + number / rate - loop.time())
+            due = Instant(began_at + round(number / rate * SECOND))
+            sent.append(group.create_task(_sent(send, due)))
+    return [each.result() for each in sent]
+
+
+async def _sent(send: Callable[[Instant], Awaitable[T]], due: Instant) -> T:
+    return await send(due)

@@ -1,0 +1,1 @@
+"""Parts of a node, each alone: what an executor, replication, the ring, HTTP or etcd takes."""

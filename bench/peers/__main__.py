@@ -1,0 +1,101 @@
+"""``python -m bench.peers``: rota and other schedulers, in turns.
+
+    python -m bench.peers                        all
+    python -m bench.peers celery taskiq          rota and those two
+    python -m bench.peers --rounds 1 --part 10   does it work?
+
+Redis and PostgreSQL have to be installed; each system's packages are installed by themselves into
+``build/bench-peers``. What was seen goes to ``bench/results/peers.jsonl`` and ``peers.md``.
+"""
+
+import argparse
+import subprocess
+import tempfile
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from bench.machine import busy, look
+from bench.peers.comparison import ROTA, write_comparison
+from bench.peers.environments import versions_of
+from bench.peers.servers import NotInstalled
+from bench.peers.systems import SYSTEMS
+from bench.peers.turns import Seen, rota_turn, turn
+from bench.processes import end_on_term
+from bench.report import RESULTS
+
+COUNTS = {
+    "throughput": 5_000,
+    "start": 250,
+    "timers": 1_000,
+    "timers-at-once": 500,
+    "chain": 20,
+}
+
+
+def main() -> None:
+    """Let systems take turns, and write what was seen."""
+    end_on_term()
+    chosen = _arguments()
+    counts = {name: max(10, count // chosen.part) for name, count in COUNTS.items()}
+    chosen.results.mkdir(parents=True, exist_ok=True)
+    seen: list[Seen] = []
+    failed: set[str] = set()
+    with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
+        machine = look(Path(folder))
+        print(f"busy {busy():.1f}")
+        for number in range(chosen.rounds):
+            for name in (*ROTA, *chosen.systems):
+                where = Path(folder, f"{name}-{number}")
+                try:
+                    for each in _turn(name, counts, number, where):
+                        print(_line(each), flush=True)
+                        seen.append(each)
+                        with (chosen.results / "peers.jsonl").open("ab") as file:
+                            file.write(msgspec.json.encode(each) + b"\n")
+                except (NotInstalled, subprocess.SubprocessError):
+                    traceback.print_exc()
+                    failed.add(name)
+    versions = {name: versions_of(SYSTEMS[name]) for name in chosen.systems if name not in failed}
+    path = write_comparison(machine, seen, versions, chosen.results)
+    print(f"{path} has the ratios")
+    if failed:
+        raise SystemExit(f"failed: {', '.join(sorted(failed))}")
+
+
+def _turn(name: str, counts: dict[str, int], number: int, folder: Path) -> Iterator[Seen]:
+    if name in SYSTEMS:
+        return turn(SYSTEMS[name], counts, number, folder)
+    return rota_turn(int(name.removeprefix("rota-")), counts, number, folder)
+
+
+def _line(seen: Seen) -> str:
+    if seen.ms:
+        ordered = sorted(seen.ms)
+        figures = f"p50 {ordered[len(ordered) // 2]:.2f} ms, most {ordered[-1]:.2f} ms"
+    else:
+        figures = f"{seen.per_s:.0f}/s"
+    where = f"round {seen.round}  {seen.system:<14} {seen.scenario:<15}"
+    return f"{where} {figures}, CPU {seen.cpu_ms:.2f} ms each"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.peers")
+    parser.add_argument(
+        "systems", nargs="*", metavar="SYSTEM", help=f"of {', '.join(SYSTEMS)}; or all"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each; default: 3")
+    parser.add_argument("--part", type=int, default=1, help="one in so many of everything")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="default: bench/results")
+    chosen = parser.parse_args()
+    unknown = [each for each in chosen.systems if each not in SYSTEMS]
+    if unknown:
+        parser.error(f"there is no system {unknown[0]}; there are {', '.join(SYSTEMS)}")
+    chosen.systems = chosen.systems or [*SYSTEMS]
+    return chosen
+
+
+if __name__ == "__main__":
+    main()

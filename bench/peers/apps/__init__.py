@@ -1,0 +1,1 @@
+"""One module for each system, with the same four functions; see `rota_app`."""

@@ -1,0 +1,40 @@
+# mypy: ignore-errors
+# pyright: basic, reportMissingImports=false
+# ruff: noqa: D103 - what the functions do is told in rota_app
+"""Dramatiq with Redis: its defaults; delays and pipelines as its guide shows them."""
+
+import os
+import time
+
+import dramatiq
+from dramatiq.brokers.redis import RedisBroker
+
+from bench.peers.apps.marks import mark as mark_it
+
+broker = RedisBroker(url=os.environ["BENCH_REDIS"])
+dramatiq.set_broker(broker)
+
+
+@dramatiq.actor
+def mark(path, number):
+    mark_it(path, number)
+
+
+def submit(path, numbers):
+    for number in numbers:
+        mark.send(path, number)
+
+
+def at(path, dues):
+    for number, due in dues.items():
+        delay = max(0, round(1e3 * (due - time.time())))
+        mark.send_with_options(args=(path, number), delay=delay)
+
+
+def chain(path, numbers):
+    steps = [mark.message_with_options(args=(path, n), pipe_ignore=True) for n in numbers]
+    dramatiq.pipeline(steps).run()
+
+
+def close():
+    broker.close()

@@ -1,0 +1,106 @@
+"""Measures one scenario on the system whose app is named, and prints it as JSON.
+
+    python -m bench.peers.apps.drive celery_app throughput 1000
+
+Run in the system's own environment: it needs the standard library and the app.
+
+    throughput   so many at once: from the first call to the last start
+    start        50 a second, open loop: from when a call was to be made to the start
+    timers       due over 5 s: from when each was due to its start
+    timers-at-once   due in one instant
+    chain        ten, each after the one before, again and again: from start to start
+"""
+
+import importlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from bench.peers.apps.marks import wait_marks
+
+App = Any  # Any: a module with submit, at, chain and close; see `rota_app`.
+RATE = 50.0
+AHEAD_S = 3.0
+SET_PER_S = 100.0
+SPREAD_S = 5.0
+CHAIN = 10
+WAIT_S = 180.0
+Found = dict[str, float | list[float]]
+
+
+def throughput(app: App, path: str, count: int) -> Found:
+    """Return how many started a second."""
+    began = time.time()
+    app.submit(path, range(count))
+    last = max(wait_marks(path, count, WAIT_S).values())
+    return {"per_s": count / (last - began), "run": count}
+
+
+def start(app: App, path: str, count: int) -> Found:
+    """Return the latency of each."""
+    began = time.time()
+    dues = [began + number / RATE for number in range(count)]
+    for number, due in enumerate(dues):
+        time.sleep(max(0.0, due - time.time()))
+        app.submit(path, [number])
+    return {"ms": _late_ms(path, dict(enumerate(dues))), "run": count}
+
+
+def timers(app: App, path: str, count: int, spread_s: float = SPREAD_S) -> Found:
+    """Return the lateness of each."""
+    began = time.time() + AHEAD_S + count / SET_PER_S
+    dues = {number: began + number * spread_s / count for number in range(count)}
+    app.at(path, dues)
+    was_set_late = time.time() > began
+    return {"ms": _late_ms(path, dues), "run": count, "set_late": float(was_set_late)}
+
+
+def timers_at_once(app: App, path: str, count: int) -> Found:
+    """Return the lateness of each."""
+    return timers(app, path, count, spread_s=0.0)
+
+
+def chain(app: App, path: str, count: int) -> Found:
+    """Return every time from a start to the next."""
+    hops: list[float] = []
+    for first in range(0, count * CHAIN, CHAIN):
+        numbers = range(first, first + CHAIN)
+        app.chain(path, numbers)
+        seen = wait_marks(path, first + CHAIN, WAIT_S)
+        hops += [1e3 * (after - before) for before, after in pairwise(seen[n] for n in numbers)]
+    return {"ms": hops, "run": count * CHAIN}
+
+
+def _late_ms(path: str, dues: dict[int, float]) -> list[float]:
+    seen = wait_marks(path, len(dues), WAIT_S)
+    return [1e3 * (seen[number] - due) for number, due in dues.items()]
+
+
+SCENARIOS: dict[str, Callable[[App, str, int], Found]] = {
+    "throughput": throughput,
+    "start": start,
+    "timers": timers,
+    "timers-at-once": timers_at_once,
+    "chain": chain,
+}
+
+
+def main() -> None:
+    """Measure, after a warm-up."""
+    name, scenario, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    app = importlib.import_module(f"bench.peers.apps.{name}")
+    with tempfile.TemporaryDirectory(dir=os.environ["BENCH_FOLDER"]) as folder:
+        app.submit(f"{folder}/warm-up", range(20))
+        wait_marks(f"{folder}/warm-up", 20, WAIT_S)
+        found = SCENARIOS[scenario](app, f"{folder}/marks", count)
+    app.close()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+# mypy: ignore-errors
+# pyright: basic, reportMissingImports=false
+# ruff: noqa: D103 - what the functions do is told in rota_app
+"""Procrastinate with PostgreSQL: its defaults; many jobs are deferred in one statement."""
+
+import os
+from datetime import UTC, datetime
+
+from procrastinate import App, PsycopgConnector, SyncPsycopgConnector
+
+from bench.peers.apps.marks import mark as mark_it
+
+_is_driver = "BENCH_FOLDER" in os.environ
+_connector = SyncPsycopgConnector if _is_driver else PsycopgConnector
+app = App(connector=_connector(conninfo=os.environ["BENCH_POSTGRES"]))
+
+
+@app.task
+def mark(path, number):
+    mark_it(path, number)
+
+
+@app.task
+async def mark_in_turn(path, numbers):
+    mark_it(path, numbers[0])
+    if numbers[1:]:
+        await mark_in_turn.defer_async(path=path, numbers=numbers[1:])
+
+
+def submit(path, numbers):
+    _open()
+    if len(numbers) == 1:
+        mark.defer(path=path, number=numbers[0])
+    else:
+        mark.batch_defer(*({"path": path, "number": number} for number in numbers))
+
+
+def at(path, dues):
+    _open()
+    for number, due in dues.items():
+        when = datetime.fromtimestamp(due, UTC)
+        mark.configure(schedule_at=when).defer(path=path, number=number)
+
+
+def chain(path, numbers):
+    _open()
+    mark_in_turn.defer(path=path, numbers=list(numbers))
+
+
+def close():
+    app.close()
+
+
+def _open():
+    global _is_open
+    if not _is_open:
+        _is_open = True
+        app.open()
+
+
+_is_open = False

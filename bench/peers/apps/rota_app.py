@@ -1,0 +1,77 @@
+"""rota: executions of jobs whose function runs in warm workers.
+
+Every app has these four functions. Numbers are marked by `marks.mark`, each once.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rota.client import Client
+from rota.client.wire import Json, TriggerItem
+
+JOBS = 50
+FOLDERS = [str(Path(__file__).parents[3])]
+client = Client(os.environ["BENCH_URLS"])
+_made: set[str] = set()
+
+
+def submit(path: str, numbers: Iterable[int]) -> None:
+    """Have each number marked, now."""
+    prefix = _word(path)
+    if prefix not in _made:
+        _made.add(prefix)
+        _create([{"name": f"{prefix}-{job}"} | _marking() for job in range(JOBS)])
+    items: list[TriggerItem] = [
+        TriggerItem(job=f"{prefix}-{number % JOBS}", parameters={"path": path, "number": number})
+        for number in numbers
+    ]
+    while items:
+        made = zip(items, client.trigger_many(items), strict=True)
+        # Refused for lack of room, or of a primary for a moment: sent again.
+        items = [item for item, answer in made if answer.error]
+
+
+def at(path: str, dues: Mapping[int, float]) -> None:
+    """Have each number marked at its time, in seconds since 1970."""
+    _create(
+        {
+            "name": f"{_word(path)}-at-{number}",
+            "schedule": f"@at {datetime.fromtimestamp(due, UTC).strftime('%Y-%m-%dT%H:%M:%S.%fZ')}",
+            **_marking(path, number),
+        }
+        for number, due in dues.items()
+    )
+
+
+def chain(path: str, numbers: Sequence[int]) -> None:
+    """Have numbers marked one after the other."""
+    job = f"{_word(path)}-chain-{numbers[0]}"
+    needs: list[str] = []
+    tasks: list[Json] = []
+    for number in numbers:
+        tasks.append({"name": f"t{number}", "needs": needs, **_marking(path, number)})
+        needs = [f"t{number}"]
+    _create([{"name": job, "tasks": tasks}])
+    client.trigger(job)
+
+
+def close() -> None:
+    """End what the app has open."""
+    client.close()
+
+
+def _marking(path: str = "", number: int = 0) -> dict[str, Json]:
+    """Return what a job or task has that marks; without a path its parameters say what."""
+    call: dict[str, Json] = {"function": "bench.peers.apps.marks:mark", "path": FOLDERS}
+    return {"python": call | ({"args": [path, number]} if path else {})}
+
+
+def _create(jobs: Iterable[dict[str, Json]]) -> None:
+    refused = [made.error for made in client.create_many(jobs) if made.error]
+    assert not refused, refused[0]
+
+
+def _word(path: str) -> str:
+    return "".join(each if each.isalnum() else "-" for each in path).strip("-")[-60:].strip("-")

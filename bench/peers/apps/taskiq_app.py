@@ -1,0 +1,68 @@
+# mypy: ignore-errors
+# pyright: basic, reportMissingImports=false
+# ruff: noqa: D103 - what the functions do is told in rota_app
+"""Taskiq with Redis: its streams, which are acknowledged; its scheduler looks every second."""
+
+import asyncio
+import os
+from datetime import UTC, datetime
+
+from taskiq import TaskiqScheduler
+from taskiq_redis import ListRedisScheduleSource, RedisStreamBroker
+
+from bench.peers.apps.marks import mark as mark_it
+
+broker = RedisStreamBroker(os.environ["BENCH_REDIS"])
+source = ListRedisScheduleSource(os.environ["BENCH_REDIS"])
+scheduler = TaskiqScheduler(broker, [source])
+_runner = asyncio.Runner()
+_is_started = False
+
+
+@broker.task
+async def mark(path, number):
+    mark_it(path, number)
+
+
+@broker.task
+async def mark_in_turn(path, numbers):
+    # Chains are an extension of Taskiq's; a task that asks for the next one does the same.
+    mark_it(path, numbers[0])
+    if numbers[1:]:
+        await mark_in_turn.kiq(path, numbers[1:])
+
+
+def submit(path, numbers):
+    async def send():
+        for number in numbers:
+            await mark.kiq(path, number)
+
+    _run(send())
+
+
+def at(path, dues):
+    async def send():
+        for number, due in dues.items():
+            await mark.schedule_by_time(source, datetime.fromtimestamp(due, UTC), path, number)
+
+    _run(send())
+
+
+def chain(path, numbers):
+    async def send():
+        await mark_in_turn.kiq(path, list(numbers))
+
+    _run(send())
+
+
+def close():
+    _run(broker.shutdown())
+    _runner.close()
+
+
+def _run(work):
+    global _is_started
+    if not _is_started:
+        _is_started = True
+        _runner.run(broker.startup())
+    _runner.run(work)

@@ -1,0 +1,97 @@
+"""Ratios to rota, each from systems that took turns in one round."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from bench.machine import Machine
+from bench.peers.systems import SYSTEMS
+from bench.peers.turns import Seen
+from bench.report import figure, heading
+from rota.client.percentiles import percentile
+
+Read = Callable[[Seen], float]
+
+COLUMNS: dict[str, tuple[str, Read]] = {
+    "started a second, all at once": ("throughput", lambda seen: seen.per_s),
+    "request to start, p50 ms": ("start", lambda seen: _at(seen, 0.5)),
+    "request to start, p99 ms": ("start", lambda seen: _at(seen, 0.99)),
+    "1,000 timers, lateness p50 ms": ("timers", lambda seen: _at(seen, 0.5)),
+    "1,000 timers, lateness p99 ms": ("timers", lambda seen: _at(seen, 0.99)),
+    "500 in one instant, last ms": ("timers-at-once", lambda seen: _at(seen, 1.0)),
+    "chain, a hop, p50 ms": ("chain", lambda seen: _at(seen, 0.5)),
+}
+REFERENCE = "rota-3"
+ROTA = {
+    "rota-1": "one node, defaults, a Python function in warm workers. Durable: on its disk, synced "
+    "before the answer",
+    "rota-3": "three nodes and etcd, defaults. Durable: on three disks, synced before the answer",
+}
+_METHOD = (
+    "All systems ran the same Python function, which writes a line to a file, and took turns in "
+    "each round. Each cell: the median of the rounds; in parentheses the ratio to rota on three "
+    f"nodes (`{REFERENCE}`) in the same round, least to most. CPU is of all processes, Redis, "
+    "PostgreSQL and etcd too, but not of the one that asks, which for APScheduler does all else."
+)
+Values = Mapping[str, Mapping[int, float]]
+"""By system and round."""
+
+
+def _at(seen: Seen, share: float) -> float:
+    return percentile(sorted(seen.ms), share)
+
+
+def write_comparison(
+    machine: Machine, seen: Sequence[Seen], versions: Mapping[str, str], folder: Path
+) -> Path:
+    """Write ``peers.md`` into *folder*; return where it is.
+
+    Args:
+        machine: What it was seen on.
+        seen: All rounds of all systems.
+        versions: Of the systems beside rota, what is installed of each.
+        folder: Where it goes.
+    """
+    parts = [
+        "# rota beside others",
+        heading(machine),
+        _METHOD,
+    ]
+    names = [*ROTA, *versions]
+    rows = [f"| | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for title, (scenario, read) in COLUMNS.items():
+        values = _values(seen, scenario, read)
+        rows += [f"| {title} | {' | '.join(_cell(values, name) for name in names)} |"]
+    cpu = _values(seen, "throughput", lambda each: each.cpu_ms)
+    rows += [f"| CPU ms of one | {' | '.join(_cell(cpu, name) for name in names)} |"]
+    parts += ["\n".join(rows), "What was configured, and what is left after a loss of power:"]
+    told = [f"- `{name}`: {text}." for name, text in ROTA.items()]
+    for name, version in versions.items():
+        system = SYSTEMS[name]
+        about = f"{version}; {system.configuration}. Durable: {system.durability}"
+        told += [f"- `{name}`: {about}."]
+    parts += ["\n".join(told)]
+    path = folder / "peers.md"
+    path.write_text("\n\n".join(parts) + "\n")
+    return path
+
+
+def _values(seen: Sequence[Seen], scenario: str, read: Read) -> Values:
+    found: defaultdict[str, dict[int, float]] = defaultdict(dict)
+    for each in seen:
+        if each.scenario == scenario:
+            found[each.system][each.round] = read(each)
+    return found
+
+
+def _cell(values: Values, name: str) -> str:
+    """Return a system's figure and its ratios to the reference; ``-`` where it has none."""
+    mine, theirs = values.get(name, {}), values.get(REFERENCE, {})
+    if not any(mine.values()):
+        return "-"
+    ratios = sorted(mine[each] / theirs[each] for each in mine if theirs.get(each))
+    shown = figure(median(mine.values()))
+    if name == REFERENCE or not ratios:
+        return shown
+    return f"{shown} ({figure(ratios[0])} to {figure(ratios[-1])})"

@@ -1,0 +1,56 @@
+"""Processes: what they have used, as Linux counts it in ``/proc``, and how this one ends."""
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def end_on_term() -> None:
+    """Have a TERM end this process as an exception does: what it has started is stopped too."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
+def cpu_s(pid: int) -> float:
+    """Return the processor time that a process has used, in seconds; 0 of one that is gone."""
+    return sum(_times_s(pid)[:2])
+
+
+def cpu_of_ended_children_s(pid: int) -> float:
+    """Return what the children that it has waited for had used, in seconds."""
+    return sum(_times_s(pid)[2:])
+
+
+def _times_s(pid: int) -> list[float]:
+    fields = _read(pid, "stat").rpartition(")")[2].split()
+    return [int(each) / TICKS_PER_S for each in fields[11:15]]
+
+
+def rss_mib(pid: int) -> float:
+    """Return its resident memory in MiB; 0 of one that is gone."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", _read(pid, "status"))
+    return int(found[1]) / 1_024 if found else 0.0
+
+
+def written_bytes(pid: int) -> int:
+    """Return how many bytes it has had written to disks; 0 of one that is gone."""
+    found = re.search(r"^write_bytes: (\d+)", _read(pid, "io"), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Yield its children, and theirs, as they are now."""
+    for child in map(int, _read(pid, f"task/{pid}/children").split()):
+        yield child
+        yield from descendants(child)
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

@@ -1,0 +1,130 @@
+"""The report: a page of Markdown with the figures, plots beside it, and what they were taken on."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import median
+
+from bench.machine import Machine
+from bench.plots import distribution, timeline
+from bench.runner import Row
+from bench.scenarios import SCENARIOS
+
+RESULTS = Path(__file__).parent / "results"
+"""Where reports go unless told otherwise; git ignores it."""
+BUSY = 0.3
+"""Processes that want each core, above which a figure is marked."""
+Group = Sequence[Row]
+"""The rounds of one scenario on one number of nodes."""
+
+
+def heading(machine: Machine) -> str:
+    """Return what figures were taken on, in a sentence or three."""
+    p50, p99 = machine.sync_ms
+    etcd = f", etcd {machine.etcd}" if machine.etcd else ""
+    warning = "" if machine.filesystem != "tmpfs" else " It is memory: a sync costs nothing here!"
+    return (
+        f"rota {machine.rota} ({machine.commit or 'no commit'}), Python {machine.python}{etcd}, "
+        f"Linux {machine.kernel}, {machine.processor}, {machine.cores} cores shared by nodes, etcd "
+        f"and load generator, {machine.memory_gib:g} GiB. Disk: {machine.filesystem}, an append of "
+        f"512 B and fdatasync takes {p50:.2f} ms at the median, {p99:.2f} at p99.{warning}"
+    )
+
+
+def line(row: Row) -> str:
+    """Return a line for whoever waits for the run."""
+    figures = dict(row.figures)
+    if row.costs is not None:
+        figures |= {f"{kind}_cpu_ms": ms for kind, ms in row.costs.cpu_ms.items() if ms >= 0.001}
+    shown = "  ".join(f"{name} {figure(value)}" for name, value in figures.items())
+    return f"{row.scenario:<20} nodes {row.nodes}  {shown}  busy {row.busy:.1f}"
+
+
+def figure(value: float) -> str:
+    """Return a figure to three digits, and whole numbers whole."""
+    if value == int(value) or abs(value) >= 1_000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def write_report(machine: Machine, rows: Sequence[Row], folder: Path) -> Path:
+    """Write ``report.md`` and its plots into *folder*; return where it is."""
+    groups: defaultdict[str, defaultdict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        groups[row.scenario][row.nodes].append(row)
+    parts = ["# What rota does on this machine", heading(machine), *_method(rows)]
+    for name, by_size in groups.items():
+        parts += [f"## {name}", SCENARIOS[name].about]
+        parts += [f"```\nmake bench SCENARIO={name} NODES={','.join(map(str, by_size))}\n```"]
+        parts += [_table(by_size.values())]
+        parts += [f"![{each.stem}]({each.name})" for each in _plots(name, by_size.values(), folder)]
+    report = folder / "report.md"
+    report.write_text("\n\n".join(parts) + "\n")
+    return report
+
+
+def _method(rows: Iterable[Row]) -> list[str]:
+    durability = {row.nodes: row.durability for row in rows}
+    return [
+        "Every scenario ran on fresh nodes with default settings, after a warm-up that is not "
+        "counted. A write is answered when it is: "
+        + "; ".join(f"{_nodes(size)}: {how}" for size, how in sorted(durability.items()))
+        + ". Latencies count from when a request was to be sent, lateness from the fire time; "
+        "percentiles are exact. CPU is of all processes of a kind together, for each execution. "
+        f"`busy`: how many other processes wanted each core before; above {BUSY:g} the figures are "
+        "those of a machine that did something else too. Several rounds: median (least to most)."
+    ]
+
+
+def _table(groups: Iterable[Group]) -> str:
+    columns = [(_nodes(rows[0].nodes), _facts(rows)) for rows in groups]
+    names = dict.fromkeys(name for _, facts in columns for name in facts)
+    lines = ["| | " + " | ".join(title for title, _ in columns) + " |"]
+    lines += ["|---" * (len(columns) + 1) + "|"]
+    for name in names:
+        lines += [f"| {name} | " + " | ".join(facts.get(name, "") for _, facts in columns) + " |"]
+    return "\n".join(lines)
+
+
+def _nodes(size: int) -> str:
+    return "one node" if size == 1 else f"{size} nodes"
+
+
+def _facts(rows: Group) -> dict[str, str]:
+    """Return all that is told of a scenario, over its rounds."""
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        told = dict(row.figures)
+        if row.costs is not None:
+            told |= {f"CPU ms each, {kind}": ms for kind, ms in row.costs.cpu_ms.items() if ms}
+            told |= {f"{name} each": each for name, each in row.costs.counts.items() if each}
+        told |= {f"MiB, {kind}": mib for kind, mib in row.memory_mib.items()}
+        told |= {"busy": row.busy}
+        if row.part > 1:
+            told |= {"a part of the usual size: 1 in": row.part}
+        for name, value in told.items():
+            values[name].append(value)
+    return {name: _range(found) for name, found in values.items()}
+
+
+def _range(found: Sequence[float]) -> str:
+    middle = figure(median(found))
+    if len(found) == 1:
+        return middle
+    return f"{middle} ({figure(min(found))} to {figure(max(found))})"
+
+
+def _plots(name: str, groups: Iterable[Group], folder: Path) -> list[Path]:
+    """Write the plots that a scenario has; of several rounds, of the last."""
+    last = {_nodes(rows[-1].nodes): rows[-1] for rows in groups}
+    curves = {title: row.curve for title, row in last.items() if row.curve}
+    times = {title: row.timeline for title, row in last.items() if row.timeline}
+    marks = {mark: at for row in last.values() for mark, at in row.marks.items()}
+    drawn: dict[str, str] = {}
+    if curves:
+        drawn[f"{name}-distribution.svg"] = distribution(curves)
+    if times:
+        drawn[f"{name}-timeline.svg"] = timeline(times, marks)
+    for file, plot in drawn.items():
+        (folder / file).write_text(plot)
+    return [folder / file for file in drawn]

@@ -1,0 +1,143 @@
+"""Runs scenarios, each on a fresh cluster, and returns what is kept of them."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from bench.api import Api, now
+from bench.costs import Costs, memory_mib
+from bench.fleet import Fleet
+from bench.machine import busy
+from bench.scenario import Outcome, Scenario, Sizes, Stage
+from bench.scenarios.throughput import NO_OP, bulk, create_jobs
+from rota.client.async_client import AsyncClient
+from rota.client.percentiles import percentile
+from rota.core.instants import format_instant
+
+CURVE = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 1.0)
+"""The shares at which a distribution is kept."""
+BINS = 400
+"""A timeline is kept as the worst of each so many parts of it."""
+WARM_UP = 2_000
+SETTLED_S = 60.0
+REQUEST_S = 60.0
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a scenario: a line of JSON.
+
+    Attributes:
+        scenario: Its name.
+        nodes: How many the cluster had.
+        at: When it ended.
+        took_s: How long it took, with everything.
+        busy: How many processes wanted each core at its beginning, besides itself: above 0.3 or
+            so, its figures are those of a machine that did something else too.
+        part: What share of the scenario's usual size was done: one in so many.
+        figures: By name, with units; those of samples are ``count``, ``p50_ms``, ``p99_ms``,
+            ``p999_ms`` and ``max_ms``.
+        curve: Shares, and the milliseconds that this share of the samples does not exceed.
+        timeline: Seconds, and the worst milliseconds around then.
+        marks: Seconds by what happened then.
+        costs: See there.
+        memory_mib: Of the largest process of each kind, at the end.
+        durability: What it took before a write was answered.
+    """
+
+    scenario: str
+    nodes: int
+    at: str
+    took_s: float
+    busy: float
+    part: int
+    figures: dict[str, float]
+    curve: list[tuple[float, float]] = []
+    timeline: list[tuple[float, float]] = []
+    marks: dict[str, float] = {}
+    costs: Costs | None = None
+    memory_mib: dict[str, float] = {}
+    durability: str
+
+
+async def run(scenario: Scenario, size: int, sizes: Sizes, folder: Path) -> Row:
+    """Run a scenario on *size* nodes that write to *folder*, and stop them."""
+    before, began = busy(), time.perf_counter()
+    fleet = Fleet(folder, size)
+    with fleet:
+        outcome = await _run_on(scenario, fleet, sizes)
+        memory = memory_mib(fleet)
+    shutil.rmtree(folder)
+    return Row(
+        scenario=scenario.name,
+        nodes=size,
+        at=format_instant(now()),
+        took_s=time.perf_counter() - began,
+        busy=before,
+        part=sizes.part,
+        figures=outcome.figures | spread(outcome.samples_ms),
+        curve=_curve(outcome.samples_ms),
+        timeline=worst(outcome.timeline),
+        marks=outcome.marks,
+        costs=outcome.costs,
+        memory_mib=memory,
+        durability=fleet.durability,
+    )
+
+
+async def _run_on(scenario: Scenario, fleet: Fleet, sizes: Sizes) -> Outcome:
+    connector = aiohttp.TCPConnector(limit=0)  # An open loop must not wait for a connection.
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        AsyncClient(fleet.urls, timeout_s=REQUEST_S) as client,
+    ):
+        api = Api(session, fleet.urls)
+        await settled(client)
+        jobs = await create_jobs(api, NO_OP, prefix="warm-up")
+        await bulk(api, jobs, sizes.some(WARM_UP))
+        outcome = await scenario.run(Stage(api=api, client=client, fleet=fleet, sizes=sizes))
+        if not api.refused_count:
+            return outcome
+        figures = outcome.figures | {"refused_and_sent_again": api.refused_count}
+        return msgspec.structs.replace(outcome, figures=figures)
+
+
+async def settled(client: AsyncClient) -> None:
+    """Wait until every shard is where the ring wants it: just founded, they still move."""
+    async with asyncio.timeout(SETTLED_S):
+        while (await client.cluster()).moves:  # noqa: ASYNC110 - asked over HTTP
+            await asyncio.sleep(0.1)
+
+
+def spread(samples_ms: Iterable[float]) -> dict[str, float]:
+    """Return how many samples there are, and those percentiles that at least one is beyond."""
+    ordered = sorted(samples_ms)
+    if not ordered:
+        return {}
+    shares = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999, "max_ms": 1.0}
+    return {"count": len(ordered)} | {
+        name: percentile(ordered, share)
+        for name, share in shares.items()
+        if share == 1 or len(ordered) * (1 - share) >= 1
+    }
+
+
+def _curve(samples_ms: Sequence[float]) -> list[tuple[float, float]]:
+    ordered = sorted(samples_ms)
+    return [(share, percentile(ordered, share)) for share in CURVE] if ordered else []
+
+
+def worst(timeline: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the worst of each of `BINS` equal parts of a timeline; none of empty parts."""
+    if not timeline:
+        return []
+    width = max(at for at, _ in timeline) / BINS or 1.0
+    found: dict[int, float] = {}
+    for at, late_ms in timeline:
+        place = int(at / width)
+        found[place] = max(found.get(place, 0.0), late_ms)
+    return [(place * width, found[place]) for place in sorted(found)]

@@ -1,0 +1,34 @@
+"""From asking for an execution to its start, on a cluster that has nothing else to do."""
+
+from bench.api import Json
+from bench.open_loop import open_loop
+from bench.scenario import Outcome, Scenario, Stage
+from bench.scenarios.throughput import NO_OP, create_jobs
+from rota.core.instants import Instant, parse_instant
+
+RATE = 50.0
+"""A second: nearly idle, and yet 500 samples in 10 s."""
+COUNT = 500
+
+
+async def _start(stage: Stage) -> Outcome:
+    jobs = await create_jobs(stage.api, NO_OP)
+
+    async def send(due: Instant) -> float:
+        made = await stage.api.trigger(jobs[due % len(jobs)])
+        execution: Json
+        [execution] = await stage.api.ended([made])
+        return (parse_instant(execution["startedAt"]) - due) / 1e3
+
+    await open_loop(send, rate=RATE, count=COUNT // 10)  # Not counted.
+    found = await open_loop(send, rate=RATE, count=stage.sizes.some(COUNT))
+    return Outcome(samples_ms=found)
+
+
+SCENARIOS = (
+    Scenario(
+        "start",
+        "From when a `POST` was to be sent to the start of its no-op; 50 a second, open loop.",
+        _start,
+    ),
+)

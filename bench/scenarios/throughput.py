@@ -1,0 +1,94 @@
+"""How many executions a second, from the first request to the last recorded end.
+
+These loads are closed: so many requests are under way at any time. Their rate is what counts; they
+say nothing about latency.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain
+
+from bench.api import Api, Json
+from bench.scenario import Outcome, Scenario, Stage
+
+JOBS = 50
+"""Over which the load goes, so that many shards have work."""
+BATCH = 500
+BATCHES_AT_ONCE = 4
+POSTS_AT_ONCE = 32
+NO_OP: Json = {"type": "scripted"}
+PROCESS: Json = {"command": ["/bin/true"]}
+FUNCTION: Json = {"python": {"function": "operator:add", "args": [1, 2]}}
+
+Load = Callable[[Api, Sequence[str], int], Awaitable[None]]
+"""Submits so many executions of these jobs, and waits for their ends."""
+
+
+async def bulk(api: Api, jobs: Sequence[str], count: int) -> None:
+    """Submit *count* executions in batches, several at a time, and wait for all of them."""
+    starts = iter(range(0, count, BATCH))
+
+    async def worker() -> None:
+        for start in starts:
+            numbers = range(start, min(start + BATCH, count))
+            await api.ended(await api.trigger_many([jobs[each % len(jobs)] for each in numbers]))
+
+    await asyncio.gather(*(worker() for _ in range(BATCHES_AT_ONCE)))
+
+
+async def one_by_one(api: Api, jobs: Sequence[str], count: int) -> None:
+    """Submit *count* executions with a request for each, many at a time, and wait for all."""
+    numbers = iter(range(count))
+
+    async def worker() -> list[str]:
+        return [await api.trigger(jobs[number % len(jobs)]) for number in numbers]
+
+    made = await asyncio.gather(*(worker() for _ in range(POSTS_AT_ONCE)))
+    await api.all_ended([*chain.from_iterable(made)])
+
+
+async def create_jobs(api: Api, body: Json, count: int = JOBS, prefix: str = "job") -> list[str]:
+    """Create jobs that do the same, and return their names."""
+    names = [f"{prefix}-{number}" for number in range(count)]
+    await api.create([{"name": name, **body} for name in names])
+    return names
+
+
+def _throughput(body: Json, load: Load, count: int) -> Callable[[Stage], Awaitable[Outcome]]:
+    async def run(stage: Stage) -> Outcome:
+        jobs = await create_jobs(stage.api, body)
+        # What a first execution of this kind starts, workers for instance, is not counted.
+        await load(stage.api, jobs, stage.sizes.some(count) // 10)
+
+        async def loaded() -> int:
+            await load(stage.api, jobs, stage.sizes.some(count))
+            return stage.sizes.some(count)
+
+        costs = await stage.costed(loaded())
+        return Outcome(figures={"per_s": costs.rate}, costs=costs)
+
+    return run
+
+
+SCENARIOS = (
+    Scenario(
+        "bulk",
+        "No-ops, 500 to a request, four requests at a time.",
+        _throughput(NO_OP, bulk, 40_000),
+    ),
+    Scenario(
+        "posts",
+        "No-ops, one `POST` for each, 32 at a time.",
+        _throughput(NO_OP, one_by_one, 8_000),
+    ),
+    Scenario(
+        "process",
+        "`/bin/true` as a process, in bulk.",
+        _throughput(PROCESS, bulk, 4_000),
+    ),
+    Scenario(
+        "python",
+        "`operator.add(1, 2)` in warm workers, in bulk.",
+        _throughput(FUNCTION, bulk, 10_000),
+    ),
+)

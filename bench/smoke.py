@@ -1,0 +1,186 @@
+"""Has rota become slower? A minute, ratios only: ``make bench-smoke``.
+
+    python -m bench.smoke              measure, compare, exit with 1 if a ratio is above its bound
+    python -m bench.smoke --rounds 10  longer, for setting bounds
+
+rota on three nodes and `bench.skeleton` with three copies run in turns, so that whatever else the
+machine does hits both. What is compared is what rota takes divided by what the skeleton takes, each
+the median of its rounds. Processor time is compared where it can be, for a busy machine changes it
+less than it does latency; and bounds leave room for twice what was seen.
+"""
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import aiohttp
+
+from bench.api import Api, Json, now
+from bench.costs import Meter
+from bench.fleet import Fleet
+from bench.open_loop import open_loop
+from bench.processes import end_on_term
+from bench.report import figure
+from bench.runner import settled
+from bench.scenarios.throughput import NO_OP, Load, bulk, create_jobs, one_by_one
+from bench.skeleton import Client, Skeleton
+from rota.client.async_client import AsyncClient
+from rota.core.instants import Instant, parse_instant
+
+NODES = 3
+ROUNDS = 4
+BULK, POSTS, RECORDS, STARTS = 2_000, 300, 20_000, 100
+GROUP = 128
+"""Records that the skeleton is given at once, as a batch of rota's."""
+START_RATE = 50.0
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How much more than the skeleton rota may take.
+
+    Attributes:
+        name: Of the ratio.
+        most: The ratio above which it has become slower.
+        why: Where that comes from.
+    """
+
+    name: str
+    most: float
+    why: str
+
+
+BOUNDS = (
+    Bound(
+        "bulk: CPU of an execution",
+        80.0,
+        "0.39 ms on three nodes over 0.0104 ms of the skeleton, seen apart, is 38; twice that",
+    ),
+    Bound(
+        "posts: CPU of an execution",
+        400.0,
+        "1.9 ms over the same is 185; twice that",
+    ),
+    Bound(
+        "start: latency",
+        10.0,
+        "3.2 ms over an estimate of 0.7 ms, two hops and a sync, is 4.5; twice that",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same measured of both.
+
+    Attributes:
+        rota: In ms.
+        skeleton: In ms.
+    """
+
+    rota: float
+    skeleton: float
+
+
+class Bench:
+    """Both systems, warm."""
+
+    def __init__(self, fleet: Fleet, api: Api, jobs: Sequence[str], bare: Skeleton, client: Client):
+        self._fleet, self._api, self._jobs = fleet, api, jobs
+        self._bare, self._client = bare, client
+
+    async def round(self) -> list[Pair]:
+        """Measure what `BOUNDS` are about, in their order."""
+        floor_cpu_ms = await self._skeleton_cpu_ms()
+        return [
+            Pair(await self._rota_cpu_ms(bulk, BULK), floor_cpu_ms),
+            Pair(await self._rota_cpu_ms(one_by_one, POSTS), floor_cpu_ms),
+            Pair(await _p50_ms(self._start_ms), await _p50_ms(self._commit_ms)),
+        ]
+
+    async def _rota_cpu_ms(self, load: Load, count: int) -> float:
+        meter = await Meter.begin(self._fleet, self._api)
+        await load(self._api, self._jobs, count)
+        return (await meter.read(self._api, count)).cpu_ms["node"]
+
+    async def _skeleton_cpu_ms(self) -> float:
+        before = self._bare.cpu_s()
+        for _ in range(RECORDS // GROUP):
+            await self._client.commit(GROUP)
+        return (self._bare.cpu_s() - before) * 1e3 / (RECORDS // GROUP * GROUP)
+
+    async def _start_ms(self, due: Instant) -> float:
+        made = await self._api.trigger(self._jobs[due % len(self._jobs)])
+        execution: Json
+        [execution] = await self._api.ended([made])
+        return (parse_instant(execution["startedAt"]) - due) / 1e3
+
+    async def _commit_ms(self, due: Instant) -> float:
+        await self._client.commit(1)
+        return (now() - due) / 1e3
+
+
+async def _p50_ms(send: Callable[[Instant], Awaitable[float]]) -> float:
+    return median(await open_loop(send, rate=START_RATE, count=STARTS))
+
+
+async def measure(folder: Path, rounds: int) -> list[list[Pair]]:
+    """Return the pairs of each round; before them is one that is not counted."""
+    async with AsyncExitStack() as undo:
+        fleet = undo.enter_context(Fleet(folder / "rota", NODES))
+        bare = undo.enter_context(Skeleton(folder / "skeleton", NODES))
+        session = await undo.enter_async_context(aiohttp.ClientSession())
+        async with AsyncClient(fleet.urls) as client:
+            await settled(client)
+        api = Api(session, fleet.urls)
+        jobs = await create_jobs(api, NO_OP)
+        bench = Bench(fleet, api, jobs, bare, await bare.client())
+        await bench.round()
+        return [await bench.round() for _ in range(rounds)]
+
+
+def ratio(pairs: Sequence[Pair]) -> float:
+    """Return what rota takes in times of what the skeleton takes, each at its median."""
+    return median(each.rota for each in pairs) / median(each.skeleton for each in pairs)
+
+
+def regressed(measured: Sequence[Sequence[Pair]], bounds: Sequence[Bound] = BOUNDS) -> list[str]:
+    """Print every ratio, and return the names of those above their bound.
+
+    Args:
+        measured: Pairs in the order of *bounds*, for each round.
+        bounds: What they are held against.
+    """
+    found: list[str] = []
+    for bound, pairs in zip(bounds, zip(*measured, strict=True), strict=True):
+        seen = ratio(pairs)
+        print(
+            f"  {bound.name:<28} {figure(median(each.rota for each in pairs)):>6} ms over "
+            f"{figure(median(each.skeleton for each in pairs)):>7} ms = {figure(seen):>5}, "
+            f"at most {figure(bound.most)}: {bound.why}"
+        )
+        if seen > bound.most:
+            found.append(bound.name)
+    return found
+
+
+def main() -> None:
+    """Measure and compare."""
+    end_on_term()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    rounds = parser.parse_args().rounds
+    print(f"rota on {NODES} nodes over a bare journal and link with as many copies:")
+    with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
+        found = regressed(asyncio.run(measure(Path(folder), rounds)))
+    if found:
+        raise SystemExit(f"slower than it may be: {'; '.join(found)}")
+
+
+if __name__ == "__main__":
+    main()
