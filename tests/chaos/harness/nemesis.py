@@ -51,8 +51,8 @@ class Nemesis:
             try:
                 act(self._cluster, fault)
             except (NeverHappened, AssertionError, OSError) as error:
-                # A cluster that is not what it ought to be at the end is for the judge, and on a full
-                # machine no member of etcd may lead in time. The other faults go on.
+                # A cluster that is not what it ought to be at the end is for the judge; and on a
+                # full machine no member of etcd may lead in time. The other faults go on.
                 print(f"{time.strftime('%T')} LATE  {error}", flush=True)
             if act is deed.do:
                 self._cluster.let_pass(fault.lasts_s)
