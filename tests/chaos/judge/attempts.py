@@ -26,6 +26,9 @@ TO_ALL = {"rolling", "upgrade", "grow", STALL}
 """Faults that are done to every node."""
 STOPS_FENCING = "pause-both"
 """Nobody is left to end the attempts of such a node: overlaps are possible until it goes on."""
+LEASED = 0.9
+"""Of an attempt's lease, at least, is left when its node goes away: it counts from before it was asked
+for, runs out early, and is renewed about every second."""
 AFTERMATH_S = 40.0
 """So long after a fault its losses may still be found: leases of attempts, and time to kill."""
 
@@ -99,7 +102,7 @@ def _ends(records: Records, fault: Fault, attempt: Attempt) -> bool:
     """Whether a fault takes a running attempt with it, or kept its node away beyond its lease."""
     lost_at = records.boottime(attempt.finished_at or attempt.started_at)
     away_s = lost_at - fault.began_at
-    return fault.kind in ENDS_ATTEMPTS or away_s >= records.run["attemptLeaseS"]
+    return fault.kind in ENDS_ATTEMPTS or away_s >= LEASED * records.run["attemptLeaseS"]
 
 
 def _done_to(records: Records, attempt: Attempt) -> Iterator[Fault]:
