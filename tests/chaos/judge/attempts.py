@@ -27,8 +27,8 @@ TO_ALL = {"rolling", "upgrade", "grow", STALL}
 STOPS_FENCING = "pause-both"
 """Nobody is left to end the attempts of such a node: overlaps are possible until it goes on."""
 LEASED = 0.9
-"""Of an attempt's lease, at least, is left when its node goes away: it counts from before it was asked
-for, runs out early, and is renewed about every second."""
+"""Of an attempt's lease, at least, is left when its node goes away: it counts from before it was
+asked for, runs out early, and is renewed about every second."""
 AFTERMATH_S = 40.0
 """So long after a fault its losses may still be found: leases of attempts, and time to kill."""
 
