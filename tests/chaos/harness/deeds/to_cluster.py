@@ -56,9 +56,9 @@ def _leave(cluster: Cluster, name: str) -> None:
 
     staying.call("POST", f"/api/v1/nodes/{name}:drain")
     wait_until(
-        lambda: _holds(cluster, name) is False,
+        lambda: _holds(cluster, name) is False and _runs_nothing(cluster, name),
         MOVE_S,
-        lambda: f"{name} does not hold nothing: {cluster.trouble()}",
+        lambda: f"{name} does not hold nothing, or still runs something: {cluster.trouble()}",
     )
     leaving.stop()
     del cluster.nodes[name]
@@ -80,3 +80,10 @@ def _holds(cluster: Cluster, name: str) -> bool | None:
     if view is None:
         return None
     return any(each["nodeId"] == name for shard in view["shards"] for each in shard["replicas"])
+
+
+def _runs_nothing(cluster: Cluster, name: str) -> bool:
+    """Tell whether no attempt is left on a node: those that began before it was drained go on."""
+    view = cluster.view()
+    loads = [each["load"] for each in view["nodes"] if each["nodeId"] == name] if view else []
+    return any(load is not None and load["running"] == 0 for load in loads)
