@@ -230,6 +230,8 @@ class JobBody(_Body, frozen=True):
         misfire: What becomes of fire times noticed later than *grace*.
         grace: What counts as late, 0 to 365 days.
         overlap: What becomes of a fire while an earlier execution is not finished.
+        consistency: ``available`` fires on where no primary of its shard is heard, at the risk of
+            running twice; ``strict`` waits. An available job has no *dependencies*.
         priority: -100 to 100: its ready tasks get a slot as if they had waited 10 s longer for each
             step.
         env: Variables of every task.
@@ -260,6 +262,7 @@ class JobBody(_Body, frozen=True):
     misfire: Literal["all", "latest", "skip"] = "latest"
     grace: Timespan = "10s"
     overlap: Literal["allow", "skip", "queue_one"] = "allow"
+    consistency: Literal["strict", "available"] = "strict"
     priority: Priority = 0
     env: dict[str, str] = {}
     cwd: str = ""
@@ -474,6 +477,7 @@ class JobView(_View, frozen=True):
         paused_by: By whom.
         pause_reason: Why.
         priority: As defined.
+        consistency: As defined.
         definition: A `JobBody` to edit and send again, as JSON, for a newer node's may have fields
             that this client does not know; null in lists.
     """
@@ -501,6 +505,7 @@ class JobView(_View, frozen=True):
     paused_by: str = ""
     pause_reason: str = ""
     priority: int = 0
+    consistency: str = "strict"
     definition: dict[str, Json] | None = None
 
 
@@ -584,6 +589,24 @@ class TaskView(_View, frozen=True):
     progress: int | None = None
 
 
+class DuplicateView(_View, frozen=True):
+    """What a stand-in ran on the other side of a partition, under the id of an execution.
+
+    Attributes:
+        node_id: The stand-in.
+        status: How it ended there.
+        started_at: When its first attempt began there.
+        finished_at: When its last task ended there.
+        tasks: By name, with their attempts there.
+    """
+
+    node_id: str
+    status: str
+    started_at: InstantText | None
+    finished_at: InstantText | None
+    tasks: dict[str, TaskView]
+
+
 class ExecutionView(_View, frozen=True):
     """One run of a job.
 
@@ -605,6 +628,9 @@ class ExecutionView(_View, frozen=True):
         reason: Why it ended as it did, or what it waits for.
         tasks: By name, in the order of their definition; null in lists.
         traceparent: The trace (W3C) of the request that asked for it; empty for none.
+        stand_in: The node that ran it in place of the shard's primary; null if none did.
+        possible_duplicates: What stand-ins ran besides, each with the same idempotency key; null in
+            lists and in answers to requests that change something.
     """
 
     execution_id: str
@@ -622,6 +648,8 @@ class ExecutionView(_View, frozen=True):
     reason: str = ""
     tasks: dict[str, TaskView] | None = None
     traceparent: str = ""
+    stand_in: str | None = None
+    possible_duplicates: list[DuplicateView] | None = None
 
 
 class LedgerEntryView(_View, frozen=True):
@@ -635,7 +663,7 @@ class LedgerEntryView(_View, frozen=True):
         outcome: ``fired``, ``skipped``, ``missed``, ``coalesced`` or ``paused``.
         execution_id: The execution made, in the way, or standing for it; null for ``missed`` and
             ``paused``.
-        reason: A sentence for people; empty for ``fired``.
+        reason: A sentence for people; empty for ``fired``, unless a stand-in did it.
         recorded_at: When it was decided.
     """
 

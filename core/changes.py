@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from rota.core.execution import Execution, Task
-from rota.core.ids import Index, JobId
+from rota.core.ids import Index, JobId, NodeId
 from rota.core.instants import Instant
 from rota.core.job import Job, JobSpec, Plan
 from rota.core.ledger import LedgerEntry
@@ -43,9 +43,13 @@ class Table(IntEnum):
     DEPENDENT = 9
     """full name of a job, space, full name of one that waits for it -> Dependent"""
     RECEIVED = 10
-    """number of a shard, four hex digits -> Mark"""
+    """number of a shard, four hex digits, or "stand-in/" and a node -> Mark"""
     CHECKPOINT = 11
     """execution id/task -> Checkpoint, while the task is not finished"""
+    AVAILABLE = 12
+    """job id -> Available, of a job that a stand-in may fire"""
+    CLAIM = 13
+    """execution id -> Claimed, until its stand-in has told how it went"""
 
     HISTORY = 32
     PAST_EXECUTION = 33
@@ -56,6 +60,8 @@ class Table(IntEnum):
     """job id/fire time/schedule -> LedgerEntry"""
     PAST = 36
     """fire time/key -> Pointer: everything in the history by age, for listing and expiry"""
+    DOUBLE = 37
+    """execution id/node -> Account, of a stand-in that ran what the shard decides by itself"""
 
 
 class Name(msgspec.Struct, frozen=True, array_like=True):
@@ -72,7 +78,11 @@ class Dependent(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """The newest letter that came from a shard: its key in that shard's outbox."""
+    """The newest of what comes in order.
+
+    Of letters from a shard: its key in that shard's outbox. Of accounts from a stand-in: the side's
+    name, and its `rota.core.standing_in.place_of`.
+    """
 
     place: str
 
@@ -84,6 +94,24 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     """
 
     data: bytes
+
+
+class Available(msgspec.Struct, frozen=True, array_like=True):
+    """Says that a job is one: whoever stands in finds it without reading all others."""
+
+
+class Claimed(msgspec.Struct, frozen=True, array_like=True):
+    """The stand-in that runs an execution, or ran it."""
+
+    node_id: NodeId
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What a stand-in tells of an execution that has ended there, with its tasks."""
+
+    node_id: NodeId
+    execution: Execution
+    tasks: tuple[Task, ...]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -155,6 +183,9 @@ Record = (
     | Dependent
     | Mark
     | Checkpoint
+    | Available
+    | Claimed
+    | Account
     | Parcel
     | LedgerEntry
     | Pointer

@@ -11,8 +11,11 @@ from typing import Any
 import msgspec
 
 from rota.core.changes import (
+    Account,
+    Available,
     Change,
     Checkpoint,
+    Claimed,
     Dependent,
     Mark,
     Name,
@@ -43,10 +46,13 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.DEPENDENT: Dependent,
     Table.RECEIVED: Mark,
     Table.CHECKPOINT: Checkpoint,
+    Table.AVAILABLE: Available,
+    Table.CLAIM: Claimed,
     Table.PAST_EXECUTION: Execution,
     Table.PAST_TASK: Task,
     Table.LEDGER: LedgerEntry,
     Table.PAST: Pointer,
+    Table.DOUBLE: Account,
 }
 
 RawChange = tuple[int, str, bytes | None]

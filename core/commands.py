@@ -7,10 +7,12 @@ command is never journaled; what it led to is.
 import msgspec
 
 from rota.core.attempt import AttemptKey, Ending, Report, Token
-from rota.core.changes import Letter, Pointer
-from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, Session, ShardId
+from rota.core.changes import Account, Letter, Pointer
+from rota.core.execution import Task
+from rota.core.ids import AllocationId, Epoch, ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.instants import Instant
-from rota.core.job import JobSpec
+from rota.core.job import Job, JobSpec, Plan
+from rota.core.ledger import LedgerEntry
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,6 +155,40 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True):
     key: str
 
 
+class FollowJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A stand-in's side is to fire a job, as its shard's copy here has it."""
+
+    job: Job
+    plan: Plan
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
+    """A stand-in tells what it has decided of a job; it may come again.
+
+    Attributes:
+        version: Of the job that it decided by.
+        node_id: The stand-in.
+        entries: Its ledger of the job, oldest first.
+    """
+
+    job_id: JobId
+    version: int
+    node_id: NodeId
+    entries: tuple[LedgerEntry, ...]
+
+
+class TakeAccount(msgspec.Struct, frozen=True, kw_only=True, tag="account"):
+    """A stand-in tells of an execution that has ended; it may come again.
+
+    Attributes:
+        side: Names the side that it ended on; the accounts of one come in the order of
+            `rota.core.standing_in.place_of`.
+    """
+
+    side: AllocationId
+    account: Account
+
+
 class Past(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of history: its age, where it stands and, for an execution, its tasks' names."""
 
@@ -196,6 +232,9 @@ Command = (
     | TakeOver
     | Receive
     | Delivered
+    | FollowJob
+    | Claim
+    | TakeAccount
     | Forget
     | ForgetRequests
 )
@@ -208,6 +247,8 @@ def own_bytes(command: Command) -> int:
     """
     if isinstance(command, FinishAttempt):
         return len(command.ending.result) + len(command.ending.output)
+    if isinstance(command, TakeAccount):
+        return sum(map(_ending_bytes, command.account.tasks))
     if isinstance(command, ReportAttempt):
         return len(command.report.checkpoint or b"")
     if isinstance(command, Trigger):
@@ -215,3 +256,8 @@ def own_bytes(command: Command) -> int:
     if isinstance(command, SaveJob):
         return len(msgspec.msgpack.encode(command.spec))
     return 0
+
+
+def _ending_bytes(task: Task) -> int:
+    endings = (attempt.ending for attempt in task.attempts)
+    return sum(len(ending.result) + len(ending.output) for ending in endings if ending)

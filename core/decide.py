@@ -12,11 +12,13 @@ from rota.core.changes import Table
 from rota.core.commands import (
     Askable,
     Cancel,
+    Claim,
     Command,
     DeleteJob,
     Delivered,
     FinishAttempt,
     Fire,
+    FollowJob,
     Forget,
     ForgetRequests,
     LoseSession,
@@ -26,6 +28,7 @@ from rota.core.commands import (
     ResumeJob,
     SaveJob,
     StartTask,
+    TakeAccount,
     TakeOver,
     Trigger,
     Wake,
@@ -50,6 +53,7 @@ from rota.core.running import (
 )
 from rota.core.saving import delete_job, save_job
 from rota.core.schedule import is_startup
+from rota.core.standing_in import follow_job, take_account, take_claim
 from rota.core.state import State
 from rota.core.triggering import trigger
 
@@ -139,6 +143,12 @@ def _dispatch(draft: Draft, command: Command) -> Reply:
             receive_letter(draft, command)
         case Delivered():
             forget_parcel(draft, command)
+        case FollowJob():
+            follow_job(draft, command)
+        case Claim():
+            take_claim(draft, command)
+        case TakeAccount():
+            take_account(draft, command)
         case Forget():
             forget(draft, command)
         case ForgetRequests():
@@ -195,6 +205,12 @@ def _cause(command: Command) -> str:
             return f"receive {letter.upstream} -> {letter.dependent}"
         case Delivered(key=key):
             return f"delivered {key}"
+        case FollowJob(job=job):
+            return f"follow {job.id}"
+        case Claim(job_id=job_id, node_id=node_id):
+            return f"claim {job_id} {node_id}"
+        case TakeAccount(account=account):
+            return f"account {account.execution.id} {account.node_id}"
         case Forget(pasts=pasts):
             return f"forget {len(pasts)}"
         case ForgetRequests():

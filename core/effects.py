@@ -115,6 +115,7 @@ class JobEvent(Enum):
     PAUSED = "paused"
     RESUMED = "resumed"
     DELETED = "deleted"
+    POSSIBLE_DUPLICATE = "possible_duplicate"
 
 
 class PublishJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):

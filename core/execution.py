@@ -17,7 +17,7 @@ import msgspec
 
 from rota.core.attempt import Attempt
 from rota.core.dag import Standing
-from rota.core.ids import ExecutionId, JobId
+from rota.core.ids import ExecutionId, JobId, NodeId
 from rota.core.instants import Instant
 
 
@@ -119,6 +119,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         cancelled_at: When its end was asked for; 0 if it never was.
         traceparent: The trace (W3C) of the request that made it; empty for none.
         result_bytes: Of the results of its tasks, together.
+        stand_in: The node that ran it in place of its shard's primary; empty if none did.
     """
 
     id: ExecutionId
@@ -139,6 +140,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     parameters: str = ""
     traceparent: str = ""
     result_bytes: int = 0
+    stand_in: NodeId = NodeId("")
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

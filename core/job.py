@@ -42,6 +42,15 @@ class Overlap(Enum):
     """One execution waits for the running ones to end; further fires are skipped."""
 
 
+class Consistency(Enum):
+    """What a job does where its shard's primary cannot commit: on the wrong side of a partition."""
+
+    STRICT = "strict"
+    """It waits: nothing of it begins twice."""
+    AVAILABLE = "available"
+    """It goes on, and what ran on both sides is marked (docs/explanation/available.md)."""
+
+
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One task of a job, as defined.
 
@@ -79,6 +88,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: tuple[tuple[str, str], ...] = ()
     parameters: str = ""
     priority: int = 0
+    consistency: Consistency = Consistency.STRICT
 
     @property
     def full_name(self) -> str:
@@ -193,6 +203,12 @@ def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:
     ]
     if len(set(spec.dependencies)) < len(spec.dependencies):
         problems.append(Problem("/dependencies", "names the same job twice"))
+    if spec.dependencies and spec.consistency is Consistency.AVAILABLE:
+        detail = (
+            "an available job cannot depend on others, of which a node that is cut off hears "
+            "nothing: leave them out, or make it strict"
+        )
+        problems.append(Problem("/consistency", detail))
     return problems
 
 

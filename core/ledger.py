@@ -37,7 +37,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         until: The last of them; equal to *fire_at* where *count* is 1.
         recorded_at: Shard time of the decision.
         execution_id: See `FireOutcome`; empty for ``missed`` and ``paused``.
-        reason: A sentence for people; empty for ``fired``.
+        reason: A sentence for people; empty for ``fired``, unless a stand-in did it.
     """
 
     job_id: JobId

@@ -403,7 +403,7 @@ def _end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
     draft.publish_execution(past)
     _drop_unused_version(draft, past)
     if status is ExecutionStatus.SUCCESS:
-        _tell_dependents(draft, past)
+        tell_dependents(draft, past)
     _release_next(draft, past)
 
 
@@ -428,7 +428,8 @@ def _drop_unused_version(draft: Draft, past: Execution) -> None:
         draft.drop(Table.VERSION, version_key(past.job_id, past.job_version))
 
 
-def _tell_dependents(draft: Draft, past: Execution) -> None:
+def tell_dependents(draft: Draft, past: Execution) -> None:
+    """Tell the jobs that wait for the job of *past* that it succeeded."""
     index = draft.situation.position.index
     for dependent in draft.state.dependents.get(past.job_name, ()):
         letter = Succeeded(upstream=past.job_name, dependent=dependent, index=index)

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from rota.core.changes import Name, Subscribe, Table, Unsubscribe
+from rota.core.changes import Available, Name, Subscribe, Table, Unsubscribe
 from rota.core.commands import Cancel, DeleteJob, Fire, SaveJob
 from rota.core.decision import Done, JobSaved, Reply
 from rota.core.draft import Draft
@@ -10,7 +10,7 @@ from rota.core.effects import ClearTimer, JobEvent, Timescale
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.firing import fire, first_fire, first_fire_of, set_fire_timer
 from rota.core.ids import JobId, mint_job_id, slot_of
-from rota.core.job import Job, JobSpec, Plan, Upstream
+from rota.core.job import Consistency, Job, JobSpec, Plan, Upstream
 from rota.core.outbox import send_letter
 from rota.core.running import cancel_execution
 from rota.core.state import version_key
@@ -60,12 +60,20 @@ def delete_job(draft: Draft, command: DeleteJob) -> Reply:
     draft.drop(Table.JOB, job.id)
     draft.drop(Table.NAME, job.spec.full_name)
     draft.drop(Table.PLAN, job.id)
-    _keep_version(draft, job)
+    if job.id in draft.state.available:
+        draft.drop(Table.AVAILABLE, job.id)
+    keep_version(draft, job)
     draft.publish_job(job, JobEvent.DELETED)
     # Newest first: the end of one must not release another that is about to be cancelled too.
     for execution_id in reversed(live):
         cancel_execution(draft, Cancel(execution_id=execution_id))
     return Done()
+
+
+def keep_version(draft: Draft, job: Job) -> None:
+    """Keep a definition that goes, as long as an unfinished execution runs it."""
+    if any(execution.job_version == job.version for execution in draft.live_of(job.id)):
+        draft.put(Table.VERSION, version_key(job.id, job.version), job.spec)
 
 
 def _create(draft: Draft, spec: JobSpec) -> Job:
@@ -93,7 +101,7 @@ def _replace(draft: Draft, job: Job, spec: JobSpec) -> Job:
     plan = draft.plan(job.id)
     assert plan is not None, job.id
     _clear_fire_timer(draft, job.id, plan)
-    _keep_version(draft, job)
+    keep_version(draft, job)
     _subscribe(draft, spec.full_name, before=job.spec.dependencies, after=spec.dependencies)
     successor = replace(job, version=job.version + 1, spec=spec, updated_at=draft.now)
     _put(draft, successor, _plan_of(draft, spec, plan, before=job.spec))
@@ -140,13 +148,11 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: Plan, *, before: JobSpec | None)
 def _put(draft: Draft, job: Job, plan: Plan) -> None:
     draft.put(Table.JOB, job.id, job)
     draft.put(Table.PLAN, job.id, plan)
+    if job.spec.consistency is Consistency.AVAILABLE:
+        draft.put(Table.AVAILABLE, job.id, Available())
+    elif job.id in draft.state.available:
+        draft.drop(Table.AVAILABLE, job.id)
     set_fire_timer(draft, job.id, plan)
-
-
-def _keep_version(draft: Draft, job: Job) -> None:
-    """Keep a definition that goes, as long as an unfinished execution runs it."""
-    if any(execution.job_version == job.version for execution in draft.live_of(job.id)):
-        draft.put(Table.VERSION, version_key(job.id, job.version), job.spec)
 
 
 def _clear_fire_timer(draft: Draft, job_id: JobId, plan: Plan) -> None:

@@ -9,8 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rota.core.changes import (
+    Account,
+    Available,
     Change,
     Checkpoint,
+    Claimed,
     Dependent,
     Mark,
     Name,
@@ -21,7 +24,7 @@ from rota.core.changes import (
 )
 from rota.core.dag import dependents
 from rota.core.execution import EXECUTION_MOVES, TASK_MOVES, Execution, Task, in_place
-from rota.core.ids import ExecutionId, JobId, ShardId
+from rota.core.ids import ExecutionId, JobId, NodeId, ShardId
 from rota.core.instants import Instant
 from rota.core.job import Job, JobSpec, Plan, TaskSpec
 from rota.core.ledger import LedgerEntry
@@ -61,9 +64,14 @@ class State:
     dependents: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
     """By full name, so that a job taken away and made again keeps those that wait for it."""
     received: dict[str, str] = field(default_factory=dict[str, str])
-    """The place of the newest letter of each shard that has written to this one."""
+    """The place of the newest letter of each shard that has written to this one, and of the newest
+    account of each stand-in."""
     checkpoints: dict[str, bytes] = field(default_factory=dict[str, bytes])
     """By the key of the task; few tasks have one."""
+    available: dict[JobId, None] = field(default_factory=dict[JobId, None])
+    """The jobs that a stand-in may fire."""
+    claims: dict[ExecutionId, NodeId] = field(default_factory=dict[ExecutionId, NodeId])
+    """The stand-ins that have not told yet how these went."""
 
     live: dict[JobId, dict[ExecutionId, None]] = field(
         default_factory=dict[JobId, dict[ExecutionId, None]]
@@ -110,6 +118,8 @@ class State:
             dependents={each: dict(names) for each, names in self.dependents.items()},
             received=dict(self.received),
             checkpoints=dict(self.checkpoints),
+            available=dict(self.available),
+            claims=dict(self.claims),
             live={each: dict(live) for each, live in self.live.items()},
             sorted_names=list(self.sorted_names),
         )
@@ -136,6 +146,10 @@ class State:
                 self.received[key] = record.place
             case Checkpoint():
                 self.checkpoints[key] = record.data
+            case Available():
+                self.available[JobId(key)] = None
+            case Claimed():
+                self.claims[ExecutionId(key)] = record.node_id
             case JobSpec():
                 self.versions[key] = record
             case Request():
@@ -146,7 +160,7 @@ class State:
                 self.outbox[key] = record
             case None:
                 self._remove(table, key)
-            case LedgerEntry() | Pointer():
+            case LedgerEntry() | Pointer() | Account():
                 pass
 
     def _put_name(self, full_name: str, job_id: JobId) -> None:
@@ -200,7 +214,18 @@ class State:
                 self.received.pop(key, None)
             case Table.CHECKPOINT:
                 self.checkpoints.pop(key, None)
-            case Table.HISTORY | Table.PAST_EXECUTION | Table.PAST_TASK | Table.LEDGER | Table.PAST:
+            case Table.AVAILABLE:
+                self.available.pop(JobId(key), None)
+            case Table.CLAIM:
+                self.claims.pop(ExecutionId(key), None)
+            case (
+                Table.HISTORY
+                | Table.PAST_EXECUTION
+                | Table.PAST_TASK
+                | Table.LEDGER
+                | Table.PAST
+                | Table.DOUBLE
+            ):
                 pass
 
     def _remove_name(self, full_name: str) -> None:

@@ -15,10 +15,12 @@ from itertools import count
 
 from rota.core.errors import Kind, Refused
 from rota.core.ids import NodeId
+from rota.core.sides import is_side
 from rota.node.messages import Brought, Carried, Carry
 from rota.node.network import Network
 from rota.node.shard import Answer, Shard
 from rota.node.shards import Shards
+from rota.node.sides import Sides, brought_inward
 
 OnBrought = Callable[[str], None]
 """Called with why it was refused for good, or an empty text."""
@@ -39,6 +41,7 @@ class Bringing:
 
     Args:
         shards: Of this node.
+        sides: Likewise; what attempts of a side tell goes to that, and never leaves the node.
         network: To the others.
         node_id: This node.
         first_number: Of an errand; random, so that what was for an earlier life of this node
@@ -46,9 +49,16 @@ class Bringing:
     """
 
     def __init__(
-        self, shards: Shards, network: Network, node_id: NodeId, *, first_number: int
+        self,
+        shards: Shards,
+        sides: Sides,
+        network: Network,
+        node_id: NodeId,
+        *,
+        first_number: int,
     ) -> None:
         self._shards = shards
+        self._sides = sides
         self._network = network
         self._node_id = node_id
         self._numbers = count(first_number)
@@ -65,6 +75,8 @@ class Bringing:
         Returns:
             The errand's number, for `forget`.
         """
+        if inward := brought_inward(commands):
+            shard, commands = self._sides.of(shard), inward
         errand = _Errand(next(self._numbers), shard, commands, on_brought)
         self._errands[errand.number] = errand
         self._try(errand)
@@ -84,9 +96,8 @@ class Bringing:
         shard, primary = errand.shard, errand.shard.primary_node
         if shard.is_open:
             errand.is_asked_here = True
-            self._shards.submit_together(
-                shard, errand.commands, partial(self._answered_here, errand)
-            )
+            deciding = self._sides if is_side(shard.id) else self._shards
+            deciding.submit_together(shard, errand.commands, partial(self._answered_here, errand))
         elif primary is not None and primary != self._node_id:
             carry = Carry(number=errand.number, commands=errand.commands)
             self._network.send(primary, shard.id, carry)

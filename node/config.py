@@ -89,6 +89,9 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
             nothing. 500 ms: far more than NTP leaves, and little enough for a calendar.
         repair_delay: How long a node is waited for before its copies are made anew elsewhere. 5
             min: a machine restarts in less, and to copy its data costs more than that.
+        stand_in_after: After how long without a primary that can commit a copy's node fires its
+            available jobs by itself. 10 s: longer than a takeover takes, or each would begin
+            things twice; and no longer than the usual grace, so that it misses nothing.
         slots: Attempts that may run at the same time. 64: more than two cores can use, so that
             waiting tasks do not keep others out; lower it for heavy tasks.
         executions_max: Unfinished executions that one shard may hold. 10,000: some 20 MB.
@@ -125,6 +128,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     attempt_lease: Duration = Duration(15 * SECOND)
     clock_skew_max: Duration = Duration(500 * MILLISECOND)
     repair_delay: Duration = Duration(5 * MINUTE)
+    stand_in_after: Duration = Duration(10 * SECOND)
     slots: int = 64
     executions_max: int = 10_000
     history: Duration = Duration(7 * DAY)
@@ -435,6 +439,7 @@ PARSERS: Mapping[str, Callable[[object], object]] = {
     "attempt_lease": _timespan(SECOND, DAY),
     "clock_skew_max": _timespan(Duration(50 * MILLISECOND), DAY),
     "repair_delay": _timespan(SECOND, Duration(30 * DAY)),
+    "stand_in_after": _timespan(Duration(3 * SECOND), Duration(30 * DAY)),
     "slots": _count(1, 100_000),
     "executions_max": _count(1, 10_000_000),
     "history": _duration,

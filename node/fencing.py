@@ -20,6 +20,7 @@ from rota.core.instants import LATEST_INSTANT, MICROSECOND, Instant, later
 from rota.core.leases import NEVER, deadline, lease_end
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.timing import Timing
+from rota.core.sides import is_of_side
 from rota.executor.warden.link import Right
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
@@ -75,7 +76,8 @@ class Fencing:
             shard = self._shards[number]
             if not self._lease(shard, now):
                 self._ask(shard, keys)
-        self._allow(dict(self._right(number, each) for number in orders for each in orders[number]))
+        rights = [self._right(number, each) for number in orders for each in orders[number]]
+        self._allow(dict([*rights, self._side_right()]))
         for number, among in orders.items():
             for order in among:
                 if self._deadline(number, order.session) <= now:
@@ -83,6 +85,8 @@ class Fencing:
 
     def right_of(self, order: Order) -> Right:
         """Return until when an attempt may go on that is about to be launched."""
+        if is_of_side(order.key):
+            return self._side_right()
         shard = self._shards.of_id(order.key.execution_id)
         self._note_session()
         self._lease(shard, self._clock.elapsed())
@@ -116,6 +120,10 @@ class Fencing:
     def _right(self, shard: ShardId, order: Order) -> Right:
         return Right(f"{shard}/{order.session}", self._deadline(shard, order.session))
 
+    def _side_right(self) -> Right:
+        """Return the right of what this node runs as a stand-in: for as long as it is at work."""
+        return Right("sides", lease_end(self._timing, self._clock.elapsed()))
+
     def _ask(self, shard: Shard, keys: list[AttemptKey]) -> None:
         newest = shard.replica.newest
         if newest is not None and newest.primary != self._liveness.node_id:
@@ -131,6 +139,8 @@ class Fencing:
     def _by_shard(self) -> dict[ShardId, list[Order]]:
         orders: dict[ShardId, list[Order]] = defaultdict(list)
         for order in self._attempts.orders.values():
+            if is_of_side(order.key):
+                continue
             orders[self._shards.of_id(order.key.execution_id).id].append(order)
         return orders
 
@@ -138,6 +148,8 @@ class Fencing:
         """Return what runs here, or is to once it is confirmed."""
         keys: dict[ShardId, list[AttemptKey]] = defaultdict(list)
         for key in chain(self._attempts.orders, self._attempts.offered):
+            if is_of_side(key):
+                continue
             keys[self._shards.of_id(key.execution_id).id].append(key)
         return keys
 

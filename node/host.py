@@ -29,15 +29,15 @@ class Host(Protocol):
         """Note that an entry is committed, so long after it was decided."""
         ...
 
-    def perform(self, shard: Shard, effect: Effect) -> None:
+    def perform(self, shard: Shard, effect: Effect, /) -> None:
         """Carry out a committed effect; may be asked twice for the same after a takeover."""
         ...
 
-    def opened(self, shard: Shard) -> None:
+    def opened(self, shard: Shard, /) -> None:
         """Begin to act for a shard whose primary this node has become."""
         ...
 
-    def closed(self, shard: Shard, unstarted: int) -> None:
+    def closed(self, shard: Shard, /, unstarted: int) -> None:
         """Cease to act for a shard: timers, tasks that wait for a place, letters.
 
         Args:

@@ -70,6 +70,9 @@ EX_TEMPFAIL = 75
     "--clock-skew-max", help="Fire nothing if most calendars differ by more.  [default: 500ms]"
 )
 @click.option("--repair-delay", help="How long a lost node is waited for.  [default: 5m]")
+@click.option(
+    "--stand-in-after", help="When a node that is cut off fires available jobs.  [default: 10s]"
+)
 @click.option("--slots", help="Attempts that may run at the same time.  [default: 64]")
 @click.option("--executions-max", help="Unfinished executions of one shard.  [default: 10000]")
 @click.option("--body-max-mb", help="Largest request body, in MiB.  [default: 4]")

@@ -79,6 +79,11 @@ _ALL = (
         labels=(_ENDED,),
     ),
     Measure(
+        "rota_possible_duplicates_total", _COUNTER, "executions",
+        "executions that a stand-in ran besides the shard that is decided for here",
+        see="../explanation/available.md",
+    ),
+    Measure(
         "rota_http_requests_total", _COUNTER, "requests",
         "requests answered",
         labels=(Label("method", text="such as `GET`"), Label("status", text="such as `200`")),
@@ -131,6 +136,16 @@ _ALL = (
         "shards of which etcd, restored from a backup perhaps, knows less than this node: they "
         "work on and cannot change hands; 0 unless somebody has to act",
         see="../explanation/coordination.md#when-etcd-does-not-do-well",
+    ),
+    Measure(
+        "rota_stand_ins", _GAUGE, "shards",
+        "shards for whose primary this node stands in",
+        see="../explanation/available.md",
+    ),
+    Measure(
+        "rota_sides", _GAUGE, "shards",
+        "shards of which this node did something as a stand-in that is not all told yet",
+        see="../explanation/available.md",
     ),
     Measure(
         "rota_event_readers", _GAUGE, "requests",

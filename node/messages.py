@@ -7,6 +7,10 @@ about one shard, which whoever carries them adds.
       Carry   ----------------------->           commands for the shard
               <----------------------- Carried   they are committed, or refused for good
 
+    wants to stand in               another copy
+      StandIn   --------------------->           unless you hear a primary, or come before me
+                <--------------------- Served    I hear one
+
     runs attempts                   primary
                 <--------------------- Dispatch  run this one, when I have said so again
       AskLease  --------------------->           these still run, or are about to
@@ -20,12 +24,12 @@ for.
 import msgspec
 
 from rota.core.attempt import AttemptKey, Order
-from rota.core.commands import FinishAttempt, Receive, ReportAttempt
+from rota.core.commands import Claim, FinishAttempt, Receive, ReportAttempt, TakeAccount
 from rota.core.ids import Epoch, Session
 from rota.core.instants import Instant
 from rota.core.replication.messages import Message
 
-Brought = FinishAttempt | ReportAttempt | Receive
+Brought = FinishAttempt | ReportAttempt | Receive | Claim | TakeAccount
 """The commands that come from other nodes; each changes nothing the second time."""
 
 
@@ -117,7 +121,17 @@ class ReturnPlaces(msgspec.Struct, frozen=True, kw_only=True, tag="return_places
     count: int
 
 
+class StandIn(msgspec.Struct, frozen=True, kw_only=True, tag="stand_in"):
+    """No primary is heard here that can commit: I want to stand in for it, or do."""
+
+    is_standing: bool
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True, tag="served"):
+    """To who wants to stand in: a primary is heard here."""
+
+
 Lending = AskPlaces | GivePlaces | ReturnPlaces
-Errand = Carry | Carried | AskLease | GiveLease | AskList | Dispatch | Lending
+Errand = Carry | Carried | AskLease | GiveLease | AskList | Dispatch | Lending | StandIn | Served
 Sent = Message | Errand
 """All that one node sends another about a shard."""

@@ -119,6 +119,14 @@ class Places:
         borrowed = self._borrowed.get(command) if isinstance(command, StartTask) else None
         return borrowed or self._own_place(self._room_for(command))
 
+    def own_place(self) -> Place:
+        """Return where what does not wait in a turn may start: nowhere while others do."""
+        return self._own_place(0 if self._own_turns() else max(0, self.free))
+
+    def take(self, count: int) -> None:
+        """Take places of `own_place`."""
+        self.used += count
+
     def _own_place(self, room: int) -> Place:
         return Place(
             node_id=self._liveness.node_id,
@@ -130,7 +138,7 @@ class Places:
     def _room_for(self, command: Command) -> int:
         if isinstance(command, StartTask):
             return self.slots - self.used
-        return 0 if self._own_turns() else max(0, self.free)
+        return self.own_place().room
 
     def decided(self, command: Command, started: int) -> Place | None:
         """Take the places of *started* attempts.

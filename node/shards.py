@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from rota.core.commands import Command, TakeOver, own_bytes
+from rota.core.commands import Command, own_bytes
 from rota.core.configuration import Configuration, Swap, Swapped
 from rota.core.decide import decide, pending
 from rota.core.decision import Limits, Place, Reply, Situation
@@ -131,19 +131,17 @@ class Shards:
         self._entropy = entropy
         self._limits = limits
         self._look_at_calendar = look_at_calendar
-        self._is_alone = copies.wanted == 1
-        transfers = Transfers()
-        self._shards = [
-            Shard(
-                store,
-                ShardId(number),
-                liveness=liveness,
-                timing=timing,
-                transfers=transfers,
-                copies=copies,
-            )
-            for number in range(count)
-        ]
+        self._make = partial(
+            Shard,
+            store,
+            liveness=liveness,
+            timing=timing,
+            transfers=Transfers(),
+            copies=copies,
+        )
+        self._shards = [self._make(ShardId(number)) for number in range(count)]
+        self.beside: Shards | None = None
+        """Others in the same store: they are told what is durable, too."""
         self._host: Host | None = None
         self._outside: Outside | None = None
         self._commit: Commit | None = None
@@ -579,6 +577,13 @@ class Shards:
         """Tell the replicas what survives a power loss now, and do what follows from it."""
         if self._over is None:
             self._guarded(partial(self._made_durable, ticket))
+        if self.beside is not None and self.beside.is_writing:
+            self.beside.made_durable(ticket)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether something was written that is not durable yet."""
+        return bool(self._flights)
 
     def _made_durable(self, ticket: Ticket) -> None:
         self._durable_at = self._clock.elapsed()
@@ -601,8 +606,6 @@ class Shards:
             shard.open()
             outstanding = list(pending(shard.state))
             self._host.opened(shard)
-            if self._is_alone:
-                self.submit(shard, TakeOver(epoch=shard.epoch, is_start=True))
             for effect in outstanding:
                 self._host.perform(shard, effect)
             self.opening_time = Duration(self.opening_time + self._clock.elapsed() - began_at)

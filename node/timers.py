@@ -8,7 +8,7 @@ replicated: a new primary sets the timers again from the state.
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import ceil
 
 from rota.core.codec import decode_due, encode_due
@@ -130,7 +130,7 @@ class Timers:
             ]
             heapq.heapify(self._delays)
 
-    def page_in(self, shards: range) -> None:
+    def page_in(self, shards: Iterable[int]) -> None:
         """Take the far timers that have come near into memory; cheap when it is not yet time."""
         now = self._clock.now()
         if now + PAGED_AHEAD < self._paged_until + PAGED_EVERY and not self._has_near_rows:

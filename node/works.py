@@ -11,12 +11,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from rota.core.attempt import AttemptKey, Ending
-from rota.core.commands import Command, Due, Forget, ForgetRequests
+from rota.core.commands import Command, Due, Forget, ForgetRequests, TakeOver
 from rota.core.decision import Limits, Place
 from rota.core.effects import (
     ClearTimer,
     Deliver,
     Effect,
+    JobEvent,
     Launch,
     Publish,
     PublishJob,
@@ -32,9 +33,11 @@ from rota.core.replication.calendars import Calendars
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
+from rota.core.sides import is_side
 from rota.executor.executor import Executor
 from rota.executor.warden.link import Link
 from rota.node.absence import Absence
+from rota.node.accounts import Accounts
 from rota.node.attempts import Attempts
 from rota.node.beacons import Beacons
 from rota.node.beside import beside
@@ -64,6 +67,8 @@ from rota.node.messages import (
     GivePlaces,
     ReturnPlaces,
     Sent,
+    Served,
+    StandIn,
 )
 from rota.node.metrics import Metrics
 from rota.node.network import Network
@@ -74,6 +79,8 @@ from rota.node.places import Places
 from rota.node.shard import Shard
 from rota.node.shard_metrics import BACKUP, PRIMARY, measure_shards
 from rota.node.shards import Shards
+from rota.node.sides import Sides
+from rota.node.standing_in import StandIns
 from rota.node.timers import Timers
 from rota.node.watch import Watch
 from rota.storage.group_commit import CLOSE_TIMEOUT_S
@@ -151,6 +158,7 @@ class Works:
 
     Attributes:
         parts: For those who look into them.
+        sides: What this node does as a stand-in, for those who look into it.
     """
 
     def __init__(
@@ -192,6 +200,15 @@ class Works:
             limits=Limits(executions=config.executions_max),
             look_at_calendar=self._fitness.may_believe_calendar,
         )
+        self.sides = Sides(
+            around.store,
+            config.node_id,
+            timing=around.timing,
+            clock=clock,
+            entropy=entropy,
+            look_at_calendar=self._fitness.may_believe_calendar,
+        )
+        self._shards.beside = self.sides
         self._membership = Membership(
             around.coordinator,
             around.network,
@@ -225,7 +242,7 @@ class Works:
             on_failed=self._shards.fail,
         )
         self._bringing = Bringing(
-            self._shards, around.network, config.node_id, first_number=entropy.draw()
+            self._shards, self.sides, around.network, config.node_id, first_number=entropy.draw()
         )
         self._letters = Letters(self._shards, self._bringing)
         self._filling = Filling(
@@ -238,6 +255,19 @@ class Works:
             first_number=entropy.draw(),
         )
         self._attempts = Attempts(self._shards, self._bringing, clock, self._places, self._filling)
+        self._stand_ins = StandIns(
+            self._shards,
+            self.sides,
+            self._attempts,
+            Accounts(config.node_id, self.sides, self._bringing, History(around.store, range(0))),
+            self._places,
+            self._timers,
+            around.network,
+            node_id=config.node_id,
+            timing=around.timing,
+            after=config.stand_in_after,
+            clock=clock,
+        )
         self._fencing = Fencing(
             self._attempts,
             self._shards,
@@ -299,6 +329,7 @@ class Works:
         try:
             self._begin_executors()
             self._shards.start(self, self._membership, commit, failure=self._failure)
+            self._stand_ins.start(commit, failure=self._failure)
             async with (
                 beside(self._or_fail(self._membership.run())),
                 beside(self._or_fail(self._look_after_attempts())),
@@ -389,6 +420,7 @@ class Works:
         with suppress(TimeoutError):  # The disk hangs, which closing the commit then tells.
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._shards.stop()
+                await self.sides.stop()
 
     async def _abandon(self) -> None:
         """Kill what runs here: once this node has failed nobody ends it when its time is over."""
@@ -421,6 +453,9 @@ class Works:
         self._metrics.role_changes.labels(PRIMARY).inc()
         self._offers.opened(shard)
         self._elsewhere.opened(shard)
+        self._stand_ins.shard_opened(shard)
+        if self._is_alone:
+            self._shards.submit(shard, TakeOver(epoch=shard.epoch, is_start=True))
         self._open_count += 1
         if self._open_count == len(self._shards):
             self._all_open.set()
@@ -461,6 +496,8 @@ class Works:
                 self._published(effect)
             case PublishJob():
                 self._events.publish(effect)
+                if effect.event is JobEvent.POSSIBLE_DUPLICATE:
+                    self._metrics.possible_duplicates.inc()
             case SetTimer():
                 self._timers.set(shard.id, effect, shard.time(self._clock))
             case ClearTimer():
@@ -486,7 +523,10 @@ class Works:
             self._metrics.executions.labels(event.status.value).inc()
 
     def _alarm(self, shard: ShardId, command: Due) -> None:
-        self._shards.submit(self._shards[shard], command)
+        if is_side(shard):
+            self._stand_ins.alarm(shard, command)
+        elif not self._stand_ins.puts_off(self._shards[shard], command):
+            self._shards.submit(self._shards[shard], command)
 
     # -- other nodes ----------------------------------------------------------------------------
 
@@ -521,6 +561,10 @@ class Works:
                 self._filling.given(sender, message)
             case ReturnPlaces():
                 self._filling.returned(sender, message)
+            case StandIn():
+                self._stand_ins.heard(shard, sender, message)
+            case Served():
+                self._stand_ins.told_served(shard)
             case _:
                 self._beacons.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)
@@ -549,6 +593,7 @@ class Works:
             self._attempts.tick()
             self._fencing.tick()
             if not self._is_alone:
+                self._stand_ins.tick()
                 self._filling.tick()
                 self._offers.tick()
                 self._elsewhere.tick()
@@ -569,7 +614,7 @@ class Works:
         """Page in timers, and drop what is older than it is to be kept."""
         while True:
             await asyncio.sleep(KEEPING_S)
-            self._timers.page_in(self._shards.numbers)
+            self._timers.page_in((*self._shards.numbers, *self.sides.open_numbers))
             before = Instant(self._clock.now() - self._config.history)
             for shard in self._shards:
                 if shard.is_open:
@@ -617,6 +662,8 @@ class Works:
         gauge("rota_waits", lambda: self._watch.count)
         gauge("rota_errands", lambda: len(self._bringing))
         gauge("rota_shards_frozen", lambda: shards.frozen_count)
+        gauge("rota_stand_ins", lambda: self._stand_ins.standing_count)
+        gauge("rota_sides", lambda: len(self.sides.open_numbers))
         gauge("rota_event_readers", lambda: self._events.reader_count)
         gauge("rota_timers", lambda: len(self._timers))
         gauge("rota_store_bytes", self._around.store.size_bytes)

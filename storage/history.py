@@ -6,7 +6,7 @@ Pages are read newest or oldest first from a key, so that page n costs no more t
 import heapq
 from collections.abc import Iterable, Iterator
 
-from rota.core.changes import Pointer, Table
+from rota.core.changes import Account, Pointer, Table
 from rota.core.codec import decode_record
 from rota.core.commands import Past
 from rota.core.execution import Execution, Task, in_place
@@ -47,6 +47,17 @@ class History:
             assert isinstance(task, Task)
             tasks.append(task)
         return in_place(tasks)
+
+    def accounts(self, shard: ShardId, execution_id: ExecutionId) -> list[Account]:
+        """Return what stand-ins told of an execution that is not theirs, by node."""
+        start = _key(shard, Table.DOUBLE, f"{execution_id}/")
+        end = _key(shard, Table.DOUBLE, f"{execution_id}0")
+        accounts: list[Account] = []
+        for _, value in self._store.scan(Family.HIST, start, end):
+            account = decode_record(Table.DOUBLE, value)
+            assert isinstance(account, Account)
+            accounts.append(account)
+        return accounts
 
     def executions_of(
         self, shard: ShardId, job_id: JobId, before: ExecutionId | None

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from rota.core.changes import Change, Table
+from rota.core.changes import Change, Record, Table
 from rota.core.codec import RawChange, decode_record
 from rota.core.decoding import UNDECODABLE
 from rota.core.ids import AllocationId, Epoch, Index, ShardId
@@ -37,6 +37,9 @@ from rota.storage.store import Batch, Family, Store, StoreDamaged
 
 JOURNAL_KEPT = 1_000
 """Entries that stay after they are applied: what a replica that was away briefly may need."""
+
+
+_HEADER = b"s:"
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -75,7 +78,7 @@ class ShardFile:
         self.shard = shard
         self._store = store
         self._prefix = shard_prefix(shard)
-        self._header_key = b"s:" + self._prefix
+        self._header_key = _HEADER + self._prefix
         value = store.get(Family.META, self._header_key)
         self._header = _EMPTY if value is None else self._decoded(value)
         self.tip = self._read_journal()
@@ -181,7 +184,7 @@ class ShardFile:
         """Yield the state as the changes that make it, table by table."""
         for table in Table:
             if table < Table.HISTORY:
-                yield from self._records(table)
+                yield from self.records(table)
 
     def journal(self) -> Iterator[tuple[Index, bytes]]:
         """Yield the entries that are kept, oldest first, as stored."""
@@ -190,7 +193,13 @@ class ShardFile:
         for key, value in self._store.scan(Family.JOURNAL, start, end):
             yield Index(int.from_bytes(key[2:], "big")), value
 
-    def _records(self, table: Table) -> Iterator[Change]:
+    def record(self, table: Table, key: str) -> Record | None:
+        """Return a record of the state, as applied; None if there is none."""
+        value = self._store.get(Family.STATE, self._prefix + bytes((table,)) + key.encode())
+        return None if value is None else decode_record(table, value)
+
+    def records(self, table: Table) -> Iterator[Change]:
+        """Yield the records of a table of the state, as applied, in the order of their keys."""
         prefix = self._prefix + bytes((table,))
         for key, value in self._store.scan(Family.STATE, prefix, _after(prefix)):
             yield Change(table, key[len(prefix) :].decode(), decode_record(table, value))
@@ -249,6 +258,15 @@ class ShardFile:
             f"shard {self.shard}: {what}. The data directory cannot be trusted: restore it from a "
             "backup, or move it away to begin with an empty one"
         )
+
+
+def stored_shards(store: Store, first: ShardId) -> list[ShardId]:
+    """Return the numbers, from *first* on, of the shards of which *store* has something."""
+    start, end = _HEADER + shard_prefix(first), _after(_HEADER)
+    return [
+        ShardId(int.from_bytes(key[len(_HEADER) :], "big"))
+        for key, _ in store.scan(Family.META, start, end)
+    ]
 
 
 def shard_prefix(shard: ShardId) -> bytes:

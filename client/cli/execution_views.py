@@ -28,7 +28,7 @@ from rota.client.cli.show import (
     show_one,
 )
 from rota.client.cli.watching import WatchCommand, watch_option
-from rota.client.wire import AttemptView, ExecutionView, Json, TaskView
+from rota.client.wire import AttemptView, DuplicateView, ExecutionView, Json, TaskView
 
 RESULT_MAX = 400
 """Characters of a result that are shown: a few lines."""
@@ -158,6 +158,8 @@ def print_execution(execution: ExecutionView) -> None:
             ("took", duration(execution, at)),
             ("done", "" if execution.finished_at else f"{execution.progress}%"),
             ("reason", execution.reason),
+            ("stand-in", execution.stand_in or ""),
+            *(("duplicate", _duplicate(each)) for each in execution.possible_duplicates or ()),
         ]
     )
     rows = [row for name, task in tasks_in_order(execution) for row in _rows(name, task)]
@@ -167,6 +169,12 @@ def print_execution(execution: ExecutionView) -> None:
     for name, task in tasks_in_order(execution):
         for attempt in task.attempts:
             _print_details(f"{name}, attempt {attempt.number}", attempt)
+
+
+def _duplicate(other: DuplicateView) -> str:
+    """Return what a stand-in made of the execution, in a line."""
+    when = f"{absolute(other.started_at)} UTC, took {took(other.started_at, other.finished_at)}"
+    return f"possibly: {other.status} on {other.node_id} too, {when}"
 
 
 def _rows(name: str, task: TaskView) -> list[tuple[str, ...]]:

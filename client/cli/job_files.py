@@ -97,6 +97,11 @@ files_option = click.option(
     help="When it fires while it still runs.  [default: allow]",
 )
 @click.option(
+    "--consistency",
+    type=click.Choice(("strict", "available")),
+    help="Whether it fires where no primary is heard, perhaps twice.  [default: strict]",
+)
+@click.option(
     "--priority",
     type=click.IntRange(-100, 100),
     help="Its tasks get a free slot before those of a lower one.  [default: 0]",

@@ -133,6 +133,7 @@ def _print_job(job: JobView) -> None:
             ("next", coming if job.next_fire_at else ""),
             ("misfire", f"{job.misfire}, grace {span(job.grace_s)}"),
             ("overlap", job.overlap),
+            ("consistency", job.consistency if job.consistency != "strict" else ""),
             ("priority", str(job.priority) if job.priority else ""),
             ("labels", " ".join(f"{key}={value}" for key, value in job.labels.items())),
             ("running", job.execution_id or ""),

@@ -72,6 +72,7 @@ JOB: Look[JobView] = Look(
         Column("VERSION", lambda job, _: str(job.version), is_wide=True),
         Column("MISFIRE", lambda job, _: job.misfire, is_wide=True),
         Column("OVERLAP", lambda job, _: job.overlap, is_wide=True),
+        Column("CONSISTENCY", lambda job, _: job.consistency, is_wide=True),
         Column("PRIORITY", lambda job, _: str(job.priority), is_wide=True),
         Column("UPDATED", lambda job, _: absolute(job.updated_at), is_wide=True),
     ),

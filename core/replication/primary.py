@@ -174,6 +174,14 @@ class Primary:
                     return False
         return others > 0
 
+    def is_followed(self, since: Instant) -> bool:
+        """Tell whether it is active, and every other copy that counts has answered since then."""
+        if not self.is_active or self.has_stepped_down:
+            return False
+        others = (each for each in self._counted() if each[0] != self.liveness.node_id)
+        peers = (self._copy_on(*each) for each in others)
+        return all(peer is not None and not peer.is_silent(since) for peer in peers)
+
     def is_admitting(self, now: Instant) -> bool:
         """Tell whether a new entry may be proposed (R12, R19, R20, R27).
 

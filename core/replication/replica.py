@@ -96,6 +96,8 @@ class Replica:
         self._takeovers: list[Swap] = []
         self._vacant_since: Instant | None = None
         self._is_founding = False
+        self._heard: tuple[NodeId, Instant] | None = None
+        """The primary that was heard last, and when."""
         self._swap: Swap | None = None
         self._wants_view = False
 
@@ -121,6 +123,27 @@ class Replica:
         """Tell whether this node may act for the shard; ask right before each effect (R15)."""
         primary = self.primary
         return primary is not None and primary.has_authority(now)
+
+    def served_by(self, since: Instant) -> NodeId | None:
+        """Return the primary that has been heard since then; None if none was.
+
+        Be it this node, if all copies that count have answered it since.
+        """
+        primary = self.primary
+        if primary is not None:
+            return self._liveness.node_id if primary.is_followed(since) else None
+        return self._heard[0] if self._heard is not None and self._heard[1] >= since else None
+
+    @property
+    def counts(self) -> bool:
+        """Whether this copy counts, as far as is known here."""
+        allocation = self.copy.allocation
+        newest = self.newest
+        return (
+            newest is not None
+            and allocation is not None
+            and newest.allocation_of(self._liveness.node_id) == allocation
+        )
 
     def is_admitting(self, now: Instant) -> bool:
         """Tell whether `propose` may be called."""
@@ -183,6 +206,8 @@ class Replica:
         if isinstance(self._duty, Primary):
             self._duty.receive(message, sender, now)
         else:
+            if isinstance(message, Append):
+                self._heard = sender, now
             self._duty.may_promise = not self.is_candidate
             self._duty.receive(message, sender, self.newest, now)
 
@@ -263,6 +288,33 @@ class Replica:
             self.copy.become_whole(allocation, Base(Epoch(0), Index(0), Instant(0), ORIGIN.hash))
         # Else an earlier life began to, and what it proposed may still happen: with that copy.
         self._is_founding = True
+
+    def begin_alone(self, base: Base, allocation: AllocationId, now: Instant) -> None:
+        """Be the only copy there is, empty, with a journal that goes on after *base*."""
+        self.copy.clear()
+        self.copy.become_whole(allocation, base)
+        self.go_on_alone(now)
+
+    def go_on_alone(self, now: Instant) -> None:
+        """Be the primary of the only copy there is; nobody else need be asked.
+
+        Under the epoch that it has: what was not durable when this node ended had no effect.
+        """
+        me, allocation = self._liveness.node_id, self.copy.allocation
+        assert allocation is not None
+        configuration = Configuration(
+            epoch=max(self.copy.epoch, self.copy.tip.epoch),
+            primary=me,
+            primary_session=self._liveness.session,
+            sync=(Copy(me, allocation),),
+        )
+        self.learn(configuration, now)
+
+    def give_up_alone(self) -> None:
+        """Be no copy any more, as if there never had been one."""
+        self._step_down()
+        self.newest = None
+        self.copy.clear()
 
     def tick(self, now: Instant, draw: int, targets: tuple[NodeId, ...] = ()) -> None:
         """Let time pass.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody
 from rota.core.dag import TriggerRule
 from rota.core.errors import Problem, invalid
-from rota.core.job import JobSpec, Misfire, Overlap, TaskSpec, problems_of
+from rota.core.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec, problems_of
 from rota.core.retry import Backoff, Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.schedule import Schedule
 from rota.node.api.reading import Reader
@@ -49,6 +49,7 @@ def job_spec(body: JobBody) -> JobSpec:
         misfire=Misfire(body.misfire),
         grace=reader.timespan(body.grace, "/grace"),
         overlap=Overlap(body.overlap),
+        consistency=Consistency(body.consistency),
         priority=body.priority,
         labels=tuple(sorted(body.labels.items())),
         parameters="" if body.type else reader.json(body.parameters, "/parameters"),

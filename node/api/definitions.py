@@ -38,6 +38,7 @@ def definition_of(spec: JobSpec) -> JobBody:
         misfire=spec.misfire.value,
         grace=_unless(_PLAIN.grace, spec.grace),
         overlap=spec.overlap.value,
+        consistency=spec.consistency.value,
         priority=spec.priority,
         labels=dict(spec.labels),
         parameters=_json(spec.parameters),

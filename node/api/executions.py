@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from rota.client.wire import (
     ExecutionList,
@@ -15,7 +16,7 @@ from rota.client.wire import (
 )
 from rota.core.commands import Cancel
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
-from rota.core.execution import Execution, ExecutionStatus, Task
+from rota.core.execution import Execution, ExecutionStatus, Task, in_place
 from rota.core.ids import ExecutionId, JobId, NodeId, instant_of, is_execution_id
 from rota.core.instants import SECOND, Duration, Instant, parse_duration, seconds
 from rota.node.api import requests
@@ -79,6 +80,27 @@ async def load_execution(
     return _past(parts, execution_id), parts.history.tasks(shard.id, execution_id)
 
 
+async def _whole(parts: Parts, execution_id: ExecutionId) -> ExecutionView:
+    """Return all that is known of an execution, what stand-ins ran under its id included.
+
+    One that only a stand-in ran, where the ledger says why its shard did not, is that alone.
+
+    Raises:
+        Refused: There is none with that id.
+    """
+    shard = parts.shards.of_id(execution_id)
+    accounts = parts.history.accounts(shard.id, execution_id)
+    try:
+        execution, tasks = await load_execution(parts, execution_id)
+    except Refused as refusal:
+        if refusal.kind is not Kind.NOT_FOUND or not accounts:
+            raise
+        account, *accounts = accounts
+        execution = replace(account.execution, stand_in=account.node_id)
+        tasks = in_place(account.tasks)
+    return execution_view(execution, tasks, accounts)
+
+
 @operations.declare(
     "GET",
     "/api/v1/executions/{execution}",
@@ -89,7 +111,7 @@ async def get_execution(request: web.Request) -> web.Response:
     """Show an execution with its tasks."""
     check(request, Verb.READ, "*")
     execution_id = requests.execution_id_of(request)
-    return document(execution_view(*await load_execution(request.app[PARTS], execution_id)))
+    return document(await _whole(request.app[PARTS], execution_id))
 
 
 @operations.declare(
@@ -112,7 +134,7 @@ async def wait_for_execution(request: web.Request) -> web.Response:
     shard = parts.shards.of_id(execution_id)
     if execution_id in shard.state.executions:
         await parts.watch.ended([execution_id], timeout / SECOND)
-    return document(execution_view(*await load_execution(parts, execution_id)))
+    return document(await _whole(parts, execution_id))
 
 
 @operations.declare(

@@ -6,6 +6,7 @@ import msgspec
 
 from rota.client.wire import (
     AttemptView,
+    DuplicateView,
     ErrorView,
     ExecutionView,
     JobView,
@@ -18,6 +19,7 @@ from rota.client.wire import (
     TaskView,
 )
 from rota.core.attempt import Attempt, Limits, Raised, Sandbox
+from rota.core.changes import Account
 from rota.core.execution import (
     FINAL_EXECUTION_STATES,
     FINAL_TASK_STATES,
@@ -86,6 +88,7 @@ def job_view(
         misfire=spec.misfire.value,
         grace_s=spec.grace / SECOND,
         overlap=spec.overlap.value,
+        consistency=spec.consistency.value,
         priority=spec.priority,
         labels=dict(spec.labels),
         created_at=format_instant(job.created_at),
@@ -101,8 +104,12 @@ def job_view(
     )
 
 
-def execution_view(execution: Execution, tasks: Mapping[str, Task] | None = None) -> ExecutionView:
-    """Return an execution's document, with its tasks if they are given."""
+def execution_view(
+    execution: Execution,
+    tasks: Mapping[str, Task] | None = None,
+    accounts: Iterable[Account] | None = None,
+) -> ExecutionView:
+    """Return an execution's document, with its tasks and what else ran if they are given."""
     return ExecutionView(
         execution_id=execution.id,
         job_id=execution.job_id,
@@ -121,6 +128,18 @@ def execution_view(execution: Execution, tasks: Mapping[str, Task] | None = None
         if tasks is not None
         else None,
         traceparent=execution.traceparent,
+        stand_in=execution.stand_in or None,
+        possible_duplicates=list(map(_duplicate_view, accounts)) if accounts is not None else None,
+    )
+
+
+def _duplicate_view(account: Account) -> DuplicateView:
+    return DuplicateView(
+        node_id=account.node_id,
+        status=account.execution.status.value,
+        started_at=_instant(account.execution.started_at),
+        finished_at=_instant(account.execution.finished_at),
+        tasks={task.name: _task_view(task) for task in account.tasks},
     )
 
 

@@ -44,7 +44,7 @@ from rota.core.errors import Refused
 from rota.core.execution import Execution, Task, TaskStatus, task_key
 from rota.core.ids import AllocationId, Epoch, ExecutionId, Index, JobId, NodeId, Session
 from rota.core.instants import MICROSECOND, Duration, Instant, later, parse_instant
-from rota.core.job import JobSpec, Misfire, Overlap, TaskSpec
+from rota.core.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec
 from rota.core.journal import ORIGIN, EntryKind, Tip, follow
 from rota.core.ledger import FireOutcome, LedgerEntry
 from rota.core.replication.copy import LocalCopy, Rows, Stored
@@ -98,6 +98,7 @@ class Fields(TypedDict, total=False):
     overlap: Overlap
     parameters: str
     priority: int
+    consistency: Consistency
 
 
 class NoStorage:

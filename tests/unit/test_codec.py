@@ -20,8 +20,11 @@ from rota.core.attempt import (
     Work,
 )
 from rota.core.changes import (
+    Account,
+    Available,
     Change,
     Checkpoint,
+    Claimed,
     Dependent,
     Mark,
     Name,
@@ -52,7 +55,7 @@ from rota.core.dag import TriggerRule
 from rota.core.execution import Execution, ExecutionStatus, Hold, Origin, Task, TaskStatus
 from rota.core.ids import Epoch, ExecutionId, Index, JobId, NodeId, Session
 from rota.core.instants import SECOND, Duration, Instant
-from rota.core.job import Job, Misfire, Overlap, Plan, TaskSpec, Upstream
+from rota.core.job import Consistency, Job, Misfire, Overlap, Plan, TaskSpec, Upstream
 from rota.core.ledger import FireOutcome, LedgerEntry
 from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
 from unit.golden_records import GOLDEN
@@ -160,6 +163,20 @@ TOLD = Task(
         ),
     ),
     failures=1,
+)
+
+STOOD_IN_FOR = Execution(
+    id=EXECUTION,
+    job_id=JOB,
+    job_name="default/job",
+    job_version=1,
+    status=ExecutionStatus.SUCCESS,
+    origin=Origin.SCHEDULE,
+    fire_at=NOON,
+    queued_at=NOON,
+    open_count=0,
+    finished_at=NOON,
+    stand_in=NodeId("node-a"),
 )
 
 RECORDS: tuple[tuple[Table, Record], ...] = (
@@ -278,6 +295,10 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     (Table.VERSION, CONFINED),
     (Table.PAST_TASK, TOLD),
     (Table.REQUEST, Request(print="d2", answer=JOB, expires_at=NOON, version=3, is_new=True)),
+    (Table.AVAILABLE, Available()),
+    (Table.CLAIM, Claimed(NodeId("node-a"))),
+    (Table.DOUBLE, Account(node_id=NodeId("node-a"), execution=STOOD_IN_FOR, tasks=(TOLD,))),
+    (Table.VERSION, job(consistency=Consistency.AVAILABLE)),
 )
 
 
@@ -334,7 +355,7 @@ def test_a_damaged_record_is_refused(value: bytes) -> None:
         decode_record(Table.NAME, value)
 
 
-@pytest.mark.parametrize("number", [0, 12, 32, 99])
+@pytest.mark.parametrize("number", [0, 14, 32, 99])
 def test_a_change_of_a_table_that_has_no_records_is_refused(number: int) -> None:
     with pytest.raises(Undecodable, match=f"table {number}"):
         decode_change((number, "key", encode_record(Name(JOB))))

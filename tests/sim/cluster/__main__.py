@@ -7,7 +7,7 @@ import sys
 from functools import partial
 
 from sim.cluster.faults import FAULTS, MENDING, RARE
-from sim.cluster.plan import FOCUSES
+from sim.cluster.plan import ASKED_FOR, FOCUSES
 from sim.cluster.run import run
 from sim.loop import current_gate
 from sim.seeds import add_options, run_seeds
@@ -17,7 +17,9 @@ def main() -> int:
     """Run the seeds asked for; 1 if any broke a rule."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser)
-    parser.add_argument("--focus", choices=FOCUSES, help="what all worlds are about")
+    parser.add_argument(
+        "--focus", choices={**FOCUSES, **ASKED_FOR}, help="what all worlds are about"
+    )
     parser.add_argument("--log", action="store_true", help="show what nodes log")
     options = parser.parse_args()
     show_log() if options.log else logging.disable()

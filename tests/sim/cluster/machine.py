@@ -6,10 +6,13 @@ from random import Random
 from typing import Protocol
 
 from rota.core.attempt import AttemptKey
+from rota.core.changes import Table
 from rota.core.configuration import NOBODY
 from rota.core.errors import Kind, Refused
-from rota.core.ids import NodeId, Session, ShardId
+from rota.core.ids import NodeId, Session, ShardId, job_of
 from rota.core.instants import MILLISECOND, SECOND, Duration
+from rota.core.job import Consistency, Job
+from rota.core.sides import is_of_side
 from rota.node.config import NodeConfig
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
@@ -370,6 +373,7 @@ class Life:
                 shards=world.plan.shard_count,
                 slots=world.plan.slots,
                 drain=Duration(SECOND),
+                stand_in_after=world.plan.stand_in_after,
             ),
             machine.clock,
             entropy,
@@ -397,8 +401,12 @@ class Life:
     def _may_begin(self, key: AttemptKey) -> bool:
         """Tell whether this node has the right to act for an attempt, or was sent it."""
         assert self.works is not None
-        replica = self.works.parts.shards.of_id(key.execution_id).replica
-        return key in self._sent_here or replica.has_authority(self._machine.clock.elapsed())
+        shard = self.works.parts.shards.of_id(key.execution_id)
+        if is_of_side(key):
+            job = shard.file.record(Table.JOB, job_of(key.execution_id))
+            return not isinstance(job, Job) or job.spec.consistency is Consistency.AVAILABLE
+        now = self._machine.clock.elapsed()
+        return key in self._sent_here or shard.replica.has_authority(now)
 
     # -- its ends of the links ------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Token
 from rota.core.ids import ExecutionId, NodeId
 from rota.core.instants import Duration, Instant
+from rota.core.sides import is_of_side
 from rota.executor.executor import CLOSE_GRACE, Ended, Output
 from rota.executor.scripted import ScriptedExecutor
 
@@ -42,12 +43,14 @@ class Observer:
 
     Attributes:
         most: How many have run at once on each node.
+        beside: Those that stand-ins began; they are not among the others.
     """
 
     def __init__(self, true_time: Callable[[], int], on_begin: Callable[[Sighting], None]) -> None:
         self._true_time = true_time
         self._on_begin = on_begin
         self.sightings: list[Sighting] = []
+        self.beside: list[Sighting] = []
         self.running: dict[tuple[NodeId, AttemptKey], Sighting] = {}
         self.most: Counter[NodeId] = Counter()
         self._of_task: dict[tuple[ExecutionId, str], list[Sighting]] = {}
@@ -55,10 +58,13 @@ class Observer:
     def began(self, node_id: NodeId, life: int, order: Order, *, was_allowed: bool) -> None:
         """See an attempt begin."""
         sighting = Sighting(order.key, order.token, node_id, life, self._true_time(), was_allowed)
-        self.sightings.append(sighting)
+        if is_of_side(order.key):
+            self.beside.append(sighting)
+        else:
+            self.sightings.append(sighting)
+            self._of_task.setdefault(order.key[:2], []).append(sighting)
         self.running[node_id, order.key] = sighting
         self.most[node_id] = max(self.most[node_id], sum(on == node_id for on, _ in self.running))
-        self._of_task.setdefault((order.key.execution_id, order.key.task), []).append(sighting)
         self._on_begin(sighting)
 
     def ended(self, node_id: NodeId, key: AttemptKey, outcome: Outcome | None) -> None:

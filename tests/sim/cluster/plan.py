@@ -34,6 +34,19 @@ FOCUSES: Mapping[str, tuple[str, ...]] = {
     "coordinator": ("coordinator stopped", "cut from the coordinator", "watch silent", "kill"),
 }
 """What worlds are about: faults that come together by chance too seldom to show what they do."""
+ASKED_FOR: Mapping[str, tuple[str, ...]] = {
+    "stand-ins": (
+        "left alone",
+        "left alone",
+        "partition",
+        "cut from the coordinator",
+        "coordinator stopped",
+        "crash",
+        "seen death",
+        "pause",
+    ),
+}
+"""Likewise, of worlds that nobody draws: only those who ask for one get it."""
 SHARES = (0.15, 0.4, 0.8)
 """Of all kinds of faults, in a world about anything: from one or two alone to nearly all."""
 
@@ -73,6 +86,11 @@ class Plan:
     pauses_ms: tuple[int, ...]
     lasts_s: int
 
+    @property
+    def stand_in_after(self) -> Duration:
+        """After how long without a primary nodes stand in for it: later than any takeover."""
+        return Duration(2 * self.timing.session)
+
 
 def draw_plan(
     chance: Random, kinds: Sequence[str], rare: Sequence[str], focus: str | None = None
@@ -101,7 +119,7 @@ def draw_plan(
         is_far=chance.random() < 0.3,
         drift_ppm=chance.choice([0, 200, 10_000]),
         has_slow_answers=chance.random() < 0.3,
-        faults=FOCUSES[focus or drawn] or tuple(some),
+        faults={**FOCUSES, **ASKED_FOR}[focus or drawn] or tuple(some),
         pauses_ms=chance.choice([(500, 2_000), (500, 2_000, 6_000), (4_000, 12_000)]),
         lasts_s=chance.choice([30, 45, 60]),
     )

@@ -19,8 +19,9 @@ from sim.cluster.checks import (
 )
 from sim.cluster.early import Early
 from sim.cluster.faults import FAULTS, RARE, heal, meet_fault
-from sim.cluster.final_checks import see_end
+from sim.cluster.final_checks import Records, see_end
 from sim.cluster.plan import Plan, draw_plan
+from sim.cluster.sides import Alone, see_sides, untold
 from sim.cluster.users import User
 from sim.cluster.world import World
 from sim.loop import VirtualLoop, first_error
@@ -30,6 +31,7 @@ MS = MILLISECOND
 LOOKS_EVERY = Duration(20 * MS)
 LOOKS_BETWEEN = 250
 """After so many looks rows are compared, which costs as much as all of them."""
+LOOKS_BETWEEN_ALONE = 25
 BEGINS_WITHIN_S = 10
 """How long a new cluster may take until all is well, when nothing is wrong."""
 HEALS_WITHIN_S = 60
@@ -97,6 +99,7 @@ async def _go_through(world: World, group: asyncio.TaskGroup) -> None:
         await life
     await _become_quiet(world, users)
     see_end(world, [story for user in users for story in user.stories])
+    see_sides(world, Records(world))
 
 
 async def _begin_well(world: World) -> None:
@@ -112,6 +115,7 @@ async def _become_quiet(world: World, users: list[User]) -> None:
     while unfinished(world) and world.counts["attempts"] > attempts_before:
         attempts_before = world.counts["attempts"]
         await asyncio.sleep(ENDS_WITHIN_S)
+    await _wait_until(lambda: untold(world), HEALS_WITHIN_S)
     if what := unfinished(world):
         raise Violation(f"L1: nothing has begun for {ENDS_WITHIN_S} s, and {what}")
     await _wait_until(lambda: unwell(world), HEALS_WITHIN_S)
@@ -130,10 +134,12 @@ async def _wait_until(lack: Callable[[], str], within_s: int) -> None:
 
 
 async def _look_around(world: World) -> None:
-    early = Early(world)
+    early, alone = Early(world), Alone(world)
     for look in count():
         see_authority(world)
         early.see()
         if look % LOOKS_BETWEEN == 0:
             see_copies(world)
+        if look % LOOKS_BETWEEN_ALONE == 0:
+            alone.see()
         await asyncio.sleep(LOOKS_EVERY / SECOND)

@@ -1,0 +1,143 @@
+"""Which of the copies that hear each other stands in for a primary, and when."""
+
+from rota.core.ids import NodeId, ShardId
+from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
+from rota.core.replication.standing import Standing
+
+SHARD = ShardId(3)
+AFTER = Duration(10 * SECOND)
+STEP = Duration(500 * MILLISECOND)
+
+
+class Side:
+    """Copies of a shard that tick together and hear each other, unless a test says otherwise."""
+
+    def __init__(self, *names: str) -> None:
+        self.now = Instant(3_600 * SECOND)
+        self.copies = {
+            NodeId(name): Standing(SHARD, NodeId(name), after=AFTER, now=self.now) for name in names
+        }
+        self.deaf: set[NodeId] = set()
+        self.serves: set[NodeId] = set()
+
+    def pass_time(self, duration_s: float, *, step: Duration = STEP) -> None:
+        """Let all tick, and tell each other what they want."""
+        for _ in range(int(duration_s * SECOND) // step):
+            self.now = Instant(self.now + step)
+            for node_id, copy in self.copies.items():
+                copy.tick(self.now, is_served=node_id in self.serves, is_able=True)
+            for sender, copy in self.copies.items():
+                for node_id, other in self.copies.items():
+                    if copy.wants and node_id != sender and not self.deaf & {sender, node_id}:
+                        other.heard(sender, is_standing=copy.is_standing, now=self.now)
+                        if node_id in self.serves:
+                            copy.told_served(self.now)
+
+    @property
+    def standing(self) -> list[NodeId]:
+        """Who stands in."""
+        return [node_id for node_id, copy in self.copies.items() if copy.is_standing]
+
+
+def test_who_is_alone_stands_in_after_the_time_and_not_before() -> None:
+    side = Side("a")
+
+    side.pass_time(9.5)
+    assert side.standing == []
+
+    side.pass_time(0.5)
+    assert side.standing == ["a"]
+
+
+def test_who_hears_a_primary_again_stands_in_no_more() -> None:
+    side = Side("a")
+    side.pass_time(20)
+
+    side.serves.add(NodeId("a"))
+    side.pass_time(0.5)
+
+    assert side.standing == []
+
+
+def test_the_time_counts_from_the_last_that_was_heard() -> None:
+    side = Side("a")
+    side.pass_time(9)
+    side.serves.add(NodeId("a"))
+    side.pass_time(0.5)
+
+    side.serves.clear()
+    side.pass_time(9)
+
+    assert side.standing == []
+
+
+def test_time_in_which_the_node_itself_stood_still_does_not_count() -> None:
+    side = Side("a")
+    side.pass_time(1)
+
+    side.pass_time(60, step=Duration(60 * SECOND))
+
+    assert side.standing == []
+
+
+def test_of_those_that_hear_each_other_one_stands_in() -> None:
+    side = Side("a", "b", "c")
+
+    side.pass_time(20)
+
+    assert len(side.standing) == 1
+
+
+def test_nobody_stands_in_while_one_of_them_hears_a_primary() -> None:
+    side = Side("a", "b", "c")
+    side.serves.add(NodeId("b"))
+
+    side.pass_time(20)
+
+    assert side.standing == []
+
+
+def test_who_stands_in_is_not_displaced_by_one_that_comes_later() -> None:
+    for late in ("a", "b"):
+        side = Side("a", "b")
+        side.serves.add(NodeId(late))
+        side.deaf.add(NodeId(late))
+        side.pass_time(15)
+        before = side.standing
+
+        side.serves.clear()
+        side.deaf.clear()
+        side.pass_time(20)
+
+        assert side.standing == before != [late]
+
+
+def test_of_two_sides_that_meet_one_goes_on() -> None:
+    side = Side("a", "b")
+    side.deaf.add(NodeId("a"))
+    side.pass_time(15)
+    assert side.standing == ["a", "b"]
+
+    side.deaf.clear()
+    side.pass_time(1)
+
+    assert len(side.standing) == 1
+
+
+def test_a_copy_that_is_not_able_to_waits_anew_when_it_is() -> None:
+    copy = Standing(SHARD, NodeId("a"), after=AFTER, now=Instant(0))
+    for tick in range(40):
+        copy.tick(Instant(tick * STEP), is_served=False, is_able=False)
+
+    copy.tick(Instant(40 * STEP), is_served=False, is_able=True)
+
+    assert (copy.wants, copy.is_standing) == (False, False)
+
+
+def test_a_primary_that_wants_to_stand_in_itself_is_none_that_can_commit() -> None:
+    copy = Standing(SHARD, NodeId("a"), after=AFTER, now=Instant(0))
+    copy.heard(NodeId("p"), is_standing=False, now=Instant(SECOND))
+
+    assert not copy.is_silent(NodeId("p"), Instant(2 * SECOND))
+    assert copy.is_silent(NodeId("p"), Instant(3 * SECOND))
+    assert copy.is_silent(NodeId("q"), Instant(2 * SECOND))
