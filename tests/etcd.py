@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -176,18 +176,35 @@ class EtcdCluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback that nobody listens on, and that stay free until they are used.
+    """Return ports of the loopback that nobody listens on, and that stay so until they are used.
 
     They are below those that the kernel gives to whoever does not mind which (Linux: from 32768):
     any connection could else take one while its owner is not there, as between stop and start.
+    No test gets one that another has: see `is_kept`.
     """
     ports: list[int] = []
     while len(ports) < count:
         port = random.SystemRandom().randrange(20_000, 32_000)
-        if port not in ports:
-            with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-                ports.append(port)
+        if is_kept(port):
+            ports.append(port)
     return ports
+
+
+def is_kept(port: int) -> bool:
+    """Keep a port until this process ends, and tell whether that worked.
+
+    A bound socket that does not listen keeps others from binding in the same way, and lets a
+    server listen: both say then that they share the address, as every server does.
+    """
+    keeper = socket.socket()
+    try:
+        keeper.bind(("127.0.0.1", port))
+    except OSError:
+        keeper.close()
+        return False
+    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    keeper.detach()  # Open for good, though nobody holds it.
+    return True
 
 
 def wait_until(is_so: Callable[[], bool], otherwise: str, timeout_s: float = 20) -> None:
