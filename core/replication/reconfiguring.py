@@ -225,14 +225,18 @@ def _ready_learner(primary: Primary, now: Instant, *, besides: tuple[Copy, ...])
 
 
 def _able_learners(primary: Primary, now: Instant) -> Iterator[tuple[NodeId, Peer]]:
-    """Yield the learners that are wanted, whole, answered just now, are not slow, and stay."""
+    """Yield the learners that are wanted, whole, answered just now, are not slow, and stay.
+
+    One whose process was seen to end answered just before that; it does not come again for it.
+    """
     since = Instant(now - primary.timing.answered)
     for node_id in primary.targets:
         peer = primary.learners.get(node_id)
         if peer is None or peer.snapshot or peer.is_broken or peer.is_silent(since):
             continue
         unwanted = primary.liveness.slow | primary.liveness.leaving
-        if not (node_id in unwanted or _is_slow(primary, peer, now)):
+        is_dead = primary.liveness.is_dead(node_id, now)
+        if not (is_dead or node_id in unwanted or _is_slow(primary, peer, now)):
             yield node_id, peer
 
 

@@ -124,7 +124,14 @@ def text(boottime: float) -> str:
 def clean() -> Run:
     """A run in which a clock ticks, somebody triggers, a node's host is killed, and all is well."""
     run = Run()
-    run.add("run.json", calendarAhead=AHEAD, endedAt=130.0, minSync=2, attemptLeaseS=15.0)
+    run.add(
+        "run.json",
+        calendarAhead=AHEAD,
+        endedAt=130.0,
+        minSync=2,
+        attemptLeaseS=15.0,
+        standInAfterS=6,
+    )
     run.fault("kill-host", "n1", begins=110.2, ends=112.0)
     tick = {"name": "tick", "schedule": "@every 2s", "misfire": "skip", "grace": "2s"}
     run.job("tick", 100.0, **tick, overlap="skip", python="say:short")
@@ -156,6 +163,7 @@ def clean() -> Run:
     run.write_to_sink(104.2, "asked-1", 1, "0" * 31 + "1")
     run.write_to_sink(105.2, "asked-1", 2, "0" * 31 + "2")
     is_paused_for_a_while(run)
+    goes_on_apart(run)
     run.add("end.json", trouble="", wholeAfterS=1.0, processes=[], ended=[])
     return run
 
@@ -171,6 +179,37 @@ def is_paused_for_a_while(run: Run) -> None:
         run.add("ledger.jsonl", **row("fired", at, job="raced", execution=f"raced-{at}"))
     run.operation(19, "hold", 119.2, {"job": "raced"})
     run.operation(20, "pause", 119.5, {"job": "raced"})
+
+
+def goes_on_apart(run: Run) -> None:
+    """A node is alone for 15 s, and fires an available job that has no other there, and one has."""
+    available = {"name": "open", "consistency": "available", "command": "say"}
+    run.job("0000open", 128.0, **available, schedule="@every 2s")
+    run.documents["run.json"][0]["endedAt"] = 150.0
+    run.fault("isolate", "n2", begins=130.2, ends=145.2)
+    run.one("faults.jsonl", kind="isolate", event="begin")["revision"] = 1
+    for at in range(130, 146, 2):
+        execution = f"0000open-{at}"
+        run.execution(execution, float(at), "succeeded", trigger="schedule")
+        run.add("ledger.jsonl", **row("fired", at, job="0000open", execution=execution))
+    stands_in(run, "0000open-140", 141.0)
+    stands_in(run, "0000open-142", 142.0)
+    claimed = run.one("executions.jsonl", executionId="0000open-142")
+    claimed.update(claimed.pop("possibleDuplicates")[0], standIn="n2")
+    run.said = [line for line in run.said if not line.startswith("0000open-142 main 1 ")]
+    run.operation(40, "pause", 145.5, {"job": "open"})
+
+
+def stands_in(run: Run, execution: str, began: float) -> None:
+    """A node runs an execution in place of its shard."""
+    attempt = {
+        "number": 1_000_001, "nodeId": "n2", "token": "1" * 32, "outcome": "succeeded",
+        "startedAt": text(began), "finishedAt": text(began + 0.5),
+    }  # fmt: skip
+    double = {"nodeId": "n2", "tasks": {"main": {"attempts": [attempt]}}}
+    run.one("executions.jsonl", executionId=execution)["possibleDuplicates"] = [double]
+    for at, word in ((began, "start"), (began + 0.5, "end")):
+        run.said.append(f"{execution} main 1000001 {'1' * 32} n2 {at} {word}")
 
 
 def row(outcome: str, first: float, last: float = 0, **facts: Json) -> Json:
@@ -191,8 +230,9 @@ def test_a_run_in_which_all_went_well_is_accepted(tmp_path: Path) -> None:
 def test_figures_tell_how_late_and_how_slow(tmp_path: Path) -> None:
     result = figures(read(clean().write(tmp_path)))
 
-    assert result["lateness_ms"]["no fault"]["count"] == 6
-    assert result["counts"]["fires"] == {"fired": 13, "missed": 2, "paused": 3}
+    assert result["lateness_ms"]["no fault"]["count"] == 7
+    assert result["counts"]["fires"] == {"fired": 21, "missed": 2, "paused": 3}
+    assert result["counts"]["stood in"] == {"for a primary": 1, "possible duplicates": 1}
     assert "kill-host" in table(result)
 
 
@@ -201,7 +241,7 @@ def test_what_a_kill_cost_is_told_apart_from_what_others_waited_then(tmp_path: P
     run.add(
         "configurations.jsonl", shard=1, revision=3, value={"epoch": 1, "primary": "n2", "sync": []}
     )
-    run.one("faults.jsonl", event="begin")["revision"] = 1
+    run.one("faults.jsonl", kind="kill-host", event="begin")["revision"] = 1
     run.documents["ledger.jsonl"] = []
     for job_id, late in (("0000aa", 0.9), ("ffff00", 0.02)):
         run.execution(f"{job_id}-1", 110.7 + late, "succeeded", trigger="schedule")
@@ -522,6 +562,27 @@ def paused_while_it_was_not(run: Run) -> None:
     run.one("ledger.jsonl", executionId="raced-112").update(outcome="paused", executionId=None)
 
 
+def stood_in_and_did_not_tell(run: Run) -> None:
+    run.one("executions.jsonl", executionId="0000open-140")["possibleDuplicates"] = []
+
+
+def stood_in_and_did_something_else(run: Run) -> None:
+    doubles = run.one("executions.jsonl", executionId="0000open-140")["possibleDuplicates"]
+    doubles[0]["tasks"]["main"]["attempts"][0]["outcome"] = "failed"
+    run.said = [line for line in run.said if "0000open-140 main 1000001" not in line]
+
+
+def stood_in_for_a_strict_job(run: Run) -> None:
+    stands_in(run, "tick-118", 118.2)
+
+
+def nobody_stood_in(run: Run) -> None:
+    stood_in_and_did_not_tell(run)
+    run.said = [line for line in run.said if "1000001" not in line]
+    run.drop("executions.jsonl", executionId="0000open-142")
+    run.execution("0000open-142", 142.0, "succeeded", trigger="schedule")
+
+
 def node_ended(run: Run) -> None:
     run.documents["end.json"][0]["ended"] = [{"at": 110.5, "node": "n1", "status": 74}]
 
@@ -582,6 +643,10 @@ DOCTORED: dict[Doctor, tuple[str, str]] = {
     sink_refuses_what_succeeded: ("C6", "which succeeded"),
     fired_while_it_was_paused: ("C8", "was paused, and fired"),
     paused_while_it_was_not: ("C8", "was not paused, and paused"),
+    stood_in_and_did_not_tell: ("I7", "nobody tells"),
+    stood_in_and_did_something_else: ("C4", "said []"),
+    stood_in_for_a_strict_job: ("I7", "of a strict job"),
+    nobody_stood_in: ("I7", "did not go on where n2 was alone for 15.0 s"),
     node_ended: ("L2", "ended by itself"),
     node_crashed: ("L2", "ended by itself"),
     two_jobs_of_one_name: ("C2", "2 jobs are named asked"),
@@ -648,6 +713,17 @@ def away_for_longer_than_its_lease(run: Run) -> None:
     attempts[0]["finishedAt"] = text(125.5)
 
 
+def accounts_were_lost_with_their_disk(run: Run) -> None:
+    stood_in_and_did_not_tell(run)
+    run.fault("wipe", "n2", begins=146.0, ends=147.0)
+
+
+def nobody_stood_in_where_no_copy_counts(run: Run) -> None:
+    run.documents["configurations.jsonl"][0]["value"]["sync"] = [["n1", "c1"], ["n3", "c3"]]
+    run.documents["configurations.jsonl"][0]["value"]["primary"] = "n1"
+    nobody_stood_in(run)
+
+
 def disk_was_full(run: Run) -> None:
     node_ended(run)
     run.fault("disk-full", "n1", begins=110.0, ends=110.2)
@@ -661,6 +737,8 @@ def never_began_on_a_machine_that_stood_still(run: Run) -> None:
 @pytest.mark.parametrize(
     "doctor",
     [
+        accounts_were_lost_with_their_disk,
+        nobody_stood_in_where_no_copy_counts,
         disk_was_full,
         never_began_on_a_machine_that_stood_still,
         given_up_with_its_shard,

@@ -405,6 +405,20 @@ def test_a_copy_whose_process_was_seen_to_end_is_taken_out_at_once() -> None:
     assert cluster.configuration.members == (A, B)
 
 
+def test_a_copy_whose_process_was_seen_to_end_does_not_come_again_while_it_is_dead() -> None:
+    cluster = Cluster()
+    cluster.propose("a")
+    cluster.settle()
+    liveness = cluster.member("a").liveness
+    liveness.saw_death(C, cluster.end_session("c"), cluster.now, grace=TIMING.grace)
+    cluster.see("a")
+
+    cluster.pass_time(5 * SECOND, among="ab")
+
+    assert cluster.configuration.members == (A, B)
+    assert cluster.configuration.epoch == 2  # One change, and none after it.
+
+
 def test_a_copy_of_a_node_that_has_begun_anew_is_not_taken_out_for_the_life_before() -> None:
     cluster = Cluster()
     session = cluster.end_session("c")

@@ -7,7 +7,8 @@ late, and overtake each other.
 
     eth0 --- to-n1 --- slow-n1 --- in-n1 =program= out-n1 --- switch
 
-As a program: ``cables.py IN OUT LEAST_S MOST_S``, with names of taps.
+As a program: ``cables.py IN OUT LEAST_S MOST_S LEAST_S MOST_S``, with names of taps, and how late
+is what comes from the host, and what goes to it.
 """
 
 import fcntl
@@ -21,6 +22,7 @@ import sys
 import time
 from itertools import count
 
+Delay = tuple[float, float]
 FRAME = 1 << 16
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 """linux/if_tun.h"""
@@ -32,11 +34,11 @@ class SlowCable:
     Args:
         cable: Its end at the switch.
         switch: The switch.
-        least_s: That a frame is late by.
-        most_s: Likewise.
+        out: The least and the most, in seconds, that a frame of the host is late by.
+        back: Likewise, of a frame to the host.
     """
 
-    def __init__(self, cable: str, switch: str, least_s: float, most_s: float) -> None:
+    def __init__(self, cable: str, switch: str, out: Delay, back: Delay) -> None:
         name = cable.removeprefix("to-")
         self._cable, self._switch, self._own = cable, switch, f"slow-{name}"
         self._taps = f"in-{name}", f"out-{name}"
@@ -45,7 +47,7 @@ class SlowCable:
             run("ip", "tuntap", "add", tap, "mode", "tap")
             run("ip", "link", "set", tap, "master", plugged, "up")
         run("ip", "link", "set", self._own, "up")
-        argv = [sys.executable, "-S", "-E", __file__, *self._taps, f"{least_s}", f"{most_s}"]
+        argv = [sys.executable, "-S", "-E", __file__, *self._taps, *map(str, out + back)]
         self._program = subprocess.Popen(argv)
         run("ip", "link", "set", cable, "master", self._own)
 
@@ -64,15 +66,15 @@ def run(*argv: str) -> None:
     assert ran.returncode == 0, f"{' '.join(argv)}: {ran.stderr.decode()}"
 
 
-def carry(taps: tuple[int, int], least_s: float, most_s: float) -> None:
+def carry(taps: tuple[int, int], out: Delay, back: Delay) -> None:
     """Copy frames both ways for ever, each when its time has come."""
     late: list[tuple[float, int, int, bytes]] = []
     numbers = count()
     while True:
         timeout_s = max(0.0, late[0][0] - time.monotonic()) if late else None
         for source in select.select(taps, [], [], timeout_s)[0]:
-            target = taps[1] if source == taps[0] else taps[0]
-            due = time.monotonic() + random.uniform(least_s, most_s)
+            target, delay = (taps[1], out) if source == taps[0] else (taps[0], back)
+            due = time.monotonic() + random.uniform(*delay)
             heapq.heappush(late, (due, next(numbers), target, os.read(source, FRAME)))
         while late and late[0][0] <= time.monotonic():
             _, _, target, frame = heapq.heappop(late)
@@ -87,4 +89,5 @@ def open_tap(name: str) -> int:
 
 
 if __name__ == "__main__":
-    carry((open_tap(sys.argv[1]), open_tap(sys.argv[2])), float(sys.argv[3]), float(sys.argv[4]))
+    one, two, three, four = map(float, sys.argv[3:])
+    carry((open_tap(sys.argv[1]), open_tap(sys.argv[2])), (one, two), (three, four))

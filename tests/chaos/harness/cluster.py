@@ -21,6 +21,8 @@ NAME = "chaos"
 INSTALLED = Path(rota.__file__).parent.resolve()
 TENDED_S = 0.5
 BEGUN_S = 180.0
+LOOK_S = 0.5
+"""Until the next look at the cluster: each takes time of all nodes that fires wait for."""
 
 
 class NeverHappened(Exception):
@@ -237,5 +239,5 @@ def wait_until(
         if time.monotonic() - began > timeout_s:
             text = why if isinstance(why, str) else why()
             raise NeverHappened(f"after {timeout_s:g} s: {text}")
-        time.sleep(0.1)
+        time.sleep(LOOK_S)
     return time.monotonic() - began

@@ -18,7 +18,7 @@ MANY_S = 5
 """How often each of many fires."""
 WIDTH = 10
 """Tasks side by side in a graph."""
-GRAPHS, LONG, TRIGGERED, RACED, SINKS = 4, 8, 20, 6, 3
+GRAPHS, LONG, TRIGGERED, RACED, SINKS, AVAILABLE = 4, 8, 20, 6, 3, 6
 """How many there are of each."""
 
 
@@ -63,6 +63,17 @@ class Definitions:
                 "name": f"race-{number}",
                 "schedule": schedule,
                 "misfire": "all",
+                **self._python(),
+            }
+
+    def available(self, count: int) -> Iterator[Json]:
+        """Yield jobs that fire once a second, also where their shard cannot."""
+        for number in range(count):
+            yield {
+                "name": f"available-{number}",
+                "schedule": f"@every 1s phase {number * 1000 // count + 2}ms",
+                "consistency": "available",
+                "grace": GRACE,
                 **self._python(),
             }
 

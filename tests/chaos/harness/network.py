@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from chaos.harness.cables import SlowCable, run
+from chaos.harness.cables import Delay, SlowCable, run
 
 ENCLOSED = "CHAOS_IS_ENCLOSED"
 SWITCH = "switch"
@@ -75,8 +75,8 @@ class Network(Protocol):
         """Undo one `cut`, if there was one."""
         ...
 
-    def delay(self, target: Host, least_s: float, most_s: float) -> None:
-        """Let each packet from and to *target* be late by some time between, until `mend`."""
+    def delay(self, host: Host, out: Delay, back: Delay) -> None:
+        """Let each packet from, and to, a host be late by some time between, until `mend`."""
         ...
 
     def lose(self, target: Host, share: float) -> None:
@@ -166,9 +166,9 @@ class Namespaces:
             self._cuts.remove((source, target))
             self._filter(target, "-D", "--source", source.address)
 
-    def delay(self, target: Host, least_s: float, most_s: float) -> None:
+    def delay(self, host: Host, out: Delay, back: Delay) -> None:
         """Have a program carry each frame between the host's cable and the switch."""
-        self._slow.append(SlowCable(f"to-{target.name}", SWITCH, least_s, most_s))
+        self._slow.append(SlowCable(f"to-{host.name}", SWITCH, out, back))
 
     def lose(self, target: Host, share: float) -> None:
         """Drop packets by chance; what runs on the host itself loses none."""
@@ -232,9 +232,9 @@ class Loopback:
     def join(self, source: Host, target: Host) -> None:
         """Do nothing: nothing is ever cut."""
 
-    def delay(self, target: Host, least_s: float, most_s: float) -> None:
+    def delay(self, host: Host, out: Delay, back: Delay) -> None:
         """Refuse."""
-        raise Uncuttable(f"{target.name} is on the loopback: nothing is late by {most_s} s")
+        raise Uncuttable(f"{host.name} is on the loopback: nothing is late by {out}, {back} s")
 
     def lose(self, target: Host, share: float) -> None:
         """Refuse."""

@@ -37,6 +37,8 @@ LONGEST_S = 60.0
 """Beyond that for tasks that just began: 30 s of work, an attempt's lease."""
 BEATS_S = 3.0
 """Several beats: with one, a primary tells its backups what is committed."""
+STAND_IN_AFTER_S = 6
+"""Longer than a takeover, and shorter than nodes are cut off."""
 HIDDEN = ("faults", "package")
 """What of a plan the judge is not told: it sees the one; the other is not its business."""
 LEFT_S = 40.0
@@ -80,7 +82,8 @@ def run(plan: Plan, network: Network, folder: Path) -> None:
         Watch(folder) as watch,
         Cluster(
             folder, network, plan.nodes,
-            f"--attempt-lease={plan.attempt_lease_s}s", *plan.flags,
+            f"--attempt-lease={plan.attempt_lease_s}s", f"--stand-in-after={STAND_IN_AFTER_S}s",
+            *plan.flags,
             spare=spare, members=plan.members, package=plan.package,
         ) as cluster,
     ):  # fmt: skip
@@ -187,6 +190,7 @@ def _write_run(plan: Plan, folder: Path, shed: int) -> None:
                 "endedAt": boottime(),
                 "minSync": 2,
                 "attemptLeaseS": plan.attempt_lease_s,
+                "standInAfterS": STAND_IN_AFTER_S,
                 "shed": shed,
                 "cores": os.cpu_count(),
             }
@@ -210,7 +214,11 @@ def _collect(cluster: Cluster, folder: Path) -> None:
 def _quiet(cluster: Cluster) -> None:
     """Take away what would still be written, and let every copy hear of all that was."""
     node = next(iter(cluster.nodes.values()))
-    for name in ("tick-", "race-"):  # They are paused, and of that a ledger is kept, too.
+    for name in (
+        "tick-",
+        "race-",
+        "available-",
+    ):  # They are paused, and of that a ledger is kept, too.
         while jobs := node.call("GET", f"/api/v1/jobs?q={name}&limit=1000")["items"]:
             for job in jobs:
                 answer(node, "DELETE", f"/api/v1/jobs/{job['jobId']}")

@@ -61,6 +61,7 @@ KINDS = {
     "cut-etcd": Kind((3, 20), needs=NAMESPACES),
     "loss": Kind((5, 15), needs=NAMESPACES),
     "slow-link": Kind((5, 15), needs=NAMESPACES),
+    "stale-link": Kind((5, 15), needs=NAMESPACES),
     "etcd-stop": Kind((15, 60), gap_s=15, hosts=0),
     "etcd-leader": Kind((5, 15), hosts=0, members=3),
     "revoke": Kind((0, 0), hosts=0),

@@ -8,7 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from chaos.harness.calls import Calls, value_of
-from chaos.harness.definitions import GRAPHS, LONG, RACED, SINKS, TRIGGERED, Definitions
+from chaos.harness.definitions import (
+    AVAILABLE,
+    GRAPHS,
+    LONG,
+    RACED,
+    SINKS,
+    TRIGGERED,
+    Definitions,
+)
 from chaos.harness.histories import History
 from rota.client import AsyncClient
 
@@ -86,6 +94,7 @@ class Load:
                 firing = [
                     *self._definitions.scheduled(rates.fires),
                     *self._definitions.raced(RACED),
+                    *self._definitions.available(AVAILABLE),
                 ]
                 await self._create_all(self._definitions.unscheduled())
             await self._create_all(firing)

@@ -11,7 +11,9 @@ from itertools import chain, pairwise
 
 from chaos.judge.records import Attempt, Execution, Fault, Json, Line, Records, Violation
 
-BETWEEN_NODES = {"partition", "one-way", "isolate", "zone", "swizzle", "loss", "slow-link"}
+BETWEEN_NODES = {
+    "partition", "one-way", "isolate", "zone", "swizzle", "loss", "slow-link", "stale-link",
+}  # fmt: skip
 """Done to what is between nodes, so that others lose by it too."""
 ENDS_ATTEMPTS = {
     "kill-warden", "kill-host", "wipe", "old-copy", "flip", "pause", "pause-both", *BETWEEN_NODES,
@@ -37,26 +39,28 @@ def violations(records: Records) -> Iterator[Violation]:
     """Yield attempts that ran and are not on record, the other way round, and overlaps."""
     for execution in records.executions.values():
         definition = records.definition_of(execution)
-        for task, attempts in execution.tasks.items():
+        for task in execution.tasks:
+            attempts = execution.own(task)
             lines = records.lines_of.get((execution.id, task), [])
             place = f"{execution.id}/{task}"
-            yield from _numbered(place, attempts)
+            yield from numbered(place, attempts)
             yield from _outcomes(place, attempts)
-            yield from _losses(records, place, attempts, lines)
+            yield from losses(records, place, attempts, lines)
             if definition is not None and _says(definition, task):
-                yield from _said(place, attempts, lines)
+                yield from said(place, attempts, lines)
         yield from _order(records, execution, definition)
     for (execution_id, task), lines in records.lines_of.items():
         known = records.executions.get(execution_id)
         if known is None or task not in known.tasks:
             yield Violation("C4", f"{execution_id}/{task} ran, and is not on record: {lines[0]}")
-        yield from _one_at_a_time(records, lines)
+        yield from one_at_a_time(records, lines)
     yield from _jobs_one_at_a_time(records)
 
 
-def _numbered(place: str, attempts: tuple[Attempt, ...]) -> Iterator[Violation]:
+def numbered(place: str, attempts: tuple[Attempt, ...], base: int = 0) -> Iterator[Violation]:
+    """Attempts are numbered without a gap, from *base* + 1, and their tokens grow."""
     numbers = [each.number for each in attempts]
-    if numbers != list(range(1, len(numbers) + 1)):
+    if numbers != list(range(base + 1, base + len(numbers) + 1)):
         yield Violation("I9", f"{place} has attempts {numbers}")
     for before, after in pairwise(attempts):
         if before.token >= after.token:
@@ -69,7 +73,7 @@ def _outcomes(place: str, attempts: tuple[Attempt, ...]) -> Iterator[Violation]:
             yield Violation("C4", f"{place} was tried again after it had {before.outcome}")
 
 
-def _losses(
+def losses(
     records: Records, place: str, attempts: tuple[Attempt, ...], lines: list[Line]
 ) -> Iterator[Violation]:
     """An attempt that ran is lost only by what was done to its node.
@@ -127,7 +131,7 @@ def _says(definition: Json, task: str) -> bool:
     return "python" in of_task or "command" in of_task
 
 
-def _said(place: str, attempts: tuple[Attempt, ...], lines: list[Line]) -> Iterator[Violation]:
+def said(place: str, attempts: tuple[Attempt, ...], lines: list[Line]) -> Iterator[Violation]:
     """What is on record of a task is what it said."""
     recorded = {each.number: each for each in attempts}
     words: dict[int, list[str]] = defaultdict(list)
@@ -146,7 +150,7 @@ def _said(place: str, attempts: tuple[Attempt, ...], lines: list[Line]) -> Itera
             yield Violation("C4", f"{place}: {attempt} said {said}")
 
 
-def _one_at_a_time(records: Records, lines: list[Line]) -> Iterator[Violation]:
+def one_at_a_time(records: Records, lines: list[Line]) -> Iterator[Violation]:
     """No attempt of a task says anything after another has started; tokens grow."""
     current = lines[0]
     for line in lines[1:]:

@@ -28,8 +28,8 @@ class Nodes:
         self._urls = urls
         self._local = threading.local()
 
-    def get(self, path: str) -> Json:
-        """Return a document, asked for until somebody can tell."""
+    def get(self, path: str, *, may_lack: bool = False) -> Json:
+        """Return a document, asked for until somebody can tell; None if it *may lack* and does."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -39,6 +39,8 @@ class Nodes:
                 self._local.connection = None
             if status == 200:
                 return json.loads(body)
+            if status == 404 and may_lack:
+                return None
             if status not in (0, 503) or time.monotonic() > deadline:
                 raise RuntimeError(f"{path}: {status} {body.decode(errors='replace')}")
             time.sleep(0.1)
@@ -74,9 +76,12 @@ def collect(urls: list[str], folder: Path) -> None:
         scheduled = [job["jobId"] for job in jobs if job["schedules"]]
         ledgers = askers.map(partial(_ledger, nodes), scheduled)
         _write(folder / "ledger.jsonl", chain.from_iterable(ledgers))
-        ids = [each["executionId"] for each in nodes.pages("/api/v1/executions?")]
-        details = askers.map(partial(_execution, nodes), ids)
-        _write(folder / "executions.jsonl", details)
+        listed = [each["executionId"] for each in nodes.pages("/api/v1/executions?")]
+        # What only a stand-in ran is not listed, and told to those who know its id.
+        others = sorted(_said_to_run(folder) - set(listed))
+        details = askers.map(partial(_execution, nodes, may_lack=False), listed)
+        found = askers.map(partial(_execution, nodes, may_lack=True), others)
+        _write(folder / "executions.jsonl", chain(details, filter(None, found)))
 
 
 def unfinished(urls: list[str]) -> list[str]:
@@ -130,8 +135,12 @@ def _ledger(nodes: Nodes, job_id: str) -> list[Json]:
     return [{"jobId": job_id, **row} for row in rows]
 
 
-def _execution(nodes: Nodes, execution_id: str) -> Json:
-    return nodes.get(f"/api/v1/executions/{execution_id}")
+def _execution(nodes: Nodes, execution_id: str, *, may_lack: bool) -> Json:
+    return nodes.get(f"/api/v1/executions/{execution_id}", may_lack=may_lack)
+
+
+def _said_to_run(folder: Path) -> set[str]:
+    return {line.split(" ", 1)[0] for line in (folder / "said").read_text().splitlines()}
 
 
 def _write(path: Path, documents: Iterable[Json]) -> None:

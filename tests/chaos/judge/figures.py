@@ -79,6 +79,10 @@ def _counts(records: Records) -> Json:
             )
         ),
         "faults": dict(Counter(each.kind for each in records.faults)),
+        "stood in": {
+            "for a primary": sum(bool(each.stand_in) for each in records.executions.values()),
+            "possible duplicates": sum(len(each.doubles) for each in records.executions.values()),
+        },
         "configurations changed": len(pairs),
         "primaries changed": sum(before.primary != after.primary for before, after in pairs),
         "whole after s": records.end["wholeAfterS"],

@@ -41,7 +41,7 @@ def outages(records: Records) -> dict[str, dict[str, Fires]]:
         lost = _led_by(records, fault)
         kinds = found.setdefault(fault.kind, defaultdict(Fires))
         for row, due in _due(records, fault):
-            fires = kinds[OWN if _shard_of(records, row.job_id) in lost else OTHERS]
+            fires = kinds[OWN if records.shard_of(row.job_id) in lost else OTHERS]
             fires.decided.append((records.boottime(row.recorded_at) - due) * 1e3)
             if row.execution in started_at:
                 fires.started.append((started_at[row.execution] - due) * 1e3)
@@ -62,13 +62,8 @@ def _led_by(records: Records, fault: Fault) -> set[int]:
     """Return the shards whose primary was one of the fault's nodes."""
     assert fault.revision is not None
     led: set[int] = set()
-    for shard, history in records.configurations.items():
-        known = [each for each in history if each.revision <= fault.revision]
-        if known and known[-1].primary in fault.hosts:
+    for shard in records.configurations:
+        known = records.configuration_at(shard, fault.revision)
+        if known and known.primary in fault.hosts:
             led.add(shard)
     return led
-
-
-def _shard_of(records: Records, job_id: str) -> int:
-    """Return the shard of a job: its id begins with its slot, of which shards are ranges."""
-    return int(job_id[:4], 16) * len(records.configurations) >> 16

@@ -25,6 +25,8 @@ from typing import Any
 Json = Any  # Any: JSON, looked into by those who know it.
 
 SECOND = 1_000_000
+OWN_MAX = 1_000_000
+"""Attempts with higher numbers are those of stand-ins, which count from there."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -117,8 +119,21 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Double:
+    """What a stand-in ran besides, under the id of an execution; attempts by task."""
+
+    node: str
+    tasks: dict[str, tuple[Attempt, ...]]
+
+
+@dataclass(frozen=True)
 class Execution:
-    """An execution on record; instants in microseconds."""
+    """An execution on record; instants in microseconds.
+
+    Attributes:
+        stand_in: The node that ran it in place of its shard's primary.
+        doubles: What others ran in place of it.
+    """
 
     id: str
     job_id: str
@@ -129,6 +144,18 @@ class Execution:
     finished_at: int | None
     trace: str
     tasks: dict[str, tuple[Attempt, ...]]
+    stand_in: str | None = None
+    doubles: tuple[Double, ...] = ()
+
+    def own(self, task: str) -> tuple[Attempt, ...]:
+        """Return the attempts of a task that its shard's primaries started."""
+        return () if self.stand_in else self.tasks.get(task, ())
+
+    def by_stand_in(self, node: str, task: str) -> tuple[Attempt, ...]:
+        """Return those that a node started in place of them."""
+        if node == self.stand_in:
+            return self.tasks.get(task, ())
+        return next((each.tasks.get(task, ()) for each in self.doubles if each.node == node), ())
 
 
 @dataclass(frozen=True)
@@ -196,6 +223,15 @@ class Records:
         """Yield the operations of some kinds."""
         return (each for each in self.operations if each.what in whats)
 
+    def shard_of(self, job_id: str) -> int:
+        """Return the shard of a job: its id begins with its slot, of which shards are ranges."""
+        return int(job_id[:4], 16) * len(self.configurations) >> 16
+
+    def configuration_at(self, shard: int, revision: int) -> "Configuration | None":
+        """Return what a shard's configuration was as of a revision of etcd."""
+        known = [each for each in self.configurations[shard] if each.revision <= revision]
+        return known[-1] if known else None
+
     def definition_of(self, execution: Execution) -> Json:
         """Return the definition of an execution's job; None if no client asked for such a job."""
         job = self.jobs.get(execution.job_id)
@@ -209,8 +245,14 @@ class Records:
             name: asked[0].asked["job"] for name, asked in self.asked_by_name.items()
         }
         self.lines_of: dict[tuple[str, str], list[Line]] = defaultdict(list)
+        """Of attempts that primaries started, by execution and task."""
+        self.lines_by: dict[str, dict[tuple[str, str], list[Line]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        """Of those that stand-ins started, by node too."""
         for line in self.lines:
-            self.lines_of[line.execution, line.task].append(line)
+            of = self.lines_of if line.attempt <= OWN_MAX else self.lines_by[line.node]
+            of[line.execution, line.task].append(line)
 
 
 def read(folder: Path) -> Records:
@@ -307,10 +349,16 @@ def _execution(view: Json) -> Execution:
         queued_at=at(view["queuedAt"]),
         finished_at=instant(view["finishedAt"]),
         trace=view["traceparent"],
-        tasks={
-            name: tuple(map(_attempt, task["attempts"])) for name, task in view["tasks"].items()
-        },
+        tasks=_tasks(view),
+        stand_in=view.get("standIn"),
+        doubles=tuple(
+            Double(each["nodeId"], _tasks(each)) for each in view.get("possibleDuplicates") or ()
+        ),
     )
+
+
+def _tasks(view: Json) -> dict[str, tuple[Attempt, ...]]:
+    return {name: tuple(map(_attempt, task["attempts"])) for name, task in view["tasks"].items()}
 
 
 def _attempt(view: Json) -> Attempt:

@@ -11,6 +11,7 @@ from chaos.judge import (
     pauses,
     registers,
     replicas,
+    standing_in,
 )
 from chaos.judge.records import Records, Violation
 
@@ -18,6 +19,7 @@ CHECKS: tuple[Callable[[Records], Iterator[Violation]], ...] = (
     acknowledged.violations,
     fires.violations,
     attempts.violations,
+    standing_in.violations,
     fencing.violations,
     pauses.violations,
     registers.violations,

@@ -44,6 +44,7 @@ DEEDS = {
     "cut-etcd": Deed(to_network.cut_etcd, to_network.mend),
     "loss": Deed(to_network.lose, to_network.mend),
     "slow-link": Deed(to_network.delay, to_network.mend),
+    "stale-link": Deed(to_network.make_stale, to_network.mend),
     "etcd-stop": Deed(to_etcd.stop, to_etcd.start),
     "etcd-leader": Deed(to_etcd.kill_leader, to_etcd.start),
     "revoke": Deed(to_etcd.revoke, nothing),

@@ -11,6 +11,10 @@ IN_TURN_S = 2.0
 LOST = 0.1
 DELAY_S = (0.02, 0.2)
 """What a slow link adds, from and to: so packets also overtake each other."""
+STALE_S = (3.4, 3.4)
+"""So old is what a stale link says: others have gone on without the node, where its leases are
+shorter, and have not hung up, which they do after 4 s."""
+AT_ONCE = (0.0, 0.0)
 
 
 def partition(cluster: Cluster, fault: Fault) -> None:
@@ -72,7 +76,12 @@ def lose(cluster: Cluster, fault: Fault) -> None:
 
 def delay(cluster: Cluster, fault: Fault) -> None:
     """Let all that comes to a node, and goes from it, come late."""
-    cluster.network.delay(cluster.host(fault.hosts[0]), *DELAY_S)
+    cluster.network.delay(cluster.host(fault.hosts[0]), DELAY_S, DELAY_S)
+
+
+def make_stale(cluster: Cluster, fault: Fault) -> None:
+    """Let all that a node says come late, in order; it hears everything at once."""
+    cluster.network.delay(cluster.host(fault.hosts[0]), STALE_S, AT_ONCE)
 
 
 def mend(cluster: Cluster, fault: Fault) -> None:
