@@ -113,7 +113,7 @@ class Primary:
         self.targets: tuple[NodeId, ...] = ()
         self.joining: NodeId | None = None
         self.handover: Handover | None = None
-        self.handover_tried_at = now
+        self.handover_tried_at = self.adopted_at = now
         self.has_stepped_down = False
         self.wants_bump = False
         self.wants_view = False
@@ -265,6 +265,7 @@ class Primary:
     def adopt(self, configuration: Configuration, now: Instant) -> None:
         """Go on under a newer configuration that still names this node."""
         self.configuration = configuration
+        self.adopted_at = now
         self.copy.promise(configuration.epoch)
         self.has_stepped_down = False
         self.handover = None

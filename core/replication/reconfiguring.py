@@ -64,7 +64,9 @@ def next_to_join(primary: Primary, now: Instant) -> NodeId | None:
 def next_handover(primary: Primary, now: Instant) -> Handover | None:
     """Return the handover to begin now, or None: the primary is where it should be (R27).
 
-    One that is unfit goes at once, to whoever is fit and first in line (R19, R20).
+    One that is unfit goes at once, to whoever is fit and first in line (R19, R20). For balance some
+    go at a time, and to a copy that has just come a little later: its node is as new, often, and
+    busy with the others.
     """
     if not primary.liveness.is_fit:
         heir = _able_heir(primary, now)
@@ -79,8 +81,10 @@ def next_handover(primary: Primary, now: Instant) -> Handover | None:
         or peer.is_broken
         or peer.is_silent(Instant(now - primary.timing.answered))
         or now - primary.handover_tried_at < pause
+        or now - primary.adopted_at < primary.timing.settled
         or not primary.has_authority(now)
         or not primary.liveness.is_able(to)
+        or not primary.transfers.may_hand_over()
     ):
         return None
     return Handover(to, later(now, primary.timing.handover))

@@ -225,6 +225,12 @@ class Replica:
         primary = self.primary
         return primary is not None and primary.handover is not None and self._in_flight is None
 
+    @property
+    def is_giving_away(self) -> bool:
+        """Whether this primary hands over, and has not been told yet what came of it."""
+        primary = self.primary
+        return primary is not None and (primary.handover is not None or primary.has_stepped_down)
+
     def released(self, now: Instant) -> None:
         """Note that what the applied entries led to has been told and done.
 
@@ -369,6 +375,8 @@ class Replica:
         primary.handover = next_handover(primary, now)
         if primary.handover is not None:
             primary.handover_tried_at = now
+            if self._liveness.is_fit:
+                self._transfers.hands_over(self)
             self._hand_over(primary, primary.handover, now)
 
     def _hand_over(self, primary: Primary, handover: Handover, now: Instant) -> None:

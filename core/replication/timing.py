@@ -28,6 +28,7 @@ class Timing:
         answered: A learner that answered within this may be added.
         takeover_step: How much longer than the backup before it each backup waits to take over.
         handover: How long a primary refuses work to hand its shard over, before it gives up.
+        settled: How long a configuration is in force before a shard is handed over for balance.
         query: How often a node is asked whether it has a copy to begin with.
         attempt_lease: How long a primary's answer lets attempts go on elsewhere (R37).
         kill_grace: How long a node may take to end an attempt whose time is over.
@@ -42,6 +43,7 @@ class Timing:
     answered: Duration = Duration(SECOND)
     takeover_step: Duration = Duration(150 * MILLISECOND)
     handover: Duration = Duration(500 * MILLISECOND)
+    settled: Duration = Duration(SECOND)
     query: Duration = Duration(SECOND)
     attempt_lease: Duration = Duration(15 * SECOND)
     kill_grace: Duration = Duration(5 * SECOND)

@@ -16,7 +16,7 @@ from rota.core.replication.messages import (
     Succeed,
 )
 from rota.core.replication.primary import Copies
-from unit.replicas import TIMING, A, B, C, Cluster, D, Letter
+from unit.replicas import TICK, TIMING, A, B, C, Cluster, D, Letter
 
 
 def full(cluster: Cluster, count: int = 10) -> None:
@@ -536,6 +536,19 @@ def test_the_primary_hands_over_to_the_node_that_ought_to_be() -> None:
     assert cluster.configuration.members == (A, B, C)
     assert cluster.has_authority("b")
     assert not cluster.has_authority("a")
+
+
+def test_the_node_that_ought_to_be_primary_is_so_a_little_after_its_copy_has_come() -> None:
+    cluster = Cluster(sync="ac")
+    cluster.pass_time(6 * SECOND)
+    want(cluster, "bac")
+    while B not in cluster.configuration.members:
+        cluster.pass_time(TICK)
+
+    cluster.pass_time(TIMING.settled - TICK)
+    assert cluster.configuration.primary == A
+    cluster.pass_time(3 * TICK)
+    assert cluster.configuration.primary == B
 
 
 def test_while_handing_over_nothing_is_admitted_and_then_again_if_it_fails() -> None:

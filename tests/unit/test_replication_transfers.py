@@ -8,7 +8,12 @@ from rota.core.ids import Index
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
 from rota.core.replication.copy import Rows
 from rota.core.replication.messages import Holding, Part
-from rota.core.replication.transfers import SENDING_MAX, TAKING_MAX, Transfers
+from rota.core.replication.transfers import (
+    HANDING_OVER_MAX,
+    SENDING_MAX,
+    TAKING_MAX,
+    Transfers,
+)
 from sim.protocol.disk import Disk
 from unit.replicas import A, B, C, Cluster, D, Letter
 
@@ -242,3 +247,61 @@ def test_a_refusal_that_was_overtaken_does_not_end_a_snapshot() -> None:
     cluster.hand(Letter(D, A, overtaken))
 
     assert sending([cluster]) == 1
+
+
+# -- handing over (R27) --------------------------------------------------------------------------
+
+
+def giving_away(clusters: Iterable[Cluster]) -> int:
+    return sum(cluster.replica("a").is_giving_away for cluster in clusters)
+
+
+def to_be_handed_over(count: int) -> list[Cluster]:
+    """Return shards of one node that had better be another's."""
+    place = Transfers()
+    found = [Cluster(transfers=dict.fromkeys("abcd", place)) for _ in range(count)]
+    for cluster in found:
+        cluster.pass_time(6 * SECOND)  # A primary is not at once to be one no more.
+        cluster.targets = (B, A, C)
+    return found
+
+
+def hand_over(clusters: Sequence[Cluster], *, stuck: Sequence[Cluster] = ()) -> Iterator[int]:
+    """Let time pass, and yield how many are under way; the coordinator answers none of *stuck*."""
+    for _ in range(30):
+        for cluster in clusters:
+            cluster.sleep(ROUND)
+            cluster.tick()
+        yield giving_away(clusters)
+        for cluster in clusters:
+            if cluster not in stuck:
+                cluster.answer()
+                cluster.settle()
+
+
+def test_for_balance_some_shards_are_handed_over_at_once_and_all_in_the_end() -> None:
+    clusters = to_be_handed_over(3 * HANDING_OVER_MAX)
+
+    assert max(hand_over(clusters)) == HANDING_OVER_MAX
+    assert {cluster.configuration.primary for cluster in clusters} == {B}
+
+
+def test_a_handover_that_is_done_or_came_to_nothing_gives_its_place_back() -> None:
+    clusters = to_be_handed_over(3 * HANDING_OVER_MAX)
+    stuck, rest = clusters[:HANDING_OVER_MAX], clusters[HANDING_OVER_MAX:]
+
+    assert set(hand_over(clusters, stuck=stuck)) == {HANDING_OVER_MAX}
+    assert {cluster.configuration.primary for cluster in rest} == {A}
+
+    for cluster in stuck:
+        cluster.lose_answer("a", is_done=False)
+    assert max(hand_over(clusters)) == HANDING_OVER_MAX
+    assert {cluster.configuration.primary for cluster in clusters} == {B}
+
+
+def test_a_node_that_stops_hands_all_its_shards_over_at_once() -> None:
+    clusters = to_be_handed_over(3 * HANDING_OVER_MAX)
+    for cluster in clusters:
+        cluster.member("a").liveness.is_leaving = True
+
+    assert next(hand_over(clusters)) == len(clusters)

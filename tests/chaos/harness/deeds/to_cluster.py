@@ -32,14 +32,14 @@ def upgrade(cluster: Cluster, fault: Fault) -> None:
 
 
 def grow(cluster: Cluster, fault: Fault) -> None:
-    """Let the spare nodes join, one after the other, until each has copies."""
+    """Let the spare nodes join, each when all is where it ought to be with those before."""
     del fault
     for name in cluster.spare:
         node = cluster.all_nodes[name]
         node.spawn()
         cluster.nodes[name] = node
         wait_until(partial(_holds, cluster, name), MOVE_S, f"{name} holds nothing")
-        cluster.wait_safe(MOVE_S)
+        cluster.wait_whole(MOVE_S)
 
 
 def shrink(cluster: Cluster, fault: Fault) -> None:
