@@ -6,7 +6,10 @@ Its executions have the ids that the shard itself would give them, so what names
 node needs a mark more: those of a side are numbered from beyond all numbers that a shard reaches.
 """
 
+from msgspec.structs import replace
+
 from rota.core.attempt import AttemptKey
+from rota.core.execution import Task
 from rota.core.ids import ShardId
 
 _SIDE = 0x8000
@@ -37,6 +40,12 @@ def outward(key: AttemptKey) -> AttemptKey:
 def inward(key: AttemptKey) -> AttemptKey:
     """Return the key that the side knows it by."""
     return key._replace(number=key.number - _BEYOND)
+
+
+def outward_task(task: Task) -> Task:
+    """Return what is on record of a task of a side, with its attempts numbered as they ran."""
+    attempts = tuple(replace(each, number=each.number + _BEYOND) for each in task.attempts)
+    return replace(task, attempts=attempts)
 
 
 def is_of_side(key: AttemptKey) -> bool:

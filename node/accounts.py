@@ -13,6 +13,7 @@ from rota.core.commands import Claim, Forget, Past, TakeAccount, own_bytes
 from rota.core.execution import Execution, Task
 from rota.core.ids import ExecutionId, NodeId, ShardId
 from rota.core.instants import LATEST_INSTANT, Instant
+from rota.core.sides import outward_task
 from rota.core.standing_in import place_of
 from rota.node.bringing import Bringing
 from rota.node.messages import Brought
@@ -150,7 +151,8 @@ class Accounts:
     def _past(self, side: Shard, execution_id: ExecutionId) -> tuple[Execution, tuple[Task, ...]]:
         execution = self._history.execution(side.id, execution_id)
         assert execution is not None, execution_id
-        return execution, tuple(self._history.tasks(side.id, execution_id).values())
+        tasks = self._history.tasks(side.id, execution_id).values()
+        return execution, tuple(map(outward_task, tasks))
 
     def _place(self, side: Shard, execution_id: ExecutionId) -> str:
         return place_of(self._past(side, execution_id)[0])

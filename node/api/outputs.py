@@ -24,7 +24,7 @@ from rota.node.parts import Parts
 log = logging.getLogger(__name__)
 
 operations = Operations("Executions")
-ATTEMPT = whole_number("attempt", "The attempt's number; by default the latest.", most=1_000_000)
+ATTEMPT = whole_number("attempt", "The attempt's number; by default the latest.", most=2_000_000)
 KEPT = "Rota-Kept"
 """The header of a question to the node that ran an attempt: its number, of which nothing but what
 that node has kept is wanted. It is asked by the shard's primary, also on behalf of another node."""
@@ -85,10 +85,16 @@ async def _kept_here(request: web.Request, execution_id: ExecutionId) -> web.Str
 
 
 def _attempt_of(request: web.Request, task: Task) -> Attempt:
-    number = ATTEMPT.of(request) or len(task.attempts) or 1
-    if number > len(task.attempts):
+    number = ATTEMPT.of(request) or (task.attempts[-1].number if task.attempts else 1)
+    attempt = _numbered(task, number)
+    if attempt is None:
         raise not_found("attempt", f"{number} of task {task.name}")
-    return task.attempts[number - 1]
+    return attempt
+
+
+def _numbered(task: Task, number: int) -> Attempt | None:
+    """Return an attempt by its number; those of stand-ins do not begin at 1."""
+    return next((each for each in task.attempts if each.number == number), None)
 
 
 async def _recorded(parts: Parts, key: AttemptKey) -> bytes:
@@ -96,7 +102,8 @@ async def _recorded(parts: Parts, key: AttemptKey) -> bytes:
     ending = parts.attempts.ending(key)
     if ending is None:
         _, tasks = await load_execution(parts, key.execution_id)
-        ending = tasks[key.task].attempts[key.number - 1].ending
+        attempt = _numbered(tasks[key.task], key.number)
+        ending = attempt.ending if attempt else None
     return ending.output if ending else b""
 
 

@@ -16,7 +16,7 @@ from rotad import Rotad
 pytestmark = needs_etcd
 
 SOON = ("--stand-in-after", "4s")
-TELL = 'echo "$ROTA_IDEMPOTENCY_KEY $ROTA_NODE_ID $ROTA_ATTEMPT" >> '
+TELL = 'echo "$ROTA_IDEMPOTENCY_KEY $ROTA_NODE_ID $ROTA_ATTEMPT" | tee -a '
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,11 @@ def test_what_is_left_fires_available_jobs_and_tells_of_it_when_the_others_are_b
             each.key == run.key and not each.is_beside for each in runs(tmp_path, "available")
         )
         assert (shown["standIn"], others) == ((None, ["n3"]) if is_double else ("n3", []))
+        [told] = shown["possibleDuplicates"] or [shown]
+        assert [each["number"] for each in told["tasks"]["main"]["attempts"]] == [run.attempt]
+        if not is_double:
+            wrote = answer(first, "GET", f"/api/v1/executions/{run.key}/tasks/main/output")
+            assert wrote.split() == [run.key, run.node_id, str(run.attempt)]
 
 
 @contextmanager
