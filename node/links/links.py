@@ -236,7 +236,7 @@ class Links:
 
     # -- being dialled --------------------------------------------------------------------------
 
-    async def _accept(self, request: web.Request) -> web.WebSocketResponse:
+    async def _accept(self, request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(
             timeout=CLOSE_S, max_msg_size=SOCKET_BYTES_MAX, compress=False
         )
@@ -246,6 +246,8 @@ class Links:
         except (aiohttp.ClientError, ConnectionError) as error:
             # It has waited for a node that stood still, and dials again.
             log.info("peer hung up", extra={"address": request.remote, "reason": str(error)})
+            if not socket.prepared:
+                return web.Response(status=400)  # To nobody; a socket that never was is an error.
         return socket
 
     async def _welcome(self, socket: web.WebSocketResponse, address: str | None) -> None:

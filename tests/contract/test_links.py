@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+from socket import create_connection
 
 import aiohttp
 import msgspec
@@ -229,6 +230,24 @@ async def test_who_answers_at_another_nodes_address_is_not_spoken_with(
         assert other.links.peers == ()
     [logged] = [each for each in caplog.records if each.message == "peer not reached"]
     assert "c answers at the address of b" in vars(logged)["reason"]
+
+
+async def test_who_hangs_up_before_it_is_answered_is_no_error(
+    end: End, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with create_connection(("127.0.0.1", end.port)) as caller:
+        caller.sendall(
+            b"GET /peer HTTP/1.1\r\nHost: b\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        )
+
+    await until(lambda: "peer hung up" in caplog.messages)
+    async with End(A).living() as other:
+        acquaint(other, end)
+        await until(lambda: end.links.peers == (A,))
+
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
 
 async def test_a_stranger_that_says_nothing_is_hung_up_on(
