@@ -202,6 +202,11 @@ _ALL = (
         labels=(_WAY,),
     ),
     Measure(
+        "rota_peer_waiting_bytes", _GAUGE, _BYTES,
+        "bytes of messages that wait to be sent to other nodes; 32 MiB for each at most",
+        see="../explanation/links.md",
+    ),
+    Measure(
         "rota_peer_messages_dropped_total", _COUNTER, "messages",
         "messages that were not sent; the protocol sends again what is still wanted",
         labels=(Label("reason", ("no_link", "no_room")),),

@@ -60,6 +60,7 @@ class LinkMetrics:
         self._dropped = _counter("rota_peer_messages_dropped_total", registry)
         self._made = _counter("rota_peer_links_made_total", registry)
         self._links = _gauge("rota_peer_links", registry)
+        self._waiting = _gauge("rota_peer_waiting_bytes", registry)
         self._round_trip = _histogram("rota_peer_round_trip_seconds", registry)
 
     def sent(self, size: int) -> None:
@@ -71,6 +72,10 @@ class LinkMetrics:
         """Count a frame that came."""
         self._frames.labels("received").inc()
         self._bytes.labels("received").inc(size)
+
+    def waits(self, read: Callable[[], float]) -> None:
+        """Have the bytes that wait on all links read when they are asked for."""
+        self._waiting.set_function(read)
 
     def dropped(self, reason: str) -> None:
         """Count a message that was not sent, for ``no_link`` or ``no_room``."""

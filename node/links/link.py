@@ -93,6 +93,11 @@ class Link:
         self._heard_at = clock.elapsed()
         self._is_given_up = asyncio.Event()
 
+    @property
+    def waiting(self) -> int:
+        """Bytes of messages that wait to be sent."""
+        return self._outbox.size
+
     def send(self, shard: ShardId, message: Sent) -> bool:
         """Have a message sent with all others of this turn; False: there is no room for it."""
         return self._outbox.put(shard, message)

@@ -98,6 +98,7 @@ class Links:
         self._links: dict[NodeId, Link] = {}
         self._lives: dict[NodeId, deque[str]] = defaultdict(lambda: deque(maxlen=LIVES_MAX))
         """Whom of each node was spoken with, be there a link or not."""
+        metrics.waits(lambda: sum(link.waiting for link in self._links.values()))
         self._on_lost: dict[NodeId, set[Callable[[], None]]] = defaultdict(set)
         self._session: aiohttp.ClientSession
         self._group: asyncio.TaskGroup | None = None

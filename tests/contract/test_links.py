@@ -232,6 +232,18 @@ async def test_who_answers_at_another_nodes_address_is_not_spoken_with(
     assert "c answers at the address of b" in vars(logged)["reason"]
 
 
+async def test_what_waits_to_be_sent_is_counted_until_it_has_gone(end: End) -> None:
+    async with End(A).living() as other:
+        acquaint(end, other)
+        await until(lambda: end.links.peers == (A,))
+        end.links.send(A, SHARD, an_append(10_000))
+
+        assert end.count("rota_peer_waiting_bytes") > 10_000
+        await until(lambda: bool(other.heard))
+
+        assert end.count("rota_peer_waiting_bytes") == 0
+
+
 async def test_who_hangs_up_before_it_is_answered_is_no_error(
     end: End, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -210,4 +210,8 @@ def wait_noticed(prometheus: Prometheus, *alerts: str) -> None:
             del unseen[name]
         return not unseen
 
-    wait_until(are_all_seen, f"never seen: {unseen}", timeout_s=60)
+    try:
+        wait_until(are_all_seen, "", timeout_s=60)
+    except AssertionError:
+        log = (prometheus.folder / "log").read_text()[-2_000:]
+        pytest.fail(f"never seen: {unseen}; up: {prometheus.ask('up')}\n{log}")
