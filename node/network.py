@@ -11,7 +11,7 @@ from rota.core.ids import NodeId, ShardId
 from rota.node.messages import Sent
 
 OnMessage = Callable[[ShardId, NodeId, Sent], None]
-"""Called with the shard, the sender and the message: `rota.node.works.Works.receive`."""
+"""Called with the shard, the sender and the message: `rota.node.receiving.Receiving.receive`."""
 
 
 class Network(Protocol):

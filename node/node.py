@@ -50,8 +50,9 @@ from rota.node.own_address import with_own_addresses
 from rota.node.parts import Parts
 from rota.node.shards import Shards
 from rota.node.supervisor import Supervisor
+from rota.node.surroundings import OnEnded, Surroundings
 from rota.node.targets import Targets
-from rota.node.works import OnEnded, Surroundings, Works
+from rota.node.works import Works
 from rota.storage.directory import DataDirectory, Identity, identity_in
 from rota.storage.group_commit import GroupCommit
 from rota.storage.rocks import RocksStore
@@ -227,7 +228,8 @@ class Node:
         works = Works(self.config, self.clock, self.entropy, placed.around, unready=unready)
         await stack.enter_async_context(works.running())
         if links is not None:
-            links.deliver, links.saw_death = works.receive, works.saw_death
+            receiving = works.receiving
+            links.deliver, links.saw_death = receiving.receive, receiving.saw_death
         await stack.enter_async_context(self._serving(works.parts))
         # What is there by now stays: a full collection that need not look at it takes less than
         # 5 ms of the loop, not 17.

@@ -1,50 +1,30 @@
-"""What turns inside a node: shards, timers, attempts; and what carries out effects.
+"""What turns inside a node, put together, started and stopped: shards, timers, attempts.
 
 It knows nothing of how a node is reached: real nodes give it RocksDB, etcd and sockets, a
 simulation gives it its own of each.
 """
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 
-from rota.core.attempt import AttemptKey, Ending
-from rota.core.commands import Command, Due, Forget, ForgetRequests, TakeOver
-from rota.core.decision import Limits, Place
-from rota.core.effects import (
-    ClearTimer,
-    Deliver,
-    Effect,
-    JobEvent,
-    Launch,
-    Publish,
-    PublishJob,
-    SetTimer,
-    Stop,
-    Wait,
-)
-from rota.core.errors import Refused
-from rota.core.execution import FINAL_EXECUTION_STATES, ExecutionStatus, TaskStatus
-from rota.core.ids import NodeId, Session, ShardId, instant_of
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.commands import Due
+from rota.core.decision import Limits
+from rota.core.ids import ShardId
+from rota.core.instants import SECOND, Duration
 from rota.core.replication.calendars import Calendars
 from rota.core.replication.liveness import Liveness
-from rota.core.replication.primary import Copies
-from rota.core.replication.timing import Timing
 from rota.core.sides import is_side
 from rota.executor.executor import Executor
-from rota.executor.warden.link import Link
 from rota.node.absence import Absence
 from rota.node.accounts import Accounts
+from rota.node.acting import Acting
 from rota.node.attempts import Attempts
 from rota.node.beacons import Beacons
 from rota.node.beside import beside
 from rota.node.bringing import Bringing
 from rota.node.clock import Clock
 from rota.node.config import NodeConfig
-from rota.node.coordination.coordinator import Coordinator, Member
 from rota.node.elsewhere import Elsewhere
 from rota.node.entropy import Entropy
 from rota.node.events import Events
@@ -52,98 +32,28 @@ from rota.node.fencing import Fencing
 from rota.node.filling import Filling
 from rota.node.fitness import Fitness
 from rota.node.host import Commit
+from rota.node.housekeeping import Housekeeping
 from rota.node.leaving import Leaving
 from rota.node.letters import Letters
-from rota.node.links.death import Left
-from rota.node.membership import Membership, Placement
-from rota.node.messages import (
-    AskLease,
-    AskList,
-    AskPlaces,
-    Carried,
-    Carry,
-    Dispatch,
-    GiveLease,
-    GivePlaces,
-    ReturnPlaces,
-    Sent,
-    Served,
-    StandIn,
-)
-from rota.node.metrics import Metrics
-from rota.node.network import Network
+from rota.node.membership import Membership
 from rota.node.offers import Offers
-from rota.node.others import Others
 from rota.node.parts import Parts, Unready
 from rota.node.places import Places
-from rota.node.shard import Shard
-from rota.node.shard_metrics import BACKUP, PRIMARY, measure_shards
+from rota.node.receiving import Receiving
+from rota.node.shard_metrics import measure_shards
 from rota.node.shards import Shards
 from rota.node.sides import Sides
 from rota.node.standing_in import StandIns
+from rota.node.surroundings import Surroundings
 from rota.node.timers import Timers
 from rota.node.watch import Watch
 from rota.storage.group_commit import CLOSE_TIMEOUT_S
 from rota.storage.history import History
-from rota.storage.store import Store
 
-log = logging.getLogger(__name__)
-
-DISK_LOOK_S = 0.25
-KEEPING_S = 1.0
 PACE_S = 0.5
 """How often what nobody has answered is brought again, and leases of attempts are asked for."""
 LOOKS_PER_LEASE = 10
 """At least: several answers may be lost before a lease is."""
-FORGOTTEN_PER_SHARD = 500
-"""Executions that one shard forgets in one round: retention keeps up with 500 x shards a second."""
-
-
-MakeCommit = Callable[[Shards, Callable[[float], None]], Commit]
-"""Makes the commit of some shards; it tells how long each sync took, in seconds."""
-OnEnded = Callable[[AttemptKey, Ending], None]
-MakeExecutors = Callable[[OnEnded], Mapping[str, Executor]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What a node is put into.
-
-    Attributes:
-        member: What it says of itself.
-        store: Where its shards are; whoever made it closes it.
-        shard_count: Of the cluster.
-        commit: Makes what makes the store durable.
-        coordinator: What all nodes agree on.
-        network: To the other nodes.
-        placement: Where copies ought to be.
-        copies: How many there are to be.
-        timing: How long nodes trust each other.
-        executors: Makes what runs attempts in this process, by name.
-        warden: What runs the others; None where there are none.
-        meet: Told of all members, again whenever one changes.
-        begun: Told of each session that this node begins.
-        metrics: Where everything is counted.
-        others: The APIs of the other nodes; None on a node that is alone.
-        look_for_room: Returns why the disk takes no more, or None.
-    """
-
-    member: Member
-    store: Store
-    shard_count: int
-    commit: MakeCommit
-    coordinator: Coordinator
-    network: Network
-    placement: Placement
-    executors: MakeExecutors
-    copies: Copies = field(default_factory=Copies)
-    timing: Timing = field(default_factory=Timing)
-    warden: Link | None = None
-    meet: Callable[[Mapping[NodeId, Member]], None] = lambda members: None
-    begun: Callable[[Session], None] = lambda session: None
-    metrics: Metrics = field(default_factory=Metrics)
-    others: Others | None = None
-    look_for_room: Callable[[], Refused | None] = lambda: None
 
 
 class Works:
@@ -159,6 +69,7 @@ class Works:
     Attributes:
         parts: For those who look into them.
         sides: What this node does as a stand-in, for those who look into it.
+        receiving: What takes messages of other nodes; whoever carries them calls it.
     """
 
     def __init__(
@@ -296,12 +207,50 @@ class Works:
         )
         self._watch = Watch()
         self._events = Events(f"{entropy.draw() >> 32:08x}", clock)
+        self._acting = Acting(
+            config.node_id,
+            self._shards,
+            places=self._places,
+            attempts=self._attempts,
+            filling=self._filling,
+            elsewhere=self._elsewhere,
+            offers=self._offers,
+            stand_ins=self._stand_ins,
+            timers=self._timers,
+            letters=self._letters,
+            watch=self._watch,
+            events=self._events,
+            metrics=self._metrics,
+            clock=clock,
+            is_alone=self._is_alone,
+        )
+        self.receiving = Receiving(
+            self._shards,
+            self._membership,
+            beacons=self._beacons,
+            bringing=self._bringing,
+            elsewhere=self._elsewhere,
+            fencing=self._fencing,
+            offers=self._offers,
+            filling=self._filling,
+            stand_ins=self._stand_ins,
+        )
+        history = History(around.store, self._shards.numbers)
+        self._housekeeping = Housekeeping(
+            self._shards,
+            self.sides,
+            self._timers,
+            history,
+            keep_for=config.history,
+            look_for_room=around.look_for_room,
+            clock=clock,
+        )
         self.parts = Parts(
             config=config,
             clock=clock,
             shards=self._shards,
             attempts=self._attempts,
-            history=History(around.store, self._shards.numbers),
+            history=history,
             watch=self._watch,
             events=self._events,
             metrics=self._metrics,
@@ -312,8 +261,6 @@ class Works:
             unready=self._unready,
         )
         self._failure: asyncio.Future[None]
-        self._all_open = asyncio.Event()
-        self._open_count = 0
         self._executors: Mapping[str, Executor] = {}
         self._to_close: list[Executor] = []
         """Those whose attempts are not to outlive this process."""
@@ -328,7 +275,7 @@ class Works:
         self._measure(commit)
         try:
             self._begin_executors()
-            self._shards.start(self, self._membership, commit, failure=self._failure)
+            self._shards.start(self._acting, self._membership, commit, failure=self._failure)
             self._stand_ins.start(commit, failure=self._failure)
             async with (
                 beside(self._or_fail(self._membership.run())),
@@ -374,8 +321,9 @@ class Works:
 
     async def _started(self) -> None:
         """Return when this node decides for all of its shards; raise what prevents it."""
-        self._failure.add_done_callback(lambda _: self._all_open.set())
-        await self._all_open.wait()
+        all_open = self._acting.all_open
+        self._failure.add_done_callback(lambda _: all_open.set())
+        await all_open.wait()
         if self._failure.done():
             self._failure.result()
 
@@ -387,7 +335,10 @@ class Works:
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._or_fail(work))
-                for work in (self._guard_disk(), self._keep_house())
+                for work in (
+                    self._housekeeping.guard_disk(),
+                    self._housekeeping.keep(self._executors.values()),
+                )
             ]
             self._failure.add_done_callback(lambda _: stop.set())
             await stop.wait()
@@ -444,145 +395,13 @@ class Works:
         attempts = self._attempts
         return attempts.running if self._config.ends_attempts else attempts.passing
 
-    # -- the shards' host -----------------------------------------------------------------------
-
-    def opened(self, shard: Shard) -> None:
-        """Begin to act for a shard."""
-        # What an earlier life, or an earlier time as its primary, left; all is about to be set.
-        self._timers.forget(shard.id)
-        self._metrics.role_changes.labels(PRIMARY).inc()
-        self._offers.opened(shard)
-        self._elsewhere.opened(shard)
-        self._stand_ins.shard_opened(shard)
-        if self._is_alone:
-            self._shards.submit(shard, TakeOver(epoch=shard.epoch, is_start=True))
-        self._open_count += 1
-        if self._open_count == len(self._shards):
-            self._all_open.set()
-
-    def closed(self, shard: Shard, unstarted: int) -> None:
-        """Cease to act for a shard."""
-        self._metrics.role_changes.labels(BACKUP).inc()
-        self._open_count -= 1
-        self._timers.forget(shard.id)
-        self._letters.closed(shard)
-        self._elsewhere.closed(shard)
-        of_id = self._shards.of_id
-        self._watch.leave(lambda each: of_id(each) is shard, shard.elsewhere())
-        self._attempts.closed(shard, unstarted)
-
-    def place_for(self, command: Command) -> Place:
-        """Return where *command* may start attempts, and how many."""
-        return self._places.place_for(command)
-
-    def decided(self, command: Command, started: int) -> None:
-        """Take the places of what it starts."""
-        unneeded = self._places.decided(command, started)
-        if unneeded is not None:
-            self._filling.unneeded(unneeded)
-
-    def committed(self, took: Duration) -> None:
-        """Measure how long an entry took."""
-        self._metrics.commit.observe(took / SECOND)
-
-    def perform(self, shard: Shard, effect: Effect) -> None:
-        """Carry out an effect."""
-        match effect:
-            case Launch(order=order, node_id=node_id) if node_id == self._config.node_id:
-                self._attempts.launch(order)
-            case Launch(order=order, node_id=node_id):
-                self._elsewhere.launch(shard, order, node_id)
-            case Publish():
-                self._published(effect)
-            case PublishJob():
-                self._events.publish(effect)
-                if effect.event is JobEvent.POSSIBLE_DUPLICATE:
-                    self._metrics.possible_duplicates.inc()
-            case SetTimer():
-                self._timers.set(shard.id, effect, shard.time(self._clock))
-            case ClearTimer():
-                self._timers.clear(shard.id, effect)
-            case Wait():
-                self._attempts.wait_for_place(shard, effect)
-            case Stop(attempt=attempt) if attempt in self._attempts.orders:
-                self._attempts.stop(attempt)
-            case Stop(attempt=attempt):
-                self._elsewhere.stop(shard, attempt)
-            case Deliver(parcel=parcel):
-                self._letters.send(shard, parcel)
-
-    def _published(self, event: Publish) -> None:
-        self._watch.publish(event)
-        self._events.publish(event)
-        if event.status is TaskStatus.CANCELLED:
-            self._attempts.forget_wait(event.execution_id, event.task)
-        if event.status is ExecutionStatus.RUNNING:
-            late_us = self._clock.now() - instant_of(event.execution_id)
-            self._metrics.lateness.observe(max(0, late_us) / SECOND)
-        elif event.status in FINAL_EXECUTION_STATES:
-            self._metrics.executions.labels(event.status.value).inc()
+    # -- what goes off by itself ----------------------------------------------------------------
 
     def _alarm(self, shard: ShardId, command: Due) -> None:
         if is_side(shard):
             self._stand_ins.alarm(shard, command)
         elif not self._stand_ins.puts_off(self._shards[shard], command):
             self._shards.submit(self._shards[shard], command)
-
-    # -- other nodes ----------------------------------------------------------------------------
-
-    def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
-        """Take a message of another node; whoever carries messages calls this.
-
-        An error here ends the node, as one in its own work does: whoever carries cannot help it.
-        """
-        try:
-            self._take(self._shards[number], sender, message)
-        except Exception as error:
-            self._shards.fail(error)
-
-    def _take(self, shard: Shard, sender: NodeId, message: Sent) -> None:
-        match message:
-            case Carry():
-                self._bringing.take(shard, sender, message)
-            case Carried():
-                self._bringing.carried(message)
-            case AskLease():
-                self._elsewhere.asked(shard, sender, message)
-            case GiveLease():
-                self._fencing.given(shard, message)
-                self._offers.given(shard, message)
-            case AskList():
-                self._fencing.asked(shard)
-            case Dispatch():
-                self._offers.came(shard, sender, message)
-            case AskPlaces():
-                self._filling.asked(sender, message)
-            case GivePlaces():
-                self._filling.given(sender, message)
-            case ReturnPlaces():
-                self._filling.returned(sender, message)
-            case StandIn():
-                self._stand_ins.heard(shard, sender, message)
-            case Served():
-                self._stand_ins.told_served(shard)
-            case _:
-                self._beacons.take_from(message, sender)
-                self._shards.receive(shard.id, sender, message)
-
-    def saw_death(self, node_id: NodeId, session: Session, left: Left | None) -> None:
-        """Take the proof that the process of a node in that session has ended (note 2).
-
-        Args:
-            node_id: The node.
-            session: The last one of that process.
-            left: What its warden still holds; None if that is not known.
-        """
-        try:
-            self._membership.saw_death(node_id, session)
-            if left is not None:
-                self._elsewhere.saw_death(node_id, session, left)
-        except Exception as error:
-            self._shards.fail(error)
 
     async def _look_after_attempts(self) -> None:
         """Bring what is not yet brought, and see to the time that attempts have."""
@@ -598,38 +417,7 @@ class Works:
                 self._offers.tick()
                 self._elsewhere.tick()
 
-    # -- housekeeping ---------------------------------------------------------------------------
-
-    async def _guard_disk(self) -> None:
-        """Refuse requests while the disk is nearly full; and go on when it no longer is."""
-        while True:
-            before, found = self._shards.refuse_requests, self._around.look_for_room()
-            if (before is None) != (found is None):
-                event = "disk nearly full" if found else "disk has room again"
-                log.warning(event)
-            self._shards.refuse_requests = found
-            await asyncio.sleep(DISK_LOOK_S)
-
-    async def _keep_house(self) -> None:
-        """Page in timers, and drop what is older than it is to be kept."""
-        while True:
-            await asyncio.sleep(KEEPING_S)
-            self._timers.page_in((*self._shards.numbers, *self.sides.open_numbers))
-            before = Instant(self._clock.now() - self._config.history)
-            for shard in self._shards:
-                if shard.is_open:
-                    self._forget(shard, before)
-                await asyncio.sleep(0)
-            for executor in self._executors.values():
-                await executor.expire(before)
-
-    def _forget(self, shard: Shard, before: Instant) -> None:
-        pasts = self.parts.history.older_than(shard.id, before, FORGOTTEN_PER_SHARD)
-        if pasts:
-            self._shards.submit(shard, Forget(pasts=pasts))
-        oldest = next(iter(shard.state.requests.values()), None)
-        if oldest is not None and oldest.expires_at <= self._clock.now():
-            self._shards.submit(shard, ForgetRequests())
+    # -- what is told of it ---------------------------------------------------------------------
 
     def _unready(self, *, exclude_cluster: bool = False) -> str | None:
         refusal = self._shards.refusal

@@ -28,7 +28,8 @@ from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.entropy import SystemEntropy
 from rota.node.node import alone
 from rota.node.shards import Shards
-from rota.node.works import OnEnded, Works
+from rota.node.surroundings import OnEnded
+from rota.node.works import Works
 from rota.storage.directory import DataDirectory
 from rota.storage.memory import MemoryStore
 from rota.storage.store import StoreError, Ticket

@@ -24,7 +24,8 @@ from rota.node.coordination.simulated import Fate, SimulatedCoordinator, Simulat
 from rota.node.messages import Sent
 from rota.node.shard import Shard
 from rota.node.shards import Shards
-from rota.node.works import OnEnded, Surroundings, Works
+from rota.node.surroundings import OnEnded, Surroundings
+from rota.node.works import Works
 from rota.storage.memory import MemoryStore
 from sim.cluster.chance import SeededEntropy, SkewedClock
 from sim.cluster.disk import SimulatedCommit
@@ -228,7 +229,7 @@ class Node:
     def hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
         """Take a message, in the context of this node's process."""
         if self.works is not None:
-            call = self.works.receive
+            call = self.works.receiving.receive
             self._nodes.loop.call_soon(call, shard, sender, message, context=self._gate.context)
 
     def fate(self, node_id: NodeId, call: str) -> Fate:

@@ -187,7 +187,7 @@ def test_what_is_brought_again_while_it_is_being_decided_is_decided_once() -> No
         before = shards.decision_count
 
         for _ in range(9):
-            nodes[B].running.receive(shard, A, Carry(number=1, commands=(command,)))
+            nodes[B].running.receiving.receive(shard, A, Carry(number=1, commands=(command,)))
         await nodes.ended(execution_id)
 
         assert shards.decision_count == before + 1
@@ -376,7 +376,7 @@ def test_what_the_primary_has_no_record_of_is_to_be_stopped() -> None:
         known, unknown = AttemptKey(execution_id, "main", 1), AttemptKey(execution_id, "main", 7)
 
         ask = AskLease(epoch=Epoch(0), attempts=(known, unknown), sent_at=Instant(5))
-        nodes[B].running.receive(shard, A, ask)
+        nodes[B].running.receiving.receive(shard, A, ask)
 
         assert answers == [GiveLease(stop=(unknown,), sent_at=Instant(5))]
 
@@ -396,7 +396,7 @@ def test_a_primary_without_authority_gives_no_lease() -> None:
         nodes.loses = lambda sender, receiver, message: lost_into(answers, message)
 
         ask = AskLease(epoch=Epoch(0), attempts=(), sent_at=Instant(5))
-        nodes[B].running.receive(shard, A, ask)
+        nodes[B].running.receiving.receive(shard, A, ask)
 
         assert not [each for each in answers if isinstance(each, GiveLease)]
 
@@ -465,12 +465,12 @@ def test_what_a_node_said_before_it_knew_of_the_takeover_makes_nothing_lost() ->
 
         after_all = later(nodes[A].clock.elapsed(), Duration(60 * SECOND))
         early = AskLease(epoch=Epoch(epoch - 1), attempts=(), sent_at=after_all)
-        nodes[B].running.receive(shard, A, early)
+        nodes[B].running.receiving.receive(shard, A, early)
         await asyncio.sleep(1)
         after_early = where(task_of(nodes, execution_id))
         nodes[A].forget_playing()
         late = AskLease(epoch=epoch, attempts=(), sent_at=after_all)
-        nodes[B].running.receive(shard, A, late)
+        nodes[B].running.receiving.receive(shard, A, late)
         await asyncio.sleep(1)
 
         assert after_early == [A]

@@ -339,7 +339,7 @@ def test_without_an_heir_a_node_whose_calendar_is_wrong_fires_nothing() -> None:
 
 def test_what_waits_for_an_heir_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
-        monkeypatch.setattr("rota.node.shards.INBOX_MAX", 3)
+        monkeypatch.setattr("rota.node.inbox.INBOX_MAX", 3)
         for node_id in (B, C):
             await nodes[node_id].pause(0.7)
         set_calendar(nodes[A], 3_600.0)

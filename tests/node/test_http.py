@@ -333,7 +333,7 @@ async def test_what_has_ended_is_not_refused_to_be_cancelled(
         job_id = await save(shards, "job", parameters=LONG)
         execution_id = await trigger(shards, job_id)
         # Its end waits to be decided, behind a disk that is behind; the cancel waits behind that.
-        monkeypatch.setattr("rota.node.shards.FLIGHT_BYTES_MAX", 1)
+        monkeypatch.setattr("rota.node.turning.FLIGHT_BYTES_MAX", 1)
         store.hold()
         submit(shards, job_id, Trigger(job_id=job_id))
         await turns()

@@ -323,7 +323,7 @@ def test_an_answer_to_a_question_of_before_begins_nothing() -> None:
         [key] = nodes[A].playing
         order = nodes[A].running.parts.attempts.orders[key]
         nodes.delays_s = lambda message: (5.0,) if isinstance(message, GiveLease) else (0.001,)
-        nodes[B].running.receive(ONE, A, AskList())
+        nodes[B].running.receiving.receive(ONE, A, AskList())
         await asyncio.sleep(1)  # Until A has answered.
         nodes.cut(B, A)
 
@@ -331,7 +331,7 @@ def test_an_answer_to_a_question_of_before_begins_nothing() -> None:
         session = nodes.session_of(B)
         assert session is not None
         unheard_of = replace(order, key=other, session=session)
-        nodes[B].running.receive(ONE, A, Dispatch(order=unheard_of))
+        nodes[B].running.receiving.receive(ONE, A, Dispatch(order=unheard_of))
         before = places(nodes, B)
         nodes.cuts.discard((A, B))
         await asyncio.sleep(5)
@@ -350,7 +350,7 @@ def test_what_is_recorded_under_another_session_than_its_nodes_is_not_taken() ->
         of_another = nodes[A].running.parts.attempts.orders[key]
         assert of_another.session != nodes.session_of(B)
 
-        nodes[B].running.receive(ONE, A, Dispatch(order=of_another))
+        nodes[B].running.receiving.receive(ONE, A, Dispatch(order=of_another))
 
         assert places(nodes, B) == (0, 0)
 
@@ -407,7 +407,7 @@ def test_an_attempt_on_its_way_is_not_lost_because_its_node_does_not_name_it() -
         [away] = [each for each in made if where(nodes, each) != [A]]
         [node_id] = where(nodes, away)
 
-        nodes[node_id].running.receive(ONE, A, AskList())
+        nodes[node_id].running.receiving.receive(ONE, A, AskList())
         await until(lambda: len(nodes.playing) == 2)
 
         assert where(nodes, away) == [node_id]
@@ -425,7 +425,7 @@ def test_an_old_question_makes_nothing_lost_that_a_newer_one_named() -> None:
         before = Instant(nodes[node_id].clock.elapsed() - SECOND)
 
         old = AskLease(epoch=shard.epoch, attempts=(), sent_at=before)
-        nodes[A].running.receive(shard.id, node_id, old)
+        nodes[A].running.receiving.receive(shard.id, node_id, old)
         await asyncio.sleep(1)
 
         assert where(nodes, away) == [node_id]

@@ -20,7 +20,8 @@ from rota.node.links.death import Left
 from rota.node.membership import Placement
 from rota.node.messages import Dispatch, Sent
 from rota.node.shards import Shards
-from rota.node.works import OnEnded, Surroundings, Works
+from rota.node.surroundings import OnEnded, Surroundings
+from rota.node.works import Works
 from rota.storage.memory import MemoryStore
 from rota.storage.store import StoreDamaged, StoreError
 from sim.cluster.chance import SeededEntropy, SkewedClock
@@ -298,12 +299,12 @@ class Life:
         if isinstance(message, Dispatch):
             self._sent_here.add(message.order.key)
         if self.works is not None:
-            self.works.receive(shard, sender, message)
+            self.works.receiving.receive(shard, sender, message)
 
     def hear_death(self, node_id: NodeId, session: Session, left: Left) -> None:
         """Take the proof that the process of another node has ended."""
         if self.works is not None:
-            self.works.saw_death(node_id, session, left)
+            self.works.receiving.saw_death(node_id, session, left)
 
     def serve(self, request: Request, on_answer: OnAnswer) -> None:
         """Take a request of a client."""

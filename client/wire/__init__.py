@@ -1,0 +1,114 @@
+"""The API's documents: what clients send and what nodes answer, in JSON with camelCase names.
+
+Instants are RFC 3339 in UTC with microseconds. A duration is a number of seconds or text such as
+``"1h30m"``. Answers may gain fields; clients ignore those they do not know, nodes refuse them.
+
+>>> import msgspec
+>>> msgspec.json.encode(JobBody(name="hello", command="echo hello", stop_grace="5s"))
+b'{"name":"hello","command":"echo hello","stopGrace":"5s"}'
+"""
+
+from rota.client.wire.cluster import (
+    ClusterView,
+    LoadView,
+    MoveView,
+    NodeView,
+    ReplicaView,
+    ShardView,
+    VersionView,
+)
+from rota.client.wire.document import ITEMS_MAX, Json, Profile, Timespan
+from rota.client.wire.events import EventView
+from rota.client.wire.executions import (
+    AttemptView,
+    DuplicateView,
+    ErrorView,
+    ExecutionList,
+    ExecutionView,
+    TaskView,
+    WaitManyBody,
+)
+from rota.client.wire.fire_times import LedgerEntryView, LedgerPage, NextFires, NextFireView
+from rota.client.wire.jobs import (
+    CreatedItem,
+    CreatedManyView,
+    CreateManyBody,
+    JobBody,
+    JobList,
+    JobView,
+    PauseBody,
+    ScheduleBody,
+    ScheduleView,
+)
+from rota.client.wire.problems import FieldProblem, ProblemView
+from rota.client.wire.tasks import (
+    ContainerBody,
+    LimitsBody,
+    LimitsView,
+    PythonBody,
+    RetryBody,
+    SandboxBody,
+    SandboxView,
+    TaskBody,
+    TaskSpecView,
+)
+from rota.client.wire.triggers import (
+    TriggerBody,
+    TriggeredItem,
+    TriggeredManyView,
+    TriggeredView,
+    TriggerItem,
+    TriggerManyBody,
+)
+
+__all__ = [
+    "ITEMS_MAX",
+    "AttemptView",
+    "ClusterView",
+    "ContainerBody",
+    "CreateManyBody",
+    "CreatedItem",
+    "CreatedManyView",
+    "DuplicateView",
+    "ErrorView",
+    "EventView",
+    "ExecutionList",
+    "ExecutionView",
+    "FieldProblem",
+    "JobBody",
+    "JobList",
+    "JobView",
+    "Json",
+    "LedgerEntryView",
+    "LedgerPage",
+    "LimitsBody",
+    "LimitsView",
+    "LoadView",
+    "MoveView",
+    "NextFireView",
+    "NextFires",
+    "NodeView",
+    "PauseBody",
+    "ProblemView",
+    "Profile",
+    "PythonBody",
+    "ReplicaView",
+    "RetryBody",
+    "SandboxBody",
+    "SandboxView",
+    "ScheduleBody",
+    "ScheduleView",
+    "ShardView",
+    "TaskBody",
+    "TaskSpecView",
+    "TaskView",
+    "Timespan",
+    "TriggerBody",
+    "TriggerItem",
+    "TriggerManyBody",
+    "TriggeredItem",
+    "TriggeredManyView",
+    "TriggeredView",
+    "VersionView",
+    "WaitManyBody",
+]

@@ -1,0 +1,40 @@
+"""What documents are made of: the two kinds of them, and the kinds of their fields."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+ITEMS_MAX = 1_000
+"""How many items one request may have."""
+
+Json = Any
+"""Any JSON value; Any because it is the user's own and only passed on."""
+Timespan = int | float | str
+InstantText = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+# The limits are for readers of the schema. The node checks them itself, and tells all at once.
+NameText = Annotated[
+    str,
+    msgspec.Meta(extra_json_schema={"pattern": "^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$"}),
+]
+RetryCount = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1000})]
+Priority = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": -100, "maximum": 100})]
+Profile = Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["none", "default", "strict"]})]
+Share = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+
+
+class Body(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """What a client sends: an unknown field is a mistake, and said to be one.
+
+    What is as by default is not sent, so that an older node takes what it knows.
+    """
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a node answers."""

@@ -1,0 +1,66 @@
+"""A job's fire times: what became of those that were, and which are to come."""
+
+from rota.client.wire.document import InstantText, View
+
+
+class LedgerEntryView(View, frozen=True):
+    """What became of a fire time, or of *count* of them in a row.
+
+    Attributes:
+        fire_time: The first of the fire times.
+        until: The last of them.
+        count: How many they are; usually one.
+        schedule: The schedule's number.
+        outcome: ``fired``, ``skipped``, ``missed``, ``coalesced`` or ``paused``.
+        execution_id: The execution made, in the way, or standing for it; null for ``missed`` and
+            ``paused``.
+        reason: A sentence for people; empty for ``fired``, unless a stand-in did it.
+        recorded_at: When it was decided.
+    """
+
+    fire_time: InstantText
+    until: InstantText
+    count: int
+    schedule: int
+    outcome: str
+    execution_id: str | None
+    reason: str
+    recorded_at: InstantText
+
+
+class LedgerPage(View, frozen=True):
+    """A page of a job's ledger.
+
+    Attributes:
+        items: By fire time.
+        next_cursor: Gives the next page; null where there is none.
+    """
+
+    items: list[LedgerEntryView]
+    next_cursor: str | None = None
+
+
+class NextFireView(View, frozen=True):
+    """A coming fire time.
+
+    Attributes:
+        at: In UTC.
+        local: On the clock of the schedule's zone.
+        schedule: The schedule's number.
+        note: Where that clock makes it differ.
+    """
+
+    at: InstantText
+    local: str
+    schedule: int
+    note: str = ""
+
+
+class NextFires(View, frozen=True):
+    """Coming fire times.
+
+    Attributes:
+        items: Earliest first.
+    """
+
+    items: list[NextFireView]

@@ -1,0 +1,177 @@
+"""What a node does for its shards: it carries out what they have decided and committed.
+
+It is the host of the shards (`rota.node.host.Host`); that of the sides is `rota.node.standing_in`.
+"""
+
+import asyncio
+
+from rota.core.commands import Command, TakeOver
+from rota.core.decision import Place
+from rota.core.effects import (
+    ClearTimer,
+    Deliver,
+    Effect,
+    JobEvent,
+    Launch,
+    Publish,
+    PublishJob,
+    SetTimer,
+    Stop,
+    Wait,
+)
+from rota.core.execution import FINAL_EXECUTION_STATES, ExecutionStatus, TaskStatus
+from rota.core.ids import NodeId, instant_of
+from rota.core.instants import SECOND, Duration
+from rota.node.attempts import Attempts
+from rota.node.clock import Clock
+from rota.node.elsewhere import Elsewhere
+from rota.node.events import Events
+from rota.node.filling import Filling
+from rota.node.letters import Letters
+from rota.node.metrics import Metrics
+from rota.node.offers import Offers
+from rota.node.places import Places
+from rota.node.shard import Shard
+from rota.node.shard_metrics import BACKUP, PRIMARY
+from rota.node.shards import Shards
+from rota.node.standing_in import StandIns
+from rota.node.timers import Timers
+from rota.node.watch import Watch
+
+
+class Acting:
+    """Carries out effects, and begins and ceases to act for shards.
+
+    Args:
+        node_id: This node.
+        shards: Whose host it is.
+        places: Where attempts may start.
+        attempts: Those that run here.
+        filling: Told of places of other nodes that are not needed after all.
+        elsewhere: Attempts that run on other nodes.
+        offers: Told of shards that open.
+        stand_ins: Likewise.
+        timers: Set and cleared.
+        letters: Sent to other shards.
+        watch: Told of what becomes of executions.
+        events: Told of everything that clients may follow.
+        metrics: Where it is counted.
+        clock: Of this node.
+        is_alone: Whether there are no other nodes.
+
+    Attributes:
+        all_open: Set once this node has decided for all of its shards at a time.
+    """
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        shards: Shards,
+        *,
+        places: Places,
+        attempts: Attempts,
+        filling: Filling,
+        elsewhere: Elsewhere,
+        offers: Offers,
+        stand_ins: StandIns,
+        timers: Timers,
+        letters: Letters,
+        watch: Watch,
+        events: Events,
+        metrics: Metrics,
+        clock: Clock,
+        is_alone: bool,
+    ) -> None:
+        self._node_id = node_id
+        self._shards = shards
+        self._places = places
+        self._attempts = attempts
+        self._filling = filling
+        self._elsewhere = elsewhere
+        self._offers = offers
+        self._stand_ins = stand_ins
+        self._timers = timers
+        self._letters = letters
+        self._watch = watch
+        self._events = events
+        self._metrics = metrics
+        self._clock = clock
+        self._is_alone = is_alone
+        self._open_count = 0
+        self.all_open = asyncio.Event()
+
+    def opened(self, shard: Shard) -> None:
+        """Begin to act for a shard."""
+        # What an earlier life, or an earlier time as its primary, left; all is about to be set.
+        self._timers.forget(shard.id)
+        self._metrics.role_changes.labels(PRIMARY).inc()
+        self._offers.opened(shard)
+        self._elsewhere.opened(shard)
+        self._stand_ins.shard_opened(shard)
+        if self._is_alone:
+            self._shards.submit(shard, TakeOver(epoch=shard.epoch, is_start=True))
+        self._open_count += 1
+        if self._open_count == len(self._shards):
+            self.all_open.set()
+
+    def closed(self, shard: Shard, unstarted: int) -> None:
+        """Cease to act for a shard."""
+        self._metrics.role_changes.labels(BACKUP).inc()
+        self._open_count -= 1
+        self._timers.forget(shard.id)
+        self._letters.closed(shard)
+        self._elsewhere.closed(shard)
+        of_id = self._shards.of_id
+        self._watch.leave(lambda each: of_id(each) is shard, shard.elsewhere())
+        self._attempts.closed(shard, unstarted)
+
+    def place_for(self, command: Command) -> Place:
+        """Return where *command* may start attempts, and how many."""
+        return self._places.place_for(command)
+
+    def decided(self, command: Command, started: int) -> None:
+        """Take the places of what it starts."""
+        unneeded = self._places.decided(command, started)
+        if unneeded is not None:
+            self._filling.unneeded(unneeded)
+
+    def committed(self, took: Duration) -> None:
+        """Measure how long an entry took."""
+        self._metrics.commit.observe(took / SECOND)
+
+    def perform(self, shard: Shard, effect: Effect) -> None:
+        """Carry out an effect."""
+        match effect:
+            case Launch(order=order, node_id=node_id) if node_id == self._node_id:
+                self._attempts.launch(order)
+            case Launch(order=order, node_id=node_id):
+                self._elsewhere.launch(shard, order, node_id)
+            case Publish():
+                self._published(effect)
+            case PublishJob():
+                self._events.publish(effect)
+                if effect.event is JobEvent.POSSIBLE_DUPLICATE:
+                    self._metrics.possible_duplicates.inc()
+            case SetTimer():
+                self._timers.set(shard.id, effect, shard.time(self._clock))
+            case ClearTimer():
+                self._timers.clear(shard.id, effect)
+            case Wait():
+                self._attempts.wait_for_place(shard, effect)
+            case Stop(attempt=attempt) if attempt in self._attempts.orders:
+                self._attempts.stop(attempt)
+            case Stop(attempt=attempt):
+                self._elsewhere.stop(shard, attempt)
+            case Deliver(parcel=parcel):
+                self._letters.send(shard, parcel)
+
+    def _published(self, event: Publish) -> None:
+        self._watch.publish(event)
+        self._events.publish(event)
+        if event.status is TaskStatus.CANCELLED:
+            self._attempts.forget_wait(event.execution_id, event.task)
+        if event.status is ExecutionStatus.RUNNING:
+            late_us = self._clock.now() - instant_of(event.execution_id)
+            self._metrics.lateness.observe(max(0, late_us) / SECOND)
+        elif event.status in FINAL_EXECUTION_STATES:
+            self._metrics.executions.labels(event.status.value).inc()

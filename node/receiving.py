@@ -1,0 +1,121 @@
+"""What other nodes say, and who of this one hears it."""
+
+from rota.core.ids import NodeId, Session, ShardId
+from rota.node.beacons import Beacons
+from rota.node.bringing import Bringing
+from rota.node.elsewhere import Elsewhere
+from rota.node.fencing import Fencing
+from rota.node.filling import Filling
+from rota.node.links.death import Left
+from rota.node.membership import Membership
+from rota.node.messages import (
+    AskLease,
+    AskList,
+    AskPlaces,
+    Carried,
+    Carry,
+    Dispatch,
+    GiveLease,
+    GivePlaces,
+    ReturnPlaces,
+    Sent,
+    Served,
+    StandIn,
+)
+from rota.node.offers import Offers
+from rota.node.shard import Shard
+from rota.node.shards import Shards
+from rota.node.standing_in import StandIns
+
+
+class Receiving:
+    """Hands each message of another node to that part of this one which it is for.
+
+    Args:
+        shards: Their replicas hear what nobody else does, and a failure is told to them.
+        membership: Hears of deaths.
+        beacons: Hear, besides the replicas, what beacons say of their senders.
+        bringing: Hears of outcomes and letters.
+        elsewhere: Hears those that ask for leases of attempts, and of deaths.
+        fencing: Hears of the leases given.
+        offers: Hears of attempts that are sent here, and of their leases.
+        filling: Hears of places.
+        stand_ins: Hear other stand-ins.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        membership: Membership,
+        *,
+        beacons: Beacons,
+        bringing: Bringing,
+        elsewhere: Elsewhere,
+        fencing: Fencing,
+        offers: Offers,
+        filling: Filling,
+        stand_ins: StandIns,
+    ) -> None:
+        self._shards = shards
+        self._membership = membership
+        self._beacons = beacons
+        self._bringing = bringing
+        self._elsewhere = elsewhere
+        self._fencing = fencing
+        self._offers = offers
+        self._filling = filling
+        self._stand_ins = stand_ins
+
+    def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
+        """Take a message of another node; whoever carries messages calls this.
+
+        An error here ends the node, as one in its own work does: whoever carries cannot help it.
+        """
+        try:
+            self._take(self._shards[number], sender, message)
+        except Exception as error:
+            self._shards.fail(error)
+
+    def _take(self, shard: Shard, sender: NodeId, message: Sent) -> None:
+        match message:
+            case Carry():
+                self._bringing.take(shard, sender, message)
+            case Carried():
+                self._bringing.carried(message)
+            case AskLease():
+                self._elsewhere.asked(shard, sender, message)
+            case GiveLease():
+                self._fencing.given(shard, message)
+                self._offers.given(shard, message)
+            case AskList():
+                self._fencing.asked(shard)
+            case Dispatch():
+                self._offers.came(shard, sender, message)
+            case AskPlaces():
+                self._filling.asked(sender, message)
+            case GivePlaces():
+                self._filling.given(sender, message)
+            case ReturnPlaces():
+                self._filling.returned(sender, message)
+            case StandIn():
+                self._stand_ins.heard(shard, sender, message)
+            case Served():
+                self._stand_ins.told_served(shard)
+            case _:
+                self._beacons.take_from(message, sender)
+                self._shards.receive(shard.id, sender, message)
+
+    def saw_death(self, node_id: NodeId, session: Session, left: Left | None) -> None:
+        """Take the proof that the process of a node in that session has ended (note 2).
+
+        Args:
+            node_id: The node.
+            session: The last one of that process.
+            left: What its warden still holds; None if that is not known.
+        """
+        try:
+            self._membership.saw_death(node_id, session)
+            if left is not None:
+                self._elsewhere.saw_death(node_id, session, left)
+        except Exception as error:
+            self._shards.fail(error)

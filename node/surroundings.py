@@ -1,0 +1,66 @@
+"""What a node is put into; all that differs between real nodes and those of a simulation."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rota.core.attempt import AttemptKey, Ending
+from rota.core.errors import Refused
+from rota.core.ids import NodeId, Session
+from rota.core.replication.primary import Copies
+from rota.core.replication.timing import Timing
+from rota.executor.executor import Executor
+from rota.executor.warden.link import Link
+from rota.node.coordination.coordinator import Coordinator, Member
+from rota.node.host import Commit
+from rota.node.membership import Placement
+from rota.node.metrics import Metrics
+from rota.node.network import Network
+from rota.node.others import Others
+from rota.node.shards import Shards
+from rota.storage.store import Store
+
+MakeCommit = Callable[[Shards, Callable[[float], None]], Commit]
+"""Makes the commit of some shards; it tells how long each sync took, in seconds."""
+OnEnded = Callable[[AttemptKey, Ending], None]
+MakeExecutors = Callable[[OnEnded], Mapping[str, Executor]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What a node is put into.
+
+    Attributes:
+        member: What it says of itself.
+        store: Where its shards are; whoever made it closes it.
+        shard_count: Of the cluster.
+        commit: Makes what makes the store durable.
+        coordinator: What all nodes agree on.
+        network: To the other nodes.
+        placement: Where copies ought to be.
+        copies: How many there are to be.
+        timing: How long nodes trust each other.
+        executors: Makes what runs attempts in this process, by name.
+        warden: What runs the others; None where there are none.
+        meet: Told of all members, again whenever one changes.
+        begun: Told of each session that this node begins.
+        metrics: Where everything is counted.
+        others: The APIs of the other nodes; None on a node that is alone.
+        look_for_room: Returns why the disk takes no more, or None.
+    """
+
+    member: Member
+    store: Store
+    shard_count: int
+    commit: MakeCommit
+    coordinator: Coordinator
+    network: Network
+    placement: Placement
+    executors: MakeExecutors
+    copies: Copies = field(default_factory=Copies)
+    timing: Timing = field(default_factory=Timing)
+    warden: Link | None = None
+    meet: Callable[[Mapping[NodeId, Member]], None] = lambda members: None
+    begun: Callable[[Session], None] = lambda session: None
+    metrics: Metrics = field(default_factory=Metrics)
+    others: Others | None = None
+    look_for_room: Callable[[], Refused | None] = lambda: None
