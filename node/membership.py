@@ -198,7 +198,7 @@ class Membership:
         self._beacons.hurry()
         self._is_urgent.set()
 
-    # -- what the replicas want (`rota.node.shards.Outside`) ------------------------------------
+    # -- what the replicas want (`rota.node.host.Outside`) ------------------------------------
 
     def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
         """Send messages to other nodes."""

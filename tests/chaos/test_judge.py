@@ -314,7 +314,7 @@ def ended_otherwise(run: Run) -> None:
 
 
 def started_after_cancel(run: Run) -> None:
-    run.operation(30, "cancel", 104.2, {"execution": "asked-1"})
+    run.operation(30, "cancel", 104.2, {"execution": "asked-1"}, attempts={"main": 1})
 
 
 def fire_without_outcome(run: Run) -> None:
@@ -713,6 +713,10 @@ def away_for_longer_than_its_lease(run: Run) -> None:
     attempts[0]["finishedAt"] = text(125.5)
 
 
+def was_about_to_start_when_it_was_cancelled(run: Run) -> None:
+    run.operation(30, "cancel", 104.2, {"execution": "asked-1"}, attempts={"main": 2})
+
+
 def accounts_were_lost_with_their_disk(run: Run) -> None:
     stood_in_and_did_not_tell(run)
     run.fault("wipe", "n2", begins=146.0, ends=147.0)
@@ -737,6 +741,7 @@ def never_began_on_a_machine_that_stood_still(run: Run) -> None:
 @pytest.mark.parametrize(
     "doctor",
     [
+        was_about_to_start_when_it_was_cancelled,
         accounts_were_lost_with_their_disk,
         nobody_stood_in_where_no_copy_counts,
         disk_was_full,

@@ -12,7 +12,7 @@ from typing import Any
 from chaos.harness.histories import History
 from rota.client import AsyncClient
 from rota.client.errors import NodeFailed, RequestFailed, Unreachable, WaitTimedOut
-from rota.client.wire import JobView
+from rota.client.wire import ExecutionView, JobView
 
 Json = Any  # Any: what goes into a history.
 
@@ -64,7 +64,7 @@ class Calls:
     async def cancel(self, execution_id: str) -> None:
         """Cancel an execution."""
         call = self.client.cancel(execution_id)
-        await self.operation("cancel", {"execution": execution_id}, call)
+        await self.operation("cancel", {"execution": execution_id}, call, _attempts_of)
 
     async def see_end(self, execution_id: str) -> None:
         """Wait until an execution has ended."""
@@ -98,3 +98,10 @@ class Calls:
 def value_of(job: JobView) -> Json:
     """Return what a client sees of a register."""
     return {"value": job.labels["value"]}
+
+
+def _attempts_of(execution: ExecutionView) -> Json:
+    """Return how many attempts each task has on record."""
+    return {
+        "attempts": {name: len(task.attempts) for name, task in (execution.tasks or {}).items()}
+    }

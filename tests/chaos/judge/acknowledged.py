@@ -1,7 +1,7 @@
 """C1, C2: what was acknowledged is there; what failed is not; what nobody knows of is one of both.
 
 Also I13 and I14, as far as clients can tell: an end that somebody saw is final, and after a cancel
-that was acknowledged nothing starts.
+that was acknowledged nothing starts but what was on record as started by then, and is ended.
 """
 
 from collections import Counter, defaultdict
@@ -84,11 +84,12 @@ def _ends(records: Records) -> Iterator[Violation]:
 
 
 def _cancels(records: Records) -> Iterator[Violation]:
-    told_at = {
-        each.asked["execution"]: each.ended_at
-        for each in records.asked("cancel")
-        if each.outcome == "ok"
-    }
+    done = (each for each in records.asked("cancel") if each.outcome == "ok")
+    latest_first = sorted(done, key=lambda each: each.ended_at, reverse=True)
+    cancels = {each.asked["execution"]: each for each in latest_first}  # The first of each stays.
     for line in records.lines:
-        if line.word == "start" and line.at > told_at.get(line.execution, float("inf")):
-            yield Violation("I13", f"{line} came after its execution was cancelled")
+        cancel = cancels.get(line.execution)
+        if cancel is None or line.word != "start" or line.at <= cancel.ended_at:
+            continue
+        if line.attempt > cancel.told.get("attempts", {}).get(line.task, 0):
+            yield Violation("I13", f"{line} came after its execution was cancelled", line.at)
