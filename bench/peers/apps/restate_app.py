@@ -1,0 +1,74 @@
+# mypy: ignore-errors
+# pyright: basic, reportMissingImports=false
+# ruff: noqa: D103 - what the functions do is told in rota_app
+"""Restate: a service whose handlers mark in steps of `ctx.run`, as its guide has side effects.
+
+Run as a program, it tells the server where the service is.
+"""
+
+import json
+import os
+import time
+from functools import cache, partial
+from urllib.request import Request, urlopen
+
+import httpx
+import restate
+
+from bench.peers.apps.asking import Asking
+from bench.peers.apps.marks import mark as mark_it
+
+service = restate.Service("bench")
+asking = Asking(at_once=64)
+
+
+@service.handler()
+async def mark(ctx: restate.Context, order: dict) -> None:
+    for number in order["numbers"]:
+        await ctx.run_typed(f"mark {number}", mark_it, path=order["path"], number=number)
+
+
+app = restate.app([service])
+
+
+def submit(path, numbers):
+    client = _client()
+    asking.run_all(partial(_send, client, path, [number]) for number in numbers)
+
+
+def at(path, dues):
+    client = _client()
+    asking.run_all(partial(_send, client, path, [number], due) for number, due in dues.items())
+
+
+def chain(path, numbers):
+    asking.run(_send(_client(), path, list(numbers)))
+
+
+def close():
+    asking.close()
+
+
+@cache
+def _client():
+    # Not the SDK's own, whose delays are milliseconds without a unit (1.3.0): the server (1.7.12)
+    # refuses them.
+    return asking.enter(httpx.AsyncClient(base_url=os.environ["BENCH_RESTATE"], http2=True))
+
+
+async def _send(client, path, numbers, due=None):
+    delay = {} if due is None else {"delay": f"{max(0, round(1e3 * (due - time.time())))}ms"}
+    order = {"path": path, "numbers": numbers}
+    (await client.post("/bench/mark/send", params=delay, json=order)).raise_for_status()
+
+
+def _register():
+    """Tell the server of the service, as its documentation does with its command."""
+    where = json.dumps({"uri": f"http://{os.environ['BENCH_RESTATE_APP']}"}).encode()
+    url = f"{os.environ['BENCH_RESTATE_ADMIN']}/deployments"
+    with urlopen(Request(url, where, {"Content-Type": "application/json"})) as answer:
+        answer.read()
+
+
+if __name__ == "__main__":
+    _register()
