@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from chaos.harness.cables import Delay, SlowCable, run
 
 ENCLOSED = "CHAOS_IS_ENCLOSED"
 SWITCH = "switch"
+RESET = ("REJECT", "--reject-with", "tcp-reset")
 _ENCLOSE = (
     # unshare takes no notice of SIGTERM, so it is killed when we end, and all within with it.
     *("setpriv", "--pdeathsig", "KILL"),
@@ -67,8 +69,11 @@ class Network(Protocol):
         """Make a host."""
         ...
 
-    def cut(self, source: Host, target: Host) -> None:
-        """Let nothing pass from *source* to *target*, until `join` or `mend`."""
+    def cut(self, source: Host, target: Host, *, refuse: bool = False) -> None:
+        """Let nothing pass from *source* to *target*, until `join` or `mend`.
+
+        It is dropped, and nobody is told; or refused, which ends connections.
+        """
         ...
 
     def join(self, source: Host, target: Host) -> None:
@@ -155,10 +160,13 @@ class Namespaces:
         run(*host.prefix, "ip", "link", "set", "eth0", "up")
         return host
 
-    def cut(self, source: Host, target: Host) -> None:
-        """Drop what comes from *source*, at *target*."""
-        self._filter(target, "-A", "--source", source.address)
-        self._cuts.append((source, target))
+    def cut(self, source: Host, target: Host, *, refuse: bool = False) -> None:
+        """Drop what comes from *source*, at *target*, or answer with a reset."""
+        if refuse:
+            self._filter(target, "-A", "--source", source.address, "--protocol", "tcp", to=RESET)
+        else:
+            self._filter(target, "-A", "--source", source.address)
+            self._cuts.append((source, target))
 
     def join(self, source: Host, target: Host) -> None:
         """Take the rule away."""
@@ -203,8 +211,8 @@ class Namespaces:
                         found.append(int(entry.name))
         return found
 
-    def _filter(self, host: Host, what: str, *match: str) -> None:
-        run(*host.prefix, "iptables", "-w", what, "INPUT", *match, "-j", "DROP")
+    def _filter(self, host: Host, what: str, *match: str, to: Sequence[str] = ("DROP",)) -> None:
+        run(*host.prefix, "iptables", "-w", what, "INPUT", *match, "-j", *to)
 
 
 class Uncuttable(Exception):
@@ -225,8 +233,9 @@ class Loopback:
         self._count += 1
         return Host(name, f"127.0.77.{self._count}")
 
-    def cut(self, source: Host, target: Host) -> None:
+    def cut(self, source: Host, target: Host, *, refuse: bool = False) -> None:
         """Refuse."""
+        del refuse
         raise Uncuttable(f"{source.name} and {target.name} are on the loopback")
 
     def join(self, source: Host, target: Host) -> None:

@@ -12,7 +12,8 @@ from itertools import chain, pairwise
 from chaos.judge.records import Attempt, Execution, Fault, Json, Line, Records, Violation
 
 BETWEEN_NODES = {
-    "partition", "one-way", "isolate", "zone", "swizzle", "loss", "slow-link", "stale-link",
+    "partition", "one-way", "isolate", "refuse", "ring", "zone", "swizzle", "loss", "slow-link",
+    "stale-link",
 }  # fmt: skip
 """Done to what is between nodes, so that others lose by it too."""
 ENDS_ATTEMPTS = {

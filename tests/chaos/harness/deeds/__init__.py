@@ -39,6 +39,8 @@ DEEDS = {
     "partition": Deed(to_network.partition, to_network.mend),
     "one-way": Deed(to_network.cut_one_way, to_network.mend),
     "isolate": Deed(to_network.isolate, to_network.mend),
+    "refuse": Deed(to_network.refuse, to_network.mend),
+    "ring": Deed(to_network.make_ring, to_network.mend),
     "zone": Deed(to_network.cut_zone, to_network.mend),
     "swizzle": Deed(to_network.isolate_in_turn, to_network.rejoin_in_turn),
     "cut-etcd": Deed(to_network.cut_etcd, to_network.mend),

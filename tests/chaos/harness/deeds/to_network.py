@@ -33,6 +33,25 @@ def isolate(cluster: Cluster, fault: Fault) -> None:
     _cut(cluster, cluster.host(fault.hosts[0]), _servers(cluster))
 
 
+def refuse(cluster: Cluster, fault: Fault) -> None:
+    """Have a node, all others and etcd refuse what they say to each other."""
+    one = cluster.host(fault.hosts[0])
+    for other in _servers(cluster):
+        if other is not one:
+            cluster.network.cut(one, other, refuse=True)
+            cluster.network.cut(other, one, refuse=True)
+
+
+def make_ring(cluster: Cluster, fault: Fault) -> None:
+    """Let each node hear the next one and the one before: every node sees another majority."""
+    ring = [cluster.host(name) for name in fault.hosts]
+    for place, one in enumerate(ring):
+        heard = {ring[place - 1], one, ring[(place + 1) % len(ring)]}
+        for other in ring:
+            if other not in heard:
+                cluster.network.cut(other, one)
+
+
 def cut_zone(cluster: Cluster, fault: Fault) -> None:
     """Cut some nodes, with the last member of etcd if that is not all of it, off from the rest."""
     zone = [cluster.host(name) for name in fault.hosts]
