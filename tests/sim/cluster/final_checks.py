@@ -23,6 +23,9 @@ from sim.cluster.oracle import expected
 from sim.cluster.users import Story, Triggering, mark
 from sim.cluster.world import World
 
+BEFORE_STAND_INS = 1_000_000
+"""The attempts of stand-ins are numbered after it."""
+
 
 class Records:
     """All that the cluster has on record, as its primaries tell.
@@ -178,7 +181,8 @@ def _see_execution(world: World, execution_id: ExecutionId, records: Records) ->
             raise Violation(f"C2: {execution} has ended, of its tasks {ongoing} have not")
     for task in tasks.values():
         numbers = [attempt.number for attempt in task.attempts]
-        if numbers != list(range(1, len(numbers) + 1)):
+        before = BEFORE_STAND_INS if execution.stand_in else 0
+        if numbers != list(range(before + 1, before + len(numbers) + 1)):
             raise Violation(f"I9: {execution_id}/{task.name} has attempts {numbers}")
         tokens = [attempt.token for attempt in task.attempts]
         if any(before >= after for before, after in pairwise(tokens)):
