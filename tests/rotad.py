@@ -206,7 +206,7 @@ def warden_of(data_dir: Path) -> int:
     """Return the process id of the warden of a data directory; 0 if there is none."""
     guard = _guard_of(data_dir)
     children = Path(f"/proc/{guard}/task/{guard}/children")
-    with suppress(FileNotFoundError):  # Either may end in this moment.
+    with suppress(FileNotFoundError, ProcessLookupError):  # Either may end in this moment.
         for child in children.read_text().split() if guard else ():
             if Path(f"/proc/{child}/comm").read_text().strip() == "rota-warden":
                 return int(child)
@@ -218,7 +218,8 @@ def end_warden(data_dir: Path) -> None:
     deadline = time.monotonic() + 20
     while guard := _guard_of(data_dir):
         if warden := warden_of(data_dir):
-            os.kill(warden, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(warden, signal.SIGKILL)
         assert time.monotonic() < deadline, f"guard {guard} does not end"
         time.sleep(0.005)
 
