@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from rota.client.local_etcd import LocalEtcd
-from rota.client.local_node import LocalNode, NodeNotStarted, free_port
+from rota.client.local_node import LocalNode, NodeNotStarted
+from rota.client.ports import free_port
 
 RESTART_S = 5.0
 COPIES_MAX = 3

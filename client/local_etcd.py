@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 from time import sleep
 
-from rota.client.local_node import free_port, launch_apart
+from rota.client.local_node import launch_apart
+from rota.client.ports import free_port
 from rota.core.errors import RotaError
 
 START_S = 20.0

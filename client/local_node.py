@@ -3,7 +3,6 @@
 The node's own code is never imported here; it may not even be installed.
 """
 
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from rota.client.client import Client
+from rota.client.ports import free_port, is_free
 from rota.core.errors import RotaError
 
 START_S = 30.0
@@ -202,22 +202,3 @@ def launch_apart(argv: Sequence[str], log_path: Path) -> subprocess.Popen[bytes]
         return subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
         )
-
-
-def is_free(port: int) -> bool:
-    """Tell whether nobody listens on a port of the loopback."""
-    with socket.socket() as listener:
-        # As servers do: connections that are over do not count.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -268,6 +268,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arr
     """One attempt in its task's record.
 
     Attributes:
+        placed_at: When its place was taken, or when its execution is due if that is later.
         ending: None while nobody knows of its end.
         percent: How far it is, or was, by its own word; None if it said nothing.
     """

@@ -39,6 +39,7 @@ from rota.core.effects import Deliver, Effect, SetTimer, Stop, Timescale, Wait
 from rota.core.execution import TaskStatus
 from rota.core.firing import fire, first_fire, set_fire_timer
 from rota.core.gate import receive_letter
+from rota.core.instants import Duration, Instant
 from rota.core.keeping import forget
 from rota.core.outbox import forget_parcel
 from rota.core.pausing import pause_job, resume_job
@@ -77,16 +78,20 @@ def decide(state: State, command: Command, situation: Situation) -> Decision:
     return draft.decision(_cause(command), reply)
 
 
-def pending(state: State) -> Iterator[Effect]:
+def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
     """Yield the effects that are outstanding in *state*: what a new primary has to carry out.
 
     Running attempts are not among them, for whether they live is for their nodes to say; that
     those of a cancelled execution are to be stopped is.
+
+    Args:
+        state: The shard's.
+        ahead: How long before it is due a fire is to be noticed.
     """
     for job_id, plan in state.plans.items():
         due = first_fire(plan)
         if due is not None:
-            yield SetTimer(due, Fire(job_id=job_id), Timescale.WALL)
+            yield SetTimer(Instant(due - ahead), Fire(job_id=job_id), Timescale.WALL)
     for execution_id, tasks in state.tasks.items():
         execution = state.executions[execution_id]
         for task in tasks.values():

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from rota.core.attempt import Selector, Token
 from rota.core.changes import Change
 from rota.core.configuration import NOBODY
-from rota.core.effects import Effect
+from rota.core.effects import Consequence
 from rota.core.ids import ExecutionId, JobId, NodeId, Session
-from rota.core.instants import Instant
+from rota.core.instants import Duration, Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class Situation:
         position: Where the entry that holds this decision will stand: the token of the attempts
             that it starts.
         place: Where they start.
+        ahead: How long before it is due a fire may be decided.
     """
 
     now: Instant
@@ -62,6 +63,7 @@ class Situation:
     position: Token
     place: Place
     limits: Limits = Limits()
+    ahead: Duration = Duration(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,6 @@ class Decision:
 
     cause: str
     changes: tuple[Change, ...]
-    effects: tuple[Effect, ...]
+    effects: tuple[Consequence, ...]
     reply: Reply
     started: int = 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from rota.core.attempt import AttemptKey, Order, Work
 from rota.core.changes import Change, Checkpoint, Record, Table
 from rota.core.decision import Decision, Limits, Reply, Situation
-from rota.core.effects import Effect, JobEvent, Launch, Publish, PublishJob
+from rota.core.effects import Consequence, Effect, JobEvent, Later, Launch, Publish, PublishJob
 from rota.core.execution import Execution, Task, task_key
 from rota.core.ids import ExecutionId, JobId
 from rota.core.job import Job, Plan
@@ -26,7 +26,7 @@ class Draft:
         self.room = situation.place.room
         self.letter_count = 0
         self._records: dict[tuple[Table, str], Record | None] = {}
-        self._effects: list[Effect] = []
+        self._effects: list[Consequence] = []
         self._born: dict[ExecutionId, Execution] = {}
         self._gone: set[ExecutionId] = set()
 
@@ -125,6 +125,17 @@ class Draft:
     def add(self, effect: Effect) -> None:
         """Have *effect* carried out after the commit."""
         self._effects.append(effect)
+
+    @property
+    def effect_count(self) -> int:
+        """How many effects there are so far."""
+        return len(self._effects)
+
+    def put_off(self, first: int, execution: Execution) -> None:
+        """Have the effects from number *first* on wait until *execution* is due."""
+        effects = tuple(each for each in self._effects[first:] if not isinstance(each, Later))
+        assert len(effects) == len(self._effects) - first, "nothing is put off twice"
+        self._effects[first:] = [Later(execution.fire_at, execution.id, effects)]
 
     def launch(self, execution: Execution, task: Task, work: Work) -> None:
         """Have the newest attempt of *task* run; one place less is left."""

@@ -135,3 +135,21 @@ class PublishJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 Effect = Launch | Stop | Wait | SetTimer | ClearTimer | Deliver | Publish | PublishJob
+
+
+class Later(msgspec.Struct, frozen=True):
+    """Do all this at *at*, and not before: it is of an execution that is not due yet.
+
+    Attributes:
+        at: By the calendar.
+        execution_id: The execution.
+        effects: In this order.
+    """
+
+    at: Instant
+    execution_id: ExecutionId
+    effects: tuple[Effect, ...]
+
+
+Consequence = Effect | Later
+"""What an entry leads to."""

@@ -7,6 +7,11 @@
                                            if there is none, into the last late one, which fires
     late, misfire policy `skip`            missed
 
+Where nothing stands in its way a fire is decided a little before it is due (`Situation.ahead`), so
+that its entry is committed by then; what is to start waits for its time. A job that is paused, one
+that waits for others, and one whose overlap policy would not let it fire now, is looked at again
+when it is due: what is in the way may be gone by then.
+
 A plan's `next_fires` is the first fire time without an outcome, and moves on in the same entry, so
 a fire can be neither lost nor repeated (PROTOCOL R33). One command decides at most `SLICE` fire
 times of a schedule; what is left comes due at once, after whatever else waits.
@@ -38,13 +43,17 @@ FULL_PAUSE = SECOND
 
 
 def fire(draft: Draft, command: Fire) -> None:
-    """Decide the fire times of a job that have come due."""
+    """Decide the fire times of a job that have come due, or are about to."""
     job, plan = draft.job(command.job_id), draft.plan(command.job_id)
     if job is None or plan is None:
         return
+    soon = later(draft.now, draft.situation.ahead)
     for number, due in enumerate(plan.next_fires):
         if due is not None and due <= draft.now:
             _fire_schedule(draft, job, number, due)
+        elif due is not None and due <= soon and _is_unhindered(draft, job):
+            _fire_one(draft, job, number, due)
+            _advance(draft, job, number, due)
     plan = draft.plan(job.id)
     assert plan is not None
     set_fire_timer(draft, job.id, plan)
@@ -57,7 +66,20 @@ def set_fire_timer(draft: Draft, job_id: JobId, plan: Plan) -> None:
         return
     if draft.execution_count >= draft.limits.executions and due <= draft.now:
         due = later(draft.now, FULL_PAUSE)
-    draft.add(SetTimer(due, Fire(job_id=job_id), Timescale.WALL))
+    draft.add(SetTimer(noticed_at(draft, due), Fire(job_id=job_id), Timescale.WALL))
+
+
+def noticed_at(draft: Draft, due: Instant) -> Instant:
+    """Return when a fire time is to be noticed: ahead of it or, where that has passed, when due."""
+    ahead = Instant(due - draft.situation.ahead)
+    return ahead if ahead > draft.now else due
+
+
+def _is_unhindered(draft: Draft, job: Job) -> bool:
+    """Tell whether a fire of *job* would start at once, if it were due now."""
+    is_free = job.pause is None and not job.spec.dependencies
+    has_room = draft.execution_count < draft.limits.executions
+    return is_free and has_room and admit(draft, job) == Admission()
 
 
 def first_fire(plan: Plan) -> Instant | None:

@@ -196,32 +196,47 @@ def _start_first_tasks(draft: Draft, execution: Execution, graph: Graph) -> None
 
 
 def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
-    """Start an attempt if there is room; else the task is ready and waits for it (R35)."""
+    """Start an attempt if there is room; else the task is ready and waits for it (R35).
+
+    What is decided before the execution is due is done when it is.
+    """
     execution = draft.execution(execution_id)
     assert execution is not None, execution_id
-    graph = _graph(draft, execution)
-    spec, place = graph.tasks[task.name], draft.situation.place
-    if draft.room <= 0 or not place.suits(spec.selector):
-        # One that was called and found no room after all keeps its turn.
-        since = task.ready_at or draft.now
-        ready = replace(
-            task,
-            status=TaskStatus.READY,
-            retry_at=Instant(0),
-            ready_at=since,
-            reason=_wanting(spec.selector) if not place.suits(spec.selector) else "",
-        )
-        draft.put_task(execution_id, ready)
-        if task.status is not TaskStatus.READY:
-            draft.publish_task(execution, ready)
-        draft.add(Wait(execution_id, task.name, since, graph.spec.priority, spec.selector))
-        return
+    first, spec = draft.effect_count, _graph(draft, execution).tasks[task.name]
+    if draft.room > 0 and draft.situation.place.suits(spec.selector):
+        _place(draft, execution, task, spec)
+    else:
+        _wait(draft, execution, task, spec)
+    if execution.fire_at > draft.now:
+        draft.put_off(first, execution)
+
+
+def _wait(draft: Draft, execution: Execution, task: Task, spec: TaskSpec) -> None:
+    # One that was called and found no room after all keeps its turn.
+    since = task.ready_at or max(draft.now, execution.fire_at)
+    is_suited = draft.situation.place.suits(spec.selector)
+    ready = replace(
+        task,
+        status=TaskStatus.READY,
+        retry_at=Instant(0),
+        ready_at=since,
+        reason="" if is_suited else _wanting(spec.selector),
+    )
+    draft.put_task(execution.id, ready)
+    if task.status is not TaskStatus.READY:
+        draft.publish_task(execution, ready)
+    priority = _graph(draft, execution).spec.priority
+    draft.add(Wait(execution.id, task.name, since, priority, spec.selector))
+
+
+def _place(draft: Draft, execution: Execution, task: Task, spec: TaskSpec) -> None:
+    place, at = draft.situation.place, max(draft.now, execution.fire_at)
     attempt = Attempt(
         number=len(task.attempts) + 1,
         token=draft.situation.position,
         node_id=place.node_id,
         session=place.session,
-        placed_at=draft.now,
+        placed_at=at,
     )
     running = replace(
         task,
@@ -231,9 +246,9 @@ def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
         ready_at=Instant(0),
         reason="",
     )
-    draft.put_task(execution_id, running)
+    draft.put_task(execution.id, running)
     if execution.status is ExecutionStatus.QUEUED:
-        execution = replace(execution, status=ExecutionStatus.RUNNING, started_at=draft.now)
+        execution = replace(execution, status=ExecutionStatus.RUNNING, started_at=at)
         draft.put_execution(execution)
         draft.publish_execution(execution)
     draft.publish_task(execution, running)
@@ -398,7 +413,8 @@ def _end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
         status = ExecutionStatus.FAILED
     else:
         status = ExecutionStatus.SUCCESS
-    past = replace(execution, status=status, finished_at=draft.now)
+    # One that was cancelled before it was due was to start then.
+    past = replace(execution, status=status, finished_at=max(draft.now, execution.started_at))
     _move_to_history(draft, past)
     draft.publish_execution(past)
     _drop_unused_version(draft, past)

@@ -8,7 +8,7 @@ from rota.core.decision import Done, JobSaved, Reply
 from rota.core.draft import Draft
 from rota.core.effects import ClearTimer, JobEvent, Timescale
 from rota.core.errors import Kind, Refused, not_found
-from rota.core.firing import fire, first_fire, first_fire_of, set_fire_timer
+from rota.core.firing import fire, first_fire, first_fire_of, noticed_at, set_fire_timer
 from rota.core.ids import JobId, mint_job_id, slot_of
 from rota.core.job import Consistency, Job, JobSpec, Plan, Upstream
 from rota.core.outbox import send_letter
@@ -158,7 +158,7 @@ def _put(draft: Draft, job: Job, plan: Plan) -> None:
 def _clear_fire_timer(draft: Draft, job_id: JobId, plan: Plan) -> None:
     due = first_fire(plan)
     if due is not None:
-        draft.add(ClearTimer(due, Fire(job_id=job_id), Timescale.WALL))
+        draft.add(ClearTimer(noticed_at(draft, due), Fire(job_id=job_id), Timescale.WALL))
 
 
 def _subscribe(

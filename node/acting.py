@@ -114,7 +114,7 @@ class Acting:
         if self._open_count == len(self._shards):
             self.all_open.set()
 
-    def closed(self, shard: Shard, unstarted: int) -> None:
+    def closed(self, shard: Shard) -> None:
         """Cease to act for a shard."""
         self._metrics.role_changes.labels(BACKUP).inc()
         self._open_count -= 1
@@ -123,7 +123,12 @@ class Acting:
         self._elsewhere.closed(shard)
         of_id = self._shards.of_id
         self._watch.leave(lambda each: of_id(each) is shard, shard.elsewhere())
-        self._attempts.closed(shard, unstarted)
+        self._attempts.closed(shard)
+
+    def unstarted(self, count: int) -> None:
+        """Give the places of attempts that are never launched to who waits."""
+        self._places.freed(count)
+        self._filling.fill()
 
     def place_for(self, command: Command) -> Place:
         """Return where *command* may start attempts, and how many."""

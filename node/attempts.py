@@ -154,11 +154,9 @@ class Attempts:
         """Have a task that is over wait no longer: it must not pile up behind those that run."""
         self.places.forget(StartTask(execution_id=execution_id, task=task))
 
-    def closed(self, shard: Shard, unstarted: int) -> None:
+    def closed(self, shard: Shard) -> None:
         """Start nothing more of a shard; what runs goes on, and keeps its place until it ends."""
         self.places.forget_all(shard)
-        self.places.freed(unstarted)
-        self._filling.fill()
 
     def ended(self, key: AttemptKey, ending: Ending) -> None:
         """Report an outcome to the attempt's shard, and give its place to the next."""

@@ -1,9 +1,10 @@
 """The two times that a node goes by."""
 
 import time
+from math import ceil
 from typing import Protocol
 
-from rota.core.instants import Instant
+from rota.core.instants import MILLISECOND, Instant
 
 
 class Clock(Protocol):
@@ -28,3 +29,8 @@ class SystemClock:
     def elapsed(self) -> Instant:
         """Return CLOCK_BOOTTIME."""
         return Instant(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000)
+
+
+def whole_ms(wait: int) -> float:
+    """Return a wait in seconds, rounded up to what a loop's timers can tell apart."""
+    return ceil(wait / MILLISECOND) / 1_000

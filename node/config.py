@@ -92,6 +92,9 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
         stand_in_after: After how long without a primary that can commit a copy's node fires its
             available jobs by itself. 10 s: longer than a takeover takes, or each would begin
             things twice; and no longer than the usual grace, so that it misses nothing.
+        decide_ahead: How long before it is due a fire is decided, if nothing stands in its way, so
+            that its start is committed on all copies by then. 25 ms: more than a commit takes on
+            most machines, and little enough for a pause or a change to come in time.
         slots: Attempts that may run at the same time. 64: more than two cores can use, so that
             waiting tasks do not keep others out; lower it for heavy tasks.
         executions_max: Unfinished executions that one shard may hold. 10,000: some 20 MB.
@@ -129,6 +132,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     clock_skew_max: Duration = Duration(500 * MILLISECOND)
     repair_delay: Duration = Duration(5 * MINUTE)
     stand_in_after: Duration = Duration(10 * SECOND)
+    decide_ahead: Duration = Duration(25 * MILLISECOND)
     slots: int = 64
     executions_max: int = 10_000
     history: Duration = Duration(7 * DAY)
@@ -440,6 +444,7 @@ PARSERS: Mapping[str, Callable[[object], object]] = {
     "clock_skew_max": _timespan(Duration(50 * MILLISECOND), DAY),
     "repair_delay": _timespan(SECOND, Duration(30 * DAY)),
     "stand_in_after": _timespan(Duration(3 * SECOND), Duration(30 * DAY)),
+    "decide_ahead": _timespan(Duration(0), SECOND),
     "slots": _count(1, 100_000),
     "executions_max": _count(1, 10_000_000),
     "history": _duration,

@@ -3,7 +3,7 @@
 from rota.core.changes import Change, Table
 from rota.core.codec import encode_body, encode_change
 from rota.core.decision import Decision
-from rota.core.effects import Effect
+from rota.core.effects import Consequence
 from rota.core.instants import MICROSECOND, Instant, later
 from rota.node.shard import Answer, Entry, OnAnswer, Shard, Turn
 
@@ -21,7 +21,7 @@ class Deciding:
         self.at = at
         self._causes: list[str] = []
         self._changes: dict[tuple[Table, str], Change] = {}
-        self._effects: list[Effect] = []
+        self._effects: list[Consequence] = []
 
     @property
     def is_worth_an_entry(self) -> bool:

@@ -37,14 +37,12 @@ class Host(Protocol):
         """Begin to act for a shard whose primary this node has become."""
         ...
 
-    def closed(self, shard: Shard, /, unstarted: int) -> None:
-        """Cease to act for a shard: timers, tasks that wait for a place, letters.
+    def closed(self, shard: Shard, /) -> None:
+        """Cease to act for a shard: timers, tasks that wait for a place, letters."""
+        ...
 
-        Args:
-            shard: Which.
-            unstarted: Attempts that took places here when they were decided, and are never
-                launched.
-        """
+    def unstarted(self, count: int, /) -> None:
+        """Take back the places of attempts that were decided, and are never launched."""
         ...
 
 

@@ -73,6 +73,7 @@ EX_TEMPFAIL = 75
 @click.option(
     "--stand-in-after", help="When a node that is cut off fires available jobs.  [default: 10s]"
 )
+@click.option("--decide-ahead", help="Decide fires so long before.  [default: 25ms]")
 @click.option("--slots", help="Attempts that may run at the same time.  [default: 64]")
 @click.option("--executions-max", help="Unfinished executions of one shard.  [default: 10000]")
 @click.option("--body-max-mb", help="Largest request body, in MiB.  [default: 4]")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rota.core.codec import RawChange, decode_body
 from rota.core.decision import Reply
-from rota.core.effects import Effect
+from rota.core.effects import Consequence
 from rota.core.errors import Kind, Refused
 from rota.core.ids import Epoch, Index, NodeId, ShardId
 from rota.core.instants import Instant
@@ -51,7 +51,7 @@ class Entry:
     turn: Turn
     decided_at: Instant
     changes: tuple[RawChange, ...]
-    effects: tuple[Effect, ...]
+    effects: tuple[Consequence, ...]
     answers: list[tuple[OnAnswer, Answer]] = field(default_factory=list[tuple[OnAnswer, Answer]])
 
 

@@ -52,6 +52,7 @@ class Shards:
         clock: Gives the instants of decisions.
         entropy: Gives their chance.
         limits: What one shard may hold.
+        ahead: How long before it is due a fire may be decided.
         look_at_calendar: Called before anything is stamped by it; afterwards *liveness* tells
             whether it may be believed.
     """
@@ -67,6 +68,7 @@ class Shards:
         clock: Clock,
         entropy: Entropy,
         limits: Limits,
+        ahead: Duration,
         look_at_calendar: Callable[[], object],
     ) -> None:
         self._clock = clock
@@ -87,6 +89,7 @@ class Shards:
             clock=clock,
             entropy=entropy,
             limits=limits,
+            ahead=ahead,
             look_at_calendar=look_at_calendar,
         )
         self._inbox = self._turning.inbox

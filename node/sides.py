@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rota.core.commands import FinishAttempt, ReportAttempt
 from rota.core.decision import Limits
 from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
-from rota.core.instants import LATEST_INSTANT
+from rota.core.instants import LATEST_INSTANT, Duration
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
@@ -66,6 +66,7 @@ class Sides(Shards):
             clock=clock,
             entropy=entropy,
             limits=Limits(executions=EXECUTIONS_MAX),
+            ahead=Duration(0),
             look_at_calendar=look_at_calendar,
         )
         self._by_number: dict[ShardId, Shard] = {}

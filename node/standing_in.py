@@ -275,11 +275,14 @@ class StandIns:
         command = FinishAttempt(attempt=key, token=attempt.token, ending=ending)
         self._sides.submit(side, command)
 
-    def closed(self, side: Shard, unstarted: int) -> None:
+    def closed(self, side: Shard) -> None:
         """Cease to act for a side."""
         self._timers.forget(side.id)
-        self._places.freed(unstarted)
         self._waiting = {each: None for each in self._waiting if each[0] is not side}
+
+    def unstarted(self, count: int) -> None:
+        """Take back the places of attempts that are never launched."""
+        self._places.freed(count)
 
     def place_for(self, command: Command) -> Place:
         """Return where *command* may start attempts, and how many."""

@@ -9,15 +9,14 @@ replicated: a new primary sets the timers again from the state.
 import asyncio
 import heapq
 from collections.abc import Callable, Iterable
-from math import ceil
 
 from rota.core.codec import decode_due, encode_due
 from rota.core.commands import Due
 from rota.core.effects import ClearTimer, SetTimer, Timescale
 from rota.core.ids import ShardId
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
+from rota.core.instants import SECOND, Duration, Instant
 from rota.core.wheel import HORIZON, TimerWheel
-from rota.node.clock import Clock
+from rota.node.clock import Clock, whole_ms
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family, Store
 
@@ -188,9 +187,9 @@ class Timers:
         waits = [LOOK_S]
         due = self._wheel.next_due() if self._is_firing else None
         if due is not None:
-            waits.append(_whole_ms(due - self._clock.now()))
+            waits.append(whole_ms(due - self._clock.now()))
         if self._delays:
-            waits.append(_whole_ms(self._delays[0][0] - self._clock.elapsed()))
+            waits.append(whole_ms(self._delays[0][0] - self._clock.elapsed()))
         return max(0.0, min(waits))
 
     def _go_off(self) -> None:
@@ -225,11 +224,6 @@ class Timers:
         self._paged_until = Instant(now + PAGED_AHEAD)
         for due, (shard, command) in old.take_all():
             self.set(shard, SetTimer(due, command, Timescale.WALL), now)
-
-
-def _whole_ms(wait: int) -> float:
-    """Return a wait in seconds, rounded up to what the loop's timers can tell apart."""
-    return ceil(wait / MILLISECOND) / 1_000
 
 
 def _row(shard: ShardId, due: Instant, command: Due) -> bytes:

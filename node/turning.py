@@ -18,24 +18,27 @@ backups have said so too. The turn is the same.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
-from rota.core.commands import Command
+from rota.core.attempt import Ending, Outcome
+from rota.core.commands import Command, FinishAttempt
 from rota.core.decide import decide, pending
 from rota.core.decision import Limits, Place, Situation
-from rota.core.effects import Launch
+from rota.core.effects import Consequence, Later, Launch, Stop
 from rota.core.errors import Kind, Refused
 from rota.core.ids import NodeId
 from rota.core.instants import Duration, Instant
 from rota.node.clock import Clock
 from rota.node.deciding import Deciding
 from rota.node.entropy import Entropy
+from rota.node.holding import Holding
 from rota.node.host import Commit, Host, Outside
 from rota.node.inbox import Inbox, Taken, Waiting
-from rota.node.shard import Answer, OnAnswer, Shard, Turn
+from rota.node.shard import Answer, Entry, OnAnswer, Shard, Turn
 from rota.storage.store import Batch, Store, Ticket
 
 log = logging.getLogger(__name__)
@@ -74,6 +77,7 @@ class Turning:
         clock: Gives the instants of decisions.
         entropy: Gives their chance.
         limits: What one shard may hold.
+        ahead: How long before it is due a fire may be decided.
         look_at_calendar: Called before anything is stamped by it.
 
     Attributes:
@@ -94,6 +98,7 @@ class Turning:
         clock: Clock,
         entropy: Entropy,
         limits: Limits,
+        ahead: Duration,
         look_at_calendar: Callable[[], object],
     ) -> None:
         self._shards = shards
@@ -102,6 +107,8 @@ class Turning:
         self._clock = clock
         self._entropy = entropy
         self._limits = limits
+        self._ahead = ahead
+        self._holding = Holding(clock, ahead, self._held_is_due)
         self._look_at_calendar = look_at_calendar
         self._host: Host | None = None
         self._outside: Outside | None = None
@@ -147,6 +154,7 @@ class Turning:
         self.over = self.over or Refused(
             Kind.UNAVAILABLE, "stopping", "this node is stopping", retry_after_s=1
         )
+        self._holding.close()
 
     async def committed(self) -> None:
         """Return when all that was decided until now is committed and applied.
@@ -252,6 +260,7 @@ class Turning:
             position=shard.replica.copy.position,
             place=place,
             limits=self._limits,
+            ahead=self._ahead,
         )
 
     # -- writes and commits ---------------------------------------------------------------------
@@ -316,10 +325,10 @@ class Turning:
         began_at = self._clock.elapsed()
         if not shard.is_open and shard.replica.has_authority(began_at):
             shard.open()
-            outstanding = list(pending(shard.state))
+            outstanding = list(pending(shard.state, self._ahead))
             self._host.opened(shard)
             for effect in outstanding:
-                self._host.perform(shard, effect)
+                self._perform(shard, effect)
             self.opening_time = Duration(self.opening_time + self._clock.elapsed() - began_at)
 
     def _close(self, shard: Shard) -> None:
@@ -339,11 +348,11 @@ class Turning:
                 _refuse(turn.readers, refusal)
                 turn.readers.clear()
         self._end_turns()
-        effects = (effect for entry in given_up for effect in entry.effects)
-        launches = (effect for effect in effects if isinstance(effect, Launch))
+        launches = [*self._holding.drop(shard), *_launches(given_up)]
         # Places that were lent for the others come back by themselves.
         own = [launch for launch in launches if launch.node_id == self._node_id]
-        self._host.closed(shard, len(own))
+        self._host.closed(shard)
+        self._host.unstarted(len(own))
 
     def _release(self, shard: Shard) -> None:
         """Answer and act for what is committed, as long as this node may (PROTOCOL R15)."""
@@ -355,7 +364,51 @@ class Turning:
             self._end_turns()
             _give(entry.answers)
             for effect in entry.effects:
+                self._perform(shard, effect)
+        if self._holding.holds(shard):
+            self._perform_held(shard)
+
+    def _perform(self, shard: Shard, effect: Consequence) -> None:
+        assert self._host is not None
+        match effect:
+            case Later(at=at) if at > self._clock.now():
+                self._holding.hold(shard, effect)
+            case Later(effects=effects):
+                for each in effects:
+                    self._host.perform(shard, each)
+            case Stop(attempt=key) if unstarted := self._holding.withdraw(shard, key.execution_id):
+                self._cancel_unstarted(shard, unstarted)
+            case _:
                 self._host.perform(shard, effect)
+
+    def _held_is_due(self, shard: Shard) -> None:
+        self.guarded(partial(self._release, shard))
+        if shard.replica.is_handing_over:
+            self.touched[shard] = None
+            self.plan()
+
+    def _perform_held(self, shard: Shard) -> None:
+        """Do what has come due, if this node may: another may have been told to, if not."""
+        assert self._host is not None
+        if not shard.has_lost_primacy and shard.replica.has_authority(self._clock.elapsed()):
+            for effect in self._holding.take_due(shard):
+                self._host.perform(shard, effect)
+
+    def _cancel_unstarted(self, shard: Shard, launches: Sequence[Launch]) -> None:
+        """Record as cancelled what was to start in a moment."""
+        assert self._host is not None
+        self._host.unstarted(len(launches))
+        for launch in launches:
+            ending = Ending(
+                outcome=Outcome.CANCELLED,
+                started_at=launch.order.fire_at,
+                finished_at=launch.order.fire_at,
+                reason="stopped before it was due",
+            )
+            order = launch.order
+            ended = FinishAttempt(attempt=order.key, token=order.token, ending=ending)
+            self.inbox.put((shard, ended, None))
+        self.plan()
 
     def _go_on_handing_over(self, shard: Shard) -> None:
         """Hand a shard over whose last entry was just released, and not with the next tick."""
@@ -394,6 +447,15 @@ class Turning:
         _refuse(readers, refusal)
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
+
+
+def _launches(entries: Iterable[Entry]) -> Iterator[Launch]:
+    """Yield the attempts that entries start, now or in a moment."""
+    for entry in entries:
+        for effect in entry.effects:
+            for each in effect.effects if isinstance(effect, Later) else (effect,):
+                if isinstance(each, Launch):
+                    yield each
 
 
 def _give(answers: list[tuple[OnAnswer, Answer]]) -> None:

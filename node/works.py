@@ -109,6 +109,7 @@ class Works:
             clock=clock,
             entropy=entropy,
             limits=Limits(executions=config.executions_max),
+            ahead=config.decide_ahead,
             look_at_calendar=self._fitness.may_believe_calendar,
         )
         self.sides = Sides(

@@ -4,7 +4,6 @@ import json
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rota.client.ports import BEYOND, LOWEST, kept
 
 BINARY = shutil.which("etcd")
 needs_etcd = pytest.mark.skipif(
@@ -176,35 +177,15 @@ class EtcdCluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback that nobody listens on, and that stay so until they are used.
-
-    They are below those that the kernel gives to whoever does not mind which (Linux: from 32768):
-    any connection could else take one while its owner is not there, as between stop and start.
-    No test gets one that another has: see `is_kept`.
-    """
+    """Return ports of the loopback that nobody listens on, and no test is given any more."""
     ports: list[int] = []
     while len(ports) < count:
-        port = random.SystemRandom().randrange(20_000, 32_000)
-        if is_kept(port):
+        port = random.SystemRandom().randrange(LOWEST, BEYOND)
+        keeper = kept(port)
+        if keeper is not None:
+            keeper.detach()  # Open for good, though nobody holds it.
             ports.append(port)
     return ports
-
-
-def is_kept(port: int) -> bool:
-    """Keep a port until this process ends, and tell whether that worked.
-
-    A bound socket that does not listen keeps others from binding in the same way, and lets a
-    server listen: both say then that they share the address, as every server does.
-    """
-    keeper = socket.socket()
-    try:
-        keeper.bind(("127.0.0.1", port))
-    except OSError:
-        keeper.close()
-        return False
-    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    keeper.detach()  # Open for good, though nobody holds it.
-    return True
 
 
 def wait_until(is_so: Callable[[], bool], otherwise: str, timeout_s: float = 20) -> None:

@@ -195,6 +195,7 @@ class Node:
                 node_id=self.id,
                 shards=SHARDS,
                 slots=nodes.slots,
+                decide_ahead=nodes.decide_ahead,
                 labels=nodes.labels.get(self.id, {}),
                 drain=Duration(0),
             ),
@@ -254,6 +255,7 @@ class Nodes:
         playing: The attempts that run anywhere.
         began: How often each attempt began.
         slots: Of each node.
+        decide_ahead: How long before it is due each decides a fire.
         labels: Of each node that has some.
         copies: Of each shard, as each node sees it.
     """
@@ -272,6 +274,7 @@ class Nodes:
         self.playing: list[AttemptKey] = []
         self.began: Counter[AttemptKey] = Counter()
         self.slots = 8
+        self.decide_ahead = Duration(0)
         self.labels: dict[NodeId, dict[str, str]] = {}
         self.copies = Copies()
         self._nodes = {node_id: Node(node_id, self) for node_id in (A, B, C)}
@@ -387,6 +390,7 @@ def run(
     story: Callable[[Nodes], Coroutine[None, None, None]],
     *,
     slots: int = 8,
+    decide_ahead: Duration = Duration(0),
     labels: Mapping[NodeId, dict[str, str]] | None = None,
     copies: Copies = Copies(),  # noqa: B008 - it is frozen
 ) -> None:
@@ -397,6 +401,7 @@ def run(
         async with asyncio.TaskGroup() as group:
             nodes = Nodes(loop, group)
             nodes.slots = slots
+            nodes.decide_ahead = decide_ahead
             nodes.labels |= labels or {}
             nodes.copies = copies
             for shard, wanted in nodes.wanted.items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.peers.programs import program, running, wait_port
-from rota.client.local_node import free_port
+from rota.client.ports import free_port
 
 POSTGRES_USER = "postgres"
 """As whom PostgreSQL runs where this is root, whom it refuses."""

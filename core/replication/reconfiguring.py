@@ -90,7 +90,7 @@ def next_handover(primary: Primary, now: Instant) -> Handover | None:
     return Handover(to, later(now, primary.timing.handover))
 
 
-def handed_over(primary: Primary, now: Instant) -> Configuration | None:
+def handed_over(primary: Primary, now: Instant, *, is_owing: bool) -> Configuration | None:
     """Return the configuration that ends the handover, once its heir has everything (R27).
 
     One that is not well waits neither for its own disk (R19) nor beyond the deadline. Nothing is
@@ -98,10 +98,13 @@ def handed_over(primary: Primary, now: Instant) -> Configuration | None:
     be the heir's or nobody's, and whoever waits for it is told that this is not known.
 
     What is committed is applied first, and so told and done: who has stepped down tells nobody, and
-    begins nothing (R15), and what was started would be found not to run.
+    begins nothing (R15), and what was started would be found not to run. What is decided ahead of
+    its time is waited for likewise, until the deadline.
     """
     handover = primary.handover
     if handover is None or not primary.copy.has_applied_all:
+        return None
+    if is_owing and now < handover.deadline:
         return None
     copy, heir = primary.copy, primary.peers.get(handover.to)
     session = primary.liveness.sessions.get(handover.to)

@@ -65,6 +65,8 @@ class Replica:
     Attributes:
         copy: The journal and what of it is committed; for reading.
         newest: The newest configuration that anyone told of; None if none did.
+        is_owing: Whether something that is committed waits for its time here (R27); for its node to
+            say.
         is_frozen: The coordinator has lost what it knew (R31): it is asked for no change, until a
             newer configuration than all that are known here tells that it was put right.
     """
@@ -83,6 +85,7 @@ class Replica:
         self.shard = shard
         self.copy = LocalCopy(stored, storage)
         self.newest: Configuration | None = None
+        self.is_owing = False
         self.is_frozen = False
         self._liveness = liveness
         self._timing = timing
@@ -381,7 +384,7 @@ class Replica:
 
     def _hand_over(self, primary: Primary, handover: Handover, now: Instant) -> None:
         """Propose the heir if it has everything by now; give up if that takes too long (R27)."""
-        fresh = handed_over(primary, now)
+        fresh = handed_over(primary, now, is_owing=self.is_owing)
         if fresh is not None:
             primary.has_stepped_down = True  # R18: before it is sent.
             primary.handover = None

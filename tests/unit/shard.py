@@ -39,7 +39,7 @@ from rota.core.commands import (
 from rota.core.dag import TriggerRule
 from rota.core.decide import decide
 from rota.core.decision import Decision, JobSaved, Limits, Place, Reply, Situation, Triggered
-from rota.core.effects import ClearTimer, Deliver, Effect, SetTimer, Timescale
+from rota.core.effects import ClearTimer, Consequence, Deliver, SetTimer, Timescale
 from rota.core.errors import Refused
 from rota.core.execution import Execution, Task, TaskStatus, task_key
 from rota.core.ids import AllocationId, Epoch, ExecutionId, Index, JobId, NodeId, Session
@@ -53,7 +53,7 @@ from rota.core.schedule import Schedule, parse_schedule
 from rota.core.state import State, load_state
 
 R = TypeVar("R", bound=Record)
-E = TypeVar("E", bound=Effect)
+E = TypeVar("E", bound=Consequence)
 
 NODE = NodeId("node-a")
 NEVER = Instant(0)
@@ -144,6 +144,7 @@ class Shard:
         clock: The wall clock, which a test may set as it likes.
         slots: Attempts that may run at the same time.
         labels: Of the node.
+        ahead: How long before it is due a fire may be decided.
         elapsed: The clock that nobody can set; it passes with `pass_time`.
         effects: Everything that the last command led to.
         timers: Those set and not yet gone off.
@@ -155,6 +156,7 @@ class Shard:
     slots: int = 1_000
     labels: dict[str, str] = field(default_factory=dict[str, str])
     limits: Limits = field(default_factory=Limits)
+    ahead: Duration = Duration(0)
     entropy: int | None = None
     """Given to every decision; None for another value each time."""
     node_id: NodeId = NODE
@@ -162,7 +164,7 @@ class Shard:
     elapsed: int = 0
     state: State = field(default_factory=State)
     copy: LocalCopy = field(default_factory=lambda: copy_from(ORIGIN, Epoch(1)))
-    effects: list[Effect] = field(default_factory=list[Effect])
+    effects: list[Consequence] = field(default_factory=list[Consequence])
     timers: dict[Timer, int] = field(default_factory=dict[Timer, int])
     letters: dict[str, Letter] = field(default_factory=dict[str, Letter])
     rows: dict[tuple[Table, str], bytes] = field(default_factory=dict[tuple[Table, str], bytes])
@@ -234,6 +236,7 @@ class Shard:
             position=self.copy.position,
             place=Place(self.node_id, self.session, self.labels, self.slots - self.running_count),
             limits=self.limits,
+            ahead=self.ahead,
         )
 
     def _commit(self, body: bytes, now: Instant) -> None:
@@ -250,7 +253,7 @@ class Shard:
             else:
                 self.rows[table, key] = value
 
-    def note(self, effect: Effect) -> None:
+    def note(self, effect: Consequence) -> None:
         """Take an effect, as if the last command had led to it."""
         self.effects.append(effect)
         match effect:
@@ -516,7 +519,7 @@ def tokens_of(task_record: Task) -> list[Token]:
     return [attempt.token for attempt in task_record.attempts]
 
 
-def names(effects: Iterable[Effect]) -> list[str]:
+def names(effects: Iterable[Consequence]) -> list[str]:
     """Return what kinds of effects there are, in order."""
     return [type(effect).__name__ for effect in effects]
 

@@ -2,17 +2,28 @@
 
 import pytest
 
-from rota.core.commands import Fire, TakeOver
+from rota.core.attempt import Outcome
+from rota.core.commands import Fire, PauseJob, ResumeJob, SaveJob, StartTask, TakeOver
 from rota.core.decide import pending
 from rota.core.decision import Limits
-from rota.core.effects import SetTimer, Timescale
-from rota.core.execution import Origin
+from rota.core.effects import ClearTimer, Later, Launch, Publish, SetTimer, Timescale, Wait
+from rota.core.execution import ExecutionStatus, Origin
 from rota.core.firing import FULL_PAUSE, SLICE
 from rota.core.ids import Epoch, JobId, fire_execution_id
-from rota.core.instants import DAY, HOUR, MICROSECOND, MINUTE, SECOND, Duration, Instant, later
+from rota.core.instants import (
+    DAY,
+    HOUR,
+    MICROSECOND,
+    MILLISECOND,
+    MINUTE,
+    SECOND,
+    Duration,
+    Instant,
+    later,
+)
 from rota.core.job import Misfire, Overlap
 from rota.core.ledger import FireOutcome
-from unit.shard import Shard, at, clock_of, every
+from unit.shard import Shard, at, clock_of, every, job
 
 EVERY_MINUTE = every("* * * * *")
 EVERY_SECOND = every("* * * * * *")
@@ -121,6 +132,196 @@ def test_a_new_primary_finds_every_jobs_first_fire() -> None:
     found = list(pending(shard.reloaded()))
 
     assert found == [SetTimer(at("12:01"), Fire(job_id=job_id), Timescale.WALL)]
+
+
+# --- a little ahead ------------------------------------------------------------------------------
+
+AHEAD = Duration(25 * MILLISECOND)
+ALMOST = Instant(at("12:01") - AHEAD)
+SOONER = Instant(ALMOST - MICROSECOND)
+
+
+def early(slots: int = 1_000) -> Shard:
+    return Shard(ahead=AHEAD, slots=slots)
+
+
+def due_timers(shard: Shard) -> list[Instant]:
+    return [timer.due for timer in shard.all_effects(SetTimer)]
+
+
+def test_a_fire_is_noticed_ahead_and_not_before_that() -> None:
+    shard = early()
+    job_id = shard.save(schedules=EVERY_MINUTE)
+    noticed = due_timers(shard)
+
+    shard.set_clock(SOONER)
+    shard.fire(job_id)
+
+    assert noticed == due_timers(shard) == [ALMOST]
+    assert shard.executions() == []
+
+
+def test_a_fire_decided_ahead_starts_when_it_is_due() -> None:
+    shard = early()
+    job_id = shard.save(schedules=EVERY_MINUTE)
+
+    shard.set_clock(ALMOST)
+    shard.fire(job_id)
+
+    [entry] = shard.ledger()
+    [waiting] = shard.all_effects(Later)
+    assert (entry.outcome, entry.fire_at) == (FireOutcome.FIRED, at("12:01"))
+    assert entry.recorded_at == shard.decided_at < at("12:01")
+    assert (waiting.at, waiting.execution_id) == (at("12:01"), entry.execution_id)
+    assert any(isinstance(effect, Launch) for effect in waiting.effects)
+    assert shard.all_effects(Launch) == []
+    assert [event.status for event in shard.all_effects(Publish)] == [ExecutionStatus.QUEUED]
+    assert shard.execution(entry.execution_id).started_at == at("12:01")
+    assert shard.task(entry.execution_id).attempts[0].placed_at == at("12:01")
+    assert due_timers(shard) == [Instant(at("12:02") - AHEAD)]
+
+
+def test_a_fire_decided_ahead_is_not_decided_again_when_it_is_due() -> None:
+    shard = early()
+    job_id = shard.save(schedules=EVERY_MINUTE)
+    shard.set_clock(ALMOST)
+    shard.fire(job_id)
+
+    shard.set_clock(at("12:01"))
+    shard.fire(job_id)
+
+    assert shard.fired() == ["12:01:00"]
+
+
+def test_without_a_place_a_task_waits_from_when_it_is_due() -> None:
+    shard = early(slots=0)
+    job_id = shard.save(schedules=EVERY_MINUTE)
+
+    shard.set_clock(ALMOST)
+    shard.fire(job_id)
+
+    [waiting] = shard.all_effects(Later)
+    [wait] = [effect for effect in waiting.effects if isinstance(effect, Wait)]
+    assert wait.since == at("12:01")
+    assert shard.all_effects(Wait) == []
+
+
+def test_a_place_that_comes_before_a_task_is_due_is_kept_for_it() -> None:
+    shard = early(slots=0)
+    job_id = shard.save(schedules=EVERY_MINUTE)
+    shard.set_clock(ALMOST)
+    shard.fire(job_id)
+    shard.slots = 1
+
+    [one] = shard.live()
+    shard.do(StartTask(execution_id=one, task="main"))
+
+    [waiting] = shard.all_effects(Later)
+    assert waiting.at == at("12:01")
+    assert shard.all_effects(Launch) == []
+
+
+@pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.QUEUE_ONE])
+def test_what_may_not_overlap_is_looked_at_again_when_it_is_due(overlap: Overlap) -> None:
+    shard = early()
+    job_id = shard.save(schedules=EVERY_MINUTE, overlap=overlap)
+    before = shard.trigger(job_id)
+    shard.set_clock(ALMOST)
+    shard.fire(job_id)
+    timers, decided = due_timers(shard), shard.ledger()
+
+    shard.finish(before)
+    shard.set_clock(at("12:01"))
+    shard.fire(job_id)
+
+    assert (timers, decided) == ([at("12:01")], [])
+    assert shard.outcomes() == [("12:01:00", 1, "fired")]
+
+
+def test_what_may_overlap_is_decided_ahead_beside_what_runs() -> None:
+    shard = early()
+    job_id = shard.save(schedules=EVERY_MINUTE, overlap=Overlap.ALLOW)
+    shard.trigger(job_id)
+
+    shard.set_clock(ALMOST)
+    shard.fire(job_id)
+
+    assert shard.outcomes() == [("12:01:00", 1, "fired")]
+
+
+def test_a_paused_job_is_looked_at_again_when_it_is_due() -> None:
+    shard = early()
+    job_id = shard.save(schedules=EVERY_MINUTE)
+    shard.do(PauseJob(job_id=job_id))
+    shard.set_clock(ALMOST)
+    shard.fire(job_id)
+    timers, decided = due_timers(shard), shard.ledger()
+
+    shard.do(ResumeJob(job_id=job_id))
+    shard.set_clock(at("12:01"))
+    shard.fire(job_id)
+
+    assert (timers, decided) == ([at("12:01")], [])
+    assert shard.outcomes() == [("12:01:00", 1, "fired")]
+
+
+def test_a_job_that_waits_for_others_is_decided_when_it_is_due() -> None:
+    shard = early()
+    job_id = shard.save(schedules=EVERY_MINUTE, dependencies=("default/other",))
+
+    shard.set_clock(ALMOST)
+    shard.fire(job_id)
+
+    assert due_timers(shard) == [at("12:01")]
+    assert shard.executions() == []
+
+
+def test_a_full_shard_decides_nothing_ahead() -> None:
+    shard = early()
+    shard.limits = Limits(executions=1)
+    shard.run(name="other")
+    job_id = shard.save(schedules=EVERY_MINUTE)
+
+    shard.set_clock(ALMOST)
+    shard.fire(job_id)
+
+    assert due_timers(shard) == [at("12:01")]
+    assert shard.ledger() == []
+
+
+def test_one_cancelled_before_it_is_due_never_began() -> None:
+    shard = early()
+    job_id = shard.save(schedules=EVERY_MINUTE)
+    shard.set_clock(ALMOST)
+    shard.fire(job_id)
+    [one] = shard.live()
+
+    shard.cancel(one)
+    shard.finish(one, outcome=Outcome.CANCELLED)
+
+    past = shard.execution(one)
+    assert past.status is ExecutionStatus.CANCELLED
+    assert past.started_at == past.finished_at == at("12:01")
+
+
+def test_a_replaced_job_is_not_noticed_under_its_old_schedule() -> None:
+    shard = early()
+    job_id = shard.save(schedules=EVERY_MINUTE)
+
+    shard.do(SaveJob(spec=job(schedules=every("*/2 * * * *")), may_replace=True))
+
+    [cleared] = shard.all_effects(ClearTimer)
+    assert cleared == ClearTimer(ALMOST, Fire(job_id=job_id), Timescale.WALL)
+
+
+def test_a_new_primary_notices_ahead_too() -> None:
+    shard = early()
+    shard.save(schedules=EVERY_MINUTE)
+
+    [found] = pending(shard.reloaded(), AHEAD)
+
+    assert isinstance(found, SetTimer)
+    assert found.due == ALMOST
 
 
 # --- late ----------------------------------------------------------------------------------------

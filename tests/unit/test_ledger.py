@@ -19,7 +19,7 @@ from rota.core.effects import SetTimer, Timescale
 from rota.core.execution import Execution, Origin
 from rota.core.firing import first_fire_of
 from rota.core.ids import JobId, fire_execution_id
-from rota.core.instants import HOUR, MINUTE, SECOND, Duration, Instant
+from rota.core.instants import HOUR, MINUTE, SECOND, Duration, Instant, later
 from rota.core.job import JobSpec, Misfire, Overlap
 from rota.core.ledger import FireOutcome, LedgerEntry
 from rota.core.schedule import Schedule, fire_times, next_fire, parse_schedule
@@ -104,13 +104,14 @@ def specs(draw: st.DrawFn) -> JobSpec:
     spec=specs(),
     history=st.lists(events, min_size=4, max_size=14),
     most=st.sampled_from((1, 3, MANY)),
+    ahead=st.sampled_from((Duration(0), SECOND)),
     is_deleted=st.booleans(),
 )
 @settings(max_examples=150, deadline=None)
 def test_every_fire_time_has_exactly_one_outcome_and_the_right_one(
-    *, spec: JobSpec, history: list[Event], most: int, is_deleted: bool
+    *, spec: JobSpec, history: list[Event], most: int, ahead: Duration, is_deleted: bool
 ) -> None:
-    shard = Shard(limits=Limits(executions=most))
+    shard = Shard(limits=Limits(executions=most), ahead=ahead)
     job_id = shard.save_spec(spec)
     saved_at = shard.decided_at
 
@@ -149,7 +150,7 @@ def happen(shard: Shard, job_id: JobId, event: Event) -> None:
         case TakeOver():
             shard.state = shard.reloaded()
             shard.timers.clear()
-            for effect in pending(shard.state):
+            for effect in pending(shard.state, shard.ahead):
                 if isinstance(effect, SetTimer):
                     assert effect.timescale is Timescale.WALL
                     shard.note(effect)
@@ -178,7 +179,7 @@ def expected_fires(
     first = first_fire_of(schedule, saved_at)
     if first is None:
         return []
-    until = shard.decided_at if owed is None else Instant(owed - 1)
+    until = later(shard.decided_at, shard.ahead) if owed is None else Instant(owed - 1)
     return fire_times(schedule, Instant(first - 1), until, MANY)
 
 
@@ -201,7 +202,9 @@ class Context:
 def check_outcome(context: Context, entry: LedgerEntry) -> None:
     shard, spec, schedule = context.shard, context.spec, context.schedule
     was_late = entry.until < entry.recorded_at - spec.grace
-    assert entry.until <= entry.recorded_at, "decided before it was due"
+    if entry.until > entry.recorded_at:
+        assert entry.until <= entry.recorded_at + shard.ahead, "decided too early"
+        assert (entry.outcome, entry.count) == (FireOutcome.FIRED, 1)
     match entry.outcome:
         case FireOutcome.FIRED:
             assert entry.execution_id == fire_execution_id(

@@ -30,7 +30,7 @@ from rota.core.commands import (
 from rota.core.dag import TriggerRule, Verdict, verdict
 from rota.core.decide import pending
 from rota.core.decision import Limits
-from rota.core.effects import Deliver, Effect, Launch, SetTimer, Stop, Timescale, Wait
+from rota.core.effects import Consequence, Deliver, Later, Launch, SetTimer, Stop, Timescale, Wait
 from rota.core.errors import Refused
 from rota.core.execution import (
     FINAL_TASK_STATES,
@@ -64,7 +64,7 @@ class WatchedShard(Shard):
     waiting: set[tuple[ExecutionId, str]] = field(default_factory=set[tuple[ExecutionId, str]])
     stopped: set[AttemptKey] = field(default_factory=set[AttemptKey])
 
-    def note(self, effect: Effect) -> None:
+    def note(self, effect: Consequence) -> None:
         """Remember *effect*."""
         # The name of the class: `super()` alone does not find a dataclass that has slots.
         super(WatchedShard, self).note(effect)
@@ -77,6 +77,10 @@ class WatchedShard(Shard):
                 self.waiting.add((execution_id, name))
             case Stop(key):
                 self.stopped.add(key)
+            case Later(due, _, effects):
+                assert due > self.decided_at, "it could have been done at once"
+                for each in effects:
+                    self.note(each)
             case _:
                 pass
 
@@ -117,8 +121,12 @@ class _ShardUnderFire(RuleBasedStateMachine):
     # What brings executions on is a rule each; what ends or disturbs them shares two, or there
     # would never be much to disturb.
 
-    @initialize(jobs=st.lists(specs(), min_size=2, max_size=4))
-    def begin(self, jobs: list[JobSpec]) -> None:
+    @initialize(
+        jobs=st.lists(specs(), min_size=2, max_size=4),
+        ahead=st.sampled_from((Duration(0), Duration(2 * SECOND))),
+    )
+    def begin(self, jobs: list[JobSpec], ahead: Duration) -> None:
+        self.shard.ahead = ahead
         for spec in jobs:
             self.attempt(SaveJob(spec=spec))
         self.shard.deliver()
@@ -229,7 +237,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
         for forgotten in (shard.timers, shard.waiting, shard.stopped, shard.letters):
             forgotten.clear()
         shard.do(TakeOver(epoch=shard.copy.epoch, is_start=is_start))
-        for effect in pending(shard.state):
+        for effect in pending(shard.state, shard.ahead):
             shard.note(effect)
 
     def attempt(self, command: Command) -> None:

@@ -2,7 +2,7 @@
 
 from rota.core.attempt import Outcome
 from rota.core.commands import PauseJob, ResumeJob, SaveJob
-from rota.core.effects import Effect, Publish, PublishJob
+from rota.core.effects import Consequence, Publish, PublishJob
 from rota.core.instants import SECOND, Duration
 from rota.core.retry import Fixed, RetryPolicy
 from unit.shard import Shard, job, task
@@ -142,7 +142,7 @@ def test_a_deleted_job_is_told_before_the_ends_of_its_executions() -> None:
     assert kinds == [PublishJob, Publish, Publish]
 
 
-def told(effects: list[Effect]) -> list[tuple[str, str, int, str]]:
+def told(effects: list[Consequence]) -> list[tuple[str, str, int, str]]:
     """Return what is told of executions and tasks: task, state, attempt, why."""
     return [
         (each.task, each.status.value, each.attempt, each.detail)
@@ -151,6 +151,6 @@ def told(effects: list[Effect]) -> list[tuple[str, str, int, str]]:
     ]
 
 
-def jobs_told(effects: list[Effect]) -> list[tuple[str, str]]:
+def jobs_told(effects: list[Consequence]) -> list[tuple[str, str]]:
     """Return what is told of jobs: what was done, and more about it."""
     return [(each.event.value, each.detail) for each in effects if isinstance(each, PublishJob)]

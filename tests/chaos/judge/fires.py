@@ -18,6 +18,8 @@ OUTCOMES = {
 LATE = {"coalesced", "missed"}
 EARLY_S = 0.55
 """The calendars of nodes may differ by half a second from those of most."""
+DECIDED_AHEAD = 25_000
+"""The nodes' `decide_ahead`, in microseconds."""
 SLACK = SECOND
 """Between the client's idea of when a job was made, and the shard's."""
 
@@ -101,7 +103,8 @@ def _allowed(
         allowed = allowed | {"paused"}
     if row.outcome not in allowed:
         yield Violation("C8", f"{name}: {row}; its policy allows {sorted(allowed)}")
-    if row.recorded_at < row.last:
+    ahead = DECIDED_AHEAD if row.outcome == "fired" else 0
+    if row.recorded_at < row.last - ahead:
         yield Violation("C3", f"{name}: decided before it was due: {row}")
     grace = int(definition.get("grace", "10s").removesuffix("s")) * SECOND
     if row.outcome in LATE and row.recorded_at - row.last <= grace:
