@@ -9,13 +9,16 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 
+from rota.client.owners import Owners
 from rota.client.wire import ITEMS_MAX
+from rota.core.ids import Slot, slot_of
 from rota.core.instants import Instant
 
+T = TypeVar("T")
 Json = Any  # Any: what a node answers, read by the scenario that asked.
 NOT_NOW = (429, 503)
 AGAIN_S = 0.05
@@ -26,6 +29,9 @@ WAIT_S = 300
 
 class Api:
     """Calls to the nodes of a cluster, each to the next of them.
+
+    Who asks for an execution of a job asks the node that decides, as rota's clients do, once an
+    answer has told which that is; unless it is to ask anybody, as through a load balancer.
 
     What a node cannot take now (429, 503) is sent again, and counted: a figure with many of those
     is one of a cluster that is too busy, and what is measured of it goes on from the first try.
@@ -39,19 +45,22 @@ class Api:
         self._session = session
         self._urls = urls
         self._next = 0
+        self._owners = Owners(urls)
 
     @property
     def _url(self) -> str:
         self._next += 1
         return self._urls[self._next % len(self._urls)]
 
-    async def post(self, path: str, body: Json = None) -> Json:
-        """Make a request that has to succeed."""
+    async def post(self, path: str, body: Json = None, slot: Slot | None = None) -> Json:
+        """Make a request that has to succeed, of the node that decides for *slot* if one is."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                url = f"{self._url}/api/v1{path}"
-                async with self._session.post(url, json=body or {}) as answer:
+                url = self._owners.endpoint_of(slot) or self._url
+                async with self._session.post(f"{url}/api/v1{path}", json=body or {}) as answer:
                     text = await answer.text()
+                if slot is not None:
+                    self._owners.heard(url, slot, answer.headers)
                 if answer.status not in NOT_NOW:
                     assert answer.status < 300, text
                     return json.loads(text)
@@ -67,27 +76,37 @@ class Api:
     async def create(self, jobs: Sequence[Json]) -> None:
         """Create jobs, as many to a request as it may hold."""
         for start in range(0, len(jobs), ITEMS_MAX):
-            made = await self.post("/jobs:batch", {"items": jobs[start : start + ITEMS_MAX]})
-            failed = [each["error"] for each in made["items"] if each["error"]]
-            assert not failed, failed[0]
+            await self._create_some(jobs[start : start + ITEMS_MAX])
 
-    async def trigger(self, job: str) -> str:
+    async def _create_some(self, jobs: Sequence[Json]) -> None:
+        made = await self.post("/jobs:batch", {"items": jobs})
+        if again := await self._refused_now(jobs, made["items"]):
+            await self._create_some(again)
+
+    async def trigger(self, job: str, *, of_anybody: bool = False) -> str:
         """Ask for an execution; return its id."""
-        return str((await self.post(f"/jobs/{job}/trigger"))["executionId"])
+        slot = None if of_anybody else slot_of("default", job)
+        return str((await self.post(f"/jobs/{job}/trigger", slot=slot))["executionId"])
 
     async def trigger_many(self, jobs: Sequence[str]) -> list[str]:
         """Ask for an execution of each, at most 1,000, in one request; return their ids."""
         made = await self.post("/executions:batch", {"items": [{"job": job} for job in jobs]})
-        # An item may be refused alone, where its shard is without a primary for a moment.
-        refusals = [item["error"]["status"] for item in made["items"] if item["error"]]
-        assert set(refusals) <= set(NOT_NOW), made["items"]
-        again = [job for job, item in zip(jobs, made["items"], strict=True) if item["error"]]
         ids = [item["executionId"] for item in made["items"] if not item["error"]]
-        if again:
-            self.refused_count += len(again)
-            await asyncio.sleep(AGAIN_S)
+        if again := await self._refused_now(jobs, made["items"]):
             ids += await self.trigger_many(again)
         return ids
+
+    async def _refused_now(self, asked: Sequence[T], items: Sequence[Json]) -> list[T]:
+        """Return after a while what is to be asked again of *asked*, and count it.
+
+        An item may be refused alone, where its shard is without a primary for a moment.
+        """
+        refused = [item["error"] for item in items if item["error"]]
+        assert {each["status"] for each in refused} <= set(NOT_NOW), refused
+        if refused:
+            self.refused_count += len(refused)
+            await asyncio.sleep(AGAIN_S)
+        return [each for each, item in zip(asked, items, strict=True) if item["error"]]
 
     async def ended(self, ids: Sequence[str]) -> list[Json]:
         """Wait for executions, at most 1,000, to succeed; return them without their tasks."""

@@ -6,6 +6,7 @@ say nothing about latency.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import chain
 
 from bench.api import Api, Json
@@ -15,7 +16,7 @@ JOBS = 50
 """Over which the load goes, so that many shards have work."""
 BATCH = 500
 BATCHES_AT_ONCE = 4
-POSTS_AT_ONCE = 32
+POSTS_AT_ONCE = 64
 NO_OP: Json = {"type": "scripted"}
 PROCESS: Json = {"command": ["/bin/true"]}
 FUNCTION: Json = {"python": {"function": "operator:add", "args": [1, 2]}}
@@ -36,12 +37,16 @@ async def bulk(api: Api, jobs: Sequence[str], count: int) -> None:
     await asyncio.gather(*(worker() for _ in range(BATCHES_AT_ONCE)))
 
 
-async def one_by_one(api: Api, jobs: Sequence[str], count: int) -> None:
+async def one_by_one(
+    api: Api, jobs: Sequence[str], count: int, *, of_anybody: bool = False
+) -> None:
     """Submit *count* executions with a request for each, many at a time, and wait for all."""
     numbers = iter(range(count))
 
     async def worker() -> list[str]:
-        return [await api.trigger(jobs[number % len(jobs)]) for number in numbers]
+        return [
+            await api.trigger(jobs[number % len(jobs)], of_anybody=of_anybody) for number in numbers
+        ]
 
     made = await asyncio.gather(*(worker() for _ in range(POSTS_AT_ONCE)))
     await api.all_ended([*chain.from_iterable(made)])
@@ -78,8 +83,13 @@ SCENARIOS = (
     ),
     Scenario(
         "posts",
-        "No-ops, one `POST` for each, 32 at a time.",
+        "No-ops, one `POST` for each, 64 at a time, to the node that decides, as clients do.",
         _throughput(NO_OP, one_by_one, 8_000),
+    ),
+    Scenario(
+        "posts-any",
+        "The same to any node, as through a load balancer.",
+        _throughput(NO_OP, partial(one_by_one, of_anybody=True), 8_000),
     ),
     Scenario(
         "process",
