@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 from rota.core.attempt import Selector, Token
 from rota.core.changes import Change
 from rota.core.configuration import NOBODY
@@ -45,8 +47,7 @@ NOWHERE = Place(NodeId(""), NOBODY, {}, 0)
 """What is ready then, waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True):
     """What a decision may depend on besides the state and the command.
 
     Attributes:
@@ -66,8 +67,7 @@ class Situation:
     ahead: Duration = Duration(0)
 
 
-@dataclass(frozen=True, slots=True)
-class JobSaved:
+class JobSaved(msgspec.Struct, frozen=True):
     """The job that now stands, in *version*; *is_new* unless it was there before.
 
     Attributes:
@@ -79,23 +79,20 @@ class JobSaved:
     is_new: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Triggered:
+class Triggered(msgspec.Struct, frozen=True):
     """The execution that was made."""
 
     execution_id: ExecutionId
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """It is done, and there is nothing to tell."""
 
 
 Reply = JobSaved | Triggered | Done
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """What a command leads to.
 
     Attributes:

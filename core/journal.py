@@ -15,10 +15,11 @@ not the one that followed (PROTOCOL R7, I5). One node alone and three replicas w
 """
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import blake2b
 from zlib import crc32
+
+import msgspec
 
 from rota.core.errors import RotaError
 from rota.core.ids import Epoch, Index
@@ -44,8 +45,7 @@ class EntryKind(IntEnum):
 _KINDS = frozenset(EntryKind)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One entry of a shard's journal."""
 
     kind: EntryKind
@@ -93,8 +93,7 @@ def hash_of(value: bytes) -> bytes:
     return blake2b(value, digest_size=8).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class Tip:
+class Tip(msgspec.Struct, frozen=True):
     """Where a journal ends: what the next entry has to follow."""
 
     epoch: Epoch

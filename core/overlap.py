@@ -3,7 +3,7 @@
 Decided inside the shard, in the entry that makes the execution, so it cannot race.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from rota.core.draft import Draft
 from rota.core.execution import Hold
@@ -11,8 +11,7 @@ from rota.core.ids import ExecutionId
 from rota.core.job import Job, Overlap
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True):
     """Whether an execution may be made now.
 
     Attributes:

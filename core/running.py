@@ -1,8 +1,8 @@
 """How an execution goes: tasks start, attempts end, tasks follow, the execution ends."""
 
 from collections import deque
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from rota.core.attempt import (
@@ -46,8 +46,7 @@ LOSSES_MAX = 100
 """A task lost this often is failed: it is more likely to end its nodes than to be unlucky."""
 
 
-@dataclass(frozen=True, slots=True)
-class Birth:
+class Birth(msgspec.Struct, frozen=True):
     """Why and how an execution comes into being."""
 
     id: ExecutionId

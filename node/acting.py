@@ -5,6 +5,8 @@ It is the host of the shards (`rota.node.host.Host`); that of the sides is `rota
 
 import asyncio
 
+from prometheus_client import Counter
+
 from rota.core.commands import Command, TakeOver
 from rota.core.decision import Place
 from rota.core.effects import (
@@ -97,6 +99,10 @@ class Acting:
         self._metrics = metrics
         self._clock = clock
         self._is_alone = is_alone
+        # Found once: each look for a counter by its label takes microseconds.
+        self._ended: dict[ExecutionStatus | TaskStatus, Counter] = {
+            status: metrics.executions.labels(status.value) for status in FINAL_EXECUTION_STATES
+        }
         self._open_count = 0
         self.all_open = asyncio.Event()
 
@@ -147,12 +153,12 @@ class Acting:
     def perform(self, shard: Shard, effect: Effect) -> None:
         """Carry out an effect."""
         match effect:
+            case Publish():  # First, for most are.
+                self._published(effect)
             case Launch(order=order, node_id=node_id) if node_id == self._node_id:
                 self._attempts.launch(order)
             case Launch(order=order, node_id=node_id):
                 self._elsewhere.launch(shard, order, node_id)
-            case Publish():
-                self._published(effect)
             case PublishJob():
                 self._events.publish(effect)
                 if effect.event is JobEvent.POSSIBLE_DUPLICATE:
@@ -171,12 +177,13 @@ class Acting:
                 self._letters.send(shard, parcel)
 
     def _published(self, event: Publish) -> None:
-        self._watch.publish(event)
         self._events.publish(event)
-        if event.status is TaskStatus.CANCELLED:
-            self._attempts.forget_wait(event.execution_id, event.task)
-        if event.status is ExecutionStatus.RUNNING:
+        if event.task:
+            if event.status is TaskStatus.CANCELLED:
+                self._attempts.forget_wait(event.execution_id, event.task)
+        elif event.status is ExecutionStatus.RUNNING:
             late_us = self._clock.now() - instant_of(event.execution_id)
             self._metrics.lateness.observe(max(0, late_us) / SECOND)
-        elif event.status in FINAL_EXECUTION_STATES:
-            self._metrics.executions.labels(event.status.value).inc()
+        elif (counter := self._ended.get(event.status)) is not None:
+            counter.inc()
+            self._watch.publish(event)

@@ -28,7 +28,7 @@ from rota.core.attempt import Ending, Outcome
 from rota.core.commands import Command, FinishAttempt
 from rota.core.decide import decide, pending
 from rota.core.decision import Limits, Place, Situation
-from rota.core.effects import Consequence, Later, Launch, Stop
+from rota.core.effects import Later, Launch, Stop
 from rota.core.errors import Kind, Refused
 from rota.core.ids import NodeId
 from rota.core.instants import Duration, Instant
@@ -328,7 +328,7 @@ class Turning:
             outstanding = list(pending(shard.state, self._ahead))
             self._host.opened(shard)
             for effect in outstanding:
-                self._perform(shard, effect)
+                self._host.perform(shard, effect)
             self.opening_time = Duration(self.opening_time + self._clock.elapsed() - began_at)
 
     def _close(self, shard: Shard) -> None:
@@ -348,10 +348,13 @@ class Turning:
                 _refuse(turn.readers, refusal)
                 turn.readers.clear()
         self._end_turns()
-        launches = [*self._holding.drop(shard), *_launches(given_up)]
-        # Places that were lent for the others come back by themselves.
-        own = [launch for launch in launches if launch.node_id == self._node_id]
         self._host.closed(shard)
+        self._give_back([*self._holding.drop(shard), *_launches(given_up)])
+
+    def _give_back(self, launches: Iterable[Launch]) -> None:
+        """Free the places of attempts that never begin; those that others lent go by themselves."""
+        assert self._host is not None
+        own = [launch for launch in launches if launch.node_id == self._node_id]
         self._host.unstarted(len(own))
 
     def _release(self, shard: Shard) -> None:
@@ -364,11 +367,14 @@ class Turning:
             self._end_turns()
             _give(entry.answers)
             for effect in entry.effects:
-                self._perform(shard, effect)
+                if isinstance(effect, Later | Stop):
+                    self._perform_or_hold(shard, effect)
+                else:
+                    self._host.perform(shard, effect)
         if self._holding.holds(shard):
             self._perform_held(shard)
 
-    def _perform(self, shard: Shard, effect: Consequence) -> None:
+    def _perform_or_hold(self, shard: Shard, effect: Later | Stop) -> None:
         assert self._host is not None
         match effect:
             case Later(at=at) if at > self._clock.now():
@@ -378,7 +384,7 @@ class Turning:
                     self._host.perform(shard, each)
             case Stop(attempt=key) if unstarted := self._holding.withdraw(shard, key.execution_id):
                 self._cancel_unstarted(shard, unstarted)
-            case _:
+            case Stop():
                 self._host.perform(shard, effect)
 
     def _held_is_due(self, shard: Shard) -> None:
@@ -396,8 +402,7 @@ class Turning:
 
     def _cancel_unstarted(self, shard: Shard, launches: Sequence[Launch]) -> None:
         """Record as cancelled what was to start in a moment."""
-        assert self._host is not None
-        self._host.unstarted(len(launches))
+        self._give_back(launches)
         for launch in launches:
             ending = Ending(
                 outcome=Outcome.CANCELLED,

@@ -8,6 +8,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from rota.core.attempt import Token
 from rota.core.ids import AllocationId, Epoch, Index
 from rota.core.instants import MICROSECOND, Instant
@@ -33,8 +35,7 @@ As many as may be on their way to a backup, so that one which missed a few costs
 # -- what the storage is asked to do, in this order ------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AppendEntry:
+class AppendEntry(msgspec.Struct, frozen=True):
     """Store an entry."""
 
     index: Index
@@ -60,8 +61,7 @@ class PutRows:
     rows: tuple[tuple[bytes, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PutHeader:
+class PutHeader(msgspec.Struct, frozen=True):
     """Store what the copy is.
 
     Attributes:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from rota.core.ids import AllocationId, Index
 from rota.core.instants import Instant
 from rota.core.replication.messages import Part
@@ -59,8 +61,7 @@ class Peer:
         return self.heard_at < since
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """A node that was asked which copy it has.
 
     Attributes:

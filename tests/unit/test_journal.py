@@ -1,12 +1,12 @@
 """Journal entries: what is written is read, what was damaged or put elsewhere is not."""
 
-from dataclasses import replace
 from struct import pack_into
 from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rota.core.ids import Epoch, Index
 from rota.core.instants import Instant
@@ -131,7 +131,7 @@ def test_a_whole_entry_of_another_history_is_noticed() -> None:
 )
 def test_an_entry_that_goes_back_is_refused(backwards: dict[str, int]) -> None:
     first, second = journal(2)
-    value = encode_entry(replace(decode_entry(second), **backwards))  # type: ignore[arg-type]
+    value = encode_entry(replace(decode_entry(second), **backwards))
 
     with pytest.raises(DamagedEntry, match="goes back"):
         tip_after([first, value])
