@@ -15,6 +15,7 @@ from rota.client.percentiles import percentile
 
 PROBES = 500
 PROBE_BYTES = 512
+LOOKED_S = 0.5
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,8 +58,22 @@ def look(folder: Path) -> Machine:
 
 
 def busy() -> float:
-    """Return how many processes wanted a processor in the last minute, per core."""
-    return os.getloadavg()[0] / (os.cpu_count() or 1)
+    """Return which share of the processors others use, as seen for half a second.
+
+    Not the load of the last minute: of that a scenario before this one was most.
+    """
+    before = _ticks()
+    time.sleep(LOOKED_S)
+    used, idle = (after - earlier for after, earlier in zip(_ticks(), before, strict=True))
+    return used / max(1, used + idle)
+
+
+def _ticks() -> tuple[int, int]:
+    """Return for how many ticks processors were used (or taken away by the host), and idle."""
+    user, nice, system, idle, waiting, *others = map(
+        int, Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
+    )
+    return user + nice + system + sum(others), idle + waiting
 
 
 def _said(*argv: str) -> str:

@@ -12,7 +12,7 @@ from bench.scenarios import SCENARIOS
 
 RESULTS = Path(__file__).parent / "results"
 """Where reports go unless told otherwise; git ignores it."""
-BUSY = 0.3
+BUSY = 0.1
 """Processes that want each core, above which a figure is marked."""
 Group = Sequence[Row]
 """The rounds of one scenario on one number of nodes."""
@@ -37,7 +37,7 @@ def line(row: Row) -> str:
     if row.costs is not None:
         figures |= {f"{kind}_cpu_ms": ms for kind, ms in row.costs.cpu_ms.items() if ms >= 0.001}
     shown = "  ".join(f"{name} {figure(value)}" for name, value in figures.items())
-    return f"{row.scenario:<20} nodes {row.nodes}  {shown}  busy {row.busy:.1f}"
+    return f"{row.scenario:<20} nodes {row.nodes}  {shown}  busy {row.busy:.2f}"
 
 
 def figure(value: float) -> str:
@@ -71,8 +71,9 @@ def _method(rows: Iterable[Row]) -> list[str]:
         + "; ".join(f"{_nodes(size)}: {how}" for size, how in sorted(durability.items()))
         + ". Latencies count from when a request was to be sent, lateness from the fire time; "
         "percentiles are exact. CPU is of all processes of a kind together, for each execution. "
-        f"`busy`: how many other processes wanted each core before; above {BUSY:g} the figures are "
-        "those of a machine that did something else too. Several rounds: median (least to most)."
+        f"`busy`: the share of the processors that others used before; above {BUSY:g} the figures "
+        "are those of a machine that did something else too. Several rounds: median (least to "
+        "most)."
     ]
 
 

@@ -36,8 +36,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         nodes: How many the cluster had.
         at: When it ended.
         took_s: How long it took, with everything.
-        busy: How many processes wanted each core at its beginning, besides itself: above 0.3 or
-            so, its figures are those of a machine that did something else too.
+        busy: The share of the processors that others used right before it: above 0.1 or so, its
+            figures are those of a machine that did something else too.
         part: What share of the scenario's usual size was done: one in so many.
         figures: By name, with units; those of samples are ``count``, ``p50_ms``, ``p99_ms``,
             ``p999_ms`` and ``max_ms``.

@@ -50,7 +50,7 @@ def main() -> None:
     failed: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
         machine = look(Path(folder))
-        print(f"busy {busy():.1f}")
+        print(f"busy {busy():.2f}")
         for number in range(chosen.rounds):
             for name in [each for each in (*ROTA, *chosen.systems) if each not in missing]:
                 where = Path(folder, f"{name}-{number}")
