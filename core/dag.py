@@ -49,6 +49,17 @@ class Census(NamedTuple):
     skipped: int
     cancelled: int
 
+    def after(self, standing: Standing) -> "Census":
+        """Return it after one that was open has come to stand so."""
+        closed = {standing.value: getattr(self, standing.value) + 1}
+        return self._replace(open=self.open - 1, **closed)
+
+
+def census_of(standings: Iterable[Standing]) -> Census:
+    """Return how many stand how."""
+    seen = list(standings)
+    return Census(*(seen.count(standing) for standing in Standing))
+
 
 def _all_success(needs: Census) -> Verdict:
     if needs.failed or needs.cancelled:
@@ -89,10 +100,9 @@ class Vertex(Protocol):
         ...
 
 
-def verdict(rule: TriggerRule, standings: Iterable[Standing]) -> Verdict:
-    """Return what *rule* says to a task whose needed tasks stand as *standings*."""
-    seen = list(standings)
-    return RULES[rule](Census(*(seen.count(standing) for standing in Standing)))
+def verdict(rule: TriggerRule, needs: Census) -> Verdict:
+    """Return what *rule* says to a task whose needed tasks stand so."""
+    return RULES[rule](needs)
 
 
 def dependents(tasks: Iterable[Vertex]) -> dict[str, tuple[str, ...]]:

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 from rota.core.attempt import AttemptKey, Order, Work
 from rota.core.changes import Change, Checkpoint, Record, Table
+from rota.core.dag import Census
 from rota.core.decision import Decision, Limits, Reply, Situation
 from rota.core.effects import Consequence, Effect, JobEvent, Later, Launch, Publish, PublishJob
-from rota.core.execution import Execution, Task, task_key
+from rota.core.execution import Execution, Task, standing, task_key
 from rota.core.ids import ExecutionId, JobId
-from rota.core.job import Job, Plan
+from rota.core.job import Job, Plan, TaskSpec
 from rota.core.state import State
 
 
@@ -29,6 +30,7 @@ class Draft:
         self._effects: list[Consequence] = []
         self._born: dict[ExecutionId, Execution] = {}
         self._gone: set[ExecutionId] = set()
+        self._censuses: dict[tuple[ExecutionId, str], Census] = {}
 
     @property
     def limits(self) -> Limits:
@@ -68,6 +70,16 @@ class Draft:
         found = self._records.get(key, self.state.tasks.get(execution_id, {}).get(name))
         assert found is None or isinstance(found, Task)
         return found
+
+    def census_after(self, execution_id: ExecutionId, spec: TaskSpec, closed: Task) -> Census:
+        """Return how the tasks stand that a blocked one needs, now that one more is closed.
+
+        To be asked once for each that this draft closes.
+        """
+        key = (execution_id, spec.name)
+        census = self._censuses.get(key) or self.state.census(execution_id, spec)
+        self._censuses[key] = census = census.after(standing(closed))
+        return census
 
     def checkpoint(self, execution_id: ExecutionId, task: str) -> bytes:
         """Return what the next attempt of a task is to be given; empty if nothing is saved."""

@@ -32,7 +32,6 @@ from rota.core.execution import (
     Origin,
     Task,
     TaskStatus,
-    standing,
     task_key,
 )
 from rota.core.ids import ExecutionId, instant_of
@@ -355,29 +354,31 @@ def _end_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
     assert execution is not None, execution_id
     graph = _graph(draft, execution)
     _close_task(draft, execution_id, task)
-    closed = deque([task.name])
+    closed = deque([task])
     while closed:
-        for name in graph.dependents.get(closed.popleft(), ()):
-            if _follow(draft, execution_id, graph.tasks[name]):
-                closed.append(name)
+        ended = closed.popleft()
+        for name in graph.dependents.get(ended.name, ()):
+            skipped = _follow(draft, execution_id, graph.tasks[name], ended)
+            if skipped is not None:
+                closed.append(skipped)
     _end_if_done(draft, execution_id)
 
 
-def _follow(draft: Draft, execution_id: ExecutionId, spec: TaskSpec) -> bool:
-    """Apply a blocked task's trigger rule; tell whether that closed it."""
+def _follow(draft: Draft, execution_id: ExecutionId, spec: TaskSpec, ended: Task) -> Task | None:
+    """Apply a blocked task's rule after *ended*, which it needs; return it if that skips it."""
     task = draft.task(execution_id, spec.name)
     assert task is not None, spec.name
     if task.status is not TaskStatus.BLOCKED:
-        return False
-    needed = (draft.task(execution_id, name) for name in spec.needs)
-    said = verdict(spec.rule, (standing(other) for other in needed if other is not None))
+        return None
+    said = verdict(spec.rule, draft.census_after(execution_id, spec, ended))
     if said is Verdict.START:
         _start(draft, execution_id, task)
     elif said is not Verdict.WAIT:
         reason = UPSTREAM_FAILED if said is Verdict.SKIP_FAILED else UPSTREAM_SKIPPED
-        _close_task(draft, execution_id, replace(task, status=TaskStatus.SKIPPED, reason=reason))
-        return True
-    return False
+        skipped = replace(task, status=TaskStatus.SKIPPED, reason=reason)
+        _close_task(draft, execution_id, skipped)
+        return skipped
+    return None
 
 
 def _close_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:

@@ -22,8 +22,16 @@ from rota.core.changes import (
     Request,
     Table,
 )
-from rota.core.dag import dependents
-from rota.core.execution import EXECUTION_MOVES, TASK_MOVES, Execution, Task, in_place
+from rota.core.dag import Census, Standing, census_of, dependents
+from rota.core.execution import (
+    EXECUTION_MOVES,
+    TASK_MOVES,
+    Execution,
+    Task,
+    TaskStatus,
+    in_place,
+    standing,
+)
 from rota.core.ids import ExecutionId, JobId, NodeId, ShardId
 from rota.core.instants import Instant
 from rota.core.job import Job, JobSpec, Plan, TaskSpec
@@ -81,6 +89,21 @@ class State:
     """Derived: the keys of `names` in order, so that a page of jobs costs what it shows."""
     _graphs: dict[JobId, dict[int, Graph]] = field(default_factory=dict[JobId, dict[int, Graph]])
     """Derived: one for each version that something still runs."""
+    _censuses: dict[ExecutionId, dict[str, Census]] = field(
+        default_factory=dict[ExecutionId, dict[str, Census]]
+    )
+    """Derived: of blocked tasks that somebody has asked for. A task may need thousands, and is
+    looked at with the end of each."""
+
+    def census(self, execution_id: ExecutionId, spec: TaskSpec) -> Census:
+        """Return how the tasks stand that a blocked one needs; counted once, then kept up."""
+        censuses = self._censuses.setdefault(execution_id, {})
+        census = censuses.get(spec.name)
+        if census is None:
+            tasks = self.tasks[execution_id]
+            census = census_of(standing(tasks[name]) for name in spec.needs)
+            censuses[spec.name] = census
+        return census
 
     def graph(self, job_id: JobId, version: int) -> Graph:
         """Return the graph of a job's *version*; a bug if nothing runs that version any more."""
@@ -188,6 +211,22 @@ class State:
             or task.status in TASK_MOVES[before.status]
         ), (before, task)
         tasks[task.name] = task
+        if before is not None and execution_id in self._censuses:
+            self._count(execution_id, before, task)
+
+    def _count(self, execution_id: ExecutionId, before: Task, task: Task) -> None:
+        """Keep the censuses that a task is in up to date."""
+        censuses = self._censuses[execution_id]
+        if task.status is not TaskStatus.BLOCKED:
+            censuses.pop(task.name, None)
+        now = standing(task)
+        if now is Standing.OPEN or standing(before) is not Standing.OPEN:
+            return
+        execution = self.executions[execution_id]
+        graph = self.graph(execution.job_id, execution.job_version)
+        for name in graph.dependents.get(task.name, ()):
+            if name in censuses:
+                censuses[name] = censuses[name].after(now)
 
     def _remove(self, table: Table, key: str) -> None:
         match table:
@@ -242,6 +281,7 @@ class State:
     def _remove_execution(self, execution_id: ExecutionId) -> None:
         execution = self.executions.pop(execution_id, None)
         self.tasks.pop(execution_id, None)
+        self._censuses.pop(execution_id, None)
         if execution is None:
             return
         live = self.live[execution.job_id]

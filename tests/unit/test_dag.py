@@ -11,6 +11,7 @@ from rota.core.dag import (
     Standing,
     TriggerRule,
     Verdict,
+    census_of,
     dependents,
     problems_of_graph,
     verdict,
@@ -50,7 +51,7 @@ WAIT, START, SKIP, SKIP_FAILED = Verdict
 def test_what_trigger_rules_say(
     needs: tuple[Standing, ...], all_success: Verdict, all_done: Verdict, one_failed: Verdict
 ) -> None:
-    said = [verdict(rule, needs) for rule in (ALL_SUCCESS, ALL_DONE, ONE_FAILED)]
+    said = [verdict(rule, census_of(needs)) for rule in (ALL_SUCCESS, ALL_DONE, ONE_FAILED)]
 
     assert said == [all_success, all_done, one_failed]
 
@@ -60,17 +61,29 @@ def test_a_rule_waits_for_something_that_is_still_open(rule: TriggerRule) -> Non
     """A task may never wait for tasks that are all closed: nothing would come to it again."""
     closed = [standing for standing in Standing if standing is not OPEN]
 
-    stuck = [needs for needs in product(closed, repeat=3) if verdict(rule, needs) is WAIT]
+    stuck = [
+        needs for needs in product(closed, repeat=3) if verdict(rule, census_of(needs)) is WAIT
+    ]
 
     assert stuck == []
     assert set(RULES) == set(TriggerRule)
+
+
+@pytest.mark.parametrize("closed", [each for each in Standing if each is not OPEN])
+def test_a_census_goes_on_with_what_is_closed(closed: Standing) -> None:
+    before = census_of([OPEN, OPEN, SUCCESS, FAILED])
+
+    assert before.after(closed) == census_of([OPEN, closed, SUCCESS, FAILED])
 
 
 @pytest.mark.parametrize("rule", TriggerRule)
 def test_a_rule_does_not_care_for_the_order_of_needs(rule: TriggerRule) -> None:
     pairs = product(Standing, repeat=2)
 
-    assert all(verdict(rule, (one, two)) is verdict(rule, (two, one)) for one, two in pairs)
+    assert all(
+        verdict(rule, census_of((one, two))) is verdict(rule, census_of((two, one)))
+        for one, two in pairs
+    )
 
 
 def test_dependents_are_the_needs_turned_around() -> None:

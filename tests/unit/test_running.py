@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+import rota.core.draft as core_draft
+import rota.core.state as core_state
 from rota.core.attempt import (
     RESULT_BYTES_MAX,
     RESULTS_BYTES_MAX,
@@ -15,12 +17,12 @@ from rota.core.attempt import (
     Token,
 )
 from rota.core.commands import FinishAttempt, StartTask, Wake
-from rota.core.dag import TriggerRule
+from rota.core.dag import Standing, TriggerRule
 from rota.core.decide import pending
 from rota.core.effects import ClearTimer, Launch, Publish, SetTimer, Stop, Timescale, Wait
 from rota.core.endings import DETAILS_KEPT
 from rota.core.errors import Refused
-from rota.core.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED, TaskStatus
+from rota.core.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED, Task, TaskStatus, standing
 from rota.core.ids import Epoch, ExecutionId, Index, Session
 from rota.core.instants import HOUR, MILLISECOND, MINUTE, SECOND, Duration, Instant, later
 from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
@@ -186,6 +188,30 @@ def test_a_join_waits_for_the_last_of_its_needs() -> None:
 
     assert between == "blocked"
     assert shard.statuses(execution_id)["d"] == "running"
+
+
+def test_an_end_costs_the_same_however_many_tasks_a_join_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[Task] = []
+
+    def looked(one: Task) -> Standing:
+        looks.append(one)
+        return standing(one)
+
+    for module in (core_state, core_draft):
+        monkeypatch.setattr(module, "standing", looked)
+    seen: list[int] = []
+    for width in (10, 200):
+        shard = Shard()
+        leaves = [f"t{number}" for number in range(width)]
+        execution_id = shard.run(*map(task, leaves), task("join", *leaves))
+        shard.finish(execution_id, "t0")
+        looks.clear()
+        shard.finish(execution_id, "t1")
+        seen.append(len(looks))
+
+    assert seen[0] == seen[1] > 0
 
 
 def test_all_tasks_without_needs_start_at_once() -> None:
