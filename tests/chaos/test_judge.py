@@ -360,6 +360,10 @@ def decided_too_early(run: Run) -> None:
     run.one("ledger.jsonl", executionId="tick-106")["recordedAt"] = text(105.9)
 
 
+def missed_ahead(run: Run) -> None:
+    run.one("ledger.jsonl", outcome="missed")["recordedAt"] = text(111.98)
+
+
 def started_too_early(run: Run) -> None:
     run.said = [line.replace(" 106.0 start", " 105.3 start") for line in run.said]
 
@@ -613,6 +617,7 @@ DOCTORED: dict[Doctor, tuple[str, str]] = {
     paused_by_nobody: ("C8", "its policy allows"),
     skipped_for_nothing: ("C8", "was not in the way"),
     decided_too_early: ("C3", "decided before it was due"),
+    missed_ahead: ("C3", "decided before it was due"),
     started_too_early: ("C3", "before it was due"),
     ran_and_is_not_on_record: ("C4", "is not on record"),
     attempt_is_not_on_record: ("C4", "ran, and on record is"),
@@ -676,6 +681,10 @@ def test_a_doctored_run_is_rejected_for_the_right_reason(doctor: Doctor, tmp_pat
 
 
 # -- what is allowed -----------------------------------------------------------------------------
+
+
+def fired_a_little_ahead(run: Run) -> None:
+    run.one("ledger.jsonl", executionId="tick-106")["recordedAt"] = text(105.98)
 
 
 def unknown_trigger_was_done(run: Run) -> None:
@@ -748,6 +757,7 @@ def never_began_on_a_machine_that_stood_still(run: Run) -> None:
         never_began_on_a_machine_that_stood_still,
         given_up_with_its_shard,
         away_for_longer_than_its_lease,
+        fired_a_little_ahead,
         unknown_trigger_was_done,
         unknown_trigger_was_not_done,
         unknown_write_takes_effect_late,

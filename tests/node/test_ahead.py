@@ -3,13 +3,17 @@
 import asyncio
 from functools import partial
 
-from in_process import save
+from msgspec import convert
+
 from nodes import FENCED_BY_S, LOST_BY_S, A, B, C, Nodes, run, until
+from rota.client.wire import JobBody
 from rota.core.attempt import AttemptKey
-from rota.core.commands import Cancel
+from rota.core.commands import Cancel, SaveJob
+from rota.core.decision import JobSaved
 from rota.core.execution import ExecutionStatus
 from rota.core.ids import ExecutionId, ShardId, fire_execution_id
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, format_instant, later
+from rota.node.api.bodies import job_spec
 
 SHARD = ShardId(0)
 AHEAD = Duration(5 * SECOND)
@@ -20,14 +24,19 @@ SOON = Duration(6 * SECOND)
 run_ahead = partial(run, decide_ahead=AHEAD)
 
 
-async def decided_ahead(nodes: Nodes, sleep_ms: int = 0) -> tuple[ExecutionId, Instant]:
+async def decided_ahead(
+    nodes: Nodes, sleep_ms: int = 0, tasks: int = 1
+) -> tuple[ExecutionId, Instant]:
     """Return an execution of the first node that is decided and not due, and when it is."""
     shards = nodes[A].shards
     name = next(n for n in map(str, range(99)) if shards.of_name("default", n).id == SHARD)
     due = later(nodes[A].clock.now(), SOON)
-    at = f"@at {format_instant(due)}"
-    job_id = await save(shards, name, schedule=at, parameters={"sleepMs": sleep_ms})
-    made = fire_execution_id(job_id, due, 0)
+    played = {"type": "scripted", "parameters": {"sleepMs": sleep_ms}}
+    each = [{"name": f"t{number}" if number else "main", **played} for number in range(tasks)]
+    body = {"name": name, "schedule": f"@at {format_instant(due)}", "tasks": each}
+    saved = await shards.ask(shards[SHARD], SaveJob(spec=job_spec(convert(body, JobBody))))
+    assert isinstance(saved, JobSaved)
+    made = fire_execution_id(saved.job_id, due, 0)
     await until(lambda: nodes.task(made) is not None)
     await asyncio.sleep(0.1)  # By then it is committed.
     assert nodes[A].clock.now() < due - 4 * SECOND
@@ -81,6 +90,22 @@ def test_one_that_is_cancelled_before_it_is_due_does_not_begin() -> None:
         assert len(task.attempts) == 1
         assert not nodes.began
         assert (held, places.used) == (1, 0)
+
+    run_ahead(story)
+
+
+def test_of_several_tasks_that_are_cancelled_before_they_are_due_none_begins() -> None:
+    async def story(nodes: Nodes) -> None:
+        made, _ = await decided_ahead(nodes, tasks=3)
+        shards, places = nodes[A].shards, nodes[A].running.parts.attempts.places
+        held = places.used
+
+        await shards.ask(shards[SHARD], Cancel(execution_id=made))
+        await until(lambda: made not in shards[SHARD].state.executions)
+        await asyncio.sleep(SOON / SECOND)
+
+        assert not nodes.began
+        assert (held, places.used) == (3, 0)
 
     run_ahead(story)
 
