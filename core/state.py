@@ -35,6 +35,7 @@ from rota.core.execution import (
 from rota.core.ids import ExecutionId, JobId, NodeId, ShardId
 from rota.core.instants import Instant
 from rota.core.job import Job, JobSpec, Plan, TaskSpec
+from rota.core.jobs import Jobs
 from rota.core.ledger import LedgerEntry
 
 
@@ -58,7 +59,7 @@ def graph_of(spec: JobSpec) -> Graph:
 class State:
     """The tables of a shard, and what follows from them."""
 
-    jobs: dict[JobId, Job] = field(default_factory=dict[JobId, Job])
+    jobs: Jobs = field(default_factory=Jobs)
     names: dict[str, JobId] = field(default_factory=dict[str, JobId])
     versions: dict[str, JobSpec] = field(default_factory=dict[str, JobSpec])
     plans: dict[JobId, Plan] = field(default_factory=dict[JobId, Plan])
@@ -130,7 +131,7 @@ class State:
         Costs O(records): what would become of a command is seldom asked.
         """
         return State(
-            jobs=dict(self.jobs),
+            jobs=self.jobs.copy(),
             names=dict(self.names),
             versions=dict(self.versions),
             plans=dict(self.plans),

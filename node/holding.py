@@ -49,10 +49,6 @@ class Holding:
         self._numbers = count()
         self._handle: asyncio.TimerHandle | None = None
 
-    def holds(self, shard: Shard) -> bool:
-        """Tell whether anything of a shard waits."""
-        return shard in self._held
-
     def hold(self, shard: Shard, later: Later) -> None:
         """Keep effects of a shard until they are due."""
         wait = max(0, min(later.at - self._clock.now(), self._most))

@@ -371,7 +371,7 @@ class Turning:
                     self._perform_or_hold(shard, effect)
                 else:
                     self._host.perform(shard, effect)
-        if self._holding.holds(shard):
+        if shard.replica.is_owing:
             self._perform_held(shard)
 
     def _perform_or_hold(self, shard: Shard, effect: Later | Stop) -> None:
