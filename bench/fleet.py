@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -79,6 +79,16 @@ class Fleet:
             process = self.nodes[name].process
             assert process is not None
             process.wait()
+
+    @contextmanager
+    def stopped(self) -> Iterator[list[Path]]:
+        """Stop all nodes while the body runs; gives their data directories."""
+        for node in self.nodes.values():
+            node.stop()
+        yield [node.data_dir for node in self.nodes.values()]
+        self.launch(self.nodes)
+        for node in self.nodes.values():
+            node.wait_ready()
 
     def launch(self, names: Iterable[str]) -> None:
         """Start nodes that were killed; do not wait."""

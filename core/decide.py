@@ -37,9 +37,9 @@ from rota.core.decision import Decision, Done, Reply, Situation
 from rota.core.draft import Draft
 from rota.core.effects import Deliver, Effect, SetTimer, Stop, Timescale, Wait
 from rota.core.execution import TaskStatus
-from rota.core.firing import fire, first_fire, noticed_ahead, set_fire_timer
+from rota.core.firing import fire, first_fire, set_fire_timer
 from rota.core.gate import receive_letter
-from rota.core.instants import Duration
+from rota.core.instants import Duration, Instant
 from rota.core.keeping import forget
 from rota.core.outbox import forget_parcel
 from rota.core.pausing import pause_job, resume_job
@@ -91,7 +91,7 @@ def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
     for job_id, plan in state.plans.items():
         due = first_fire(plan)
         if due is not None:
-            yield SetTimer(noticed_ahead(due, ahead), Fire(job_id=job_id), Timescale.WALL)
+            yield SetTimer(Instant(due - ahead), Fire(job_id=job_id), Timescale.WALL)
     for execution_id, tasks in state.tasks.items():
         execution = state.executions[execution_id]
         for task in tasks.values():

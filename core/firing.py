@@ -8,10 +8,9 @@
     late, misfire policy `skip`            missed
 
 Where nothing stands in its way a fire is decided a little before it is due (`Situation.ahead`), so
-that its entry is committed by then; what is to start waits for its time. Those of the same few
-milliseconds are decided at once (`BEAT`), and share a turn, its sync and its frames. A job that is
-paused, one that waits for others, and one whose overlap policy would not let it fire now, is looked
-at again when it is due: what is in the way may be gone by then.
+that its entry is committed by then; what is to start waits for its time. A job that is paused, one
+that waits for others, and one whose overlap policy would not let it fire now, is looked at again
+when it is due: what is in the way may be gone by then.
 
 A plan's `next_fires` is the first fire time without an outcome, and moves on in the same entry, so
 a fire can be neither lost nor repeated (PROTOCOL R33). One command decides at most `SLICE` fire
@@ -30,15 +29,7 @@ from rota.core.draft import Draft
 from rota.core.effects import SetTimer, Timescale
 from rota.core.execution import Hold, Origin
 from rota.core.ids import ExecutionId, JobId, fire_execution_id
-from rota.core.instants import (
-    MICROSECOND,
-    MILLISECOND,
-    SECOND,
-    Duration,
-    Instant,
-    later,
-    to_datetime,
-)
+from rota.core.instants import MICROSECOND, SECOND, Instant, later, to_datetime
 from rota.core.job import Job, Misfire, Pause, Plan
 from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.overlap import Admission, admit
@@ -47,8 +38,6 @@ from rota.core.schedule import Schedule, fire_times, latest_fire, next_fire
 
 SLICE = 200
 """Fire times that one command decides: a few milliseconds of work."""
-BEAT = Duration(5 * MILLISECOND)
-"""Fire times are noticed ahead at multiples of this, so that those of a beat come together."""
 FULL_PAUSE = SECOND
 """How long fires wait when the shard holds all the executions that it may."""
 
@@ -82,14 +71,8 @@ def set_fire_timer(draft: Draft, job_id: JobId, plan: Plan) -> None:
 
 def noticed_at(draft: Draft, due: Instant) -> Instant:
     """Return when a fire time is to be noticed: ahead of it or, where that has passed, when due."""
-    early = noticed_ahead(due, draft.situation.ahead)
-    return early if early > draft.now else due
-
-
-def noticed_ahead(due: Instant, ahead: Duration) -> Instant:
-    """Return the first beat from which on a fire may be decided, or *due* if none comes before."""
-    early = due - ahead
-    return Instant(min(early + -early % BEAT, due))
+    ahead = Instant(due - draft.situation.ahead)
+    return ahead if ahead > draft.now else due
 
 
 def _is_unhindered(draft: Draft, job: Job) -> bool:

@@ -2,26 +2,36 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from itertools import count, takewhile
+from statistics import median
 
 from bench.api import Json
 from bench.costs import memory_mib
+from bench.fleet import Fleet
+from bench.preload import preload
 from bench.processes import cpu_s
+from bench.runner import settled
 from bench.scenario import Outcome, Scenario, Stage
 from bench.scenarios.throughput import NO_OP, bulk, create_jobs
 from bench.scenarios.timers import timers
 from rota.client.percentiles import percentile
 
 TIMERS, SPREAD_S = 1_000, 5.0
+TAKES = 5
 FIRST_HISTORY = 10_000
 QUIET_S = 300.0
 IDLE_CORES = 0.15
 """Of each node; with its ticks and its answers to this question an idle one uses half of it."""
 
 
-async def _p99_ms(stage: Stage, prefix: str) -> float:
-    found = await timers(stage, TIMERS, SPREAD_S, prefix)
-    return percentile(sorted(found), 0.99)
+async def _p99_ms(stage: Stage, prefix: str, takes: int = 1) -> float:
+    """Return the median of *takes*: where the disk stands still for a moment, one is bad."""
+    found = [
+        percentile(sorted(await timers(stage, TIMERS, SPREAD_S, f"{prefix}-{take}")), 0.99)
+        for take in range(takes)
+    ]
+    return median(found)
 
 
 async def _quiet(stage: Stage) -> None:
@@ -43,19 +53,28 @@ def _used_s(stage: Stage) -> float:
 
 
 async def _history(stage: Stage) -> Outcome:
-    figures = {"p99_ms_at_0": await _p99_ms(stage, "empty")}
     jobs = await create_jobs(stage.api, NO_OP)
+    await bulk(stage.api, jobs, len(jobs))
+    figures = {"p99_ms_at_0": await _p99_ms(stage, "empty", TAKES)}
     steps = takewhile(
         lambda size: size <= stage.sizes.history, (FIRST_HISTORY * 10**n for n in count())
     )
+    names = [f"default/{job}" for job in jobs]
     stored = 0
     for size in steps:
-        await bulk(stage.api, jobs, size - stored)
+        await asyncio.to_thread(_preload, stage.fleet, names, range(stored, size))
+        await settled(stage.client)
         stored = size
         await _quiet(stage)
-        figures[f"p99_ms_at_{size}"] = await _p99_ms(stage, f"after-{size}")
+        figures[f"p99_ms_at_{size}"] = await _p99_ms(stage, f"after-{size}", TAKES)
     figures["node_mib"] = memory_mib(stage.fleet)["node"]
     return Outcome(figures=figures)
+
+
+def _preload(fleet: Fleet, jobs: Sequence[str], numbers: range) -> None:
+    with fleet.stopped() as folders:
+        for folder in folders:
+            preload(folder, jobs, numbers)
 
 
 async def _scheduled(stage: Stage) -> Outcome:
@@ -87,7 +106,7 @@ SCENARIOS = (
     Scenario(
         "history",
         "The lateness of `timers-1k` on an empty store, and with 10,000, 100,000, … finished "
-        "executions in it (`HISTORY=10000000` for more).",
+        "executions put into it (`HISTORY=10000000` for more); p99, the median of five.",
         _history,
     ),
     Scenario(

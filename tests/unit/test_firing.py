@@ -8,7 +8,7 @@ from rota.core.decide import pending
 from rota.core.decision import Limits
 from rota.core.effects import ClearTimer, Later, Launch, Publish, SetTimer, Timescale, Wait
 from rota.core.execution import ExecutionStatus, Origin
-from rota.core.firing import FULL_PAUSE, SLICE, noticed_ahead
+from rota.core.firing import FULL_PAUSE, SLICE
 from rota.core.ids import Epoch, JobId, fire_execution_id
 from rota.core.instants import (
     DAY,
@@ -159,23 +159,6 @@ def test_a_fire_is_noticed_ahead_and_not_before_that() -> None:
 
     assert noticed == due_timers(shard) == [ALMOST]
     assert shard.executions() == []
-
-
-def test_fires_a_few_milliseconds_apart_are_noticed_together_within_what_is_allowed() -> None:
-    dues = [Instant(at("12:01") + offset) for offset in range(1, 5_000, 7)]
-
-    noticed = {due: noticed_ahead(due, AHEAD) for due in dues}
-
-    assert set(noticed.values()) == {Instant(at("12:01") + 5_000 - AHEAD)}
-    assert all(due - AHEAD <= when <= due for due, when in noticed.items())
-
-
-def test_with_less_time_than_a_beat_fires_are_noticed_by_when_they_are_due() -> None:
-    due = Instant(at("12:01") + 4_000)
-
-    assert noticed_ahead(due, Duration(0)) == due
-    assert noticed_ahead(due, Duration(2_000)) == due
-    assert noticed_ahead(Instant(due + 2_000), Duration(2_000)) == at("12:01") + 5_000
 
 
 def test_a_fire_decided_ahead_starts_when_it_is_due() -> None:
