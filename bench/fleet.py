@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -81,7 +81,7 @@ class Fleet:
             process.wait()
 
     @contextmanager
-    def stopped(self) -> Iterator[list[Path]]:
+    def stopped(self) -> Generator[list[Path]]:
         """Stop all nodes while the body runs; gives their data directories."""
         for node in self.nodes.values():
             node.stop()

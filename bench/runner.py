@@ -1,6 +1,5 @@
 """Runs scenarios, each on a fresh cluster, and returns what is kept of them."""
 
-import asyncio
 import shutil
 import time
 from collections.abc import Iterable, Sequence
@@ -13,7 +12,7 @@ from bench.api import Api, now
 from bench.costs import Costs, memory_mib
 from bench.fleet import Fleet
 from bench.machine import busy
-from bench.scenario import Outcome, Scenario, Sizes, Stage
+from bench.scenario import Outcome, Scenario, Sizes, Stage, settled
 from bench.scenarios.throughput import NO_OP, bulk, create_jobs
 from rota.client.async_client import AsyncClient
 from rota.client.percentiles import percentile
@@ -24,7 +23,6 @@ CURVE = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 1.0)
 BINS = 400
 """A timeline is kept as the worst of each so many parts of it."""
 WARM_UP = 2_000
-SETTLED_S = 60.0
 REQUEST_S = 60.0
 
 
@@ -104,13 +102,6 @@ async def _run_on(scenario: Scenario, fleet: Fleet, sizes: Sizes) -> Outcome:
             return outcome
         figures = outcome.figures | {"refused_and_sent_again": api.refused_count}
         return msgspec.structs.replace(outcome, figures=figures)
-
-
-async def settled(client: AsyncClient) -> None:
-    """Wait until every shard is where the ring wants it: just founded, they still move."""
-    async with asyncio.timeout(SETTLED_S):
-        while (await client.cluster()).moves:  # noqa: ASYNC110 - asked over HTTP
-            await asyncio.sleep(0.1)
 
 
 def spread(samples_ms: Iterable[float]) -> dict[str, float]:

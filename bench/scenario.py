@@ -1,5 +1,6 @@
 """What a scenario is: a name, what it measures, and a function that does it on a `Stage`."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ from bench.api import Api
 from bench.costs import Costs, Meter
 from bench.fleet import Fleet
 from rota.client.async_client import AsyncClient
+
+SETTLED_S = 60.0
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,3 +87,10 @@ class Scenario:
     name: str
     about: str
     run: Callable[[Stage], Awaitable[Outcome]]
+
+
+async def settled(client: AsyncClient) -> None:
+    """Wait until every shard is where the ring wants it: just founded, they still move."""
+    async with asyncio.timeout(SETTLED_S):
+        while (await client.cluster()).moves:  # noqa: ASYNC110 - asked over HTTP
+            await asyncio.sleep(0.1)

@@ -26,7 +26,7 @@ from bench.fleet import Fleet
 from bench.open_loop import open_loop
 from bench.processes import end_on_term
 from bench.report import figure
-from bench.runner import settled
+from bench.scenario import settled
 from bench.scenarios.throughput import NO_OP, Load, bulk, create_jobs, one_by_one
 from bench.skeleton import Client, Skeleton
 from rota.client.async_client import AsyncClient

@@ -11,8 +11,7 @@ from bench.costs import memory_mib
 from bench.fleet import Fleet
 from bench.preload import preload
 from bench.processes import cpu_s
-from bench.runner import settled
-from bench.scenario import Outcome, Scenario, Stage
+from bench.scenario import Outcome, Scenario, Stage, settled
 from bench.scenarios.throughput import NO_OP, bulk, create_jobs
 from bench.scenarios.timers import timers
 from rota.client.percentiles import percentile
