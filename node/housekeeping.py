@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from rota.core.commands import Forget, ForgetRequests
 from rota.core.errors import Refused
-from rota.core.instants import Duration, Instant
+from rota.core.instants import MINUTE, SECOND, Duration, Instant, later
 from rota.executor.executor import Executor
 from rota.node.clock import Clock
 from rota.node.shard import Shard
@@ -21,6 +21,10 @@ DISK_LOOK_S = 0.25
 KEEPING_S = 1.0
 FORGOTTEN_PER_SHARD = 500
 """Executions that one shard forgets in one round: retention keeps up with 500 x shards a second."""
+LOOKS = 100
+"""How often a shard is looked at for what is too old in the time that it is kept."""
+LOOK_MAX = MINUTE
+"""And at least so often. Among ten million a look takes a millisecond of the loop, and more."""
 
 
 class Housekeeping:
@@ -54,6 +58,12 @@ class Housekeeping:
         self._keep_for = keep_for
         self._look_for_room = look_for_room
         self._clock = clock
+        self._look_every = Duration(min(max(keep_for // LOOKS, SECOND), LOOK_MAX))
+        # Each shard at a time of its own, so that none waits for the looks at all others.
+        self._looks_at = {
+            shard.id: later(clock.elapsed(), Duration(self._look_every * place // len(shards)))
+            for place, shard in enumerate(shards)
+        }
 
     async def guard_disk(self) -> None:
         """Refuse requests while the disk is nearly full; and go on when it no longer is."""
@@ -79,9 +89,13 @@ class Housekeeping:
                 await executor.expire(before)
 
     def _forget(self, shard: Shard, before: Instant) -> None:
-        pasts = self._history.older_than(shard.id, before, FORGOTTEN_PER_SHARD)
-        if pasts:
-            self._shards.submit(shard, Forget(pasts=pasts))
+        now = self._clock.elapsed()
+        if now >= self._looks_at[shard.id]:
+            pasts = self._history.older_than(shard.id, before, FORGOTTEN_PER_SHARD)
+            if pasts:
+                self._shards.submit(shard, Forget(pasts=pasts))
+            if len(pasts) < FORGOTTEN_PER_SHARD:
+                self._looks_at[shard.id] = later(now, self._look_every)
         oldest = next(iter(shard.state.requests.values()), None)
         if oldest is not None and oldest.expires_at <= self._clock.now():
             self._shards.submit(shard, ForgetRequests())
