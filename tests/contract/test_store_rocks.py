@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count, islice
 from pathlib import Path
 from time import perf_counter_ns
@@ -456,3 +457,34 @@ def test_tickets_survive_the_move_from_the_log_to_tables(tmp_path: Path) -> None
 
     assert store.write(store.batch()) == last == 300
     store.close()
+
+
+def test_a_read_among_many_rows_loads_no_more_than_some_blocks(tmp_path: Path) -> None:
+    path, rows = tmp_path / "db", 200_000
+    with closing(RocksStore(path, write_buffer_bytes=1 << 20)) as store:
+        for first in range(0, rows, 1_000):
+            batch = store.batch()
+            for number in range(first, first + 1_000):
+                # In no order, so that tables have to be merged.
+                batch.put(Family.HIST, _scattered(number), b"v" * 50)
+            store.write(batch)
+            store.sync()
+    # Without a cache all that is read is seen.
+    with closing(RocksStore(path, cache_bytes=0)) as store:
+        before = _bytes_read()
+        for number in range(0, rows, 1_000):
+            assert store.get(Family.HIST, _scattered(number)) == b"v" * 50
+        each = (_bytes_read() - before) / (rows / 1_000)
+
+    # The filter of all rows alone has 250 kB. In one piece it would be loaded for every read.
+    assert each < 16_000
+
+
+def _scattered(number: int) -> bytes:
+    return (number * 0x9E3779B97F4A7C15 % (1 << 64)).to_bytes(8, "big")
+
+
+def _bytes_read() -> int:
+    """Return what this process has read so far, of files too that are in the page cache."""
+    counted = Path("/proc/self/io").read_text().splitlines()
+    return int(dict(line.split(": ") for line in counted)["rchar"])
