@@ -12,13 +12,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from rota.core.changes import Pointer, Table, past_key
-from rota.core.codec import RawChange, decode_record, encode_record
-from rota.core.execution import Execution, task_key
+from rota.core.changes import Pointer, Record, Table, past_key
+from rota.core.codec import decode_record, encode_record
+from rota.core.execution import Execution, Task, task_key
 from rota.core.ids import ExecutionId, JobId, ShardId, instant_of, job_of
 from rota.core.instants import MILLISECOND, Duration, Instant
+from rota.core.replication.copy import PutRows
+from rota.storage.history import History
 from rota.storage.rocks import RocksStore
-from rota.storage.shards import shard_prefix
+from rota.storage.shards import ShardFile
 from rota.storage.store import Batch, Family, Store, StoreStalled
 
 APART = 100 * MILLISECOND
@@ -30,11 +32,11 @@ STALLS_MAX = 2_000
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """An execution that was run: its record, and those of its tasks by name."""
+    """An execution that was run, its tasks, and the shard that they are in."""
 
-    shard: ShardId
+    file: ShardFile
     execution: Execution
-    tasks: tuple[tuple[str, bytes], ...]
+    tasks: tuple[Task, ...]
 
 
 def preload(folder: Path, jobs: Collection[str], numbers: range) -> None:
@@ -56,8 +58,8 @@ def preload(folder: Path, jobs: Collection[str], numbers: range) -> None:
         copies = _copies(models, numbers)
         while some := list(islice(copies, BATCH)):
             batch = store.batch()
-            for shard, raws in some:
-                _put(batch, shard, raws)
+            for file, rows in some:
+                file.write(batch, (rows,))
             _write(store, batch)
     finally:
         store.close()
@@ -72,20 +74,19 @@ def _models(store: Store, jobs: Collection[str]) -> Iterator[_Model]:
             assert isinstance(record, Execution)
             if record.job_name in jobs:
                 newest[record.job_id] = (ShardId(int.from_bytes(key[:2], "big")), record)
+    history = History(store, range(0))
     for shard, execution in newest.values():
-        prefix = shard_prefix(shard) + bytes((Table.PAST_TASK,)) + f"{execution.id}/".encode()
-        rows = store.scan(Family.HIST, prefix, prefix + b"\xff")
-        tasks = tuple((key[len(prefix) :].decode(), value) for key, value in rows)
-        yield _Model(shard, execution, tasks)
+        tasks = tuple(history.tasks(shard, execution.id).values())
+        yield _Model(ShardFile(store, shard), execution, tasks)
 
 
-def _copies(models: Sequence[_Model], numbers: range) -> Iterator[tuple[ShardId, list[RawChange]]]:
+def _copies(models: Sequence[_Model], numbers: range) -> Iterator[tuple[ShardFile, PutRows]]:
     for number in numbers:
         earlier, place = divmod(number, len(models))
-        yield models[place].shard, _copy(models[place], Duration((earlier + 1) * APART))
+        yield models[place].file, _copy(models[place], Duration((earlier + 1) * APART))
 
 
-def _copy(model: _Model, earlier: Duration) -> list[RawChange]:
+def _copy(model: _Model, earlier: Duration) -> PutRows:
     """Return the rows of an execution like the model, but *earlier*; its tasks keep their times."""
     old = model.execution
     begun = Instant(instant_of(old.id) - earlier)
@@ -99,17 +100,17 @@ def _copy(model: _Model, earlier: Duration) -> list[RawChange]:
         finished_at=Instant(old.finished_at - earlier),
     )
     pointer = Pointer(Table.PAST_EXECUTION, id_)
-    return [
-        (Table.PAST_EXECUTION, id_, encode_record(new)),
-        *((Table.PAST_TASK, task_key(id_, name), value) for name, value in model.tasks),
-        (Table.PAST, past_key(begun, pointer), encode_record(pointer)),
-    ]
+    return PutRows(
+        (
+            _row(Table.PAST_EXECUTION, id_, new),
+            *(_row(Table.PAST_TASK, task_key(id_, task.name), task) for task in model.tasks),
+            _row(Table.PAST, past_key(begun, pointer), pointer),
+        )
+    )
 
 
-def _put(batch: Batch, shard: ShardId, raws: Sequence[RawChange]) -> None:
-    for table, key, value in raws:
-        assert value is not None
-        batch.put(Family.HIST, shard_prefix(shard) + bytes((table,)) + key.encode(), value)
+def _row(table: Table, key: str, record: Record) -> tuple[bytes, bytes]:
+    return bytes((table,)) + key.encode(), encode_record(record)
 
 
 def _write(store: Store, batch: Batch) -> None:

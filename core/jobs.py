@@ -1,7 +1,7 @@
 """The jobs of a shard in memory, each as it is stored.
 
 A node may have a million of them, nearly all of which do nothing for hours: as objects they would
-take five times the memory of their bytes. Those that were looked at last are kept ready.
+take five times the memory of their bytes. Those that were saved or decoded last are kept ready.
 """
 
 from collections.abc import Iterator, MutableMapping

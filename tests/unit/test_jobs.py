@@ -56,7 +56,7 @@ def test_a_job_is_what_it_was_saved_as_last() -> None:
     assert len(jobs) == 1
 
 
-def test_only_those_looked_at_last_stay_objects() -> None:
+def test_only_those_saved_or_decoded_last_stay_objects() -> None:
     jobs = _some(READY_MAX + 1)
     early, late = JobId("1"), JobId(f"{READY_MAX}")
     kept, kept_late = jobs[early], jobs[late]
@@ -64,7 +64,7 @@ def test_only_those_looked_at_last_stay_objects() -> None:
     for number in range(READY_MAX + 1, 2 * READY_MAX):
         jobs[JobId(f"{number}")] = _job(number)
 
-    assert jobs[late] is kept_late, "looked at often, it is not decoded each time"
+    assert jobs[late] is kept_late, "it is not decoded each time"
     assert jobs[early] == kept
     assert jobs[early] is not kept, "a million of them would fill the memory"
 
