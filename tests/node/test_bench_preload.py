@@ -40,6 +40,9 @@ def test_executions_that_were_put_are_listed_beside_those_that_were_run(tmp_path
             listed = _listed(fleet, job)
             assert len(set(listed)) == len(listed) == 1 + (NUMBERS + 10) // len(JOBS)
             assert listed[0] == run[job][0], "what was put began before it"
+        with Client(*fleet.urls) as client:
+            by_age = [each.execution_id for each in client.executions(limit=2 * NUMBERS)]
+        assert len(by_age) == len(JOBS) + NUMBERS + 10
 
 
 @pytest.mark.timeout(120)
