@@ -42,6 +42,8 @@ class Fleet:
             self.nodes = self._cluster.nodes
 
     def __enter__(self) -> Self:
+        # An installed rota is compiled already; where this is set it would be with each start.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         self.folder.mkdir(parents=True)
         self._undo.enter_context(self._cluster or self.nodes["n1"])
         return self

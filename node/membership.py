@@ -193,6 +193,11 @@ class Membership:
         self._liveness.saw_death(node_id, session, self._clock.elapsed(), grace=grace)
         self._is_urgent.set()
 
+    def linked(self, node_id: NodeId) -> None:
+        """Take note of a new link: what was sent to that node before is lost, and goes again."""
+        self._shards.linked(node_id)
+        self._is_urgent.set()
+
     def tell_at_once(self) -> None:
         """Have the others hear soon what this node tells of itself."""
         self._beacons.hurry()

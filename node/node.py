@@ -229,7 +229,8 @@ class Node:
         await stack.enter_async_context(works.running())
         if links is not None:
             receiving = works.receiving
-            links.deliver, links.saw_death = receiving.receive, receiving.saw_death
+            links.deliver, links.linked = receiving.receive, receiving.linked
+            links.saw_death = receiving.saw_death
         await stack.enter_async_context(self._serving(works.parts))
         # What is there by now stays: a full collection that need not look at it takes less than
         # 5 ms of the loop, not 17.

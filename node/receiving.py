@@ -33,7 +33,7 @@ class Receiving:
 
     Args:
         shards: Their replicas hear what nobody else does, and a failure is told to them.
-        membership: Hears of deaths.
+        membership: Hears of links and of deaths.
         beacons: Hear, besides the replicas, what beacons say of their senders.
         bringing: Hears of outcomes and letters.
         elsewhere: Hears those that ask for leases of attempts, and of deaths.
@@ -104,6 +104,13 @@ class Receiving:
             case _:
                 self._beacons.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)
+
+    def linked(self, node_id: NodeId) -> None:
+        """Take note of a new link to a node; whoever carries messages calls this."""
+        try:
+            self._membership.linked(node_id)
+        except Exception as error:
+            self._shards.fail(error)
 
     def saw_death(self, node_id: NodeId, session: Session, left: Left | None) -> None:
         """Take the proof that the process of a node in that session has ended (note 2).

@@ -222,6 +222,11 @@ class Shards:
         if shard.replica.copy.tip.index == 0:
             self._move(shard, lambda: shard.replica.found(allocation))
 
+    def linked(self, node_id: NodeId) -> None:
+        """Have the replicas show themselves to a node, to which there is a new link, in a tick."""
+        for shard in self._shards:
+            shard.replica.linked(node_id)
+
     def tick(self, targets: Callable[[ShardId], tuple[NodeId, ...]]) -> None:
         """Let time pass for every replica.
 

@@ -342,6 +342,12 @@ class Nodes:
         for node in self._nodes.values():
             node.is_cut_off = False
 
+    def link(self, one: NodeId, other: NodeId) -> None:
+        """Let everything pass between two nodes, and tell both that it does."""
+        self.cuts -= {(one, other), (other, one)}
+        self[one].running.receiving.linked(other)
+        self[other].running.receiving.linked(one)
+
     # -- what became of work --------------------------------------------------------------------
 
     def session_of(self, node_id: NodeId) -> Session | None:

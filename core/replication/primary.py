@@ -29,7 +29,7 @@ from rota.core.replication.messages import (
     PartTaken,
     Query,
 )
-from rota.core.replication.peer import Asked, Outgoing, Peer
+from rota.core.replication.peer import NEVER, Asked, Outgoing, Peer
 from rota.core.replication.timing import Timing
 from rota.core.replication.transfers import Transfers
 
@@ -259,6 +259,15 @@ class Primary:
             self.copy.commit(index)
             while self._in_flight and self._in_flight[0][0] <= index:
                 self._in_flight_bytes -= self._in_flight.popleft()[1]
+
+    def linked(self, node_id: NodeId) -> None:
+        """Have a beat, or the last part of a snapshot, go to a node with the next tick.
+
+        Whatever was sent before there was a link is lost, and would be missed only by the next one.
+        """
+        for peer in (self.peers.get(node_id), self.learners.get(node_id)):
+            if peer is not None:
+                peer.sent_at = NEVER
 
     # -- configurations -------------------------------------------------------------------------
 

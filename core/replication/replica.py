@@ -214,6 +214,12 @@ class Replica:
             self._duty.may_promise = not self.is_candidate
             self._duty.receive(message, sender, self.newest, now)
 
+    def linked(self, node_id: NodeId) -> None:
+        """Note that there is a link to another node from now on."""
+        primary = self.primary
+        if primary is not None:
+            primary.linked(node_id)
+
     def made_durable(self, number: int) -> None:
         """Note that the writes up to batch *number* survive a power loss."""
         self.copy.made_durable(number)

@@ -41,6 +41,8 @@ GREET_S = 3.0
 PAUSE_S = 0.05
 PAUSE_S_MAX = 1.0
 """A node that is back is dialled no later than this; news of its record end the pause at once."""
+SHORT_PAUSES = 16
+"""So many are no longer than the first: nodes that were all started again find each other soon."""
 STEADY_S = 5.0
 """A link that lasted so long was sound, and the pauses begin anew."""
 
@@ -74,6 +76,7 @@ class Links:
 
     Attributes:
         deliver: Takes the messages that come; until it is set they are dropped.
+        linked: Told of each node to which there is a link from now on; until it is set nobody is.
         saw_death: Told of the proof that a process of another node has ended, in which session it
             was, and what is left of it; until it is set nobody is.
     """
@@ -88,6 +91,7 @@ class Links:
         metrics: LinkMetrics,
     ) -> None:
         self.deliver: OnMessage = _drop
+        self.linked: Callable[[NodeId], None] = lambda node_id: None
         self.saw_death: SawDeath = lambda node_id, session, left: None
         self._ours = ours
         self._shard_count = shard_count
@@ -201,14 +205,9 @@ class Links:
             is_steady = self._clock.elapsed() - began_at > STEADY_S * SECOND
             failures = 0 if is_steady else failures + 1
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._pause_s(failures)):
+                async with asyncio.timeout(pause_s(failures, self._entropy.draw())):
                     await peer.has_news.wait()
                     failures = 0
-
-    def _pause_s(self, failures: int) -> float:
-        longest = min(PAUSE_S * (1 << min(failures, 10)), PAUSE_S_MAX)
-        # Up to half of it by chance: a node that comes back is not to be dialled by all at once.
-        return longest * (1 - self._entropy.draw() / (1 << 65))
 
     async def _dial(self, member: Member) -> "_Agreed":
         """Reach a peer and agree with it.
@@ -300,6 +299,7 @@ class Links:
         if theirs.life not in self._lives[node_id]:
             self._lives[node_id].append(theirs.life)
         log.info("peer linked", extra={"peer": node_id, "life": theirs.life, "version": version})
+        self.linked(node_id)
         with self._metrics.linked():
             try:
                 why = await link.run(self._take)
@@ -312,6 +312,19 @@ class Links:
 
     def _take(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
         self.deliver(shard, sender, message)
+
+
+def pause_s(failures: int, draw: int) -> float:
+    """Return how long to wait before a peer is dialled again.
+
+    Args:
+        failures: Of dialling it, one after the other.
+        draw: 64 random bits.
+    """
+    doublings = min(max(0, failures - SHORT_PAUSES), 10)
+    longest = min(PAUSE_S * (1 << doublings), PAUSE_S_MAX)
+    # Up to half of it by chance: a node that comes back is not to be dialled by all at once.
+    return longest * (1 - draw / (1 << 65))
 
 
 class _Agreed(NamedTuple):

@@ -109,6 +109,7 @@ class End:
         secret: Of its process (`rota.node.links.death`).
         port: Where it listens; 0 before it first did.
         heard: What came in all lives.
+        linked: To whom there was a link, each time one began, in all lives.
         deaths: What was proven in all lives.
         registry: What its present life counts.
     """
@@ -125,6 +126,7 @@ class End:
         )
         self.port = 0
         self.heard: list[Came] = []
+        self.linked: list[NodeId] = []
         self.deaths: list[tuple[NodeId, Session]] = []
         self.left: Left | None = None
         self.registry = CollectorRegistry()
@@ -142,6 +144,7 @@ class End:
             metrics=LinkMetrics(self.registry),
         )
         self.links.deliver = self._hear
+        self.links.linked = self.linked.append
         self.links.saw_death = self._saw_death
         async with self.links.running("127.0.0.1", self.port) as self.port:
             yield self

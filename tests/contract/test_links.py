@@ -29,6 +29,7 @@ from contract.networks import (
 from rota.core.ids import NodeId, ShardId
 from rota.node.links import frames, hello, outbox
 from rota.node.links.hello import Hello, NotWelcome, Versions, version_with
+from rota.node.links.links import PAUSE_S, PAUSE_S_MAX, pause_s
 from rota.node.links.outbox import Outbox
 
 C = NodeId("c")
@@ -389,6 +390,38 @@ async def test_a_restarted_node_is_dialled_again_by_those_with_lower_ids() -> No
         async with end.living():
             end.links.meet({A: other.member()})
             await until(lambda: other.links.peers == (B,))
+
+
+async def test_of_each_new_link_both_ends_are_told_when_it_takes_messages(end: End) -> None:
+    other = End(A)
+    sent: list[bool] = []
+
+    def greet(node_id: NodeId) -> None:
+        sent.append(node_id in end.links.peers)
+        end.links.send(node_id, SHARD, numbered(len(sent)))
+
+    end.links.linked = greet
+    async with other.living():
+        acquaint(end, other)
+        await until(lambda: len(other.heard) == 1)
+    await until(lambda: end.links.peers == ())
+    async with other.living():
+        acquaint(end, other)
+        await until(lambda: len(other.heard) == 2)
+
+    assert sent == [True, True]
+    assert other.heard == [(SHARD, B, numbered(1)), (SHARD, B, numbered(2))]
+    assert other.linked == [B, B]
+
+
+def test_a_node_that_does_not_answer_is_dialled_less_and_less_often_but_not_at_first() -> None:
+    longest = [pause_s(failures, draw=0) for failures in range(1, 40)]
+    shortest = pause_s(1, draw=(1 << 64) - 1)
+
+    assert longest[:16] == [PAUSE_S] * 16
+    assert longest[16:21] == [2 * PAUSE_S, 4 * PAUSE_S, 8 * PAUSE_S, 16 * PAUSE_S, PAUSE_S_MAX]
+    assert set(longest[21:]) == {PAUSE_S_MAX}
+    assert shortest == pytest.approx(PAUSE_S / 2)
 
 
 async def test_a_node_at_a_new_address_is_found_there(end: End) -> None:

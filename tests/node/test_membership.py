@@ -6,6 +6,7 @@ import logging
 import pytest
 from msgspec.structs import replace
 
+from in_process import save
 from nodes import TIMING, A, B, C, Nodes, run, until
 from rota.core.configuration import Swap
 from rota.core.errors import Refused
@@ -69,6 +70,24 @@ def test_a_node_answers_no_reads_of_a_shard_that_is_anothers() -> None:
 
         with pytest.raises(Refused, match="not the primary of shard 0; a is"):
             await shards.settled(shards[SHARD])
+
+    run(story)
+
+
+def test_what_a_backup_missed_is_sent_with_the_link_and_not_with_the_next_beat() -> None:
+    async def story(nodes: Nodes) -> None:
+        shards = nodes[A].shards
+        nodes.cut(A, B)
+        saving = nodes.group.create_task(save(shards, "job"))
+        await asyncio.sleep(0.01)
+        before = saving.done()
+        since = nodes.loop.now
+
+        nodes.link(A, B)
+        await saving
+
+        assert not before
+        assert nodes.loop.now - since < TIMING.beat / 8
 
     run(story)
 

@@ -232,3 +232,18 @@ def test_a_backup_learns_what_is_committed_with_the_next_message(name: str) -> N
 
     assert cluster.committed(name) == index
     assert cluster.member(name).disk.now.rows == {b"key": b"value"}
+
+
+def test_what_was_lost_for_want_of_a_link_goes_again_as_soon_as_there_is_one() -> None:
+    cluster = Cluster()
+    index = cluster.propose("a")
+    cluster.mail = [letter for letter in cluster.mail if letter.receiver != B]  # No link to b.
+    cluster.tick("a")
+    before = [letter for letter in cluster.mail if letter.receiver == B]
+
+    cluster.replica("a").linked(B)
+    cluster.tick("a")
+    cluster.settle()
+
+    assert not before
+    assert cluster.committed("a") == index
