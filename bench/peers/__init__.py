@@ -3,7 +3,7 @@
     systems    what is compared, how it is configured, and what survives a loss of power
     servers    Redis, PostgreSQL and systems' own, started for a system and ended with it
     programs   where a program is, or how to get it; running it, and all that it starts
-    apps/      the same four calls for each: submit, at, chain, close; run in its own environment
+    apps/      the same calls for each: submit, at, chain, spawn, close; run in its own environment
     apps/drive what is measured, the same code for all
 
 Every system runs the same Python function, which writes a line to a file: its number and the time.

@@ -3,6 +3,7 @@
     python -m bench.peers                        all
     python -m bench.peers celery taskiq          rota and those two
     python -m bench.peers --rounds 1 --part 10   does it work?
+    python -m bench.peers --only chain start     those two scenarios, of all
 
 Redis and PostgreSQL have to be installed, and npm for Restate; each system's packages are installed
 by themselves into ``build/bench-peers``. What was seen goes to ``bench/results/peers.jsonl`` and
@@ -35,6 +36,7 @@ COUNTS = {
     "timers": 1_000,
     "timers-at-once": 500,
     "chain": 20,
+    "processes": 1_000,
 }
 LOG_LINES = 20
 
@@ -43,7 +45,9 @@ def main() -> None:
     """Let systems take turns, and write what was seen."""
     end_on_term()
     chosen = _arguments()
-    counts = {name: max(10, count // chosen.part) for name, count in COUNTS.items()}
+    counts = {
+        name: max(10, count // chosen.part) for name, count in COUNTS.items() if name in chosen.only
+    }
     chosen.results.mkdir(parents=True, exist_ok=True)
     seen: list[Seen] = []
     missing: dict[str, str] = {}
@@ -108,6 +112,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="turns of each; default: 3")
     parser.add_argument("--part", type=int, default=1, help="one in so many of everything")
     parser.add_argument("--results", type=Path, default=RESULTS, help="default: bench/results")
+    parser.add_argument(
+        "--only", nargs="+", choices=COUNTS, default=[*COUNTS], metavar="SCENARIO",
+        help=f"of {', '.join(COUNTS)}; default: all",
+    )  # fmt: skip
     chosen = parser.parse_args()
     unknown = [each for each in chosen.systems if each not in SYSTEMS]
     if unknown:

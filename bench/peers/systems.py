@@ -153,7 +153,13 @@ SYSTEMS = {
             app="temporal_app",
             server=temporal,
             workers=(("python", "-m", TEMPORAL),),
-            at_most={"throughput": 100, "start": 50, "timers": 25, "timers-at-once": 50},
+            at_most={
+                "throughput": 100,
+                "start": 50,
+                "timers": 25,
+                "timers-at-once": 50,
+                "processes": 100,
+            },
             starts_per_s=5.0,
             configuration="the development server, not one for production, on a file of SQLite; "
             "one worker process with ten threads for activities; each mark an activity of a "
@@ -178,6 +184,7 @@ SYSTEMS = {
                 "timers": 10,
                 "timers-at-once": 10,
                 "chain": 3,
+                "processes": 20,
             },
             starts_per_s=1.0,
             configuration="LocalExecutor, defaults; API server, scheduler and DAG processor beside "

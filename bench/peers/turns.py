@@ -28,7 +28,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         system: ``rota-1`` and ``rota-3`` are rota on so many nodes.
         scenario: Of `bench.peers.apps.drive`.
         round: Which.
-        per_s: Of ``throughput``.
+        per_s: Of ``throughput`` and ``processes``.
         ms: Of the others: every latency, lateness or hop.
         cpu_ms: Of all its processes, servers too, for each thing that was run; not the driver's,
             which is the asking side, and of APScheduler everything but PostgreSQL.

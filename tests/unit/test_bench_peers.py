@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 from bench.machine import Machine
 from bench.peers.__main__ import COUNTS
+from bench.peers.apps import drive
 from bench.peers.apps.asking import Asking
-from bench.peers.comparison import ROTA, about, write_comparison
+from bench.peers.apps.marks import last_marked_at, mark_by_process, wait_marks
+from bench.peers.comparison import COLUMNS, ROTA, about, write_comparison
 from bench.peers.environments import npm_versions
 from bench.peers.programs import NotInstalled, program, running
 from bench.peers.systems import SYSTEMS
@@ -54,6 +56,22 @@ def test_what_was_not_seen_is_not_told(tmp_path: Path) -> None:
     page = write_comparison(MACHINE, [], {"celery": "celery 5"}, tmp_path).read_text()
 
     assert "| chain, a hop, p50 ms | - | - | - |" in page
+
+
+def test_processes_are_told(tmp_path: Path) -> None:
+    seen = [
+        Seen(system="celery", scenario="processes", round=0, per_s=321.0),
+    ]
+
+    page = write_comparison(MACHINE, seen, {"celery": "celery 5"}, tmp_path).read_text()
+
+    assert "| processes a second, all at once | - | - | 321 |" in page
+
+
+def test_every_scenario_has_a_count_a_driver_and_a_row() -> None:
+    told = {scenario for scenario, _ in COLUMNS.values()}
+
+    assert COUNTS.keys() == drive.SCENARIOS.keys() == told
 
 
 def test_each_system_is_told_with_its_version_configuration_and_durability(tmp_path: Path) -> None:
@@ -137,6 +155,31 @@ def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     assert has_ended
 
 
+def test_a_process_marks_its_number_without_a_time(tmp_path: Path) -> None:
+    path = str(tmp_path / "marks")
+
+    mark_by_process(path, 7)
+    mark_by_process(path, 8)
+
+    assert wait_marks(path, 2, timeout_s=1) == {7: 0.0, 8: 0.0}
+
+
+def test_processes_end_with_the_last_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "marks")
+
+    class App:
+        def spawn(self, path: str, numbers: range) -> None:
+            Path(path).write_text("".join(f"{number} 0\n" for number in numbers))
+            os.utime(path, (0, 1_004.0))
+
+    monkeypatch.setattr("time.time", lambda: 1_000.0)
+
+    found = drive.processes(App(), path, 8)
+
+    assert last_marked_at(path) == 1_004.0
+    assert found == {"per_s": 2.0, "run": 8}
+
+
 def test_versions_of_npm_are_those_installed(tmp_path: Path) -> None:
     package = tmp_path / "lib" / "node_modules" / "@some" / "server" / "package.json"
     package.parent.mkdir(parents=True)
@@ -171,4 +214,4 @@ def test_each_system_has_an_app(name: str) -> None:
 
     text = (apps / f"{SYSTEMS[name].app}.py").read_text()
 
-    assert all(f"\ndef {call}(" in text for call in ("submit", "at", "chain", "close"))
+    assert all(f"\ndef {call}(" in text for call in ("submit", "at", "chain", "spawn", "close"))

@@ -1,6 +1,6 @@
 # pyright: basic
 # ruff: noqa: D103 - what the functions do is told in rota_app
-"""Airflow: runs of two DAGs, asked for over its HTTP API; `dags` has them, the scheduler runs them.
+"""Airflow: runs of DAGs, asked for over its HTTP API; `dags` has them, the scheduler runs them.
 
 Nothing of Airflow is imported here: that takes seconds.
 """
@@ -31,6 +31,11 @@ def chain(path: str, numbers: Sequence[int]) -> None:
     _run("ten", path, numbers)
 
 
+def spawn(path: str, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        _run("one_process", path, [number])
+
+
 def close() -> None:
     _server.close()
 
@@ -45,9 +50,13 @@ def _run(dag: str, path: str, numbers: Sequence[int], **more: str) -> None:
 
 
 def _call(method: str, path: str, body: object = None) -> dict[str, str]:
-    _server.request(method, path, json.dumps(body) if body else None, _headers)
-    with _server.getresponse() as answer:
-        text = answer.read()
+    try:
+        _server.request(method, path, json.dumps(body) if body else None, _headers)
+        with _server.getresponse() as answer:
+            text = answer.read()
+    except OSError:
+        _server.close()  # The next request connects anew.
+        raise
     if answer.status >= 300:
         raise OSError(f"{method} {path}: {answer.status} {text.decode()}")
     found: dict[str, str] = json.loads(text)

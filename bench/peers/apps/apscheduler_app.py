@@ -10,7 +10,7 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from bench.peers.apps.marks import mark
+from bench.peers.apps.marks import mark, mark_by_process
 
 url = os.environ["BENCH_POSTGRES"].replace("postgresql://", "postgresql+psycopg://")
 scheduler = BackgroundScheduler(
@@ -42,6 +42,11 @@ def at(path, dues):
 
 def chain(path, numbers):
     scheduler.add_job(mark_in_turn, args=(path, list(numbers)))
+
+
+def spawn(path, numbers):
+    for number in numbers:
+        scheduler.add_job(mark_by_process, args=(path, number))
 
 
 def close():

@@ -10,6 +10,7 @@ from celery import Celery
 from celery import chain as celery_chain
 
 from bench.peers.apps.marks import mark as mark_it
+from bench.peers.apps.marks import mark_by_process
 
 app = Celery(broker=os.environ["BENCH_REDIS"])
 app.conf.task_ignore_result = True
@@ -21,10 +22,13 @@ def mark(path, number):
     mark_it(path, number)
 
 
+@app.task
+def run_process(path, number):
+    mark_by_process(path, number)
+
+
 def submit(path, numbers):
-    with app.producer_pool.acquire(block=True) as producer:
-        for number in numbers:
-            mark.apply_async((path, number), producer=producer)
+    _send(mark, path, numbers)
 
 
 def at(path, dues):
@@ -38,5 +42,15 @@ def chain(path, numbers):
     celery_chain(mark.si(path, number) for number in numbers).apply_async()
 
 
+def spawn(path, numbers):
+    _send(run_process, path, numbers)
+
+
 def close():
     app.close()
+
+
+def _send(task, path, numbers):
+    with app.producer_pool.acquire(block=True) as producer:
+        for number in numbers:
+            task.apply_async((path, number), producer=producer)

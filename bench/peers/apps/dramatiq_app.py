@@ -10,6 +10,7 @@ import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 
 from bench.peers.apps.marks import mark as mark_it
+from bench.peers.apps.marks import mark_by_process
 
 broker = RedisBroker(url=os.environ["BENCH_REDIS"])
 dramatiq.set_broker(broker)
@@ -18,6 +19,11 @@ dramatiq.set_broker(broker)
 @dramatiq.actor
 def mark(path, number):
     mark_it(path, number)
+
+
+@dramatiq.actor
+def run_process(path, number):
+    mark_by_process(path, number)
 
 
 def submit(path, numbers):
@@ -34,6 +40,11 @@ def at(path, dues):
 def chain(path, numbers):
     steps = [mark.message_with_options(args=(path, n), pipe_ignore=True) for n in numbers]
     dramatiq.pipeline(steps).run()
+
+
+def spawn(path, numbers):
+    for number in numbers:
+        run_process.send(path, number)
 
 
 def close():

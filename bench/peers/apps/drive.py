@@ -10,6 +10,8 @@ Run in the system's own environment: it needs the standard library and the app.
     timers       due over 5 s: from when each was due to its start
     timers-at-once   due in one instant
     chain        ten, each after the one before, again and again: from start to start
+    processes    so many at once, each marked by a process of its own: from the first call to the
+                 last mark
 """
 
 import importlib
@@ -22,9 +24,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from bench.peers.apps.marks import wait_marks
+from bench.peers.apps.marks import last_marked_at, wait_marks
 
-App = Any  # Any: a module with submit, at, chain and close; see `rota_app`.
+App = Any  # Any: a module with submit, at, chain, spawn and close; see `rota_app`.
 STARTS_PER_S = float(os.environ.get("BENCH_STARTS_PER_S", "50"))
 AHEAD_S = 3.0
 SET_PER_S = 100.0
@@ -79,6 +81,14 @@ def chain(app: App, path: str, count: int) -> Found:
     return {"ms": hops, "run": count * CHAIN}
 
 
+def processes(app: App, path: str, count: int) -> Found:
+    """Return how many started a second."""
+    began = time.time()
+    app.spawn(path, range(count))
+    wait_marks(path, count, WAIT_S)
+    return {"per_s": count / (last_marked_at(path) - began), "run": count}
+
+
 def _late_ms(path: str, dues: dict[int, float]) -> list[float]:
     seen = wait_marks(path, len(dues), WAIT_S)
     return [1e3 * (seen[number] - due) for number, due in dues.items()]
@@ -90,6 +100,7 @@ SCENARIOS: dict[str, Callable[[App, str, int], Found]] = {
     "timers": timers,
     "timers-at-once": timers_at_once,
     "chain": chain,
+    "processes": processes,
 }
 
 

@@ -1,10 +1,13 @@
 """What every system is made to run, and where it is seen to have run."""
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
 MARK = "%d %d\n"
+SCRIPT = 'echo "$0 0" >>"$1"'
+"""For a shell, whose own `echo` appends a mark without a time: one process in all."""
 
 
 def mark(path: str, number: int) -> None:
@@ -17,8 +20,24 @@ def mark(path: str, number: int) -> None:
         os.close(file)
 
 
+def mark_by_process(path: str, number: int) -> None:
+    """Have a process append a number, without a time; `last_marked_at` has that of the last.
+
+    Raises:
+        CalledProcessError: It failed.
+    """
+    subprocess.run(["/bin/sh", "-c", SCRIPT, str(number), path], check=True)
+
+
+def last_marked_at(path: str) -> float:
+    """Return when a mark was appended last, in seconds since 1970, to a tick of the kernel."""
+    return os.stat(path).st_mtime
+
+
 def wait_marks(path: str, count: int, timeout_s: float) -> dict[int, float]:
     """Return when each number was marked first, in seconds, once there are so many.
+
+    It is 0 for marks of processes.
 
     Raises:
         TimeoutError: There are not.

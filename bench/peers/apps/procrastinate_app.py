@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from procrastinate import App, PsycopgConnector, SyncPsycopgConnector
 
 from bench.peers.apps.marks import mark as mark_it
+from bench.peers.apps.marks import mark_by_process
 
 _is_driver = "BENCH_FOLDER" in os.environ
 _connector = SyncPsycopgConnector if _is_driver else PsycopgConnector
@@ -27,12 +28,13 @@ async def mark_in_turn(path, numbers):
         await mark_in_turn.defer_async(path=path, numbers=numbers[1:])
 
 
+@app.task
+def run_process(path, number):
+    mark_by_process(path, number)
+
+
 def submit(path, numbers):
-    _open()
-    if len(numbers) == 1:
-        mark.defer(path=path, number=numbers[0])
-    else:
-        mark.batch_defer(*({"path": path, "number": number} for number in numbers))
+    _defer(mark, path, numbers)
 
 
 def at(path, dues):
@@ -47,15 +49,27 @@ def chain(path, numbers):
     mark_in_turn.defer(path=path, numbers=list(numbers))
 
 
+def spawn(path, numbers):
+    _defer(run_process, path, numbers)
+
+
 def close():
     app.close()
+
+
+def _defer(task, path, numbers):
+    _open()
+    if len(numbers) == 1:
+        task.defer(path=path, number=numbers[0])
+    else:
+        task.batch_defer(*({"path": path, "number": number} for number in numbers))
 
 
 def _open():
     global _is_open
     if not _is_open:
-        _is_open = True
         app.open()
+        _is_open = True
 
 
 _is_open = False

@@ -17,6 +17,7 @@ import restate
 
 from bench.peers.apps.asking import Asking
 from bench.peers.apps.marks import mark as mark_it
+from bench.peers.apps.marks import mark_by_process
 
 service = restate.Service("bench")
 asking = Asking(at_once=64)
@@ -26,6 +27,13 @@ asking = Asking(at_once=64)
 async def mark(ctx: restate.Context, order: dict) -> None:
     for number in order["numbers"]:
         await ctx.run_typed(f"mark {number}", mark_it, path=order["path"], number=number)
+
+
+@service.handler()
+async def run_process(ctx: restate.Context, order: dict) -> None:
+    # A function that is not async is called in a thread.
+    for number in order["numbers"]:
+        await ctx.run_typed(f"run {number}", mark_by_process, path=order["path"], number=number)
 
 
 app = restate.app([service])
@@ -45,6 +53,12 @@ def chain(path, numbers):
     asking.run(_send(_client(), path, list(numbers)))
 
 
+def spawn(path, numbers):
+    client = _client()
+    send = partial(_send, client, handler="run_process")
+    asking.run_all(partial(send, path, [number]) for number in numbers)
+
+
 def close():
     asking.close()
 
@@ -56,10 +70,10 @@ def _client():
     return asking.enter(httpx.AsyncClient(base_url=os.environ["BENCH_RESTATE"], http2=True))
 
 
-async def _send(client, path, numbers, due=None):
+async def _send(client, path, numbers, due=None, handler="mark"):
     delay = {} if due is None else {"delay": f"{max(0, round(1e3 * (due - time.time())))}ms"}
     order = {"path": path, "numbers": numbers}
-    (await client.post("/bench/mark/send", params=delay, json=order)).raise_for_status()
+    (await client.post(f"/bench/{handler}/send", params=delay, json=order)).raise_for_status()
 
 
 def _register():

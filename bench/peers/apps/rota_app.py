@@ -1,9 +1,12 @@
-"""rota: executions of jobs whose function runs in warm workers.
+"""rota: executions of jobs whose function runs in warm workers, or of jobs with a command.
 
-Every app has these four functions. Numbers are marked by `marks.mark`, each once.
+Every app has these five functions. Numbers are marked by `marks.mark`, each once, and by a process
+of its own in `spawn`. What they raise where the system does not answer is the system's own; they
+may be called again then.
 """
 
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +15,7 @@ from rota.client import Client
 from rota.client.wire import Json, TriggerItem
 
 JOBS = 50
+SEND_AGAIN_S = 0.02
 FOLDERS = [str(Path(__file__).parents[3])]
 client = Client(os.environ["BENCH_URLS"])
 _made: set[str] = set()
@@ -20,17 +24,11 @@ _made: set[str] = set()
 def submit(path: str, numbers: Iterable[int]) -> None:
     """Have each number marked, now."""
     prefix = _word(path)
-    if prefix not in _made:
-        _made.add(prefix)
-        _create([{"name": f"{prefix}-{job}"} | _marking() for job in range(JOBS)])
-    items: list[TriggerItem] = [
+    _have_jobs(prefix, _marking())
+    _trigger(
         TriggerItem(job=f"{prefix}-{number % JOBS}", parameters={"path": path, "number": number})
         for number in numbers
-    ]
-    while items:
-        made = zip(items, client.trigger_many(items), strict=True)
-        # Refused for lack of room, or of a primary for a moment: sent again.
-        items = [item for item, answer in made if answer.error]
+    )
 
 
 def at(path: str, dues: Mapping[int, float]) -> None:
@@ -57,6 +55,13 @@ def chain(path: str, numbers: Sequence[int]) -> None:
     client.trigger(job)
 
 
+def spawn(path: str, numbers: Iterable[int]) -> None:
+    """Have each number marked by a process of its own, now: a shell that echoes, as `SCRIPT`."""
+    prefix = f"{_word(path)}-process"
+    _have_jobs(prefix, {"command": 'echo "$ROTA_PARAMETERS 0" >>"$MARKS"', "env": {"MARKS": path}})
+    _trigger(TriggerItem(job=f"{prefix}-{number % JOBS}", parameters=number) for number in numbers)
+
+
 def close() -> None:
     """End what the app has open."""
     client.close()
@@ -68,6 +73,21 @@ def _marking(path: str = "", number: int = 0) -> dict[str, Json]:
     return {"python": call | ({"args": [path, number]} if path else {})}
 
 
+def _have_jobs(prefix: str, body: dict[str, Json]) -> None:
+    if prefix not in _made:
+        _create({"name": f"{prefix}-{job}"} | body for job in range(JOBS))
+        _made.add(prefix)
+
+
+def _trigger(wanted: Iterable[TriggerItem]) -> None:
+    items: list[TriggerItem] = [*wanted]
+    while items:
+        made = zip(items, client.trigger_many(items), strict=True)
+        # Refused for lack of room, or of a primary for a moment: sent again.
+        items = [item for item, answer in made if answer.error]
+        time.sleep(SEND_AGAIN_S if items else 0)
+
+
 def _create(jobs: Iterable[dict[str, Json]]) -> None:
     waiting: list[dict[str, Json]] = [*jobs]
     while waiting:
@@ -76,6 +96,7 @@ def _create(jobs: Iterable[dict[str, Json]]) -> None:
         assert not wrong, wrong[0]
         # The rest: a shard without a primary for a moment.
         waiting = [job for job, answer in made if answer.error]
+        time.sleep(SEND_AGAIN_S if waiting else 0)
 
 
 def _word(path: str) -> str:

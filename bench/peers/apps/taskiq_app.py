@@ -11,6 +11,7 @@ from taskiq import TaskiqScheduler
 from taskiq_redis import ListRedisScheduleSource, RedisStreamBroker
 
 from bench.peers.apps.marks import mark as mark_it
+from bench.peers.apps.marks import mark_by_process
 
 broker = RedisStreamBroker(os.environ["BENCH_REDIS"])
 source = ListRedisScheduleSource(os.environ["BENCH_REDIS"])
@@ -32,12 +33,14 @@ async def mark_in_turn(path, numbers):
         await mark_in_turn.kiq(path, numbers[1:])
 
 
-def submit(path, numbers):
-    async def send():
-        for number in numbers:
-            await mark.kiq(path, number)
+@broker.task
+def run_process(path, number):
+    # Not async: in a thread of the worker's, as its documentation has what blocks.
+    mark_by_process(path, number)
 
-    _run(send())
+
+def submit(path, numbers):
+    _run(_send(mark, path, numbers))
 
 
 def at(path, dues):
@@ -55,6 +58,10 @@ def chain(path, numbers):
     _run(send())
 
 
+def spawn(path, numbers):
+    _run(_send(run_process, path, numbers))
+
+
 def close():
     _run(broker.shutdown())
     _runner.close()
@@ -63,6 +70,11 @@ def close():
 def _run(work):
     global _is_started
     if not _is_started:
-        _is_started = True
         _runner.run(broker.startup())
+        _is_started = True
     _runner.run(work)
+
+
+async def _send(task, path, numbers):
+    for number in numbers:
+        await task.kiq(path, number)

@@ -21,6 +21,7 @@ from temporalio.worker import Worker
 with workflow.unsafe.imports_passed_through():
     from bench.peers.apps.asking import Asking
     from bench.peers.apps.marks import mark as mark_it
+    from bench.peers.apps.marks import mark_by_process
 
 QUEUE = "bench"
 THREADS = 10
@@ -30,6 +31,11 @@ asking = Asking(at_once=8)
 @activity.defn
 def mark(path: str, number: int) -> None:
     mark_it(path, number)
+
+
+@activity.defn
+def run_process(path: str, number: int) -> None:
+    mark_by_process(path, number)
 
 
 @workflow.defn
@@ -42,6 +48,19 @@ class Marking:
         for number in numbers:
             await workflow.execute_activity(
                 mark, args=[path, number], start_to_close_timeout=timedelta(seconds=60)
+            )
+
+
+@workflow.defn
+class RunningProcess:
+    """Has a process mark a number."""
+
+    @workflow.run
+    async def run(self, path: str, numbers: list[int]) -> None:
+        """Have an activity run a process for each."""
+        for number in numbers:
+            await workflow.execute_activity(
+                run_process, args=[path, number], start_to_close_timeout=timedelta(seconds=60)
             )
 
 
@@ -59,6 +78,12 @@ def chain(path, numbers):
     asking.run(_start(_client(), path, list(numbers)))
 
 
+def spawn(path, numbers):
+    client = _client()
+    start = partial(_start, client, kind="RunningProcess")
+    asking.run_all(partial(start, path, [number]) for number in numbers)
+
+
 def close():
     asking.close()
 
@@ -68,10 +93,10 @@ def _client():
     return asking.run(Client.connect(os.environ["BENCH_TEMPORAL"]))
 
 
-async def _start(client, path, numbers, due=None):
+async def _start(client, path, numbers, due=None, kind="Marking"):
     delay = None if due is None else timedelta(seconds=max(0.0, due - time.time()))
     await client.start_workflow(
-        Marking.run, args=[path, numbers], id=str(uuid4()), task_queue=QUEUE, start_delay=delay
+        kind, args=[path, numbers], id=str(uuid4()), task_queue=QUEUE, start_delay=delay
     )
 
 
@@ -81,8 +106,8 @@ async def _work():
         worker = Worker(
             client,
             task_queue=QUEUE,
-            workflows=[Marking],
-            activities=[mark],
+            workflows=[Marking, RunningProcess],
+            activities=[mark, run_process],
             activity_executor=threads,
             max_concurrent_activities=THREADS,
         )

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
-"""Airflow's two DAGs: one task, and ten in a row; each marks its number of those asked for."""
+"""Airflow's DAGs: one task, ten in a row, one that runs a process; each marks its number."""
 
 from airflow.sdk import chain, dag, task
-from bench.peers.apps.marks import mark
+from bench.peers.apps.marks import mark, mark_by_process
 
 
 @task
@@ -11,6 +11,13 @@ def mark_nth(place, **context):
     """Mark the number at *place* of what this run was asked for with."""
     asked = context["dag_run"].conf
     mark(asked["path"], asked["numbers"][place])
+
+
+@task
+def run_process(**context):
+    """Have a process mark the number that this run was asked for with."""
+    asked = context["dag_run"].conf
+    mark_by_process(asked["path"], asked["numbers"][0])
 
 
 @dag(schedule=None)
@@ -25,5 +32,12 @@ def ten():
     chain(*(mark_nth.override(task_id=f"mark_{place}")(place) for place in range(10)))
 
 
+@dag(schedule=None)
+def one_process():
+    """One task, which runs a process."""
+    run_process()
+
+
 one()
 ten()
+one_process()
