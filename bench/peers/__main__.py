@@ -3,7 +3,7 @@
     python -m bench.peers                        all
     python -m bench.peers celery taskiq          rota and those two
     python -m bench.peers --rounds 1 --part 10   does it work?
-    python -m bench.peers --only chain start     those two scenarios, of all
+    python -m bench.peers --only chain restart   those two scenarios, of all
 
 Redis and PostgreSQL have to be installed, and npm for Restate; each system's packages are installed
 by themselves into ``build/bench-peers``. What was seen goes to ``bench/results/peers.jsonl`` and
@@ -37,6 +37,7 @@ COUNTS = {
     "timers-at-once": 500,
     "chain": 20,
     "processes": 1_000,
+    "restart": 20,
 }
 LOG_LINES = 20
 
@@ -101,7 +102,8 @@ def _line(seen: Seen) -> str:
     else:
         figures = f"{seen.per_s:.0f}/s"
     where = f"round {seen.round}  {seen.system:<14} {seen.scenario:<15}"
-    return f"{where} {figures}, CPU {seen.cpu_ms:.2f} ms each"
+    cpu = f", CPU {seen.cpu_ms:.2f} ms each" if seen.cpu_ms else ""
+    return f"{where} {figures}{cpu}"
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,18 +1,21 @@
 """The servers that other schedulers keep their jobs in: on loopback, while one is measured.
 
 Each takes the folder for what it writes, and the folder of the programs that were installed for the
-system; and gives where it is.
+system; and gives where it is. One that is killed and launched again finds its data, and listens
+where it did.
 """
 
 import os
 import shutil
+import socket
 import subprocess
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from bench.peers.programs import program, running, wait_port
+from bench.peers.programs import Running, program, running, wait_port, wait_until
 from rota.client.ports import free_port
 
 POSTGRES_USER = "postgres"
@@ -26,12 +29,15 @@ class Served:
 
     Attributes:
         variables: Of the environment: they tell apps and workers where it is.
-        pid: Its process; it may have started others.
+        program: What runs.
+        wait: Waits until it takes requests, and no longer: after its start, and each further one.
+            Raises TimeoutError.
         ports: On which workers will listen, when they are ready.
     """
 
     variables: dict[str, str]
-    pid: int
+    program: Running
+    wait: Callable[[], None]
     ports: tuple[int, ...] = ()
 
 
@@ -48,9 +54,20 @@ def redis(folder: Path, _programs: Path) -> Generator[Served]:
         *("--bind", "127.0.0.1", "--dir", str(folder), "--save", "", "--appendonly", "yes"),
         *("--appendfsync", "everysec"),
     ]
+    wait = partial(wait_until, partial(_answers_ping, port), f"Redis answers on {port}")
     with running(argv, folder / "redis.log") as process:
-        wait_port(port)
-        yield Served({"BENCH_REDIS": f"redis://127.0.0.1:{port}/0"}, process.pid)
+        wait()
+        yield Served({"BENCH_REDIS": f"redis://127.0.0.1:{port}/0"}, process, wait)
+
+
+def _answers_ping(port: int) -> bool:
+    """Tell whether Redis has its data: it listens, and answers with errors, while it reads that."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5.0) as caller:
+            caller.sendall(b"PING\r\n")
+            return caller.recv(16).startswith(b"+PONG")
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -73,10 +90,16 @@ def postgres(folder: Path, _programs: Path) -> Generator[Served]:
         *(*become, program("postgres", get_it), "-D", str(data), "-p", str(port)),
         *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
     ]
+    is_ready = [program("pg_isready", get_it), "-q", "-h", "127.0.0.1", "-p", str(port)]
+    wait = partial(wait_until, partial(_succeeds, is_ready), f"PostgreSQL answers on {port}")
     with running(argv, folder / "postgres.log") as process:
-        wait_port(port)
+        wait()
         url = f"postgresql://bench@127.0.0.1:{port}/postgres"
-        yield Served({"BENCH_POSTGRES": url}, process.pid)
+        yield Served({"BENCH_POSTGRES": url}, process, wait)
+
+
+def _succeeds(argv: Sequence[str]) -> bool:
+    return subprocess.run(argv).returncode == 0
 
 
 @contextmanager
@@ -99,7 +122,7 @@ def airflow_postgres(folder: Path, programs: Path) -> Generator[Served]:
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
             "BENCH_AIRFLOW": url,
         }
-        yield Served(served.variables | variables, served.pid, (port,))
+        yield replace(served, variables=served.variables | variables, ports=(port,))
 
 
 @contextmanager
@@ -118,14 +141,18 @@ def restate(folder: Path, programs: Path) -> Generator[Served]:
         *("--base-dir", str(folder / "restate"), "--node-name", "bench"),
     ]
     with running(argv, folder / "restate.log", os.environ | settings, folder) as process:
-        for port in (admin, ingress):
-            wait_port(port)
+        _wait_ports(admin, ingress)
         variables = {
             "BENCH_RESTATE": f"http://127.0.0.1:{ingress}",
             "BENCH_RESTATE_ADMIN": f"http://127.0.0.1:{admin}",
             "BENCH_RESTATE_APP": f"127.0.0.1:{app}",
         }
-        yield Served(variables, process.pid, (app,))
+        yield Served(variables, process, partial(_wait_ports, admin, ingress), (app,))
+
+
+def _wait_ports(*ports: int) -> None:
+    for port in ports:
+        wait_port(port)
 
 
 @contextmanager
@@ -144,4 +171,4 @@ def temporal(folder: Path, programs: Path) -> Generator[Served]:
     ]
     with running(argv, folder / "temporal.log", cwd=folder) as process:
         wait_port(port)
-        yield Served({"BENCH_TEMPORAL": f"127.0.0.1:{port}"}, process.pid)
+        yield Served({"BENCH_TEMPORAL": f"127.0.0.1:{port}"}, process, partial(wait_port, port))

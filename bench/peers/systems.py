@@ -185,6 +185,7 @@ SYSTEMS = {
                 "timers-at-once": 10,
                 "chain": 3,
                 "processes": 20,
+                "restart": 5,
             },
             starts_per_s=1.0,
             configuration="LocalExecutor, defaults; API server, scheduler and DAG processor beside "

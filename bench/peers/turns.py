@@ -1,18 +1,26 @@
-"""One system's turn: started, driven through the scenarios, ended."""
+"""One system's turn: started, driven through the scenarios, ended.
 
-import json
+For the scenario `restart` all processes of a system are killed, and started again on their data:
+the server, and workers as soon as it takes requests. Of rota those are the nodes, and their wardens
+too, which with Python workers would outlive them; etcd, which its nodes share, stays. What is
+measured has all of that in it, and the start of the driver.
+"""
+
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from bench.fleet import Fleet
 from bench.peers.environments import programs_of
-from bench.peers.programs import running, wait_port
+from bench.peers.programs import Running, kill, running, wait_port
+from bench.peers.servers import Served
 from bench.peers.systems import System
 from bench.processes import cpu_of_ended_children_s, cpu_s, descendants
 
@@ -31,7 +39,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         per_s: Of ``throughput`` and ``processes``.
         ms: Of the others: every latency, lateness or hop.
         cpu_ms: Of all its processes, servers too, for each thing that was run; not the driver's,
-            which is the asking side, and of APScheduler everything but PostgreSQL.
+            which is the asking side, and of APScheduler everything but PostgreSQL. 0 of
+            ``restart``, through which no process lasts.
     """
 
     system: str
@@ -47,8 +56,9 @@ def rota_turn(size: int, counts: Mapping[str, int], number: int, folder: Path) -
     folder.mkdir(parents=True)
     with Fleet(folder / "nodes", size) as fleet:
         environment = _environment(folder) | {"BENCH_URLS": ",".join(fleet.urls)}
-        pids = [pid for kind, pid in fleet.processes() if kind in ("node", "guard", "etcd")]
-        drive = _Drive(Path(sys.executable), "rota_app", environment, pids)
+        again = partial(_start_nodes_again, fleet)
+        pids = partial(_pids_of, fleet)
+        drive = _Drive(Path(sys.executable), "rota_app", environment, pids, again)
         drive.warm_up()
         for scenario, count in counts.items():
             yield drive.seen(f"rota-{size}", scenario, count, number)
@@ -62,22 +72,62 @@ def turn(system: System, counts: Mapping[str, int], number: int, folder: Path) -
         served = undo.enter_context(system.server(folder, programs))
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **served.variables}
         _run_each(system.setup, programs, environment, folder)
-        pids = [served.pid]
-        for place, argv in enumerate(system.workers):
-            worker = running(
-                command(argv, programs, environment), folder / f"worker-{place}.log",
-                environment, folder,
-            )  # fmt: skip
-            pids.append(undo.enter_context(worker).pid)
+        workers = [*map(undo.enter_context, _workers(system, programs, environment, folder))]
         for port in served.ports:
             wait_port(port)
         _run_each(system.setup_after, programs, environment, folder)
         rate = {"BENCH_STARTS_PER_S": str(system.starts_per_s)}
         drive_environment = _environment(folder) | served.variables | rate
-        drive = _Drive(programs / "python", system.app, drive_environment, pids)
+        drive = _Drive(
+            programs / "python", system.app, drive_environment,
+            pids=lambda: [each.pid for each in (served.program, *workers)],
+            start_again=partial(_start_again, served, workers),
+        )  # fmt: skip
         drive.warm_up(system.count_of("throughput", WARM_UP))
         for scenario, count in counts.items():
             yield drive.seen(system.name, scenario, system.count_of(scenario, count), number)
+
+
+def _workers(
+    system: System, programs: Path, environment: dict[str, str], folder: Path
+) -> Iterator[AbstractContextManager[Running]]:
+    for place, argv in enumerate(system.workers):
+        filled = command(argv, programs, environment)
+        yield running(filled, folder / f"worker-{place}.log", environment, folder)
+
+
+def _pids_of(fleet: Fleet) -> list[int]:
+    return [pid for kind, pid in fleet.processes() if kind in ("node", "guard", "etcd")]
+
+
+def _start_nodes_again(fleet: Fleet) -> float:
+    """Kill all nodes and wardens and start them at once; return when they were killed.
+
+    Raises:
+        TimeoutError, NodeNotStarted: They do not end; somebody else has taken a port.
+    """
+    killed_at = time.time()
+    kill(pid for kind, pid in fleet.processes() if kind != "etcd")
+    fleet.kill(fleet.nodes)  # Waits for them, as who has started them has to.
+    fleet.launch(fleet.nodes)
+    return killed_at
+
+
+def _start_again(served: Served, workers: Sequence[Running]) -> float:
+    """Kill server and workers and start them at once; return when they were killed.
+
+    Raises:
+        TimeoutError: They do not end, or the server takes no requests.
+    """
+    killed_at = time.time()
+    kill(each.pid for each in (served.program, *workers))
+    for each in (served.program, *workers):
+        each.reap()
+    served.program.launch()
+    served.wait()
+    for worker in workers:
+        worker.launch()
+    return killed_at
 
 
 def _run_each(
@@ -96,14 +146,36 @@ def command(argv: Sequence[str], programs: Path, variables: Mapping[str, str]) -
     return [str(programs / argv[0]), *(each.format_map(variables) for each in argv[1:])]
 
 
+class _Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver prints; see `bench.peers.apps.drive`."""
+
+    run: int
+    per_s: float = 0.0
+    ms: list[float] = []
+
+
 class _Drive:
-    """Runs the driver of a system, and counts what its other processes use meanwhile."""
+    """Runs the driver of a system, and counts what its other processes use meanwhile.
+
+    Args:
+        python: Of the system's environment.
+        app: Its module in `bench.peers.apps`.
+        environment: Of the driver.
+        pids: Returns the system's processes, without those that they have started.
+        start_again: Kills all of them, starts them again, and returns when they were killed, in
+            seconds since 1970.
+    """
 
     def __init__(
-        self, python: Path, app: str, environment: dict[str, str], pids: Sequence[int]
+        self,
+        python: Path,
+        app: str,
+        environment: Mapping[str, str],
+        pids: Callable[[], Iterable[int]],
+        start_again: Callable[[], float],
     ) -> None:
-        self._python, self._app = python, app
-        self._environment, self._pids = environment, pids
+        self._python, self._app, self._environment = python, app, environment
+        self._pids, self._start_again = pids, start_again
 
     def warm_up(self, count: int = WARM_UP) -> None:
         """Have all workers started, and what they need loaded: none of that is counted."""
@@ -115,27 +187,34 @@ class _Drive:
         Raises:
             CalledProcessError: The driver failed.
         """
-        before = self._cpu_s()
+        if scenario == "restart":
+            killed_at = {"BENCH_KILLED_AT": repr(self._start_again())}
+            found, cpu_s = self._found(scenario, count, killed_at), 0.0
+        else:
+            before = self._cpu_s()
+            found = self._found(scenario, count, {})
+            cpu_s = self._cpu_s() - before
+        return Seen(
+            system=system,
+            scenario=scenario,
+            round=number,
+            per_s=found.per_s,
+            ms=found.ms,
+            cpu_ms=1e3 * cpu_s / found.run,
+        )
+
+    def _found(self, scenario: str, count: int, more: Mapping[str, str]) -> _Found:
         ran = subprocess.run(
             [
                 *(str(self._python), "-m", "bench.peers.apps.drive"),
                 *(self._app, scenario, str(count)),
             ],
-            env=self._environment, stdout=subprocess.PIPE, check=True, timeout=DRIVE_S,
+            env={**self._environment, **more}, stdout=subprocess.PIPE, check=True, timeout=DRIVE_S,
         )  # fmt: skip
-        found = json.loads(ran.stdout.splitlines()[-1])
-        each = 1e3 * (self._cpu_s() - before) / found["run"]
-        return Seen(
-            system=system,
-            scenario=scenario,
-            round=number,
-            per_s=found.get("per_s", 0.0),
-            ms=found.get("ms", []),
-            cpu_ms=each,
-        )
+        return msgspec.json.decode(ran.stdout.splitlines()[-1], type=_Found)
 
     def _cpu_s(self) -> float:
-        everything = {pid for root in self._pids for pid in (root, *descendants(root))}
+        everything = {pid for root in self._pids() for pid in (root, *descendants(root))}
         return sum(cpu_s(pid) + cpu_of_ended_children_s(pid) for pid in everything)
 
 

@@ -17,7 +17,7 @@ from bench.peers.apps.asking import Asking
 from bench.peers.apps.marks import last_marked_at, mark_by_process, wait_marks
 from bench.peers.comparison import COLUMNS, ROTA, about, write_comparison
 from bench.peers.environments import npm_versions
-from bench.peers.programs import NotInstalled, program, running
+from bench.peers.programs import NotInstalled, kill, program, running, wait_until
 from bench.peers.systems import SYSTEMS
 from bench.peers.turns import Seen, command
 
@@ -58,14 +58,16 @@ def test_what_was_not_seen_is_not_told(tmp_path: Path) -> None:
     assert "| chain, a hop, p50 ms | - | - | - |" in page
 
 
-def test_processes_are_told(tmp_path: Path) -> None:
+def test_processes_and_a_start_after_a_kill_are_told(tmp_path: Path) -> None:
     seen = [
         Seen(system="celery", scenario="processes", round=0, per_s=321.0),
+        Seen(system="celery", scenario="restart", round=0, ms=[900.0, 700.0, 800.0]),
     ]
 
     page = write_comparison(MACHINE, seen, {"celery": "celery 5"}, tmp_path).read_text()
 
     assert "| processes a second, all at once | - | - | 321 |" in page
+    assert "| all killed and started again, to a start, p50 ms | - | - | 800 |" in page
 
 
 def test_every_scenario_has_a_count_a_driver_and_a_row() -> None:
@@ -155,6 +157,45 @@ def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     assert has_ended
 
 
+def test_what_is_killed_ends_with_what_has_left_its_group(tmp_path: Path) -> None:
+    number = tmp_path / "pid"
+    argv = ["sh", "-c", f"setsid sh -c 'echo $$ > {number}; exec sleep 600' & exec sleep 600"]
+
+    with running(argv, tmp_path / "log") as process:
+        wait_until(lambda: number.exists() and number.read_text() != "", "it has started another")
+        left_group = os.pidfd_open(int(number.read_text()))
+        kill([process.pid])
+        process.reap()
+    has_ended, _, _ = select.select([left_group], [], [], 0)
+    if not has_ended:
+        signal.pidfd_send_signal(left_group, signal.SIGKILL)
+    os.close(left_group)
+
+    assert has_ended
+
+
+def test_what_was_killed_may_be_launched_again_and_ends_with_the_body(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    with running(["sh", "-c", "echo up; exec sleep 600"], log) as process:
+        kill([process.pid])
+        process.reap()
+        log.unlink()
+        process.launch()
+        wait_until(lambda: log.exists() and log.read_text() == "up\n", "it is there again")
+        again = os.pidfd_open(process.pid)
+    has_ended, _, _ = select.select([again], [], [], 0)
+    os.close(again)
+
+    assert has_ended
+
+
+def test_what_was_killed_and_not_launched_again_is_left_alone(tmp_path: Path) -> None:
+    with running(["sleep", "600"], tmp_path / "log") as process:
+        kill([process.pid])
+        process.reap()
+
+
 def test_a_process_marks_its_number_without_a_time(tmp_path: Path) -> None:
     path = str(tmp_path / "marks")
 
@@ -178,6 +219,35 @@ def test_processes_end_with_the_last_mark(tmp_path: Path, monkeypatch: pytest.Mo
 
     assert last_marked_at(path) == 1_004.0
     assert found == {"per_s": 2.0, "run": 8}
+
+
+def test_after_a_kill_each_is_asked_for_until_it_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = iter([True, True, False, False])
+
+    class App:
+        def submit(self, path: str, numbers: list[int]) -> None:
+            if next(refused):
+                raise ConnectionError
+            with Path(path).open("a") as marks:
+                marks.write(f"{numbers[0]} {1_000 + numbers[0]}000000000\n")
+
+    monkeypatch.setattr("time.time", lambda: 1_000.0)
+    monkeypatch.setattr("time.sleep", list[float]().append)
+    monkeypatch.setenv("BENCH_KILLED_AT", "995.0")
+
+    found = drive.restart(App(), str(tmp_path / "marks"), 2)
+
+    assert found == {"ms": [5_000.0, 6_000.0], "run": 2}
+
+
+def test_what_is_not_taken_in_time_fails_with_why() -> None:
+    def ask() -> None:
+        raise ConnectionError("nobody listens")
+
+    with pytest.raises(TimeoutError, match="it was not taken: nobody listens"):
+        drive.patiently(ask, until=0.0)
 
 
 def test_versions_of_npm_are_those_installed(tmp_path: Path) -> None:

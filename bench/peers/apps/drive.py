@@ -12,6 +12,12 @@ Run in the system's own environment: it needs the standard library and the app.
     chain        ten, each after the one before, again and again: from start to start
     processes    so many at once, each marked by a process of its own: from the first call to the
                  last mark
+    restart      everything was killed at `BENCH_KILLED_AT`, in seconds since 1970, and is being
+                 started again: from then until the start of each of so many, which are asked for
+                 one after the other, each again and again until it is taken
+
+Before all but `restart` there is a warm-up. There, what is counted includes the start of this
+process and its modules, for all systems: in APScheduler's it is the scheduler.
 """
 
 import importlib
@@ -21,18 +27,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.peers.apps.marks import last_marked_at, wait_marks
 
 App = Any  # Any: a module with submit, at, chain, spawn and close; see `rota_app`.
+T = TypeVar("T")
 STARTS_PER_S = float(os.environ.get("BENCH_STARTS_PER_S", "50"))
 AHEAD_S = 3.0
 SET_PER_S = 100.0
 SPREAD_S = 5.0
 CHAIN = 10
 WAIT_S = 180.0
+TAKEN_S = 120.0
+"""Within which a system that was killed has to take what it is asked for."""
+ASK_AGAIN_S = 0.02
 Found = dict[str, float | list[float]]
 
 
@@ -89,6 +100,29 @@ def processes(app: App, path: str, count: int) -> Found:
     return {"per_s": count / (last_marked_at(path) - began), "run": count}
 
 
+def restart(app: App, path: str, count: int) -> Found:
+    """Return for each how long after the kill it started."""
+    killed_at = float(os.environ["BENCH_KILLED_AT"])
+    for number in range(count):
+        patiently(partial(app.submit, path, [number]), until=killed_at + TAKEN_S)
+    return {"ms": _late_ms(path, dict.fromkeys(range(count), killed_at)), "run": count}
+
+
+def patiently(ask: Callable[[], T], *, until: float) -> T:
+    """Return what *ask* does, which is called again whenever it raises, *until* then.
+
+    Raises:
+        TimeoutError: It raised then, too.
+    """
+    while True:
+        try:
+            return ask()
+        except Exception as error:  # Each system has its own for a server that is not there.
+            if time.time() > until:
+                raise TimeoutError(f"it was not taken: {error}") from error
+        time.sleep(ASK_AGAIN_S)
+
+
 def _late_ms(path: str, dues: dict[int, float]) -> list[float]:
     seen = wait_marks(path, len(dues), WAIT_S)
     return [1e3 * (seen[number] - due) for number, due in dues.items()]
@@ -101,16 +135,21 @@ SCENARIOS: dict[str, Callable[[App, str, int], Found]] = {
     "timers-at-once": timers_at_once,
     "chain": chain,
     "processes": processes,
+    "restart": restart,
 }
 
 
 def main() -> None:
-    """Measure, after a warm-up."""
+    """Measure, after a warm-up where there is one."""
     name, scenario, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    app = importlib.import_module(f"bench.peers.apps.{name}")
+    load = partial(importlib.import_module, f"bench.peers.apps.{name}")
+    is_restart = scenario == "restart"
+    # APScheduler's connects when it is loaded.
+    app = patiently(load, until=time.time() + TAKEN_S) if is_restart else load()
     with tempfile.TemporaryDirectory(dir=os.environ["BENCH_FOLDER"]) as folder:
-        app.submit(f"{folder}/warm-up", range(20))
-        wait_marks(f"{folder}/warm-up", 20, WAIT_S)
+        if not is_restart:
+            app.submit(f"{folder}/warm-up", range(20))
+            wait_marks(f"{folder}/warm-up", 20, WAIT_S)
         found = SCENARIOS[scenario](app, f"{folder}/marks", count)
     app.close()
     print(json.dumps(found))
