@@ -26,6 +26,8 @@ FOLLOWED_S = 10.0
 LOOK_S = 0.15
 SETTLE_S = 8.0
 """More than the last fire and the slowest example need to end."""
+HEARTBEAT_S = 0.5
+"""More than a heartbeat takes, and less than the two seconds to the next."""
 
 
 def main() -> int:
@@ -114,7 +116,7 @@ class Demo:
     def end_heartbeat(self, created: JobView) -> list[str]:
         """Delete the job that fires every two seconds; return what its ledger lacks."""
         assert created.next_fire_at is not None
-        before = self.client.job(created.job_id)
+        before = self.between_fires(created)
         self.client.delete_job(created.job_id)
         # Every even second from the first that was due to the last that was before it was deleted.
         due_at, coming_at = instant(created.next_fire_at), instant(before.next_fire_at or "")
@@ -127,6 +129,17 @@ class Demo:
                 broken.append(f"heartbeat of {due_at}: {outcome}")
             due_at += timedelta(seconds=2)
         return broken
+
+    def between_fires(self, created: JobView) -> JobView:
+        """Return the job shortly after it has fired: to delete it would cancel what runs."""
+        before = job = self.client.job(created.job_id)
+        for _ in range(round(SETTLE_S / LOOK_S)):
+            if job.next_fire_at != before.next_fire_at:
+                break
+            time.sleep(LOOK_S)
+            job = self.client.job(created.job_id)
+        time.sleep(HEARTBEAT_S)
+        return job
 
 
 def news_of(execution: ExecutionView) -> list[tuple[str, str]]:
