@@ -1,5 +1,6 @@
 """The ``rota`` program in tests: run inside the test's process, or as one of its own."""
 
+import codecs
 import json
 import os
 import pty
@@ -82,6 +83,7 @@ class Terminal:
         self.process = process
         self.shown = ""
         self._ours = ours
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def until(self, is_shown: Callable[[str], bool]) -> str:
         """Read until what has been written makes *is_shown* true, and return all of it."""
@@ -102,7 +104,7 @@ class Terminal:
             part = os.read(self._ours, 65_536)
         except OSError:  # Linux says so when the other end is closed.
             return False
-        self.shown += part.decode()
+        self.shown += self._decoder.decode(part)
         return bool(part)
 
 

@@ -15,7 +15,8 @@ from rota.client.cli.options import (
     output_option,
     url_option,
 )
-from rota.client.cli.show import Column, Look, Rows, say
+from rota.client.cli.printing import say
+from rota.client.cli.show import Column, Look, Rows
 from rota.client.slo import Measured, Promise, find_rate, measure
 from rota.core.instants import SECOND, Duration
 

@@ -19,7 +19,8 @@ from rota.client.cli.cluster_views import (
 from rota.client.cli.groups import SuggestingGroup
 from rota.client.cli.human import counted
 from rota.client.cli.options import complete_node, connect, examples, format_option, url_option
-from rota.client.cli.show import Look, print_facts, say, show_many, show_one
+from rota.client.cli.printing import say
+from rota.client.cli.show import Look, print_facts, show_many, show_one
 from rota.client.cli.watching import WatchCommand, watch_option
 from rota.client.wire import ClusterView, MoveView, ShardView
 

@@ -4,6 +4,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from rota.client.cli.options import examples
+from rota.client.cli.printing import out
 
 VARIABLE = "_ROTA_COMPLETE"
 """By which the script asks the program."""
@@ -25,4 +26,4 @@ def completion(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None, f"click knows {shell}"
     root = click.get_current_context().find_root()
-    click.echo(kind(root.command, {}, root.info_name or "rota", VARIABLE).source())
+    out(kind(root.command, {}, root.info_name or "rota", VARIABLE).source())

@@ -16,8 +16,9 @@ from rota.client.cli.options import (
     profile_option,
     url_option,
 )
+from rota.client.cli.printing import out, say
 from rota.client.cli.settings import KEYS, Profiles
-from rota.client.cli.show import Column, Look, say, show_many
+from rota.client.cli.show import Column, Look, show_many
 from rota.client.endpoints import urls_of
 from rota.core.instants import parse_duration
 
@@ -174,7 +175,7 @@ def show_path() -> None:
 
     It is $ROTA_CLIENT_CONFIG, or rota/config.toml in $XDG_CONFIG_HOME, or in ~/.config.
     """
-    click.echo(settings.config_path())
+    out(str(settings.config_path()))
 
 
 def _checked_name(profile: str) -> str:

@@ -11,6 +11,7 @@ import click
 
 import rota
 from rota.client.cli.options import examples
+from rota.client.cli.printing import out
 from rota.client.endpoints import DEFAULT_URL
 from rota.client.local_node import LocalNode, NodeNotStarted
 
@@ -108,7 +109,7 @@ def _shell_status(exit_status: int) -> int:
 
 def _greet(node: LocalNode) -> None:
     elsewhere = "" if node.url == DEFAULT_URL else f"  export ROTA_URL={node.url}\n"
-    click.echo(
+    out(
         f"rota {rota.__version__}: a node for trying things out; Ctrl-C stops it\n"
         f"  API   {node.url}\n"
         f"  data  {node.data_dir} (kept; delete it to start afresh)\n"

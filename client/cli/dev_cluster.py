@@ -7,10 +7,8 @@ from pathlib import Path
 from time import sleep
 from types import FrameType
 
-import click
-
 import rota
-from rota.client.cli.show import say
+from rota.client.cli.printing import out, say
 from rota.client.local_cluster import LocalCluster, folder_for_a_while
 
 LOOK_S = 0.2
@@ -68,7 +66,7 @@ def _greet(cluster: LocalCluster, *, is_kept: bool) -> None:
     ]
     fate = "kept; delete it to start afresh" if is_kept else "deleted at the end"
     last = cluster.nodes[f"n{len(cluster.nodes)}"].process
-    click.echo(
+    out(
         f"rota {rota.__version__}: {len(cluster.nodes)} nodes for trying things out; Ctrl-C stops "
         f"them\n{''.join(nodes)}"
         f"  etcd  {cluster.etcd.url}  log {cluster.etcd.log_path}\n"

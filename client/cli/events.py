@@ -16,7 +16,8 @@ from rota.client.cli.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.show import Rows, say
+from rota.client.cli.printing import say
+from rota.client.cli.show import Rows
 from rota.client.wire import EventView
 
 OF_THE_STREAM = "stream."

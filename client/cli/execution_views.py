@@ -19,14 +19,8 @@ from rota.client.cli.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.show import (
-    print_facts,
-    print_lines,
-    print_table,
-    say,
-    show_many,
-    show_one,
-)
+from rota.client.cli.printing import one_line, out, say
+from rota.client.cli.show import print_facts, print_table, show_many, show_one
 from rota.client.cli.watching import WatchCommand, watch_option
 from rota.client.wire import AttemptView, DuplicateView, ExecutionView, Json, TaskView
 
@@ -164,7 +158,7 @@ def print_execution(execution: ExecutionView) -> None:
     )
     rows = [row for name, task in tasks_in_order(execution) for row in _rows(name, task)]
     if rows:
-        click.echo()
+        out("")
         print_table(TITLES, rows, optional=("CPU", "MEMORY"))
     for name, task in tasks_in_order(execution):
         for attempt in task.attempts:
@@ -206,10 +200,10 @@ def _print_details(title: str, attempt: AttemptView) -> None:
     if attempt.result is not None:
         notes.append(f"result {_shortened(attempt.result)}")
     for note in notes:
-        print_lines(f"{title}: {note}")
+        out(one_line(f"{title}: {note}"))
     if attempt.error is not None and attempt.error.traceback:
-        click.echo()
-        print_lines(f"{title}:\n{attempt.error.traceback}")
+        out("")
+        out(f"{title}:\n{attempt.error.traceback.rstrip()}")
 
 
 def _shortened(result: Json) -> str:

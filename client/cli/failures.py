@@ -1,9 +1,8 @@
 """What a command says when something goes wrong: what, where, and what to do about it."""
 
-import click
-
 from rota.client.cli.named import NoExecution
 from rota.client.cli.node import NotDrained
+from rota.client.cli.printing import say
 from rota.client.cli.settings import InvalidConfig
 from rota.client.definitions import InvalidFile
 from rota.client.errors import (
@@ -65,7 +64,7 @@ def report(error: Exception) -> int:
     if not isinstance(error, RotaError):
         raise error
     for line in _lines(error):
-        click.echo(line, err=True)
+        say(line)
     return next((status for kind, status in STATUSES if isinstance(error, kind)), EX_BUG)
 
 

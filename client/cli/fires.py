@@ -13,7 +13,8 @@ from rota.client.cli.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.show import say, show_many
+from rota.client.cli.printing import say
+from rota.client.cli.show import show_many
 from rota.client.wire import NextFireView
 from rota.core.instants import format_instant, parse_instant
 

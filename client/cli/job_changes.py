@@ -11,7 +11,7 @@ from rota.client.cli.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.show import say
+from rota.client.cli.printing import say
 
 
 @click.command(

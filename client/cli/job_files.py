@@ -4,6 +4,7 @@ import difflib
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,12 +20,8 @@ from rota.client.cli.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.show import (
-    Counter,
-    is_coloured,
-    say,
-    show_many,
-)
+from rota.client.cli.printing import Piece, Styled, out, say
+from rota.client.cli.show import Counter, as_yaml, is_coloured, show_many
 from rota.client.wire import ITEMS_MAX, CreatedItem, JobView, ProblemView
 
 if TYPE_CHECKING:  # No cycle is dodged: an HTTP library takes longer to load than a help text.
@@ -242,7 +239,7 @@ def diff_jobs(files: tuple[str, ...], namespace: str | None) -> int:
             lines = _difference(before, after)
             is_different = is_different or bool(lines)
             for line in lines:
-                click.echo(line)
+                out(line)
     return EX_DIFFERENT if is_different else 0
 
 
@@ -412,7 +409,7 @@ def _before(client: "Client", definition: Fields) -> JobView | None:
         return None
 
 
-def _difference(before: JobView | None, after: JobView) -> list[str]:
+def _difference(before: JobView | None, after: JobView) -> list[Piece]:
     name = f"{after.namespace}/{after.name}"
     there = f"{name} (version {before.version})" if before else f"{name} (not there)"
     lines = list(
@@ -420,23 +417,17 @@ def _difference(before: JobView | None, after: JobView) -> list[str]:
             _canonical(before), _canonical(after), there, f"{name} (as given)", lineterm=""
         )
     )
-    return lines if not is_coloured() else [_coloured(*each) for each in enumerate(lines)]
+    return [*map(_coloured, count(), lines)] if is_coloured() else [*lines]
 
 
 def _canonical(job: JobView | None) -> list[str]:
-    import yaml
-
-    if job is None:
-        return []
-    text = yaml.safe_dump(job.definition, sort_keys=False, allow_unicode=True, width=100)
-    return text.splitlines()
+    return [] if job is None else as_yaml(job.definition).splitlines()
 
 
-def _coloured(number: int, line: str) -> str:
+def _coloured(number: int, line: str) -> Styled:
     if number < 2:
-        return click.style(line, bold=True)
-    colour = {"-": "red", "+": "green", "@": "cyan"}.get(line[:1])
-    return click.style(line, fg=colour) if colour else line
+        return Styled(line, is_bold=True)
+    return Styled(line, colour={"-": "red", "+": "green", "@": "cyan"}.get(line[:1]))
 
 
 def _say_if_dry(*, is_dry: bool) -> None:

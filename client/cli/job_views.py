@@ -16,7 +16,8 @@ from rota.client.cli.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.show import print_facts, print_table, say, show_many, show_one
+from rota.client.cli.printing import out, say
+from rota.client.cli.show import print_facts, print_table, show_many, show_one
 from rota.client.cli.watching import WatchCommand, watch_option
 from rota.client.wire import JobView, LimitsView, SandboxView, TaskSpecView
 
@@ -140,7 +141,7 @@ def _print_job(job: JobView) -> None:
             ("version", f"{job.version}, of {absolute(job.updated_at)} UTC"),
         ]
     )
-    click.echo()
+    out("")
     titles = ("TASK", "NEEDS", "RETRIES", "TIMEOUT", "SANDBOX", "LIMITS", "COMMAND")
     print_table(titles, [_task_row(task) for task in job.tasks], optional=("SANDBOX", "LIMITS"))
 

@@ -11,6 +11,7 @@
 Nothing heavy is loaded before a command runs: listing them shall be instant.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ import rota
 from rota.client.cli.completion import VARIABLE
 from rota.client.cli.groups import Entry, LazyGroup
 from rota.client.cli.options import examples, url_option
+from rota.client.cli.printing import say
 
 EX_USAGE = 2
 EX_IO = 74
@@ -89,13 +91,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EX_UNREAD
     except OSError as error:
         _drop_output()
-        click.echo(f"error: {error}", err=True)
+        say(f"error: {error}")
         return EX_IO
     except click.ClickException as error:
-        error.show()
+        told = io.StringIO()
+        error.show(told)
+        say(told.getvalue(), end="")
         return EX_USAGE
     except click.Abort:
-        click.echo("interrupted", err=True)
+        say("interrupted")
         return EX_INTERRUPTED
     except Exception as error:
         from rota.client.cli.failures import report

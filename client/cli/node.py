@@ -19,7 +19,7 @@ from rota.client.cli.options import (
     examples,
     url_option,
 )
-from rota.client.cli.show import say
+from rota.client.cli.printing import say
 from rota.client.wire import ClusterView
 from rota.core.errors import RotaError
 

@@ -1,6 +1,6 @@
 """Options that several commands have, and what they stand for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -193,7 +193,7 @@ def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     with Client(url, timeout_s=COMPLETION_S, repeats_max=0) as client:
         jobs = client.jobs(namespace=within, q=name or None, limit=COMPLETIONS_MAX)
         found = [job.name for job in jobs if job.name.startswith(name)]
-    return [f"{within}/{each}" if slash else each for each in found]
+    return _words(f"{within}/{each}" if slash else each for each in found)
 
 
 def _complete_execution(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -216,15 +216,19 @@ def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -
     with ctx.scope(cleanup=False):
         url = value_of("url").text
     with Client(url, timeout_s=COMPLETION_S, repeats_max=0) as client:
-        return [
-            node.node_id for node in client.cluster().nodes if node.node_id.startswith(incomplete)
-        ]
+        ids = [node.node_id for node in client.cluster().nodes]
+    return _words(each for each in ids if each.startswith(incomplete))
 
 
 def complete_profile(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the profiles whose names begin with *incomplete*."""
     del ctx, param
     return [name for name in read_profiles().by_name if name.startswith(incomplete)]
+
+
+def _words(found: Iterable[str]) -> list[str]:
+    """Return what a shell may be given as completions, of what a node answered."""
+    return [each for each in found if each.isprintable() and " " not in each]
 
 
 def as_time(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:

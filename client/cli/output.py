@@ -1,8 +1,5 @@
 """``rota output``: what tasks wrote."""
 
-import sys
-from typing import BinaryIO
-
 import click
 
 from rota.client.cli.looks import tasks_in_order
@@ -14,7 +11,7 @@ from rota.client.cli.options import (
     namespace_option,
     url_option,
 )
-from rota.client.cli.show import say
+from rota.client.cli.printing import OutputCopy, say
 from rota.client.client import Client
 from rota.client.errors import WaitTimedOut
 from rota.client.wire import ExecutionView
@@ -42,6 +39,13 @@ OVER = frozenset({"success", "failed", "skipped", "cancelled"})
     is_flag=True,
     help="Go on while it writes, through all its attempts.",
 )
+@click.option(
+    "--raw",
+    "is_raw",
+    is_flag=True,
+    help="Give a terminal the bytes as they are: it obeys what is in them. Files and pipes always "
+    "get them.",
+)
 @namespace_option
 @url_option
 def output(
@@ -50,6 +54,7 @@ def output(
     *,
     attempt: int | None,
     is_followed: bool,
+    is_raw: bool,
     namespace: str | None,
 ) -> None:
     """Print what the tasks of an execution wrote to standard output and standard error.
@@ -62,26 +67,25 @@ def output(
         names = list(view.tasks or {}) if task is None else [task]
         if len(names) > 1 and (attempt is not None or is_followed):
             raise click.UsageError(f"name one of its tasks: {', '.join(names)}")
-        sink = sys.stdout.buffer
+        copy = OutputCopy(is_raw=is_raw)
         if is_followed and attempt is None:
-            _follow(client, execution_id, names[0], sink)
+            _follow(client, execution_id, names[0], copy)
         elif is_followed:
-            _copy_attempt(client, execution_id, names[0], attempt or 1, sink)
+            _copy_attempt(client, execution_id, names[0], attempt or 1, copy)
         elif task is None and len(names) > 1:
-            _print_all(client, view, sink)
+            _print_all(client, view, copy)
         else:
-            sink.write(client.output(execution_id, names[0], attempt=attempt))
+            copy.write(client.output(execution_id, names[0], attempt=attempt), is_last=True)
 
 
-def _print_all(client: Client, execution: ExecutionView, sink: BinaryIO) -> None:
+def _print_all(client: Client, execution: ExecutionView, copy: OutputCopy) -> None:
     for name, task in tasks_in_order(execution):
         if task.attempts:
             say(f"==> {name} <==")
-            sink.write(client.output(execution.execution_id, name))
-            sink.flush()
+            copy.write(client.output(execution.execution_id, name), is_last=True)
 
 
-def _follow(client: Client, execution_id: str, name: str, sink: BinaryIO) -> None:
+def _follow(client: Client, execution_id: str, name: str, copy: OutputCopy) -> None:
     """Copy what every attempt of a task writes until it has no more."""
     copied = 0
     while True:
@@ -95,7 +99,7 @@ def _follow(client: Client, execution_id: str, name: str, sink: BinaryIO) -> Non
             copied += 1
             if copied > 1:
                 say(f"==> attempt {copied} <==")
-            _copy_attempt(client, execution_id, name, copied, sink)
+            _copy_attempt(client, execution_id, name, copied, copy)
         elif task.status in OVER:
             return
         else:
@@ -103,11 +107,11 @@ def _follow(client: Client, execution_id: str, name: str, sink: BinaryIO) -> Non
 
 
 def _copy_attempt(
-    client: Client, execution_id: str, name: str, number: int, sink: BinaryIO
+    client: Client, execution_id: str, name: str, number: int, copy: OutputCopy
 ) -> None:
     for part in client.output(execution_id, name, attempt=number, follow=True):
-        sink.write(part)
-        sink.flush()
+        copy.write(part)
+    copy.write(b"", is_last=True)
 
 
 def _pause(client: Client, execution_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from rota.client.cli.human import now, span, took
 from rota.client.cli.looks import tasks_in_order
-from rota.client.cli.show import say
+from rota.client.cli.printing import one_line, say
 from rota.client.client import Client
 from rota.client.errors import WaitTimedOut
 from rota.client.wire import AttemptView, ExecutionView
@@ -31,7 +31,7 @@ def follow(client: Client, execution_id: str, timeout_s: float | None) -> Execut
         for key, fact in _facts(execution):
             if key not in told:
                 told.add(key)
-                say(f"  {fact}")
+                say(one_line(f"  {fact}"))
         if execution.finished_at is not None:
             return execution
         if left_s is not None:

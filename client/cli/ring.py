@@ -8,8 +8,9 @@ import click
 
 from rota.client.cli.members import NODE_FORM, changed, read_members
 from rota.client.cli.options import examples
+from rota.client.cli.printing import out, say
 from rota.client.cli.ring_views import NodeLoad, PlanView, RingView, plan_view, ring_view
-from rota.client.cli.show import Look, print_table, say, show_one
+from rota.client.cli.show import Look, print_table, show_one
 from rota.ring.assignment import assign
 from rota.ring.movement import movement
 from rota.ring.placement import SHARD_COUNT_MAX
@@ -144,7 +145,7 @@ def plan(
 
 def _print_plan(view: PlanView) -> None:
     moved = view.moved
-    click.echo(
+    out(
         f"{view.shards} shards x {view.copies} copies: {moved.copies} copies of {moved.shards} "
         f"shards move, {moved.of_all:.1%} of all\n"
         f"{moved.of_least:.2f} times the least ({moved.least:.0f}); "
@@ -178,7 +179,7 @@ def _before_after(
 def _draw(view: RingView) -> None:
     marks = dict(zip((each.node for each in view.nodes), MARKS, strict=False))
     has_map = len(view.nodes) <= len(MARKS) and view.copies > 0
-    click.echo(
+    out(
         f"{view.shards} shards x {view.copies} copies on {len(view.nodes)} nodes; the most "
         f"loaded has {view.max_of_share:.2f} of its share,\n"
         f"of primaries {view.max_primaries_of_share:.2f}\n"
@@ -201,7 +202,7 @@ def _draw(view: RingView) -> None:
     ]
     titles = ("", "NODE", "ZONE", "WEIGHT", "ARC", "PRIM", "BACKUP", "OF SHARE", _SCALE)
     print_table(titles, rows)
-    click.echo("\n# primary  = backup  | fair share")
+    out("\n# primary  = backup  | fair share")
 
 
 def _print_map(marks: list[str]) -> None:
@@ -209,11 +210,11 @@ def _print_map(marks: list[str]) -> None:
     step = max(1, len(marks) // (MAP_WIDTH * MAP_HEIGHT_MAX))
     shown = marks[::step]
     every = "each shard" if step == 1 else f"every {step}th shard"
-    click.echo(f"the circle clockwise, by the primary of {every}:")
+    out(f"the circle clockwise, by the primary of {every}:")
     for start in range(0, len(shown), MAP_WIDTH):
         row = "".join(shown[start : start + MAP_WIDTH])
-        click.echo(f"{start * step:>6}  {row}")
-    click.echo()
+        out(f"{start * step:>6}  {row}")
+    out("")
 
 
 _SCALE = "0".ljust(BAR_WIDTH // 2) + "1".ljust(BAR_WIDTH // 2) + "2"

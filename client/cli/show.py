@@ -9,10 +9,20 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
 
-import click
 import msgspec
 
 from rota.client.cli.human import now
+from rota.client.cli.printing import (
+    Piece,
+    Styled,
+    one_line,
+    out,
+    print_rich_table,
+    rewrite,
+    say,
+    visible_json,
+    visible_yaml,
+)
 from rota.core.instants import Instant
 
 V = TypeVar("V", bound=msgspec.Struct)
@@ -120,7 +130,7 @@ class Rows(Generic[V]):
         match self._form:
             case "yaml":
                 for view in views:
-                    click.echo("---")
+                    out("---")
                     _print_yaml(view)
             case "json" | "jsonl" | "name":
                 _print_lines(views, self._look, self._form)
@@ -130,7 +140,7 @@ class Rows(Generic[V]):
 
     def _print_rows(self, views: Sequence[V]) -> None:
         at = now()
-        rows = [[_printable(each.text(view, at)) for each in self._columns] for view in views]
+        rows = [[one_line(each.text(view, at)) for each in self._columns] for view in views]
         is_first = not self._widths
         if is_first:
             self._widths = [max(column.width, len(column.title)) for column in self._columns]
@@ -142,14 +152,13 @@ class Rows(Generic[V]):
                 f"{column.title:{width}}"
                 for column, width in zip(self._columns, self._widths, strict=True)
             ).rstrip()
-            click.echo(click.style(titles, bold=True) if is_coloured() else titles)
+            out(Styled(titles, is_bold=True) if is_coloured() else titles)
         for row in rows:
-            cells = (_styled(cell, width) for cell, width in zip(row, self._widths, strict=True))
-            click.echo("  ".join(cells).rstrip())
+            _print_row([_styled(*sized) for sized in zip(row, self._widths, strict=True)])
 
 
 def is_coloured() -> bool:
-    """Tell whether standard output wants colours: a terminal without ``NO_COLOR`` does."""
+    """Return True if standard output wants colours: a terminal without ``NO_COLOR`` does."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
@@ -163,7 +172,7 @@ def print_table(
         if title not in optional or any(row[number] for row in rows)
     ]
     shown = [titles[number] for number in kept]
-    clean = [[_printable(row[number]) for number in kept] for row in rows]
+    clean = [[one_line(row[number]) for number in kept] for row in rows]
     if is_coloured():
         _print_coloured(shown, clean)
     else:
@@ -177,14 +186,8 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     for name, value in facts:
         if value:
             title = f"{name:{width}}"
-            shown = click.style(title, dim=True) if has_colours else title
-            click.echo(f"{shown}  {_styled(_printable(value))}")
-
-
-def print_lines(text: str) -> None:
-    """Print text of several lines that somebody else wrote."""
-    for line in text.splitlines():
-        click.echo(_printable(line))
+            shown = Styled(title, is_dim=True) if has_colours else title
+            out(shown, "  ", _styled(one_line(value)))
 
 
 class Counter:
@@ -206,21 +209,16 @@ class Counter:
 
     def __exit__(self, *raised: object) -> None:
         if self._is_shown and self._done:
-            click.echo("", err=True)
+            say("")
 
     def add(self, count: int) -> None:
         """Show that *count* more are done."""
         self._done += count
         if self._is_shown:
-            click.echo(f"\r{self._verb} {self._done} of {self._total}", err=True, nl=False)
+            rewrite(f"{self._verb} {self._done} of {self._total}")
 
 
 COUNTED_MIN = 100
-
-
-def say(text: str) -> None:
-    """Print words for people on standard error."""
-    click.echo(text, err=True)
 
 
 def _print_views(views: Sequence[V], look: Look[V], *, is_wide: bool) -> None:
@@ -233,52 +231,66 @@ def _print_views(views: Sequence[V], look: Look[V], *, is_wide: bool) -> None:
     )
 
 
-def _print_json(value: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
-
-
-def _print_yaml(value: object) -> None:
+def as_yaml(value: object) -> str:
+    """Return a document of YAML."""
     import yaml
 
     plain = msgspec.to_builtins(value)
-    click.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100), nl=False)
+    return visible_yaml(
+        lambda has_letters: yaml.safe_dump(
+            plain, sort_keys=False, allow_unicode=has_letters, width=100
+        )
+    )
+
+
+def _print_json(value: object) -> None:
+    out(visible_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
+
+
+def _print_yaml(value: object) -> None:
+    out(as_yaml(value), end="")
 
 
 def _print_lines(views: Sequence[V], look: Look[V], form: str) -> None:
     for view in views:
-        click.echo(look.name(view) if form == "name" else msgspec.json.encode(view))
+        if form == "name":
+            out(one_line(look.name(view)))
+        else:
+            out(visible_json(msgspec.json.encode(view).decode()))
 
 
 def _print_plain(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     lines = [titles, *rows]
     widths = [max(len(line[place]) for line in lines) for place in range(len(titles))]
     for line in lines:
-        padded = (f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
-        click.echo("  ".join(padded).rstrip())
+        _print_row([f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)])
 
 
-def _styled(cell: str, width: int = 0) -> str:
+def _print_row(cells: Sequence[Piece]) -> None:
+    """Print cells that are as wide as their columns."""
+    *others, last = cells
+    gaps = [piece for cell in others for piece in (cell, "  ")]
+    out(*gaps, last.rstrip() if isinstance(last, str) else last)
+
+
+def _styled(cell: str, width: int = 0) -> Piece:
     padded = f"{cell:{width}}"
-    style = STYLES.get(cell.removeprefix("execution.").removeprefix("task."))
-    if style is None or not is_coloured():
-        return padded
-    return click.style(padded, dim=True) if style == "dim" else click.style(padded, fg=style)
+    return _in_style(padded, cell) if is_coloured() else padded
+
+
+def _in_style(text: str, word: str) -> Styled:
+    """Return *text* in the colour of *word*."""
+    style = STYLES.get(word.removeprefix("execution.").removeprefix("task."))
+    return Styled(text, is_dim=True) if style == "dim" else Styled(text, colour=style)
 
 
 def _print_coloured(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in titles:
-        table.add_column(title, no_wrap=title not in _FOLDED, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
-    console = Console()
-    # Ids are copied: on a narrow terminal, lines are broken rather than ids cut.
-    console.width = max(console.width, _width_min(titles, rows))
-    console.print(table)
+    print_rich_table(
+        titles,
+        [[_in_style(cell, cell) for cell in row] for row in rows],
+        folded=_FOLDED,
+        width_min=_width_min(titles, rows),
+    )
 
 
 def _width_min(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
@@ -292,8 +304,3 @@ def _width_min(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 _FOLDED = frozenset({"REASON", "COMMAND", "SCHEDULE", "NOTE"})
 """Columns with what people wrote, which may be long."""
 _FOLDED_WIDTH = 24
-
-
-def _printable(text: str) -> str:
-    """Return *text* in one line that cannot steer a terminal."""
-    return "".join(each if each.isprintable() else " " for each in text)

@@ -18,8 +18,9 @@ from rota.client.cli.options import (
     namespace_option,
     url_option,
 )
+from rota.client.cli.printing import say
 from rota.client.cli.progress import follow, print_failed_output
-from rota.client.cli.show import say, show_one
+from rota.client.cli.show import show_one
 from rota.client.wire import Json
 
 

@@ -1,0 +1,139 @@
+r"""Where the ``rota`` program writes: all it prints goes through here, and steers no terminal.
+
+Names, reasons, errors and output come from servers and tasks. A terminal obeys some characters in
+them: it can be made to hide or fake lines, to change its title, to fill the clipboard. They are
+shown as ``\x1b`` or ``\u202e`` instead, on a terminal and elsewhere.
+"""
+
+import codecs
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import click
+
+_STEERING = (
+    # C0, but \t, \n and the \r of \r\n; DEL; C1.
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"
+    # The marks and overrides by which text is shown in another order than it is in.
+    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    # Ends of lines to some programs, and what no encoding has.
+    r"|[\u2028\u2029\ud800-\udfff]"
+)
+_has_steering = re.compile(_STEERING).search
+_replace_steering = re.compile(_STEERING).sub
+_replace_white = re.compile(r"\r\n|[\t\n\r]").sub
+
+
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """Text that is printed in a colour, or bold, or dim, where standard output has colours."""
+
+    text: str
+    colour: str | None = None
+    is_bold: bool = False
+    is_dim: bool = False
+
+
+Piece = str | Styled
+
+
+def out(*pieces: Piece, end: str = "\n") -> None:
+    """Print text on standard output, its control characters as escapes."""
+    click.echo("".join(map(_safe, pieces)) + end, nl=False)
+
+
+def say(text: str, end: str = "\n") -> None:
+    """Print words for people on standard error, their control characters as escapes."""
+    click.echo(visible(text) + end, nl=False, err=True)
+
+
+def rewrite(text: str) -> None:
+    """Print words on standard error in place of those that this printed before."""
+    click.echo("\r" + visible(text), nl=False, err=True)
+
+
+def visible(text: str) -> str:
+    """Return *text* with its control characters, but tabs and line ends, as escapes."""
+    return _replace_steering(_as_escape, text)
+
+
+def one_line(text: str) -> str:
+    """Return *text* in one line: tabs and line ends as spaces, control characters as escapes."""
+    return visible(_replace_white(" ", text))
+
+
+def visible_json(text: str) -> str:
+    """Return JSON that means the same as *text* and has no control characters."""
+    return _replace_steering(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def visible_yaml(dump: Callable[[bool], str]) -> str:
+    """Return what *dump* makes, told whether it may have letters outside ASCII; it may, if safe."""
+    text = dump(True)
+    return dump(False) if _has_steering(text) else text
+
+
+class OutputCopy:
+    """What tasks wrote, copied to standard output as it comes.
+
+    Bytes are copied as they are to a file or a pipe; a terminal gets text with escapes.
+
+    Args:
+        is_raw: Whether a terminal gets the bytes too.
+    """
+
+    def __init__(self, *, is_raw: bool) -> None:
+        self._decode: Callable[..., str] | None = None
+        if sys.stdout.isatty() and not is_raw:
+            self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
+
+    def write(self, piece: bytes, *, is_last: bool = False) -> None:
+        """Print the next bytes; *is_last* of a task's attempt, so that no letter is half there."""
+        if self._decode is None:
+            sys.stdout.buffer.write(piece)
+        else:
+            out(self._decode(piece, is_last), end="")
+        sys.stdout.flush()
+
+
+def print_rich_table(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[Styled]],
+    *,
+    folded: frozenset[str],
+    width_min: int,
+) -> None:
+    """Print a table that fits the terminal, or is *width_min* wide: *folded* columns are broken."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in titles:
+        table.add_column(Text(title), no_wrap=title not in folded, overflow="fold")
+    for row in rows:
+        # A str would be read as markup; a Text is shown as it is.
+        table.add_row(*(Text(one_line(cell.text), style=_rich_style(cell)) for cell in row))
+    console = Console()
+    # Ids are copied: on a narrow terminal, lines are broken rather than ids cut.
+    console.width = max(console.width, width_min)
+    console.print(table)
+
+
+def _safe(piece: Piece) -> str:
+    if isinstance(piece, str):
+        return visible(piece)
+    return click.style(
+        visible(piece.text), fg=piece.colour, bold=piece.is_bold or None, dim=piece.is_dim or None
+    )
+
+
+def _rich_style(piece: Styled) -> str:
+    return "dim" if piece.is_dim else piece.colour or ""
+
+
+def _as_escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
