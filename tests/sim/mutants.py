@@ -1,18 +1,27 @@
-"""Break each rule of mutants.toml in a copy of the source and see that somebody notices.
+"""Break each rule of mutants.toml in a copy of the source and see that a seed or a test fails.
 
     python tests/sim/mutants.py             all of them, two at a time
     python tests/sim/mutants.py R17 "R10 b" those of some rules
+    python tests/sim/mutants.py warden      those with a word in their file or in what they break
 
-Prints within how many seeds the simulation found out, and which invariant told, or else which
-test; fails if a mutant survives, or if the text that it changes is not there any more.
+Prints after how many seeds the simulation failed, and by which invariant, or else which test did.
+Fails if a mutant survives, if the text that it changes is not in the source any more, or if its
+test fails on the unbroken source as well, which proves nothing.
+
+Everything runs in a virtual environment of the mutant's own (`make_interpreter`): a path in the
+environment would reach the test, and not the processes that a node starts with an environment of
+their own, such as its warden.
 """
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
+import venv
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +31,8 @@ ROOT = Path(__file__).parent.parent.parent
 SEEDS = {"protocol": 400, "cluster": 60}
 """How many seeds of each simulation it may take to notice a mutant that does not say."""
 WORKERS = 2
+TIMEOUT_S = 1_800
+"""Longer than the slowest of them takes on a busy machine; a mutant may make a test hang."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +62,7 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a mutant was noticed, and how."""
+    """Whether a mutant was caught, and how."""
 
     is_caught: bool
     how: str
@@ -59,17 +70,24 @@ class Verdict:
 
 def main() -> int:
     """Try the mutants asked for; 1 if one survived."""
-    chosen = set(sys.argv[1:])
-    mutants = [each for each in read_mutants() if not chosen or each.rule in chosen]
+    mutants = [each for each in read_mutants() if _is_chosen(each, sys.argv[1:])]
     survivors, began = 0, perf_counter()
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for mutant, verdict in zip(mutants, pool.map(judge, mutants), strict=True):
-            survivors += not verdict.is_caught
-            mark = "caught  " if verdict.is_caught else "SURVIVED"
-            print(f"{mark}  {mutant.rule:10} {mutant.breaks}: {verdict.how}", flush=True)
+    with TemporaryDirectory(prefix="rota-whole-") as whole, ThreadPoolExecutor(WORKERS) as pool:
+        controls = Controls(Path(whole), pool)
+        verdicts = pool.map(judge, mutants)
+        for mutant, verdict in zip(mutants, verdicts, strict=True):
+            final = controls.confirm(mutant, verdict)
+            survivors += not final.is_caught
+            mark = "caught  " if final.is_caught else "SURVIVED"
+            print(f"{mark}  {mutant.rule:10} {mutant.breaks}: {final.how}", flush=True)
     took_min = (perf_counter() - began) / 60
     print(f"{len(mutants)} mutants, {survivors} survived; {took_min:.1f} min")
     return 1 if survivors else 0
+
+
+def _is_chosen(mutant: Mutant, wanted: list[str]) -> bool:
+    text = f"{mutant.file} {mutant.breaks}"
+    return not wanted or any(each == mutant.rule or each in text for each in wanted)
 
 
 def read_mutants() -> list[Mutant]:
@@ -79,20 +97,37 @@ def read_mutants() -> list[Mutant]:
 
 
 def judge(mutant: Mutant) -> Verdict:
-    """Break a rule in a copy of the source, and run what should notice."""
-    with TemporaryDirectory(prefix="rota-mutant-") as directory:
-        shutil.copytree(ROOT / "src/rota", Path(directory) / "rota")
-        problem = mutant.apply(Path(directory) / "rota")
+    """Break a rule in a copy of the source, and run what has to fail then."""
+    with TemporaryDirectory(prefix="rota-mutant-") as name:
+        directory = Path(name)
+        python = make_interpreter(directory)
+        problem = mutant.apply(directory / "rota")
         if problem:
             return Verdict(False, problem)
-        return _by_test(mutant, directory) if mutant.test else _by_seeds(mutant, directory)
+        return _by_test(mutant.test, python) if mutant.test else _by_seeds(mutant, python)
 
 
-def _by_test(mutant: Mutant, directory: str) -> Verdict:
-    file, _, name = mutant.test.partition("::")
-    options = ["-q", "-p", "no:cacheprovider", "-o", f"pythonpath={directory} tests"]
-    # The path is for the nodes that a test starts.
-    done = _run(["-m", "pytest", *options, mutant.test], directory)
+def make_interpreter(directory: Path) -> Path:
+    """Copy the source to *directory*/rota; return a Python that imports no other rota.
+
+    Its environment variables do not matter: what it imports is in its own site-packages.
+    """
+    shutil.copytree(ROOT / "src/rota", directory / "rota", ignore=_COMPILED)
+    home = directory / "venv"
+    venv.create(home, symlinks=True)
+    site = Path(sysconfig.get_path("purelib", "venv", {"base": str(home)}))
+    # Only these folders, not what is named by path files in them: one names the real source.
+    (site / "mutant.pth").write_text(f"{directory}\n{sysconfig.get_path('purelib')}\n")
+    return home / "bin" / "python"
+
+
+_COMPILED = shutil.ignore_patterns("__pycache__")
+
+
+def _by_test(test: str, python: Path) -> Verdict:
+    file, _, name = test.partition("::")
+    options = ["-q", "-p", "no:cacheprovider", "-o", "pythonpath=tests"]
+    done = _run(python, ["-m", "pytest", *options, test])
     # 1: a test failed. Anything else is not this test's verdict.
     return Verdict(
         done.returncode == 1,
@@ -100,13 +135,11 @@ def _by_test(mutant: Mutant, directory: str) -> Verdict:
     )
 
 
-def _by_seeds(mutant: Mutant, directory: str) -> Verdict:
+def _by_seeds(mutant: Mutant, python: Path) -> Verdict:
     count = str(mutant.limit or SEEDS[mutant.sim])
     focus = ["--focus", mutant.focus] if mutant.focus else []
-    done = _run(
-        ["-m", f"sim.{mutant.sim}", count, "--stop-after", "1", *focus],
-        f"{directory}:{ROOT}/tests",
-    )
+    arguments = ["-m", f"sim.{mutant.sim}", count, "--stop-after", "1", *focus]
+    done = _run(python, arguments, PYTHONPATH=str(ROOT / "tests"))
     found = re.search(r"^(\d+) seeds, 1 broken", done.stdout, re.MULTILINE)
     if found:
         told = re.search(r"broken: (?:Violation: )?(\w+)", done.stdout)
@@ -114,15 +147,41 @@ def _by_seeds(mutant: Mutant, directory: str) -> Verdict:
     return Verdict(False, f"not within {count} seeds {done.stderr[-500:]}".strip())
 
 
-def _run(arguments: list[str], path: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-P", *arguments],
-        cwd=ROOT,
-        env={"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+class Controls:
+    """The same tests on the unbroken source, each run once."""
+
+    def __init__(self, directory: Path, pool: ThreadPoolExecutor) -> None:
+        self._python = make_interpreter(directory)
+        self._pool = pool
+        self._runs: dict[str, Future[Verdict]] = {}
+
+    def confirm(self, mutant: Mutant, verdict: Verdict) -> Verdict:
+        """Return *verdict*, unless the test that caught the mutant fails without it too."""
+        if not (mutant.test and verdict.is_caught):
+            return verdict
+        if mutant.test not in self._runs:
+            self._runs[mutant.test] = self._pool.submit(_by_test, mutant.test, self._python)
+        fails_anyway = self._runs[mutant.test].result().is_caught
+        return Verdict(False, f"{verdict.how} fails on any source") if fails_anyway else verdict
+
+
+def _run(
+    python: Path, arguments: list[str], **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+    argv = [str(python), "-P", *arguments]
+    try:
+        return subprocess.run(
+            argv,
+            cwd=ROOT,
+            env={**kept, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(argv, -1, f"not ended within {TIMEOUT_S} s", "")
 
 
 if __name__ == "__main__":

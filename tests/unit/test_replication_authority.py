@@ -1,5 +1,7 @@
 """Who may act for a shard, until when; who may take over, from when (R2 to R6, R14 to R18)."""
 
+from msgspec.structs import replace
+
 from rota.core.configuration import NOBODY, Swapped
 from rota.core.ids import Epoch, Session
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
@@ -145,6 +147,24 @@ def test_a_primary_that_stepped_down_does_not_begin_again_under_its_epoch() -> N
     cluster.pass_time(5 * SECOND, among="a")
 
     assert cluster.replica("a").primary is None
+
+
+def test_a_configuration_below_the_promised_epoch_makes_no_primary() -> None:
+    """It was read late: another has been primary since, and this node obeyed it."""
+    cluster = Cluster()
+    cluster.restart("a")
+    cluster.coordination.current = replace(
+        cluster.configuration,
+        epoch=Epoch(2),
+        primary_session=cluster.member("a").liveness.session,
+    )
+    cluster.replica("a").receive(Query(epoch=Epoch(5), sent_at=cluster.now), B, cluster.now)
+
+    cluster.see("a")
+    cluster.tick("a")
+
+    assert cluster.replica("a").primary is None
+    assert cluster.replica("a").epoch == 5
 
 
 # -- taking over -------------------------------------------------------------------------------
@@ -329,6 +349,29 @@ def test_a_candidate_gives_no_time_and_the_primary_makes_its_takeover_impossible
     assert isinstance(answer, Appended)
     assert not answer.gives_lease
     assert cluster.configuration.epoch > 1
+    assert not cluster.replica("b").is_candidate
+
+
+def test_a_refused_lease_makes_another_configuration_though_nothing_else_needs_one() -> None:
+    cluster = Cluster()
+    session = cluster.end_session("a")
+    cluster.see("b")
+    cluster.sleep(10 * SECOND)
+    cluster.tick("b")
+    cluster.lose_answer("b", is_done=False)
+    cluster.coordination.begin_session(A, cluster.now, session)  # What b saw was not so.
+    cluster.see("a")
+    cluster.tick("a")
+    assert not cluster.member("a").swaps
+
+    cluster.deliver(Append, to="b")
+    cluster.deliver(Appended, of="b")
+    cluster.tick("a")
+    cluster.answer("a")
+    cluster.settle("abc")
+
+    assert cluster.configuration.epoch == 2
+    assert cluster.configuration.primary == A
     assert not cluster.replica("b").is_candidate
 
 

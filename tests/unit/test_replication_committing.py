@@ -5,7 +5,7 @@ import pytest
 
 from rota.core.codec import encode_body
 from rota.core.configuration import Copy
-from rota.core.ids import AllocationId, Index
+from rota.core.ids import AllocationId, Epoch, Index
 from rota.core.journal import EntryKind
 from rota.core.replication.messages import Append, Appended, Mismatch
 from rota.core.replication.primary import WINDOW, WINDOW_BYTES, Copies
@@ -247,3 +247,69 @@ def test_what_was_lost_for_want_of_a_link_goes_again_as_soon_as_there_is_one() -
 
     assert not before
     assert cluster.committed("a") == index
+
+
+# -- more than one term ----------------------------------------------------------------------------
+
+
+def appoint(cluster: Cluster, name: str) -> None:
+    """Have the coordinator name another primary, and it learn that."""
+    before, member = cluster.configuration, cluster.member(name)
+    cluster.coordination.current = msgspec.structs.replace(
+        before,
+        epoch=Epoch(before.epoch + 1),
+        primary=member.id,
+        primary_session=member.liveness.session,
+    )
+    cluster.see(name)
+
+
+def test_an_answer_to_an_earlier_term_of_the_same_primary_does_not_count() -> None:
+    cluster = Cluster()
+    for _ in range(9):
+        cluster.propose("a")
+    cluster.deliver(Append, to="b")
+    late = [letter for letter in cluster.mail if isinstance(letter.message, Appended)]
+    cluster.mail.clear()  # C never got those entries, and has b and a cut them away.
+    appoint(cluster, "c")
+    cluster.settle()
+    appoint(cluster, "a")
+    cluster.settle()
+    before = cluster.committed("a")
+    for _ in range(20):
+        cluster.propose("a")
+    cluster.deliver(Append, to="c")
+    cluster.deliver(Appended, of="c")
+    cluster.mail.clear()  # B has none of the new ones.
+
+    for letter in late:
+        cluster.hand(letter)
+
+    assert isinstance(late[-1].message, Appended)
+    assert late[-1].message.match > before
+    assert cluster.committed("a") == before
+
+
+def test_a_backup_commits_no_more_than_what_it_has_compared() -> None:
+    """Its own entries after that may be of a primary that never committed them."""
+    cluster = Cluster()
+    for _ in range(3):
+        cluster.propose("a", value=b"of a")
+    cluster.deliver(Append, to="b")
+    cluster.mail.clear()
+    appoint(cluster, "c")
+    for _ in range(3):
+        cluster.propose("c", value=b"of c")
+    first = next(letter for letter in cluster.mail if letter.receiver == B)
+    assert isinstance(first.message, Append)
+    # It was resent with a window that was full: all of it is committed, and none of it is sent.
+    full = msgspec.structs.replace(
+        first.message, entries=(), committed=cluster.replica("c").copy.tip.index
+    )
+    known = cluster.committed("b")
+
+    cluster.hand(Letter(first.sender, B, full))
+
+    assert cluster.replica("b").copy.tip.index > known
+    assert cluster.committed("b") == known
+    assert cluster.member("b").disk.now.rows == {}

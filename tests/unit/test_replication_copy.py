@@ -76,6 +76,32 @@ def test_what_was_cut_away_before_it_was_durable_does_not_become_so() -> None:
     assert copy.durable == 1
 
 
+def test_what_comes_in_the_place_of_a_durable_entry_is_not_durable_yet() -> None:
+    copy = copy_of(3)
+    copy.take_writes()
+    copy.made_durable(1)
+
+    copy.cut_after(Index(1))
+    copy.append(b"other", Instant(9), EntryKind.CHANGES)
+
+    assert copy.durable == 1
+
+    copy.take_writes()
+    copy.made_durable(2)
+
+    assert copy.durable == 2
+
+
+def test_of_a_copy_that_was_cleared_nothing_is_durable() -> None:
+    copy = copy_of(3)
+    copy.take_writes()
+    copy.made_durable(1)
+
+    copy.clear()
+
+    assert (copy.durable, copy.committed, copy.tip) == (0, 0, ORIGIN)
+
+
 def test_entries_can_be_read_before_they_are_written_however_many_there_are() -> None:
     disk = Disk()
     copy = copy_of(3 * TAIL_MAX, disk)
