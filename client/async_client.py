@@ -228,7 +228,7 @@ class AsyncClient:
         Args:
             namespace: Only those in it.
             q: Only those with this text in their name.
-            status: Only those ``scheduled``, ``running``, ``paused`` or ``finished``.
+            status: Only those ``scheduled``, ``running``, ``paused``, ``finished`` or ``broken``.
             labels: Only those with all of these; None as a value stands for any.
             limit: At most so many.
         """

@@ -15,6 +15,9 @@ when it is due: what is in the way may be gone by then.
 A plan's `next_fires` is the first fire time without an outcome, and moves on in the same entry, so
 a fire can be neither lost nor repeated (PROTOCOL R33). One command decides at most `SLICE` fire
 times of a schedule; what is left comes due at once, after whatever else waits.
+
+A stored schedule may have become unreadable: its zone is missing from this node's tz database, or
+another version wrote it. Its fire times stay due, and it is tried again every `UNREADABLE_PAUSE`.
 """
 
 from collections.abc import Sequence
@@ -29,17 +32,19 @@ from rota.core.draft import Draft
 from rota.core.effects import SetTimer, Timescale
 from rota.core.execution import Hold, Origin
 from rota.core.ids import ExecutionId, JobId, fire_execution_id
-from rota.core.instants import MICROSECOND, SECOND, Instant, later, to_datetime
+from rota.core.instants import MICROSECOND, MINUTE, SECOND, Instant, later, to_datetime
 from rota.core.job import Job, Misfire, Pause, Plan
 from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.overlap import Admission, admit
 from rota.core.running import Birth, begin_execution
-from rota.core.schedule import Schedule, fire_times, latest_fire, next_fire
+from rota.core.schedule import Schedule, fault_of, fire_times, latest_fire, next_fire
 
 SLICE = 200
 """Fire times that one command decides: a few milliseconds of work."""
 FULL_PAUSE = SECOND
 """How long fires wait when the shard holds all the executions that it may."""
+UNREADABLE_PAUSE = MINUTE
+"""How long fires of a schedule that cannot be read wait before they are tried again."""
 
 
 def fire(draft: Draft, command: Fire) -> None:
@@ -48,15 +53,22 @@ def fire(draft: Draft, command: Fire) -> None:
     if job is None or plan is None:
         return
     soon = later(draft.now, draft.situation.ahead)
+    postponed = set[int]()
     for number, due in enumerate(plan.next_fires):
-        if due is not None and due <= draft.now:
+        if due is None or due > soon:
+            continue
+        if fault_of(job.spec.schedules[number]):
+            postponed.add(number)
+        elif due <= draft.now:
             _fire_schedule(draft, job, number, due)
-        elif due is not None and due <= soon and _is_unhindered(draft, job):
+        elif _is_unhindered(draft, job):
             _fire_one(draft, job, number, due)
             _advance(draft, job, number, due)
     plan = draft.plan(job.id)
     assert plan is not None
-    set_fire_timer(draft, job.id, plan)
+    again_at = later(draft.now, UNREADABLE_PAUSE)
+    next_fires = [again_at if n in postponed else at for n, at in enumerate(plan.next_fires)]
+    set_fire_timer(draft, job.id, replace(plan, next_fires=tuple(next_fires)))
 
 
 def set_fire_timer(draft: Draft, job_id: JobId, plan: Plan) -> None:

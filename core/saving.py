@@ -13,6 +13,7 @@ from rota.core.ids import JobId, mint_job_id, slot_of
 from rota.core.job import Consistency, Job, JobSpec, Plan, Upstream
 from rota.core.outbox import send_letter
 from rota.core.running import cancel_execution
+from rota.core.schedule import fault_of
 from rota.core.state import version_key
 
 SLICES_MAX = 50
@@ -118,7 +119,7 @@ def _decide_due_fires(draft: Draft, job: Job) -> None:
     for _ in range(SLICES_MAX):
         plan = draft.plan(job.id)
         assert plan is not None, job.id
-        due = first_fire(plan)
+        due = first_fire(_readable(job, plan))
         if due is None or due > draft.now:
             return
         if draft.execution_count >= draft.limits.executions:
@@ -129,6 +130,14 @@ def _decide_due_fires(draft: Draft, job: Job) -> None:
         "catching_up",
         f"job {job.spec.full_name!r} is still catching up on fire times of its past; try again",
         retry_after_s=5,
+    )
+
+
+def _readable(job: Job, plan: Plan) -> Plan:
+    """Return *plan* without schedules that cannot be read, which only a replacement mends."""
+    next_fires = zip(job.spec.schedules, plan.next_fires, strict=True)
+    return replace(
+        plan, next_fires=tuple(None if fault_of(each) else at for each, at in next_fires)
     )
 
 

@@ -41,6 +41,14 @@ from rota.core.instants import (
 
 INTERVAL_MIN = Duration(100 * MILLISECOND)
 """The shortest `@every`: below it, lateness would be as long as the interval itself."""
+INTERVAL_MAX = Duration(36_500 * DAY)
+"""The longest `@every`, about a century: beyond that an ``@at`` says what is meant."""
+LATEST_FIRE = Instant(253_370_764_799 * SECOND)
+"""9998-12-31T23:59:59Z; no schedule fires later.
+
+A fire time is shown in every zone, and the end of the calendar (`LATEST_INSTANT`) has no local
+time east of Greenwich.
+"""
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,19 +100,37 @@ def is_manual(schedule: Schedule) -> bool:
 
 
 def is_startup(schedule: Schedule) -> bool:
-    """Tell whether *schedule* fires when the cluster starts, which has no fire time here."""
-    return _rule(schedule) is _Unscheduled.STARTUP
+    """Return True if *schedule* fires when the cluster starts, which has no fire time here."""
+    # Asked of every stored job at a start, so the text is compared and not parsed.
+    return schedule.text.lower() == _Unscheduled.STARTUP.value
+
+
+def fault_of(schedule: Schedule) -> str:
+    """Return why a stored *schedule* cannot be read, or ``""``.
+
+    It was readable when it was stored: by another version, or with another tz database.
+    """
+    try:
+        _rule(schedule)
+    except Refused as refusal:
+        return refusal.detail
+    return ""
 
 
 def next_fire(schedule: Schedule, after: Instant) -> Instant | None:
-    """Return the first fire time strictly after *after*, or None if there is none by the year 9999.
+    """Return the first fire time strictly after *after*, or None if none is left by `LATEST_FIRE`.
 
     Raises:
-        Refused: *schedule* did not come from `parse_schedule` and is invalid.
+        Refused: *schedule* cannot be read (see `fault_of`).
     """
-    if after >= _HORIZON:
+    if after >= LATEST_FIRE:
         return None
-    match _rule(schedule):
+    fire_at = _next_by_rule(_rule(schedule), after)
+    return fire_at if fire_at is not None and fire_at <= LATEST_FIRE else None
+
+
+def _next_by_rule(rule: "_Rule", after: Instant) -> Instant | None:
+    match rule:
         case _CronRule() as rule:
             return rule.next_fire(after)
         case _Every(interval, phase):
@@ -228,11 +254,10 @@ _MACROS = {
 }
 _PLAIN_FORMS = {form.value: form for form in _Unscheduled}
 _FORMS = (*_MACROS, "@every", "@at", *_PLAIN_FORMS)
+_FIRE_RANGE = "schedules fire from 1970 to the end of 9998, UTC"
 _SYNONYMS = {"@reboot": "@startup", "@once": "@at", "@never": "@manual"}
 
 _LOCAL_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
-# A local time and its zone must still have a name beyond the last fire time.
-_HORIZON = later(LATEST_INSTANT, Duration(-366 * DAY))
 
 
 @lru_cache(maxsize=4096)
@@ -267,6 +292,11 @@ def _parse_every(argument: str) -> _Every:
             f'"@every {argument}" has interval {format_duration(interval)}; '
             f"the shortest is {format_duration(INTERVAL_MIN)}"
         )
+    if interval > INTERVAL_MAX:
+        raise _refusal(
+            f'"@every {argument}" has interval {format_duration(interval)}; '
+            f"the longest is {format_duration(INTERVAL_MAX)}"
+        )
     if phase >= interval:
         raise _refusal(
             f'"@every {argument}" has phase {format_duration(phase)}; '
@@ -277,17 +307,24 @@ def _parse_every(argument: str) -> _Every:
 
 def _parse_at(argument: str, zone: tzinfo) -> _At:
     try:
-        if not _LOCAL_TIME.fullmatch(argument):
-            return _At(parse_instant(argument), is_shifted=False)
-        wall = datetime.fromisoformat(argument.upper())
-    except ValueError as error:
+        rule = _at_rule(argument, zone)
+    except (ValueError, OverflowError) as error:
         raise _refusal(f'"@at {argument}": {error}') from error
-    if not 1970 < wall.year < 9999:
-        raise _refusal(f'"@at {argument}" is out of range; local times go from 1971 to 9998')
+    if not 0 <= rule.at <= LATEST_FIRE:
+        raise _refusal(f'"@at {argument}" is out of range; {_FIRE_RANGE}')
+    return rule
+
+
+def _at_rule(argument: str, zone: tzinfo) -> _At:
+    if not _LOCAL_TIME.fullmatch(argument):
+        return _At(parse_instant(argument), is_shifted=False)
+    wall = datetime.fromisoformat(argument.upper())
+    if not 1969 <= wall.year < 9999:
+        # A zone cannot be asked about the ends of the calendar.
+        raise ValueError(_FIRE_RANGE)
     change = _change_at(zone, wall)
-    return _At(
-        _first_instant(zone, wall), is_shifted=change is not None and change.skips_local_times
-    )
+    is_shifted = change is not None and change.skips_local_times
+    return _At(_first_instant(zone, wall), is_shifted=is_shifted)
 
 
 def _refusal(detail: str) -> Refused:

@@ -21,7 +21,7 @@ from rota.client.cli.show import print_facts, print_table, show_many, show_one
 from rota.client.cli.watching import WatchCommand, watch_option
 from rota.client.wire import JobView, LimitsView, SandboxView, TaskSpecView
 
-STATUSES = ("scheduled", "running", "paused", "finished")
+STATUSES = ("scheduled", "running", "paused", "finished", "broken")
 
 
 @click.command(
@@ -129,6 +129,7 @@ def _print_job(job: JobView) -> None:
             ("id", job.job_id),
             ("description", job.description),
             ("status", job.status),
+            ("broken", job.broken),
             ("paused", _paused_text(job)),
             ("schedule", schedule_text(job)),
             ("next", coming if job.next_fire_at else ""),

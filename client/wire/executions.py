@@ -125,6 +125,7 @@ class ExecutionView(View, frozen=True):
         stand_in: The node that ran it in place of the shard's primary; null if none did.
         possible_duplicates: What stand-ins ran besides, each with the same idempotency key; null in
             lists and in answers to requests that change something.
+        broken: Why its record cannot be shown whole; empty for a sound one.
     """
 
     execution_id: str
@@ -144,6 +145,7 @@ class ExecutionView(View, frozen=True):
     traceparent: str = ""
     stand_in: str | None = None
     possible_duplicates: list[DuplicateView] | None = None
+    broken: str = ""
 
 
 class ExecutionList(View, frozen=True):

@@ -16,6 +16,7 @@ class LedgerEntryView(View, frozen=True):
             ``paused``.
         reason: A sentence for people; empty for ``fired``, unless a stand-in did it.
         recorded_at: When it was decided.
+        broken: Why its record cannot be shown whole; empty for a sound one.
     """
 
     fire_time: InstantText
@@ -26,6 +27,7 @@ class LedgerEntryView(View, frozen=True):
     execution_id: str | None
     reason: str
     recorded_at: InstantText
+    broken: str = ""
 
 
 class LedgerPage(View, frozen=True):

@@ -147,8 +147,9 @@ class JobView(View, frozen=True):
         job_id: 16 hexadecimal digits; the first four are the slot of its name.
         name: As defined.
         namespace: As defined.
-        status: ``paused``; else ``running`` while an execution is not finished; ``finished`` if it
-            has schedules, none of which fires again, and no dependencies; else ``scheduled``.
+        status: ``broken`` if it cannot be shown whole; ``paused``; else ``running`` while an
+            execution is not finished; ``finished`` if it has schedules, none of which fires again,
+            and no dependencies; else ``scheduled``.
         version: Of its definition, from 1.
         description: As defined.
         schedules: Without ``@manual``, which never fires.
@@ -171,6 +172,8 @@ class JobView(View, frozen=True):
         consistency: As defined.
         definition: A `JobBody` to edit and send again, as JSON, for a newer node's may have fields
             that this client does not know; null in lists.
+        broken: What of its record cannot be read, and why; such a job can be replaced and deleted.
+            Empty for a sound one.
     """
 
     job_id: str
@@ -198,6 +201,7 @@ class JobView(View, frozen=True):
     priority: int = 0
     consistency: str = "strict"
     definition: dict[str, Json] | None = None
+    broken: str = ""
 
 
 class JobList(View, frozen=True):

@@ -27,23 +27,38 @@ from rota.core.execution import (
     Task,
     TaskStatus,
 )
-from rota.core.instants import MILLISECOND, SECOND, Instant, format_instant
+from rota.core.instants import LATEST_INSTANT, MILLISECOND, SECOND, Instant, format_instant
 from rota.core.job import Job, Plan, TaskSpec
 from rota.core.ledger import LedgerEntry
 from rota.core.schedule import FirePreview
 from rota.core.state import State
+from rota.node.api.broken import (
+    broken_entry,
+    broken_execution,
+    broken_job,
+    unreadable,
+    whole_or_broken,
+)
 from rota.node.api.definitions import definition_of
 from rota.node.api.works import bind_text
 
-JOB_STATUSES = ("scheduled", "running", "paused", "finished")
+JOB_STATUSES = ("scheduled", "running", "paused", "finished", "broken")
 
 
 def view_of(state: State, job: Job, *, is_whole: bool = False) -> JobView:
-    """Return the document of a job of *state*; with its definition if *is_whole*."""
+    """Return the document of a job of *state*; with its definition if *is_whole*.
+
+    One that cannot be shown is shown as broken, so that a list has the others, and it can be
+    deleted.
+    """
     newest = next(reversed(state.live.get(job.id, {})), None)
     latest = state.executions[newest] if newest is not None else None
     tasks = state.tasks[newest].values() if newest is not None else ()
-    return job_view(job, state.plans[job.id], latest, tasks, is_whole=is_whole)
+    plan = state.plans[job.id]
+    return whole_or_broken(
+        lambda: job_view(job, plan, latest, tasks, is_whole=is_whole),
+        lambda why: broken_job(job, why),
+    )
 
 
 def status_of(state: State, job: Job) -> str:
@@ -101,6 +116,7 @@ def job_view(
         paused_by=pause.by if pause else "",
         pause_reason=pause.reason if pause else "",
         definition=msgspec.to_builtins(definition_of(spec)) if is_whole else None,
+        broken=unreadable(spec) if is_whole else "",
     )
 
 
@@ -110,6 +126,17 @@ def execution_view(
     accounts: Iterable[Account] | None = None,
 ) -> ExecutionView:
     """Return an execution's document, with its tasks and what else ran if they are given."""
+    return whole_or_broken(
+        lambda: _execution_view(execution, tasks, accounts),
+        lambda why: broken_execution(execution, why),
+    )
+
+
+def _execution_view(
+    execution: Execution,
+    tasks: Mapping[str, Task] | None,
+    accounts: Iterable[Account] | None,
+) -> ExecutionView:
     return ExecutionView(
         execution_id=execution.id,
         job_id=execution.job_id,
@@ -145,6 +172,10 @@ def _duplicate_view(account: Account) -> DuplicateView:
 
 def ledger_entry_view(entry: LedgerEntry) -> LedgerEntryView:
     """Return a ledger entry's document."""
+    return whole_or_broken(lambda: _ledger_entry_view(entry), lambda why: broken_entry(entry, why))
+
+
+def _ledger_entry_view(entry: LedgerEntry) -> LedgerEntryView:
     return LedgerEntryView(
         fire_time=format_instant(entry.fire_at),
         until=format_instant(entry.until),
@@ -171,6 +202,8 @@ def next_fire_views(number: int, previews: Iterable[FirePreview]) -> list[NextFi
 
 
 def _job_status(job: Job, plan: Plan, *, is_busy: bool) -> str:
+    if any(at is not None and at > LATEST_INSTANT for at in plan.next_fires):
+        return "broken"
     if job.pause is not None:
         return "paused"
     if is_busy:

@@ -1,8 +1,10 @@
 """Fire times come due: what is fired, what is not, and what the ledger says of each."""
 
 import pytest
+from msgspec.structs import replace
 
 from rota.core.attempt import Outcome
+from rota.core.changes import Change, Table
 from rota.core.commands import Fire, PauseJob, ResumeJob, SaveJob, StartTask, TakeOver
 from rota.core.decide import pending
 from rota.core.decision import Limits
@@ -122,6 +124,28 @@ def test_a_schedule_without_fires_does_not_disturb_the_others() -> None:
     shard.pass_time(MINUTE)
 
     assert shard.outcomes() == [("12:01:00", 1, "fired")]
+
+
+def test_a_schedule_that_cannot_be_read_is_tried_again_and_loses_no_fire() -> None:
+    shard = Shard()
+    schedules = (*EVERY_MINUTE, *every("@every 1m phase 30s"))
+    job_id = shard.save(schedules=schedules, misfire=Misfire.ALL)
+    stored = shard.state.jobs[job_id]
+    lost = (replace(schedules[0], timezone="Europe/Atlantis"), schedules[1])
+    unreadable = replace(stored, spec=replace(stored.spec, schedules=lost))
+    shard.state.apply(Change(Table.JOB, job_id, unreadable))
+
+    shard.set_clock(at("12:01"))
+    shard.ring_timers()
+
+    assert shard.fired() == ["12:00:30"]
+    assert due_timers(shard) == [at("12:01:30")]
+
+    shard.state.apply(Change(Table.JOB, job_id, stored))
+    shard.set_clock(at("12:02"))
+    shard.ring_timers()
+
+    assert sorted(shard.fired()) == ["12:00:30", "12:01:00", "12:01:30", "12:02:00"]
 
 
 def test_a_new_primary_finds_every_jobs_first_fire() -> None:

@@ -27,7 +27,9 @@ from rota.core.instants import (
     to_datetime,
 )
 from rota.core.schedule import (
+    LATEST_FIRE,
     Schedule,
+    fault_of,
     fire_times,
     is_manual,
     is_startup,
@@ -187,11 +189,41 @@ def test_nothing_fires_at_the_end_of_time() -> None:
     assert next_fire(parse_schedule("@every 1d"), at("9999-12-31T23:59:59Z")) is None
 
 
+EXTREMES = (
+    *("@every 100ms", "@every 36500d phase 36499d", "@every 9999d", "* * * * * *", "0 */3 * * *"),
+    *("0 0 1 1 *", "59 59 23 31 12 ? *", "30 1 * * *", "@yearly", "@at 9998-12-31T23:59:59Z"),
+    *("@at 9998-12-31T00:00", "@at 1970-01-02T00:00"),
+)
+
+
+@given(
+    text=st.sampled_from(EXTREMES),
+    zone=st.sampled_from(("UTC", "Pacific/Kiritimati", "Pacific/Midway", "Europe/Paris")),
+    after=st.one_of(st.integers(-1, 10 * DAY), st.integers(FAR - 800 * DAY, FAR + DAY)),
+)
+def test_every_fire_time_can_be_written_in_its_zone(text: str, zone: str, after: int) -> None:
+    schedule = parse_schedule(text, zone)
+
+    for fire in preview(schedule, Instant(after), 3):
+        assert parse_instant(fire.local) == parse_instant(format_instant(fire.instant))
+    assert fire_times(schedule, LATEST_FIRE, FAR, 1) == []
+
+
+def test_fire_times_of_an_older_version_end_with_the_calendar() -> None:
+    """Its longest interval led beyond the year 9999."""
+    stored = Schedule(text="@every 2932896d phase 1d")
+
+    assert "the longest is 36500d" in fault_of(stored)
+    assert not is_startup(stored)
+    assert fault_of(Schedule(text="@every 1h")) == ""
+
+
 # --- refusals ----------------------------------------------------------------------------------
 
 NOT_A_DURATION = (
     "is not a duration; write a number and a unit (ms, s, m, h, d, w), for example 90s or 1h30m"
 )
+FIRE_RANGE = "schedules fire from 1970 to the end of 9998, UTC"
 NOT_AN_INSTANT = "is not an RFC 3339 time with a zone; write it as 2027-01-01T00:00:00Z"
 
 
@@ -219,7 +251,17 @@ NOT_AN_INSTANT = "is not an RFC 3339 time with a zone; write it as 2027-01-01T00
         ("@at 2027-02-30T00:00", '"@at 2027-02-30T00:00": day is out of range for month'),
         (
             "@at 1969-01-01T00:00",
-            '"@at 1969-01-01T00:00" is out of range; local times go from 1971 to 9998',
+            f'"@at 1969-01-01T00:00" is out of range; {FIRE_RANGE}',
+        ),
+        ("@at 0001-01-01T00:00", f'"@at 0001-01-01T00:00": {FIRE_RANGE}'),
+        ("@at 9999-12-31T23:59:59", f'"@at 9999-12-31T23:59:59": {FIRE_RANGE}'),
+        (
+            "@at 9999-12-31T23:59:59Z",
+            f'"@at 9999-12-31T23:59:59Z" is out of range; {FIRE_RANGE}',
+        ),
+        (
+            "@every 2932896d phase 1d",
+            '"@every 2932896d phase 1d" has interval 2932896d; the longest is 36500d',
         ),
         ("61 * * * *", '"61 * * * *" has minute 61; minutes go from 0 to 59'),
     ],

@@ -1,0 +1,89 @@
+"""Documents of records that cannot be shown whole.
+
+Another version, or a fault, may have stored what no document can hold, such as an instant after
+the year 9999. A list shows the other records all the same, and this one with the reason: its names
+and ids are enough to delete it.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rota.client.wire import ExecutionView, JobView, LedgerEntryView
+from rota.core.execution import Execution
+from rota.core.instants import LATEST_INSTANT, SECOND, Instant, format_instant
+from rota.core.job import Job, JobSpec
+from rota.core.ledger import LedgerEntry
+from rota.core.schedule import fault_of
+
+View = TypeVar("View")
+
+
+def whole_or_broken(whole: Callable[[], View], broken: Callable[[str], View]) -> View:
+    """Return the document that *whole* makes or, if it fails, what *broken* makes of the reason."""
+    try:
+        return whole()
+    except Exception as error:
+        return broken(f"the record cannot be shown: {type(error).__name__}: {error}")
+
+
+def broken_job(job: Job, why: str) -> JobView:
+    """Return the document of a job that cannot be shown whole."""
+    return JobView(
+        job_id=job.id,
+        name=job.spec.name,
+        namespace=job.spec.namespace,
+        status="broken",
+        version=job.version,
+        description="",
+        schedules=[],
+        tasks=[],
+        dependencies=[],
+        misfire=job.spec.misfire.value,
+        grace_s=job.spec.grace / SECOND,
+        overlap=job.spec.overlap.value,
+        labels={},
+        created_at=_nearest(job.created_at),
+        updated_at=_nearest(job.updated_at),
+        broken="; ".join(filter(None, (why, unreadable(job.spec)))),
+    )
+
+
+def unreadable(spec: JobSpec) -> str:
+    """Return why schedules of a job cannot be read; empty if all can."""
+    return "; ".join(filter(None, map(fault_of, spec.schedules)))
+
+
+def broken_execution(execution: Execution, why: str) -> ExecutionView:
+    """Return the document of an execution that cannot be shown whole."""
+    return ExecutionView(
+        execution_id=execution.id,
+        job_id=execution.job_id,
+        job=execution.job_name,
+        job_version=execution.job_version,
+        status=execution.status.value,
+        trigger=execution.origin.value,
+        fire_time=_nearest(execution.fire_at),
+        queued_at=_nearest(execution.queued_at),
+        started_at=_nearest(execution.started_at) if execution.started_at else None,
+        finished_at=_nearest(execution.finished_at) if execution.finished_at else None,
+        broken=why,
+    )
+
+
+def broken_entry(entry: LedgerEntry, why: str) -> LedgerEntryView:
+    """Return the document of a ledger entry that cannot be shown whole."""
+    return LedgerEntryView(
+        fire_time=_nearest(entry.fire_at),
+        until=_nearest(entry.until),
+        count=entry.count,
+        schedule=entry.schedule,
+        outcome=entry.outcome.value,
+        execution_id=entry.execution_id or None,
+        reason=entry.reason,
+        recorded_at=_nearest(entry.recorded_at),
+        broken=why,
+    )
+
+
+def _nearest(instant: Instant) -> str:
+    return format_instant(Instant(min(max(instant, 0), LATEST_INSTANT)))
