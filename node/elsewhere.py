@@ -49,6 +49,7 @@ LIVES_MAX = 64
 
 Life = tuple[NodeId, Session]
 _Running = dict[AttemptKey, Attempt]
+_Asked = tuple[int, Instant]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class _Away:
         sent: Of those, the ones that are on their way there.
         to_stop: Of those, the ones that are to be stopped.
         given_at: When each node was last given a lease.
-        heard_at: By each node's own clock, when its newest question was asked.
+        heard: The newest question of each node: its incarnation, and when it was asked by that
+            node's own clock.
     """
 
     opened_at: Instant
@@ -79,7 +81,7 @@ class _Away:
     sent: dict[AttemptKey, _Sent] = field(default_factory=dict[AttemptKey, _Sent])
     to_stop: set[AttemptKey] = field(default_factory=set[AttemptKey])
     given_at: dict[NodeId, Instant] = field(default_factory=dict[NodeId, Instant])
-    heard_at: dict[NodeId, Instant] = field(default_factory=dict[NodeId, Instant])
+    heard: dict[NodeId, _Asked] = field(default_factory=dict[NodeId, _Asked])
 
     def settled_on(self, node_id: NodeId) -> _Running:
         """Return what runs on a node, or waits there to be confirmed."""
@@ -213,9 +215,9 @@ class Elsewhere:
         for key in ask.attempts:
             away.sent.pop(key, None)
         # An older one may have been asked before an attempt came that a newer one has named.
-        is_newest = ask.sent_at > away.heard_at.get(sender, NEVER)
-        if is_newest and ask.epoch >= away.epoch:
-            away.heard_at[sender] = ask.sent_at
+        asked = ask.incarnation, ask.sent_at
+        if asked > away.heard.get(sender, (0, NEVER)) and ask.epoch >= away.epoch:
+            away.heard[sender] = asked
             self._lose(shard, _absent(away.settled_on(sender), frozenset(ask.attempts)))
         # What is not known to run was lost, or has ended and its node has not heard that it is
         # recorded; to stop that does no harm.

@@ -40,6 +40,7 @@ class Fencing:
         liveness: Of this node.
         timing: The cluster's.
         clock: By which leases run.
+        incarnation: Of this node.
         allow: Told of all groups, and until when each may go on.
     """
 
@@ -52,6 +53,7 @@ class Fencing:
         liveness: Liveness,
         timing: Timing,
         clock: Clock,
+        incarnation: int,
         allow: Callable[[Mapping[str, Instant]], None] = lambda until: None,
     ) -> None:
         self._attempts = attempts
@@ -60,6 +62,7 @@ class Fencing:
         self._liveness = liveness
         self._timing = timing
         self._clock = clock
+        self._incarnation = incarnation
         self._allow = allow
         self.asked_at = clock.elapsed()
         """When the newest question was asked; no two are asked at the same instant."""
@@ -128,7 +131,12 @@ class Fencing:
         newest = shard.replica.newest
         if newest is not None and newest.primary != self._liveness.node_id:
             self.asked_at = max(self._clock.elapsed(), later(self.asked_at, MICROSECOND))
-            ask = AskLease(epoch=newest.epoch, attempts=tuple(keys), sent_at=self.asked_at)
+            ask = AskLease(
+                incarnation=self._incarnation,
+                epoch=newest.epoch,
+                attempts=tuple(keys),
+                sent_at=self.asked_at,
+            )
             self._network.send(newest.primary, shard.id, ask)
 
     def _deadline(self, shard: ShardId, session: Session) -> Instant:

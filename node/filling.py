@@ -59,9 +59,15 @@ class _Question:
 class _Request:
     """What another node has asked this one."""
 
+    incarnation: int
     number: int
     count: int
     heard_at: Instant
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Position among the questions of that node, over all its incarnations."""
+        return self.incarnation, self.number
 
 
 @dataclass(slots=True)
@@ -82,6 +88,7 @@ class Filling:
         network: To them.
         free_of: Places that each of them had to spare when it told last.
         clock: By which questions and loans run out.
+        incarnation: Of this node.
         first_number: Of a question; random, so that answers for an earlier life mean nothing now.
     """
 
@@ -94,6 +101,7 @@ class Filling:
         *,
         free_of: Callable[[NodeId], int],
         clock: Clock,
+        incarnation: int,
         first_number: int,
     ) -> None:
         self._places = places
@@ -102,12 +110,14 @@ class Filling:
         self._network = network
         self._free_of = free_of
         self._clock = clock
+        self._incarnation = incarnation
         self._numbers = count(first_number)
         self._questions: dict[NodeId, _Question] = {}
         self._is_asking = False
         """Whether there is nobody to ask until somebody answers or it is time to ask again."""
         self._requests: dict[NodeId, _Request] = {}
-        self._answered: dict[NodeId, int] = {}
+        self._answered: dict[NodeId, tuple[int, int]] = {}
+        """The newest question answered of each node, as `_Request.order`."""
         self._loans: dict[NodeId, _Loan] = {}
         self._is_planned = False
 
@@ -155,7 +165,8 @@ class Filling:
                     continue
                 number = next(self._numbers)
                 self._questions[node_id] = _Question(number, now)
-                self._network.send(node_id, ABOUT_NONE, AskPlaces(number=number, count=asked))
+                ask = AskPlaces(incarnation=self._incarnation, number=number, count=asked)
+                self._network.send(node_id, ABOUT_NONE, ask)
 
     def _whom_to_ask(self, selector: Selector, wanted: int) -> Iterator[tuple[NodeId, int]]:
         """Yield nodes that suit and how many places to ask each for, the least loaded first."""
@@ -205,9 +216,10 @@ class Filling:
 
     def asked(self, borrower: NodeId, question: AskPlaces) -> None:
         """Lend another node places, now or as soon as there are any."""
-        if question.number > self._answered.get(borrower, -1):
-            now = self._clock.elapsed()
-            self._requests[borrower] = _Request(question.number, question.count, now)
+        now = self._clock.elapsed()
+        request = _Request(question.incarnation, question.number, question.count, now)
+        if request.order > self._answered.get(borrower, (0, -1)):
+            self._requests[borrower] = request
             self._lend()
 
     def _lend(self) -> None:
@@ -219,7 +231,7 @@ class Filling:
             if lent <= 0:
                 return
             del self._requests[borrower]
-            self._answered[borrower] = request.number
+            self._answered[borrower] = request.order
             self._places.used += lent
             loan = self._loans.setdefault(borrower, _Loan(0, now))
             loan.count += lent

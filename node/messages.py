@@ -59,11 +59,14 @@ class AskLease(msgspec.Struct, frozen=True, kw_only=True, tag="ask_lease"):
     """Let the shard's attempts on this node go on, or begin; these are all that there are.
 
     Attributes:
+        incarnation: Of the sender: questions are ordered by incarnation and *sent_at*, since the
+            clock of *sent_at* begins again when the machine does.
         epoch: Of the newest configuration known to the sender: it started nothing after that.
         attempts: All that run, wait to be confirmed, or whose outcome is not known to be recorded.
         sent_at: By the sender's clock; it comes back with the answer, and the lease counts from it.
     """
 
+    incarnation: int
     epoch: Epoch
     attempts: tuple[AttemptKey, ...]
     sent_at: Instant
@@ -95,9 +98,11 @@ class AskPlaces(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
     """Lend me places: *count* tasks wait that may run on your node.
 
     Attributes:
-        number: The sender's; higher than that of its question before.
+        incarnation: Of the sender.
+        number: The sender's; higher than that of its question before in this incarnation.
     """
 
+    incarnation: int
     number: int
     count: int
 

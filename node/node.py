@@ -343,6 +343,7 @@ def alone(
         return {"scripted": ScriptedExecutor(ended=ended, now=clock.now)}
 
     return Surroundings(
+        incarnation=directory.begin_incarnation(clock.now()),
         member=Member(
             node_id=config.node_id,
             store_id=identity.store_id,

@@ -31,6 +31,7 @@ class Surroundings:
 
     Attributes:
         member: What it says of itself.
+        incarnation: Number of this process of the node: higher than that of every earlier one.
         store: Where its shards are; whoever made it closes it.
         shard_count: Of the cluster.
         commit: Makes what makes the store durable.
@@ -49,6 +50,7 @@ class Surroundings:
     """
 
     member: Member
+    incarnation: int
     store: Store
     shard_count: int
     commit: MakeCommit

@@ -164,6 +164,7 @@ class Works:
             around.network,
             free_of=lambda node_id: self._beacons.free.get(node_id, 0),
             clock=clock,
+            incarnation=around.incarnation,
             first_number=entropy.draw(),
         )
         self._attempts = Attempts(self._shards, self._bringing, clock, self._places, self._filling)
@@ -187,6 +188,7 @@ class Works:
             liveness=self._liveness,
             timing=around.timing,
             clock=clock,
+            incarnation=around.incarnation,
             allow=around.warden.allow if around.warden else lambda until: None,
         )
         self._elsewhere = Elsewhere(

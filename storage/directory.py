@@ -2,6 +2,7 @@
 
     LOCK      held while a process uses the directory; says its process id
     FORMAT    what the directory holds, in JSON; written once, when it is new
+    INCARNATION    number of the newest process that used it; grows with every start
     db/       the store
     output/   what attempts wrote to stdout and stderr
 
@@ -20,6 +21,7 @@ from typing import Self
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
+from rota.core.instants import SECOND, Instant
 from rota.storage.store import (
     StoreDamaged,
     StoreError,
@@ -34,10 +36,11 @@ FORMAT = 1
 """The newest format that this rota reads, and the one it writes."""
 
 _FORMAT_FILE = "FORMAT"
-_UNFINISHED = "FORMAT.new"
+_INCARNATION_FILE = "INCARNATION"
+_UNFINISHED = ".new"
 _LOCK_FILE = "LOCK"
 # Every ext file system has a lost+found at its root, and the root is what gets mounted for us.
-_NOT_FOREIGN = frozenset({_LOCK_FILE, _UNFINISHED, "lost+found"})
+_NOT_FOREIGN = frozenset({_LOCK_FILE, _FORMAT_FILE + _UNFINISHED, "lost+found"})
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -116,6 +119,25 @@ class DataDirectory:
         except OSError as error:
             raise _classified(error, path) from error
         return directory
+
+    def begin_incarnation(self, now: Instant) -> int:
+        """Return the number of this process: higher than that of every earlier one here.
+
+        The number is durable before it is returned. The first one of a directory is *now* in
+        seconds, so that the numbers of a node go up even where its directory was replaced.
+
+        Raises:
+            StoreDamaged: The file of the number cannot be read.
+            StoreFull: No space left to write it.
+            StoreFailed: The system refused for another reason.
+        """
+        file = self.path / _INCARNATION_FILE
+        try:
+            incarnation = max(_incarnation_in(file) + 1, now // SECOND)
+            _write_whole(file, b"%d\n" % incarnation)
+        except OSError as error:
+            raise _classified(error, self.path) from error
+        return incarnation
 
     def close(self) -> None:
         """Release the directory; idempotent. Close the store in it first."""
@@ -219,9 +241,22 @@ def _parse(text: bytes, file: Path) -> Identity:
         ) from error
 
 
+def _incarnation_in(file: Path) -> int:
+    """Return the number in *file*, 0 if there is no such file."""
+    try:
+        return int(file.read_bytes())
+    except FileNotFoundError:
+        return 0
+    except ValueError as error:
+        raise StoreDamaged(
+            f"{file} is damaged: it holds no number. Remove the file; the node counts from the "
+            "time of day then"
+        ) from error
+
+
 def _write_whole(file: Path, content: bytes) -> None:
-    """Write *file* so that after a power loss it is there with *content*, or not there."""
-    unfinished = file.with_name(_UNFINISHED)
+    """Write *file* so that after a power loss it holds *content*, or what it held before."""
+    unfinished = file.with_name(file.name + _UNFINISHED)
     with unfinished.open("wb") as output:
         output.write(content)
         output.flush()

@@ -202,6 +202,7 @@ class Node:
             clock,
             entropy,
             Surroundings(
+                incarnation=self._life,
                 member=Member(
                     node_id=self.id,
                     store_id=self.id,

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 
+from rota.core.instants import SECOND, Instant
 from rota.storage.directory import DataDirectory
 from rota.storage.store import (
     StoreDamaged,
@@ -22,6 +23,7 @@ from rota.storage.store import (
 
 HOLDER = """
 import pathlib, sys
+from rota.core.instants import SECOND, Instant
 from rota.storage.directory import DataDirectory
 
 DataDirectory.open(pathlib.Path(sys.argv[1]), store_id="s", shard_count=16, cluster="c")
@@ -129,6 +131,25 @@ def test_a_second_process_is_told_who_uses_the_directory(tmp_path: Path) -> None
         "with --data-dir"
     )
     open_directory(path).close()  # The lock goes with the process.
+
+
+def test_each_start_has_a_higher_incarnation_also_when_the_clock_goes_back(tmp_path: Path) -> None:
+    with open_directory(tmp_path) as directory:
+        first = directory.begin_incarnation(Instant(1_000 * SECOND))
+    with open_directory(tmp_path) as directory:
+        second = directory.begin_incarnation(Instant(5 * SECOND))
+    with open_directory(tmp_path) as directory:
+        third = directory.begin_incarnation(Instant(2_000 * SECOND))
+
+    assert (first, second, third) == (1_000, 1_001, 2_000)
+
+
+def test_a_damaged_incarnation_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    with open_directory(tmp_path) as directory:
+        (tmp_path / "INCARNATION").write_text("soon")
+
+        with pytest.raises(StoreDamaged, match="Remove the file"):
+            directory.begin_incarnation(Instant(0))
 
 
 def test_closing_releases_the_directory(tmp_path: Path) -> None:

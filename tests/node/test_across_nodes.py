@@ -375,7 +375,7 @@ def test_what_the_primary_has_no_record_of_is_to_be_stopped() -> None:
         nodes.loses = lambda sender, receiver, message: lost_into(answers, message)
         known, unknown = AttemptKey(execution_id, "main", 1), AttemptKey(execution_id, "main", 7)
 
-        ask = AskLease(epoch=Epoch(0), attempts=(known, unknown), sent_at=Instant(5))
+        ask = AskLease(incarnation=1, epoch=Epoch(0), attempts=(known, unknown), sent_at=Instant(5))
         nodes[B].running.receiving.receive(shard, A, ask)
 
         assert answers == [GiveLease(stop=(unknown,), sent_at=Instant(5))]
@@ -395,7 +395,7 @@ def test_a_primary_without_authority_gives_no_lease() -> None:
         answers: list[Sent] = []
         nodes.loses = lambda sender, receiver, message: lost_into(answers, message)
 
-        ask = AskLease(epoch=Epoch(0), attempts=(), sent_at=Instant(5))
+        ask = AskLease(incarnation=1, epoch=Epoch(0), attempts=(), sent_at=Instant(5))
         nodes[B].running.receiving.receive(shard, A, ask)
 
         assert not [each for each in answers if isinstance(each, GiveLease)]
@@ -436,6 +436,38 @@ def test_what_a_node_that_stays_away_ran_is_lost_when_its_time_is_over() -> None
     run(story)
 
 
+def test_what_a_machine_ran_is_lost_when_the_machine_is_back_on_another_boot_clock() -> None:
+    async def story(nodes: Nodes) -> None:
+        execution_id = await long_attempt_away(nodes)
+        await asyncio.sleep(5)  # B has leased it by the clock of before.
+        await nodes[A].end()
+        nodes[A].forget_playing()
+        nodes[A].clock.reboot()
+
+        await nodes[A].start()
+        await until(lambda: where(task_of(nodes, execution_id)) == [A, B])
+
+        assert task_of(nodes, execution_id).failures == 0
+
+    run(story)
+
+
+def test_a_question_of_an_earlier_incarnation_makes_nothing_lost() -> None:
+    async def story(nodes: Nodes) -> None:
+        execution_id = await long_attempt_away(nodes)
+        shard = nodes[B].shards[nodes.shard_of(execution_id)]
+        await asyncio.sleep(5)
+
+        after_all = later(nodes[A].clock.elapsed(), Duration(60 * SECOND))
+        ask = AskLease(incarnation=0, epoch=shard.epoch, attempts=(), sent_at=after_all)
+        nodes[B].running.receiving.receive(shard.id, A, ask)
+        await asyncio.sleep(1)
+
+        assert where(task_of(nodes, execution_id)) == [A]
+
+    run(story)
+
+
 def test_an_attempt_that_was_recorded_and_never_launched_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -464,12 +496,12 @@ def test_what_a_node_said_before_it_knew_of_the_takeover_makes_nothing_lost() ->
         epoch = nodes[B].shards[shard].epoch
 
         after_all = later(nodes[A].clock.elapsed(), Duration(60 * SECOND))
-        early = AskLease(epoch=Epoch(epoch - 1), attempts=(), sent_at=after_all)
+        early = AskLease(incarnation=1, epoch=Epoch(epoch - 1), attempts=(), sent_at=after_all)
         nodes[B].running.receiving.receive(shard, A, early)
         await asyncio.sleep(1)
         after_early = where(task_of(nodes, execution_id))
         nodes[A].forget_playing()
-        late = AskLease(epoch=epoch, attempts=(), sent_at=after_all)
+        late = AskLease(incarnation=1, epoch=epoch, attempts=(), sent_at=after_all)
         nodes[B].running.receiving.receive(shard, A, late)
         await asyncio.sleep(1)
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from in_process import save, trigger
-from nodes import A, B, C, Loses, Nodes, run, until
+from nodes import FENCED_BY_S, A, B, C, Loses, Nodes, run, until
 from rota.client.wire import JobBody
 from rota.core.attempt import AttemptKey, Outcome
 from rota.core.commands import Cancel, SaveJob
@@ -424,7 +424,7 @@ def test_an_old_question_makes_nothing_lost_that_a_newer_one_named() -> None:
         shard = nodes[A].shards.of_id(away)
         before = Instant(nodes[node_id].clock.elapsed() - SECOND)
 
-        old = AskLease(epoch=shard.epoch, attempts=(), sent_at=before)
+        old = AskLease(incarnation=1, epoch=shard.epoch, attempts=(), sent_at=before)
         nodes[A].running.receiving.receive(shard.id, node_id, old)
         await asyncio.sleep(1)
 
@@ -504,6 +504,21 @@ def test_places_of_a_borrower_that_is_gone_are_the_lenders_again() -> None:
         await until(lambda: played(nodes)[B] == 1)
 
     run(story, slots=1)
+
+
+def test_a_node_borrows_again_after_each_restart() -> None:
+    async def story(nodes: Nodes) -> None:
+        job_id = await save_selecting(nodes, gpu="1")
+        for _ in range(6):  # Question numbers begin at a random one: five times out of six in vain.
+            execution_id = await trigger(nodes[A].shards, job_id)
+            _, task = await nodes.ended(execution_id)
+            assert [attempt.node_id for attempt in task.attempts] == [B]
+            await nodes[A].end()
+            await asyncio.sleep(FENCED_BY_S)
+            await nodes[A].start()
+            await nodes.settle()
+
+    run(story, labels={B: {"gpu": "1"}})
 
 
 def test_cancelling_ends_an_attempt_wherever_it_runs() -> None:

@@ -135,11 +135,11 @@ SENT: list[Sent] = [
         ),
     ),
     Carried(number=1, refusal="gone"),
-    AskLease(epoch=Epoch(7), attempts=(KEY,), sent_at=NOON),
+    AskLease(incarnation=1, epoch=Epoch(7), attempts=(KEY,), sent_at=NOON),
     GiveLease(stop=(KEY,), sent_at=NOON),
     AskList(),
     Dispatch(order=ORDER),
-    AskPlaces(number=1, count=2),
+    AskPlaces(incarnation=1, number=1, count=2),
     GivePlaces(number=1, count=2, session=Session("5e55")),
     ReturnPlaces(count=1),
 ]

@@ -36,6 +36,10 @@ class SkewedClock:
         true = self._true_time()
         return Instant(self._ahead + true + true * self._drift_ppm // 1_000_000)
 
+    def reboot(self) -> None:
+        """Begin the passing time again at 0, as that of a machine that was just started."""
+        self._ahead = Duration(self._ahead - self.elapsed())
+
 
 class SeededEntropy:
     """Randomness that a seed repeats."""

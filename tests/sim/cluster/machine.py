@@ -132,7 +132,10 @@ class Machine:
             self.crash()
 
     def crash(self) -> None:
-        """Take its power away: what was not synced is lost, or only some of it."""
+        """Take its power away: what was not synced is lost, or only some of it.
+
+        Its boot clock begins again at 0.
+        """
         life, self.life = self.life, None
         assert life is not None
         self._world.note("crash", self.id)
@@ -140,6 +143,7 @@ class Machine:
         self.store = self.store.crash(keep=kept)
         life.die()
         self._world.observer.died(self.id)
+        self.clock.reboot()
 
     def kill(self) -> None:
         """End its node at once; the machine goes on, and so do the attempts on it."""
@@ -379,6 +383,7 @@ class Life:
             machine.clock,
             entropy,
             Surroundings(
+                incarnation=number,
                 member=Member(node_id=machine.id, store_id=machine.store_id, address=machine.id),
                 store=machine.store,
                 shard_count=world.plan.shard_count,
