@@ -67,6 +67,12 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
             address from which it reaches etcd.
         peer_advertise: Where other nodes reach it; empty for *peer_listen*; ``auto`` likewise.
         etcd: Endpoints; empty for a node that is alone.
+        etcd_user: User of etcd that the node is; empty: etcd does not authenticate.
+        etcd_password_file: File with that user's password. A file, because command lines and
+            environments can be read by others; read for every token, so it may be replaced.
+        etcd_ca: Authority that signed etcd's certificates, in PEM; None: those of the system.
+        etcd_cert: Certificate of this node, if etcd wants one.
+        etcd_key: Key of that certificate.
         cluster: Name of the cluster.
         node_id: Permanent name of this node.
         zone: Failure domain of this node.
@@ -118,6 +124,11 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     advertise: str = ""
     peer_advertise: str = ""
     etcd: tuple[str, ...] = ()
+    etcd_user: str = ""
+    etcd_password_file: Path | None = None
+    etcd_ca: Path | None = None
+    etcd_cert: Path | None = None
+    etcd_key: Path | None = None
     cluster: str = "default"
     node_id: NodeId = NodeId("")
     zone: str = ""
@@ -257,6 +268,7 @@ def _contradictions(config: NodeConfig) -> list[Problem]:
         problems += _unreachable(
             "peer_listen", config.peer_listen, "peer_advertise", config.peer_advertise
         )
+    problems += _contradictions_about_etcd(config)
     if config.attempt_lease < ATTEMPT_LEASE_MIN:
         problems.append(
             Problem(
@@ -272,6 +284,25 @@ def _contradictions(config: NodeConfig) -> list[Problem]:
             Problem("min_sync", f"{config.min_sync} is more than the {config.replicas} replicas")
         )
     return problems
+
+
+def _contradictions_about_etcd(config: NodeConfig) -> list[Problem]:
+    """Return which settings for etcd lack what they need."""
+    has_tls = any(url.startswith("https:") for url in config.etcd)
+    needed = (
+        ("etcd_user", config.etcd_user, "etcd_password_file", config.etcd_password_file),
+        ("etcd_password_file", config.etcd_password_file, "etcd_user", config.etcd_user),
+        ("etcd_user", config.etcd_user, "etcd", config.etcd),
+        ("etcd_cert", config.etcd_cert, "etcd_key", config.etcd_key),
+        ("etcd_key", config.etcd_key, "etcd_cert", config.etcd_cert),
+        ("etcd_ca", config.etcd_ca, "an https:// URL in etcd", has_tls),
+        ("etcd_cert", config.etcd_cert, "an https:// URL in etcd", has_tls),
+    )
+    return [
+        Problem(name, f"has no effect without {other}: set that too, or neither")
+        for name, value, other, other_value in needed
+        if value and not other_value
+    ]
 
 
 def _unreachable(name: str, listen: Address, advertise: str, told: str) -> list[Problem]:
@@ -305,6 +336,10 @@ def _path(value: object) -> Path:
         return Path(_text(value)).expanduser()
     except RuntimeError as error:
         raise ValueError(f"{value!r} is in the home of nobody") from error
+
+
+def _path_or_none(value: object) -> Path | None:
+    return _path(value) if value else None
 
 
 def _name(value: object) -> str:
@@ -430,6 +465,11 @@ PARSERS: Mapping[str, Callable[[object], object]] = {
     "advertise": _advertised,
     "peer_advertise": _advertised,
     "etcd": _urls,
+    "etcd_user": _text,
+    "etcd_password_file": _path_or_none,
+    "etcd_ca": _path_or_none,
+    "etcd_cert": _path_or_none,
+    "etcd_key": _path_or_none,
     "cluster": _name,
     "node_id": _name,
     "zone": _zone,

@@ -20,6 +20,7 @@ import rota
 from rota.core.errors import Refused, RotaError
 from rota.node.cluster import WrongCluster
 from rota.node.config import NodeConfig, load_config
+from rota.node.coordination.credentials import AccessDenied
 from rota.node.logs import begin_logging
 from rota.node.node import Node
 from rota.node.own_address import NoOwnAddress
@@ -55,6 +56,11 @@ EX_TEMPFAIL = 75
     help="Where other nodes reach this one.  [default: --peer-listen]",
 )
 @click.option("--etcd", metavar="URL,URL", help="Endpoints of etcd; without, a node alone.")
+@click.option("--etcd-user", help="User of etcd that this node is.  [default: no authentication]")
+@click.option("--etcd-password-file", metavar="FILE", help="Its password, on the first line.")
+@click.option("--etcd-ca", metavar="FILE", help="Authority that signed etcd's certificates.")
+@click.option("--etcd-cert", metavar="FILE", help="Certificate of this node, if etcd wants one.")
+@click.option("--etcd-key", metavar="FILE", help="Key of that certificate.")
 @click.option("--cluster", help="Name of the cluster.  [default: default]")
 @click.option("--node-id", help="Permanent name of this node.  [default: the host's name]")
 @click.option("--zone", help="Failure domain of this node.")
@@ -107,7 +113,7 @@ def run(config: NodeConfig) -> int:
     _allow_open_files()
     try:
         uvloop.run(_serve(config))
-    except (WrongCluster, NoOwnAddress) as error:
+    except (WrongCluster, NoOwnAddress, AccessDenied) as error:
         return _give_up(error, EX_USAGE)
     except StoreLocked as error:
         return _give_up(error, EX_TEMPFAIL)

@@ -34,6 +34,7 @@ from rota.node.coordination.coordinator import (
     Member,
     OutcomeUnknown,
 )
+from rota.node.coordination.credentials import AccessDenied, Credentials
 from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.gateway import GatewayOptions
@@ -109,6 +110,7 @@ class Node:
             StoreError: The data directory or the store cannot be used, or failed.
             CoordinationFailed: Likewise the coordination state.
             WardenUnavailable: Nothing can run attempts.
+            AccessDenied: etcd does not accept the node's credentials.
             OSError: The address cannot be listened on.
         """
         async with AsyncExitStack() as stack:
@@ -143,7 +145,17 @@ class Node:
             )
         coordinator = EtcdCoordinator(
             # Each begins elsewhere, so that they do not all ask one member.
-            GatewayOptions(endpoints=config.etcd, first=self.entropy.draw() % len(config.etcd)),
+            GatewayOptions(
+                endpoints=config.etcd,
+                first=self.entropy.draw() % len(config.etcd),
+                credentials=Credentials(
+                    user=config.etcd_user,
+                    password_file=config.etcd_password_file,
+                    ca_file=config.etcd_ca,
+                    certificate_file=config.etcd_cert,
+                    key_file=config.etcd_key,
+                ),
+            ),
             cluster=config.cluster,
             entropy=self.entropy,
         )
@@ -203,10 +215,16 @@ class Node:
         return _Placed(around, links)
 
     async def _join(self, coordinator: Coordinator, known: Identity | None) -> Cluster | None:
-        """Return the cluster, however long etcd takes; None if the node is to stop before that."""
+        """Return the cluster, however long etcd takes; None if the node is to stop before that.
+
+        Raises:
+            AccessDenied: etcd does not accept the credentials, and will not by itself.
+        """
         while not self._stop.is_set():
             try:
                 return await join(self.config, coordinator, known, self._random_name())
+            except AccessDenied:
+                raise
             except (CoordinatorUnavailable, OutcomeUnknown) as error:
                 log.warning("etcd does not answer", extra={"reason": str(error)})
             with suppress(TimeoutError):

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import signal
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -38,6 +39,8 @@ class Etcd:
     Attributes:
         address: Of the host that it runs on.
         prefix: What a program is started with, to run on that host.
+        tls: How clients connect, if its scheme is ``https``.
+        token: Of the requests of `ask`.
     """
 
     def __init__(self, name: str, folder: Path, *flags: str) -> None:
@@ -47,6 +50,8 @@ class Etcd:
         self.address = "127.0.0.1"
         self.prefix: tuple[str, ...] = ()
         self.scheme = "http"
+        self.tls: ssl.SSLContext | None = None
+        self.token = ""
         self.client_port, self.peer_port = free_ports(2)
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -101,9 +106,10 @@ class Etcd:
     def ask(self, path: str, request: Json, timeout_s: float = 5, token: str = "") -> Json:
         """Ask the gateway; bytes go as base64."""
         body = json.dumps(request, default=lambda value: b64encode(value).decode()).encode()
+        token = token or self.token
         credentials = {"Authorization": token} if token else {}
         asked = urllib.request.Request(f"{self.url}{path}", body, credentials)
-        with urllib.request.urlopen(asked, timeout=timeout_s) as answer:
+        with urllib.request.urlopen(asked, timeout=timeout_s, context=self.tls) as answer:
             return json.load(answer)
 
     def put(self, key: str, value: str) -> int:

@@ -8,13 +8,14 @@ has to be content with that.
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Collection, Iterable
 from urllib.parse import urlsplit
 
 import msgspec
 
 from rota.core.attempt import AttemptKey
-from rota.executor.warden.messages import HELD_TOLD_MAX, Letter
+from rota.executor.warden.messages import HELD_TOLD_MAX, CertificateFiles, Letter
 
 log = logging.getLogger(__name__)
 
@@ -76,13 +77,14 @@ async def _ask(url: str, letter: Letter) -> int:
     By hand, for a client library would make every start of a warden slower.
 
     Raises:
-        OSError: It cannot be reached.
+        OSError: It cannot be reached, or a file of certificates cannot be read.
         ValueError, IndexError: What answers does not speak HTTP.
     """
     parts = urlsplit(url)
     is_tls = parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
-    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=is_tls or None)
+    tls = _tls(letter.certificates) if is_tls else None
+    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
     try:
         headers = {
             "Host": parts.netloc,
@@ -95,3 +97,10 @@ async def _ask(url: str, letter: Letter) -> int:
         return int((await reader.readline()).split()[1])
     finally:
         writer.close()
+
+
+def _tls(files: CertificateFiles) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=files.authority or None)
+    if files.certificate:
+        context.load_cert_chain(files.certificate, files.key or None)
+    return context

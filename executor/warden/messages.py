@@ -86,6 +86,20 @@ class Expire(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
     before: Instant
 
 
+class CertificateFiles(msgspec.Struct, frozen=True, array_like=True):
+    """Files in PEM for a connection with TLS; empty: what the system trusts, no certificate.
+
+    Attributes:
+        authority: Signer of the other side's certificate.
+        certificate: Of this side.
+        key: Of *certificate*.
+    """
+
+    authority: str = ""
+    certificate: str = ""
+    key: str = ""
+
+
 class Letter(msgspec.Struct, frozen=True, array_like=True):
     """A request over HTTP, whole, for somebody else to make.
 
@@ -95,12 +109,14 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
         headers: Besides those that every request has.
         tells_held: Whether a pair in MessagePack is posted: the body, and the keys of the attempts
             that the warden holds, or nil if those are more than `HELD_TOLD_MAX`.
+        certificates: For URLs with https.
     """
 
     urls: tuple[str, ...]
     body: bytes
     headers: dict[str, str] = {}
     tells_held: bool = False
+    certificates: CertificateFiles = CertificateFiles()
 
 
 HELD_TOLD_MAX = 5_000

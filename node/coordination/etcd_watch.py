@@ -15,6 +15,7 @@ from itertools import groupby
 
 from rota.core.decoding import UNDECODABLE
 from rota.node.coordination.coordinator import CoordinatorUnavailable, News, WatchLost
+from rota.node.coordination.credentials import AccessDenied
 from rota.node.coordination.gateway import Gateway
 from rota.node.coordination.keys import Keys
 from rota.node.coordination.messages import (
@@ -42,6 +43,8 @@ async def follow(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[
                 async for step in steps:
                     revision = step.revision
                     yield step
+        except AccessDenied:
+            raise  # The caller says so in its log, and tries again.
         except CoordinatorUnavailable as error:
             log.debug("etcd watch broken", extra={"reason": str(error), "revision": revision})
             await asyncio.sleep(RECONNECT_S)

@@ -1,10 +1,11 @@
 """A client of etcd's v3 JSON gateway: one HTTP session, several endpoints, and honest errors.
 
-Every call has a deadline and ends in one of four ways:
+Every call has a deadline and ends in one of five ways:
 
 - an answer;
 - `CoordinatorUnavailable`: it was certainly not done, for nothing was sent or etcd said so before
   it tried;
+- `AccessDenied`: likewise, because of the node's credentials;
 - `OutcomeUnknown`: it was sent and nothing came back, so it may have been done or may still be.
   Only a call that does no harm when it is done twice is sent again by itself;
 - `EtcdRefused`: etcd said no, and why.
@@ -12,12 +13,11 @@ Every call has a deadline and ends in one of four ways:
 Calls go to one endpoint until it fails, then to the next.
 """
 
-import ssl
+import asyncio
 from asyncio import get_running_loop
 from collections.abc import AsyncGenerator, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import NoReturn, TypeVar
 
 import aiohttp
@@ -30,6 +30,12 @@ from rota.node.coordination.coordinator import (
     CoordinatorUnavailable,
     OtherCluster,
     OutcomeUnknown,
+)
+from rota.node.coordination.credentials import (
+    NO_CREDENTIALS,
+    UNAUTHENTICATED,
+    AccessDenied,
+    Credentials,
 )
 from rota.node.coordination.messages import (
     Answer,
@@ -50,7 +56,6 @@ With the others (cancelled, unknown, deadline, aborted, internal, unavailable, d
 may be on its way."""
 NO_LEADER = "etcdserver: no leader"
 """The one answer under "unavailable" that comes before anything is proposed."""
-UNAUTHENTICATED = 16
 UNIMPLEMENTED = 12
 STALE_TOKEN = "etcdserver: revision of auth store is old"
 """The one refusal of another code that a new token mends."""
@@ -65,9 +70,7 @@ class GatewayOptions:
     Attributes:
         endpoints: URLs of the members of one etcd cluster; at least one.
         first: Where to begin in *endpoints*; give each node another one.
-        user: Empty: without authentication.
-        ca_file: Who signed etcd's certificates; None: those that the system trusts.
-        certificate_file: Ours, if etcd wants one; with *key_file*.
+        credentials: User, password and certificates.
         call_timeout_s: Deadline of a request.
         renew_timeout_s: Deadline of a renewal, which comes again anyway.
         watch_idle_s: A watch that has heard nothing for so long is made anew at the next endpoint,
@@ -76,11 +79,7 @@ class GatewayOptions:
 
     endpoints: tuple[str, ...]
     first: int = 0
-    user: str = ""
-    password: str = field(default="", repr=False)
-    ca_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
+    credentials: Credentials = NO_CREDENTIALS
     call_timeout_s: float = 3.0
     renew_timeout_s: float = 1.0
     watch_idle_s: float = 5.0
@@ -104,6 +103,10 @@ class _NotDone(Exception):
     """This endpoint did nothing; another one may."""
 
 
+class _Denied(_NotDone):
+    """Likewise, because of the credentials for a connection."""
+
+
 class _Unanswered(Exception):
     """It was sent, and what became of it is unknown."""
 
@@ -115,15 +118,16 @@ class Gateway:
         options: How to reach it.
 
     Raises:
-        OSError: A file of certificates cannot be read; `ssl.SSLError` if it is none.
+        AccessDenied: A file of certificates cannot be used.
     """
 
     def __init__(self, options: GatewayOptions) -> None:
         self.options = options
         self._at = options.first % len(options.endpoints)
-        self._tls = _tls(options)
+        self._tls = options.credentials.tls()
         self._session: aiohttp.ClientSession | None = None
         self._token = ""
+        self._authenticating = asyncio.Lock()
         self._cluster_id = 0
 
     async def read(self, path: str, request: Json, kind: type[A]) -> A:
@@ -151,6 +155,7 @@ class Gateway:
         Raises:
             CoordinatorUnavailable: It was certainly not done.
             OutcomeUnknown: It may have been done, or may still be.
+            AccessDenied: Likewise, because of the credentials.
             EtcdRefused: etcd does not do it.
             OtherCluster: Another etcd did it.
         """
@@ -171,6 +176,7 @@ class Gateway:
             tuple(endpoint + path for endpoint in in_turn),
             msgspec.json.encode(request),
             self._credentials(),
+            certificates=self.options.credentials.files(),
         )
 
     async def stream(self, path: str, request: Json) -> AsyncGenerator[bytes]:
@@ -209,6 +215,8 @@ class Gateway:
         except (aiohttp.ClientError, OSError, _NotDone, _Unanswered) as error:
             self._turn_from(endpoint)
             raise CoordinatorUnavailable(f"{endpoint}: {_reason(error)}") from error
+        except EtcdRefused as refusal:
+            raise self._explained(refusal) from refusal
 
     def check(self, answer: Answer) -> None:
         """See that an answer comes from the etcd cluster that the first one came from.
@@ -237,6 +245,8 @@ class Gateway:
         except (_NotDone, _Unanswered) as error:
             self._turn_from(self.options.endpoints[self._at])
             raise CoordinatorUnavailable(str(error)) from error
+        except EtcdRefused as refusal:
+            raise self._explained(refusal) from refusal
 
     async def close(self) -> None:
         """Close all connections."""
@@ -261,7 +271,7 @@ class Gateway:
         deadline = loop.time() + timeout_s
         # A repeatable call gives one endpoint half of the time: if that hangs, another is asked.
         patience_s = timeout_s / 2 if repeat and len(self.options.endpoints) > 1 else timeout_s
-        failures: list[str] = []
+        failures: dict[str, _NotDone | _Unanswered] = {}
         is_unknown = False
         for endpoint in self._endpoints_in_turn():
             left_s = deadline - loop.time()
@@ -271,43 +281,59 @@ class Gateway:
                 return await self._ask(endpoint, path, body, parse, min(left_s, patience_s))
             except (_NotDone, _Unanswered) as error:
                 self._turn_from(endpoint)
-                failures.append(f"{endpoint}: {error}")
+                failures[endpoint] = error
                 is_unknown |= isinstance(error, _Unanswered)
-        what = f"etcd, {path}: {'; '.join(failures)}"
-        raise OutcomeUnknown(what) if is_unknown else CoordinatorUnavailable(what)
+            except EtcdRefused as refusal:
+                raise self._explained(refusal) from refusal
+        what = f"etcd, {path}: {'; '.join(f'{at}: {error}' for at, error in failures.items())}"
+        if is_unknown:
+            raise OutcomeUnknown(what)
+        # One endpoint that is merely away may accept what the others do not.
+        is_denied = all(isinstance(error, _Denied) for error in failures.values())
+        raise AccessDenied(what) if failures and is_denied else CoordinatorUnavailable(what)
 
     async def _ask(
         self, endpoint: str, path: str, body: bytes, parse: Callable[[bytes], A], timeout_s: float
     ) -> A:
         """Ask one endpoint; with a new token if it does not take the one we have."""
-        if self.options.user and not self._token:
-            await self._authenticate(endpoint, timeout_s)
-        token = self._token
+        token = await self._token_other_than("", endpoint, timeout_s)
         try:
             return await self._post(endpoint, path, body, parse, timeout_s)
         except EtcdRefused as refusal:
             is_stale = refusal.grpc_code == UNAUTHENTICATED or str(refusal) == STALE_TOKEN
-            if not (self.options.user and is_stale):
+            if not (self.options.credentials.user and is_stale):
                 raise
-        if self._token == token:  # Else somebody has got one meanwhile.
-            await self._authenticate(endpoint, timeout_s)
+        await self._token_other_than(token, endpoint, timeout_s)
         return await self._post(endpoint, path, body, parse, timeout_s)
 
-    async def _authenticate(self, endpoint: str, timeout_s: float) -> None:
-        self._token = ""
-        who = {"name": self.options.user, "password": self.options.password}
-        body = msgspec.json.encode(who)
+    async def _token_other_than(self, token: str, endpoint: str, timeout_s: float) -> str:
+        """Return the present token; a new one if that is *token*, which etcd does not take.
+
+        One call gets a token for all: each costs etcd a tenth of a second of a processor.
+        """
+        if not self.options.credentials.user:
+            return ""
         try:
-            answer = await self._post(
-                endpoint,
-                "/v3/auth/authenticate",
-                body,
-                partial(decode, kind=TokenAnswer),
-                timeout_s,
-            )
-        except _Unanswered as error:
-            raise _NotDone(f"no token: {error}") from error  # What needs the token was not sent.
-        self._token = answer.token
+            async with asyncio.timeout(timeout_s), self._authenticating:
+                if self._token == token:
+                    self._token = ""
+                    self._token = await self._new_token(endpoint, timeout_s)
+        except (_Unanswered, TimeoutError) as error:
+            # What needs the token was not sent.
+            raise _NotDone(f"no token: {_reason(error)}") from error
+        return self._token
+
+    async def _new_token(self, endpoint: str, timeout_s: float) -> str:
+        credentials = self.options.credentials
+        password = await asyncio.to_thread(credentials.password)
+        body = msgspec.json.encode({"name": credentials.user, "password": password})
+        parse = partial(decode, kind=TokenAnswer)
+        return (await self._post(endpoint, "/v3/auth/authenticate", body, parse, timeout_s)).token
+
+    def _explained(self, refusal: EtcdRefused) -> CoordinatorError:
+        """Return *refusal*, or what to raise in its place if it is about credentials."""
+        reason = self.options.credentials.why_refused(str(refusal), refusal.grpc_code)
+        return AccessDenied(f"etcd: {reason}") if reason else refusal
 
     async def _post(
         self, endpoint: str, path: str, body: bytes, parse: Callable[[bytes], A], timeout_s: float
@@ -318,10 +344,13 @@ class Gateway:
                 endpoint + path, data=body, headers=self._credentials(), timeout=timeout
             ) as response:
                 content = await response.read()
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise _NotDone(_reason(error)) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise _Unanswered(_reason(error)) from error
+            if reason := self.options.credentials.why_not_connected(error):
+                raise _Denied(reason) from error
+            is_unsent = isinstance(
+                error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+            )
+            raise (_NotDone if is_unsent else _Unanswered)(_reason(error)) from error
         if response.status != 200:
             _fail_with(response.status, content)
         try:
@@ -353,16 +382,6 @@ class Gateway:
         if self._session is None:
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self._tls))
         return self._session
-
-
-def _tls(options: GatewayOptions) -> ssl.SSLContext | bool:
-    """Return how to speak with an endpoint that is https; True: believe whom this machine does."""
-    if not (options.ca_file or options.certificate_file):
-        return True  # aiohttp has read that already; to read it again takes 15 ms of a start.
-    context = ssl.create_default_context(cafile=options.ca_file)
-    if options.certificate_file:
-        context.load_cert_chain(options.certificate_file, options.key_file)
-    return context
 
 
 def _renewed(content: bytes) -> LeaseAnswer:

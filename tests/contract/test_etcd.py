@@ -3,7 +3,6 @@
 import asyncio
 import json
 import shutil
-import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -12,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from etcd import EtcdCluster, free_ports, needs_etcd
+from certificates import Authority, needs_openssl
+from etcd import Etcd, EtcdCluster, free_ports, needs_etcd
 from rota.core.configuration import Configuration, Copy, Swap, Swapped
 from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.executor.warden.last_will import post_all
 from rota.node.coordination.coordinator import (
     Cluster,
     CoordinatorError,
@@ -26,6 +27,7 @@ from rota.node.coordination.coordinator import (
     OutcomeUnknown,
     WatchLost,
 )
+from rota.node.coordination.credentials import AccessDenied, Credentials
 from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.gateway import EtcdRefused, Gateway, GatewayOptions
 from rota.node.coordination.messages import watch_below
@@ -118,12 +120,14 @@ class LossyLink:
     Attributes:
         loses_answers: Requests are passed on; when the answer comes, the connection is cut.
         requests: How many times a client has sent something.
+        sent: All that clients have sent.
     """
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.loses_answers = False
         self.requests = 0
+        self.sent = b""
         self.url = ""
 
     @asynccontextmanager
@@ -148,6 +152,7 @@ class LossyLink:
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 16):
             self.requests += 1
+            self.sent += data
             writer.write(data)
         writer.write_eof()
 
@@ -602,7 +607,7 @@ async def test_a_watch_that_is_not_allowed_is_refused(connect: Connect) -> None:
     )
 
     async with script.played() as url, aclosing(connect(url).watch(6)) as watch:
-        with pytest.raises(EtcdRefused, match="permission denied"):
+        with pytest.raises(AccessDenied, match="permission denied"):
             await steps(watch, 1)
 
 
@@ -614,7 +619,7 @@ async def test_a_watch_that_is_not_allowed_is_refused(connect: Connect) -> None:
         (500, 2, "raft proposal dropped", OutcomeUnknown),
         (503, 14, "etcdserver: no leader", CoordinatorUnavailable),
         (429, 8, "etcdserver: mvcc: database space exceeded", EtcdRefused),
-        (403, 7, "etcdserver: permission denied", EtcdRefused),
+        (403, 7, "etcdserver: permission denied", AccessDenied),
     ],
 )
 async def test_a_failure_is_unknown_unless_etcd_certainly_did_nothing(
@@ -766,24 +771,41 @@ async def test_a_watch_on_a_member_that_hangs_goes_on_elsewhere(
     assert [step.configurations for step in told] == [{1: first}, {1: second}]
 
 
-# -- who may --------------------------------------------------------------------------------------
+# -- credentials ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority") / "ca")
+
+
+@pytest.fixture
+def password_file(tmp_path: Path) -> Path:
+    file = tmp_path / "password"
+    file.write_text("secret\n")
+    return file
+
+
+def as_user(name: str, password_file: Path) -> Credentials:
+    return Credentials(user=name, password_file=password_file)
 
 
 SIMPLE = "simple"
-JWT = "jwt,pub-key=jwt.pub,priv-key=ca.key,sign-method=RS256,ttl=10m"
+JWT = "jwt,pub-key={0}/ca.pub,priv-key={0}/ca.key,sign-method=RS256,ttl=10m"
 
 
+@needs_openssl
 @pytest.mark.parametrize("tokens", [SIMPLE, JWT], ids=["simple", "jwt"])
 async def test_a_token_that_etcd_no_longer_takes_is_replaced(
-    certificates: Path, tmp_path: Path, connect: Connect, tokens: str
+    authority: Authority, tmp_path: Path, connect: Connect, tokens: str, password_file: Path
 ) -> None:
-    kind = tokens.replace("key=", f"key={certificates}/")
-    with EtcdCluster(tmp_path, 1, "--auth-token", kind) as cluster:
+    authority.public_key()
+    with EtcdCluster(tmp_path, 1, "--auth-token", tokens.format(authority.folder)) as cluster:
         await asyncio.to_thread(demand_passwords, cluster)
-        coordinator = connect(*cluster.urls, user="root", password="secret")
+        coordinator = connect(*cluster.urls, credentials=as_user("root", password_file))
         session = await life(coordinator)
         revision = (await coordinator.view()).revision
-        await asyncio.to_thread(outdate_tokens, cluster)
+        await asyncio.to_thread(set_password, cluster, "secret", "secret")
 
         swapped = await swap_one(coordinator, None, session)
         async with aclosing(coordinator.watch(revision)) as watch:
@@ -793,23 +815,55 @@ async def test_a_token_that_etcd_no_longer_takes_is_replaced(
     assert step.configurations == {1: swapped.current}
 
 
-def outdate_tokens(cluster: EtcdCluster) -> None:
-    """Change root's password to what it is, upon which etcd takes no earlier token any more."""
-    ask = cluster.members[0].ask
-    who = {"name": "root", "password": "secret"}
-    token = ask("/v3/auth/authenticate", who)["token"]
-    ask("/v3/auth/user/changepw", who, token=token)
-
-
-async def test_a_wrong_password_and_none_are_refused(
-    own_etcd: EtcdCluster, connect: Connect
+async def test_a_new_password_is_read_from_its_file(
+    own_etcd: EtcdCluster, connect: Connect, password_file: Path
 ) -> None:
     await asyncio.to_thread(demand_passwords, own_etcd)
+    coordinator = connect(*own_etcd.urls, credentials=as_user("root", password_file))
+    session = await life(coordinator)
 
-    with pytest.raises(EtcdRefused, match="invalid user ID or password"):
-        await connect(*own_etcd.urls, user="root", password="wrong").view()
-    with pytest.raises(EtcdRefused, match="user name is empty"):
+    await asyncio.to_thread(set_password, own_etcd, "secret", "fresh")
+    with pytest.raises(AccessDenied, match="invalid user ID or password"):
+        await swap_one(coordinator, None, session)
+    await asyncio.to_thread(password_file.write_text, "fresh\n")
+
+    assert (await swap_one(coordinator, None, session)).is_done
+
+
+def set_password(cluster: EtcdCluster, old: str, new: str) -> None:
+    """Set root's password, upon which etcd takes no earlier token any more."""
+    ask = cluster.members[0].ask
+    token = ask("/v3/auth/authenticate", {"name": "root", "password": old})["token"]
+    ask("/v3/auth/user/changepw", {"name": "root", "password": new}, token=token)
+
+
+async def test_credentials_that_etcd_refuses_are_told_with_a_remedy(
+    own_etcd: EtcdCluster, connect: Connect, tmp_path: Path, password_file: Path
+) -> None:
+    with pytest.raises(AccessDenied, match="not enabled; etcd does not authenticate: enable it"):
+        await connect(*own_etcd.urls, credentials=as_user("root", password_file)).view()
+
+    await asyncio.to_thread(demand_passwords, own_etcd)
+    wrong = tmp_path / "wrong"
+    wrong.write_text("guess")
+    with pytest.raises(AccessDenied, match=r"invalid user ID or password; set etcd_user \('root'"):
+        await connect(*own_etcd.urls, credentials=as_user("root", wrong)).view()
+    with pytest.raises(AccessDenied, match="user name is empty; etcd wants authentication"):
         await connect(*own_etcd.urls).view()
+    with pytest.raises(AccessDenied, match=r"missing cannot be read .No such file"):
+        await connect(*own_etcd.urls, credentials=as_user("root", tmp_path / "missing")).view()
+
+
+async def test_calls_that_need_a_token_at_once_get_one_for_all(
+    own_etcd: EtcdCluster, connect: Connect, password_file: Path
+) -> None:
+    await asyncio.to_thread(demand_passwords, own_etcd)
+    async with LossyLink(own_etcd.members[0].client_port).listening() as link:
+        coordinator = connect(link.url, credentials=as_user("root", password_file))
+
+        await asyncio.gather(*(coordinator.view() for _ in range(5)))
+
+    assert link.sent.count(b"/v3/auth/authenticate") == 1
 
 
 def demand_passwords(cluster: EtcdCluster) -> None:
@@ -820,64 +874,111 @@ def demand_passwords(cluster: EtcdCluster) -> None:
     ask("/v3/auth/enable", {})
 
 
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``ca``, ``etcd`` and ``rota``, each a ``.crt`` and a ``.key``; ``jwt.pub``."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is missing, so TLS to etcd is not tested: apt-get install openssl")
-    folder = tmp_path_factory.mktemp("certificates")
-    openssl(
-        folder, "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -out ca.crt -keyout ca.key"
-    )
-    openssl(folder, "rsa -in ca.key -pubout -out jwt.pub")
-    (folder / "san").write_text("subjectAltName=IP:127.0.0.1\n")
-    for name in ("etcd", "rota"):
-        openssl(
-            folder,
-            f"req -newkey rsa:2048 -nodes -subj /CN={name} -out {name}.csr -keyout {name}.key",
-        )
-        openssl(
-            folder,
-            f"x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 "
-            f"-extfile san -out {name}.crt",
-        )
-    return folder
-
-
-def openssl(folder: Path, arguments: str) -> None:
-    subprocess.run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
-
-
-async def test_etcd_is_reached_with_certificates_of_both_sides(
-    certificates: Path, tmp_path: Path, connect: Connect
-) -> None:
+@pytest.fixture
+def etcd_with_tls(authority: Authority, tmp_path: Path) -> Iterator[Etcd]:
+    """An etcd that wants a certificate of its clients."""
+    certificate, key = authority.issue("etcd")
     flags = (
-        *("--client-cert-auth", "--trusted-ca-file", str(certificates / "ca.crt")),
-        *("--cert-file", str(certificates / "etcd.crt")),
-        *("--key-file", str(certificates / "etcd.key")),
+        *("--client-cert-auth", "--trusted-ca-file", str(authority.certificate)),
+        *("--cert-file", str(certificate), "--key-file", str(key)),
     )
     cluster = EtcdCluster(tmp_path, 1, *flags)
     [etcd] = cluster.members
     etcd.scheme = "https"
-    trusting = {"ca_file": certificates / "ca.crt"}
-    ours = {
-        "certificate_file": certificates / "rota.crt",
-        "key_file": certificates / "rota.key",
-    }
     try:
         etcd.start()
-        coordinator = connect(etcd.url, **trusting, **ours)
-        await answering(coordinator)
-
-        session = await life(coordinator)
-
-        assert (await swap_one(coordinator, None, session)).is_done
-        with pytest.raises(CoordinatorUnavailable):
-            await connect(etcd.url, **trusting).view()
-        with pytest.raises(CoordinatorUnavailable, match="certificate verify failed"):
-            await connect(etcd.url, **ours).view()
+        yield etcd
     finally:
         etcd.kill()
+
+
+@needs_openssl
+async def test_etcd_is_reached_with_certificates_of_both_sides(
+    authority: Authority, etcd_with_tls: Etcd, connect: Connect
+) -> None:
+    certificate, key = authority.issue("rota")
+    trusting = Credentials(ca_file=authority.certificate)
+    both = replace(trusting, certificate_file=certificate, key_file=key)
+    coordinator = connect(etcd_with_tls.url, credentials=both)
+    await answering(coordinator)
+
+    session = await life(coordinator)
+
+    assert (await swap_one(coordinator, None, session)).is_done
+    with pytest.raises(AccessDenied, match="set etcd_cert and etcd_key to a pair"):
+        await connect(etcd_with_tls.url, credentials=trusting).view()
+    with pytest.raises(AccessDenied, match="set etcd_cert and etcd_key"):
+        await swap_one(connect(etcd_with_tls.url, credentials=trusting), None, session)
+    with pytest.raises(AccessDenied, match=r"certificate verify failed .*; set etcd_ca"):
+        await connect(etcd_with_tls.url, credentials=replace(both, ca_file=None)).view()
+
+
+@needs_openssl
+async def test_a_certificate_of_another_authority_is_told_with_a_remedy(
+    authority: Authority, etcd_with_tls: Etcd, connect: Connect, tmp_path: Path
+) -> None:
+    certificate, key = Authority(tmp_path / "other").issue("stranger")
+    stranger = Credentials(
+        ca_file=authority.certificate, certificate_file=certificate, key_file=key
+    )
+    own = authority.issue("rota")
+    await answering(
+        connect(
+            etcd_with_tls.url,
+            credentials=replace(stranger, certificate_file=own[0], key_file=own[1]),
+        )
+    )
+
+    with pytest.raises(AccessDenied, match="set etcd_cert and etcd_key to a pair that"):
+        await connect(etcd_with_tls.url, credentials=stranger).view()
+
+
+@needs_openssl
+async def test_an_endpoint_that_is_away_may_still_accept_what_others_refuse(
+    authority: Authority, etcd_with_tls: Etcd, connect: Connect
+) -> None:
+    [nobody] = free_ports(1)
+    certificate, key = authority.issue("rota")
+    ours = Credentials(ca_file=authority.certificate, certificate_file=certificate, key_file=key)
+    await answering(connect(etcd_with_tls.url, credentials=ours))
+    coordinator = connect(
+        etcd_with_tls.url,
+        f"http://127.0.0.1:{nobody}",
+        credentials=replace(ours, certificate_file=None, key_file=None),
+    )
+
+    with pytest.raises(CoordinatorUnavailable) as raised:
+        await coordinator.view()
+
+    assert not isinstance(raised.value, AccessDenied)
+
+
+@needs_openssl
+async def test_a_session_is_ended_by_a_letter_over_tls(
+    authority: Authority, etcd_with_tls: Etcd, connect: Connect
+) -> None:
+    certificate, key = authority.issue("rota")
+    ours = Credentials(ca_file=authority.certificate, certificate_file=certificate, key_file=key)
+    coordinator = connect(etcd_with_tls.url, credentials=ours)
+    await answering(coordinator)
+    session = await life(coordinator)
+
+    await post_all([coordinator.end_of(session)])
+
+    assert (await coordinator.view()).lives == {}
+
+
+@needs_openssl
+def test_files_that_hold_no_certificates_are_named(authority: Authority, tmp_path: Path) -> None:
+    certificate, _ = authority.issue("rota")
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    ours = Credentials(certificate_file=certificate, key_file=authority.folder / "ca.key")
+
+    with pytest.raises(AccessDenied, match=r"etcd_ca .*empty\.pem cannot be used"):
+        Gateway(GatewayOptions(endpoints=("https://x",), credentials=Credentials(ca_file=empty)))
+    with pytest.raises(AccessDenied, match=r"etcd_cert .*rota\.crt with etcd_key .*ca\.key"):
+        Gateway(GatewayOptions(endpoints=("https://x",), credentials=ours))
 
 
 async def answering(coordinator: EtcdCoordinator) -> None:
