@@ -68,7 +68,7 @@ class Confiner:
         environment = environment_of(order, self._around.environment, folder)
         cwd = work.cwd or folder
         _look_up(argv[0], cwd, environment)
-        plan = Plan(argv, environment, cwd, work.stdin)
+        plan = Plan(argv, environment, cwd, work.stdin, self._around.terms.umask)
         leader, limited = self._launch(plan, order, work.limits)
         return Started(leader, told, limited=limited)
 
@@ -94,6 +94,7 @@ class Confiner:
                     environment=environment_of(order, environment, PRIVATE),
                     cwd="/",
                     stdin=work.stdin,
+                    umask=self._around.terms.umask,
                     inherited=(theirs,),
                 )
                 leader, limited = self._launch(plan, order, _with_room(work.limits))

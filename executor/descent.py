@@ -13,7 +13,6 @@ when the `Descent` was made is taken for an orphan and waited for, so whoever el
 in this process does so from another thread.
 """
 
-import ctypes
 import os
 import signal
 from collections.abc import Iterable
@@ -24,10 +23,10 @@ from rota.core.attempt import AttemptKey
 from rota.core.instants import Duration
 from rota.executor.killing import hold, send, wait_ends
 from rota.executor.marks import STORE_VARIABLE, key_in
+from rota.executor.prctl import set_subreaper
 from rota.executor.procfs import children_of, environment_of, status_of
 from rota.executor.trees import Group
 
-_PR_SET_CHILD_SUBREAPER = 36  # In linux/prctl.h.
 _PART = 4096
 _HELD_MAX = 500  # Descriptors; a larger family takes another round.
 
@@ -36,7 +35,7 @@ class Descent:
     """The orphans of attempts; used on one loop."""
 
     def __init__(self) -> None:
-        _set_subreaper(on=True)
+        set_subreaper(on=True)
         path = f"/proc/self/task/{os.getpid()}/children"
         self._children = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._spared = set(self._listed())
@@ -82,7 +81,7 @@ class Descent:
 
     def close(self) -> None:
         """Leave orphans to process 1 again."""
-        _set_subreaper(on=False)
+        set_subreaper(on=False)
         os.close(self._children)
         self._killer.shutdown(wait=False)
 
@@ -173,10 +172,3 @@ def waited_for(pid: int) -> Duration | None:
 
 def _is_waited_for(pid: int) -> bool:
     return waited_for(pid) is not None
-
-
-def _set_subreaper(*, on: bool) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"cannot become a subreaper: {os.strerror(number)}")

@@ -39,6 +39,7 @@ from rota.executor.running import Running
 from rota.executor.sandbox import Bubblewrap, rooms
 from rota.executor.spawn import Started, Surroundings, base_environment, start
 from rota.executor.telling import Collected, Told
+from rota.executor.terms import USUAL, Terms
 from rota.executor.together import Together
 from rota.executor.watching import Watch
 
@@ -70,6 +71,7 @@ class ProcessExecutor:
         now: The clock of the stamps.
         reported: Told what attempts tell of themselves.
         environ: The node's environment.
+        terms: What the node's settings say of attempts.
         hidden: What else no sandbox sees into: folders that exist.
         is_subreaper: Whether this process is to be given the orphans of its attempts, so that
             those without sandbox and limits are ended whole, too. See `rota.executor.descent` for
@@ -88,6 +90,7 @@ class ProcessExecutor:
         now: Callable[[], Instant],
         reported: Reported = lambda key, report: None,
         environ: Mapping[str, str] = os.environ,
+        terms: Terms = USUAL,
         hidden: tuple[Path, ...] = (),
         is_subreaper: bool = False,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
@@ -108,7 +111,7 @@ class ProcessExecutor:
         self.watch = Watch()
         self._folders = Folders(directory / "work")
         self._around = Surroundings(
-            base_environment(environ, node_id=node_id, store_id=store_id), self._folders
+            base_environment(environ, node_id=node_id, store_id=store_id), self._folders, terms
         )
         self._confiner = Confiner(
             self._around,

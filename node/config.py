@@ -112,6 +112,12 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
             disk. 256: several seconds of writing at full speed, for the node looks 4 times a
             second.
         body_max_mb: Largest request body.
+        sandbox_tmp_mb: Size of ``/tmp``, and of ``/dev/shm``, in each sandbox. 256: it is memory,
+            and at most ``slots`` sandboxes have it at once.
+        container_memory_mb: Of a container whose task has no limit of memory; 0 for no limit.
+            2,048: one task that leaks does not take the machine along.
+        container_pids: Processes of a container whose task has no limit of them; 0 for no limit.
+            1,024: more than programs need, and fewer than a fork bomb.
         insecure: Listen beyond loopback without authentication.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
         access_log: Which answers have a line in the log: ``off``, ``errors`` (400 and above) or
@@ -151,6 +157,9 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     on_stop: str = "keep"
     disk_reserve_mb: int = 256
     body_max_mb: int = 4
+    sandbox_tmp_mb: int = 256
+    container_memory_mb: int = 2048
+    container_pids: int = 1024
     insecure: bool = False
     log_level: str = "info"
     access_log: str = "errors"
@@ -492,6 +501,9 @@ PARSERS: Mapping[str, Callable[[object], object]] = {
     "on_stop": _one_of("keep", "end"),
     "disk_reserve_mb": _count(0, 1_000_000),
     "body_max_mb": _count(1, 1_000),
+    "sandbox_tmp_mb": _count(1, 1 << 20),
+    "container_memory_mb": _count(0, 1 << 20),
+    "container_pids": _count(0, 1 << 22),
     "insecure": _truth,
     "log_level": _one_of("debug", "info", "warning", "error"),
     "access_log": _one_of("off", "errors", "all"),

@@ -83,6 +83,11 @@ EX_TEMPFAIL = 75
 @click.option("--slots", help="Attempts that may run at the same time.  [default: 64]")
 @click.option("--executions-max", help="Unfinished executions of one shard.  [default: 10000]")
 @click.option("--body-max-mb", help="Largest request body, in MiB.  [default: 4]")
+@click.option("--sandbox-tmp-mb", help="Size of /tmp in a sandbox, in MiB.  [default: 256]")
+@click.option(
+    "--container-memory-mb", help="Of a container without a limit; 0: none.  [default: 2048]"
+)
+@click.option("--container-pids", help="Of a container without a limit; 0: none.  [default: 1024]")
 @click.option("--history", help="How long what is over is kept.  [default: 7d]")
 @click.option("--drain", help="How long a stop waits for running attempts.  [default: 5s]")
 @click.option("--on-stop", help="What then still runs: keep or end.  [default: keep]")
@@ -91,7 +96,8 @@ EX_TEMPFAIL = 75
 @click.option("--log-level", help="debug, info, warning or error.  [default: info]")
 @click.option("--access-log", help="Answers to log: off, errors or all.  [default: errors]")
 @click.version_option(rota.__version__, prog_name="rotad")
-def command(config: Path | None, **flags: object) -> int:
+@click.pass_obj
+def command(umask: int, /, config: Path | None, **flags: object) -> int:
     """Run a rota node.
 
     Every setting may also stand in the file that --config names (data_dir = "...") and in the
@@ -104,15 +110,20 @@ def command(config: Path | None, **flags: object) -> int:
     except Refused as refusal:
         click.echo(f"rotad: {refusal.detail}", err=True)
         return EX_USAGE
-    return run(settings)
+    return run(settings, umask)
 
 
-def run(config: NodeConfig) -> int:
-    """Run a node until SIGTERM or SIGINT; return the program's exit status."""
+def run(config: NodeConfig, umask: int) -> int:
+    """Run a node until SIGTERM or SIGINT; return the program's exit status.
+
+    Args:
+        config: Its settings.
+        umask: Of its tasks.
+    """
     begin_logging(config.log_level)
     _allow_open_files()
     try:
-        uvloop.run(_serve(config))
+        uvloop.run(_serve(config, umask))
     except (WrongCluster, NoOwnAddress, AccessDenied) as error:
         return _give_up(error, EX_USAGE)
     except StoreLocked as error:
@@ -134,8 +145,8 @@ def _allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def _serve(config: NodeConfig) -> None:
-    node = Node(config, supervisor=Supervisor.taken_from(os.environ))
+async def _serve(config: NodeConfig, umask: int) -> None:
+    node = Node(config, supervisor=Supervisor.taken_from(os.environ), task_umask=umask)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stop)
@@ -147,10 +158,15 @@ def _give_up(error: Exception, status: int) -> int:
     return status
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``rotad`` with *argv*, or with the program's own arguments."""
+def main(argv: Sequence[str] | None = None, *, umask: int = 0o022) -> int:
+    """Run ``rotad`` with *argv*, or with the program's own arguments.
+
+    Args:
+        argv: The arguments.
+        umask: Of the tasks.
+    """
     try:
-        return int(command.main(argv, prog_name="rotad", standalone_mode=False) or 0)
+        return int(command.main(argv, prog_name="rotad", standalone_mode=False, obj=umask) or 0)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:

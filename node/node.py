@@ -21,6 +21,7 @@ from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.executor.executor import Executor
 from rota.executor.scripted import ScriptedExecutor
+from rota.executor.terms import MIB, Terms
 from rota.executor.warden.link import Link
 from rota.node.api.access_log import ACCESS_LOGGER, ACCESS_LOGS
 from rota.node.api.app import make_app
@@ -76,6 +77,7 @@ class Node:
         clock: Its two times.
         entropy: Its randomness.
         supervisor: Told when it has started, and when it stops.
+        task_umask: Of the processes of tasks.
     """
 
     def __init__(
@@ -85,11 +87,13 @@ class Node:
         entropy: Entropy | None = None,
         *,
         supervisor: Supervisor | None = None,
+        task_umask: int = 0o022,
     ) -> None:
         self.config = config
         self.clock = clock or SystemClock()
         self.entropy = entropy or SystemEntropy()
         self._supervisor = supervisor or Supervisor()
+        self._terms = _terms_of(config, task_umask)
         self.address: Address | None = None
         """Where the API listens, once it does."""
         self.started = asyncio.Event()
@@ -282,6 +286,7 @@ class Node:
             store_id=directory.identity.store_id,
             lease=attempt_lease,
             now=self.clock.now,
+            terms=self._terms,
         )
         await warden.connect()
         stack.push_async_callback(self._leave, warden)
@@ -317,6 +322,15 @@ class Node:
 
     def _random_name(self) -> str:
         return f"{self.entropy.draw():016x}{self.entropy.draw():016x}"
+
+
+def _terms_of(config: NodeConfig, umask: int) -> Terms:
+    return Terms(
+        umask=umask,
+        sandbox_tmp_bytes=config.sandbox_tmp_mb * MIB,
+        container_memory=config.container_memory_mb * MIB,
+        container_pids=config.container_pids,
+    )
 
 
 def _open_store(stack: AsyncExitStack, directory: DataDirectory) -> RocksStore:

@@ -6,6 +6,9 @@
     db/       the store
     output/   what attempts wrote to stdout and stderr
 
+All of it is for the node's user alone: the node's umask closes what is made, `DataDirectory.open`
+what an earlier version has left open.
+
 `FORMAT` appears whole or not at all, so a directory without it was never used: a crash before that
 leaves nothing but names that `DataDirectory.open` takes for its own.
 """
@@ -13,6 +16,7 @@ leaves nothing but names that `DataDirectory.open` takes for its own.
 import errno
 import fcntl
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +42,7 @@ FORMAT = 1
 _FORMAT_FILE = "FORMAT"
 _INCARNATION_FILE = "INCARNATION"
 _UNFINISHED = ".new"
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LOCK_FILE = "LOCK"
 # Every ext file system has a lost+found at its root, and the root is what gets mounted for us.
 _NOT_FOREIGN = frozenset({_LOCK_FILE, _FORMAT_FILE + _UNFINISHED, "lost+found"})
@@ -113,6 +118,8 @@ class DataDirectory:
                 directory = cls(path, _read_or_write_identity(path, wanted), lock)
                 directory.store_path.mkdir(mode=0o700, exist_ok=True)
                 directory.output_path.mkdir(mode=0o700, exist_ok=True)
+                _close_to_others(path)
+                _close_to_others(directory.store_path)
             except BaseException:
                 os.close(lock)
                 raise
@@ -184,6 +191,26 @@ def _refuse_foreign(path: Path) -> None:
     )
 
 
+def _close_to_others(folder: Path) -> None:
+    """Take *folder*, and what lies in it, from everyone but its owner.
+
+    A folder in it that was closed already is passed over: what rota put there is closed, or is the
+    business of a running task. What belongs to another user, as a mounted volume may, stays as it
+    is; so does what a task of an earlier life removes meanwhile.
+    """
+    with suppress(PermissionError):
+        folder.chmod(0o700)
+    for entry in os.scandir(folder):
+        with suppress(PermissionError, FileNotFoundError):
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISLNK(mode) or not mode & _OTHERS:
+                continue
+            if stat.S_ISDIR(mode):
+                _close_to_others(Path(entry))
+            else:
+                os.chmod(entry, stat.S_IMODE(mode) & ~_OTHERS)
+
+
 def _lock(path: Path) -> int:
     """Return a descriptor that holds the lock until it is closed, by us or by our death."""
     # The file stays when we go: to remove it would let two processes lock two files of one name.
@@ -210,9 +237,6 @@ def _read_or_write_identity(path: Path, wanted: Identity) -> Identity:
     try:
         text = file.read_bytes()
     except FileNotFoundError:
-        # A mounted volume may belong to somebody else, who then decides who may look inside.
-        with suppress(PermissionError):
-            path.chmod(0o700)
         _write_whole(file, msgspec.json.format(msgspec.json.encode(wanted)) + b"\n")
         return wanted
     identity = _parse(text, file)

@@ -57,6 +57,7 @@ from rota.executor.container.init_process import InitProcess
 from rota.executor.container.reasons import not_there, reason_of, signal_of, unenforced
 from rota.executor.container.shared_folder import SharedFolder
 from rota.executor.output import Capture, OutputFiles
+from rota.executor.terms import Terms
 
 DRAIN_S = 2.0  # Between two parts of what a container that has ended wrote.
 RETRY_S = 1.0  # Until the engine is asked again.
@@ -80,6 +81,7 @@ class Surroundings(NamedTuple):
         now: The clock of the stamps.
         node_id: Told to the containers.
         store_id: Whose the containers are.
+        terms: What the node's settings say of attempts.
         begin: Has a coroutine run beside everything else.
         report: Told of the end of each attempt, once.
         reported: Told what attempts tell of themselves.
@@ -91,6 +93,7 @@ class Surroundings(NamedTuple):
     now: Callable[[], Instant]
     node_id: NodeId
     store_id: str
+    terms: Terms
     begin: Callable[[Coroutine[None, None, None]], None]
     report: Callable[[AttemptKey, Ending], None]
     reported: Callable[[AttemptKey, Report], None]

@@ -20,6 +20,7 @@ from rota.executor.container.leftovers import remove_leftovers
 from rota.executor.container.shared_folder import SharedFolder, all_news
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported
 from rota.executor.output import OutputFiles
+from rota.executor.terms import USUAL, Terms
 
 OUTPUT_BYTES_MAX = 10 << 20  # As of a process.
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30
@@ -49,6 +50,7 @@ class ContainerExecutor:
         reported: Told what attempts tell of themselves.
         now: The clock of the stamps.
         environ: The node's environment; names the engine, ``DOCKER_HOST``.
+        terms: What the node's settings say of attempts.
         call_s: How long the engine may take to answer.
         output_bytes_max: How much of one output is kept in its file.
         output_bytes_total_max: How much of all outputs `expire` leaves.
@@ -64,6 +66,7 @@ class ContainerExecutor:
         reported: Reported | None = None,
         now: Callable[[], Instant],
         environ: Mapping[str, str] = os.environ,
+        terms: Terms = USUAL,
         call_s: float = CALL_S,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
         output_bytes_total_max: int = OUTPUT_BYTES_TOTAL_MAX,
@@ -93,6 +96,7 @@ class ContainerExecutor:
             now=now,
             node_id=node_id,
             store_id=store_id,
+            terms=terms,
             begin=self._begun.put_nowait,
             report=self._report,
             reported=self._pass_on,

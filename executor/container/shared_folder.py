@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rota.core.attempt import AttemptKey, Report
-from rota.executor.telling import BadResultError, Told
+from rota.executor.telling import CHECKPOINT, BadResultError, Told
 
 
 class SharedFolder:
@@ -44,6 +44,8 @@ class SharedFolder:
         self.path.mkdir(exist_ok=True)
         self.path.chmod(0o777)  # For any user of the container; nobody else gets through to it.
         self._told.begin(checkpoint)
+        if checkpoint:
+            (self.path / CHECKPOINT).chmod(0o644)
 
     def _last_words(self) -> tuple[Report | None, bytes, str]:
         news = self._told.news()

@@ -43,6 +43,7 @@ from rota.executor.python.pool import Bounds, Pools
 from rota.executor.python.starting import Starter
 from rota.executor.python.worker_process import Death, WorkerProcess
 from rota.executor.spawn import NotStartedError, base_environment
+from rota.executor.terms import USUAL, Terms
 
 OUTPUT_BYTES_MAX = 10 << 20
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30
@@ -69,6 +70,7 @@ class PythonExecutor:
         reported: Told what attempts tell of themselves.
         now: The clock of the stamps.
         environ: The node's environment.
+        terms: What the node's settings say of attempts.
         bounds: How many workers there may be; by default by the number of cores.
         output_bytes_max: How much of one output is kept in its file.
         output_bytes_total_max: How much of all outputs `expire` leaves.
@@ -84,6 +86,7 @@ class PythonExecutor:
         reported: Reported,
         now: Callable[[], Instant],
         environ: Mapping[str, str] = os.environ,
+        terms: Terms = USUAL,
         bounds: Bounds | None = None,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
         output_bytes_total_max: int = OUTPUT_BYTES_TOTAL_MAX,
@@ -106,6 +109,7 @@ class PythonExecutor:
             base_environment(environ, node_id=node_id, store_id=store_id),
             folders=self._folders,
             limiter=Limiter(f"{store_id} python"),
+            umask=terms.umask,
         )
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="rota-python-spawner")
         self._sweeper = ThreadPoolExecutor(1, thread_name_prefix="rota-python-sweeper")

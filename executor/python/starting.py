@@ -55,12 +55,16 @@ class Starter:
         base: The variables that all attempts have.
         folders: Where private folders are made.
         limiter: Puts on limits.
+        umask: Of the workers.
     """
 
-    def __init__(self, base: Mapping[str, str], *, folders: Path, limiter: Limiter) -> None:
+    def __init__(
+        self, base: Mapping[str, str], *, folders: Path, limiter: Limiter, umask: int
+    ) -> None:
         self._base = base
         self._folders = folders
         self._limiter = limiter
+        self._umask = umask
         self._numbers = count(1)
 
     def start(self, environment: Environment) -> Started:
@@ -103,6 +107,7 @@ class Starter:
                     | {WORKER_VARIABLE: name},
                     cwd=cwd,
                     stdin="",
+                    umask=self._umask,
                     inherited=(theirs.fileno(),),
                 )
             )

@@ -10,6 +10,7 @@ when the first attempt needs it. Whoever is named there is made with
     reported    called with what attempts tell, see `rota.executor.executor.Reported`
     now         the clock of the stamps
     environ     the environment that the warden was started with
+    terms       what the node's settings say of attempts
 
 all by name but the first, on the loop that it is to use, and is an `Executor` from then on
 (`rota.executor.executor`). What it raises, or the import, becomes the reason why its attempts fail.
@@ -30,6 +31,7 @@ import rota
 from rota.core.ids import NodeId
 from rota.core.instants import Instant
 from rota.executor.executor import Ended, Executor, Reported
+from rota.executor.terms import Terms, terms_text
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +79,7 @@ class MakeExecutor(Protocol):
         reported: Reported,
         now: Callable[[], Instant],
         environ: Mapping[str, str],
+        terms: Terms,
     ) -> Executor:
         """Return an executor; called once, on the loop."""
         ...
@@ -99,6 +102,7 @@ class Around:
     store_id: str
     now: Callable[[], Instant]
     environ: Mapping[str, str]
+    terms: Terms
 
 
 class NotHosted(Exception):
@@ -163,6 +167,7 @@ class Hosts:
                 reported=self._reported,
                 now=around.now,
                 environ=around.environ,
+                terms=around.terms,
             )
         except KeyError as error:
             raise NotHosted(f"there is no executor {name!r} here") from error
@@ -202,11 +207,34 @@ def _named(place: str) -> object:
     return found
 
 
-def digest_of(node_id: NodeId, environ: Mapping[str, str]) -> str:
-    """Return a digest of what a warden is made of: program, environment, whose it is.
+_KEPT = frozenset(
+    {
+        *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
+        *("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "SSH_AUTH_SOCK"),
+    }
+)
+_KEPT_PREFIXES = ("PYTHON", "LD_")
+"""Of the interpreter and of the dynamic loader."""
+
+
+def environment_of_warden(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what of the node's *environ* a warden gets: what it and its executors look up.
+
+    Everything else may be a secret of the node, and the warden is closer to the tasks.
+    """
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in _KEPT or name.startswith(_KEPT_PREFIXES)
+    }
+
+
+def digest_of(node_id: NodeId, environ: Mapping[str, str], terms: Terms) -> str:
+    """Return a digest of what a warden is made of: program, environment, settings, its node.
 
     One that was made otherwise serves as long as it has attempts, and is replaced after that: else
     an upgrade, or another ``PATH``, would only take effect when no attempt happened to run.
     """
-    made_of = [rota.__version__, sys.executable, node_id, *sorted(environ.items())]
+    program = (rota.__version__, sys.executable, node_id, terms_text(terms))
+    made_of = [*program, *sorted(environ.items())]
     return hashlib.blake2b(json.dumps(made_of).encode(), digest_size=8).hexdigest()

@@ -24,9 +24,10 @@ from rota.core.errors import RotaError
 from rota.core.ids import NodeId
 from rota.core.instants import SECOND, Duration, Instant
 from rota.executor.executor import Ended, Reported
+from rota.executor.terms import USUAL, Terms, terms_text
 from rota.executor.warden import messages as say
 from rota.executor.warden.connections import ToTheWarden
-from rota.executor.warden.hosting import digest_of, installed
+from rota.executor.warden.hosting import digest_of, environment_of_warden, installed
 from rota.executor.warden.places import LOG
 from rota.executor.warden.processes import LOOK_S, Processes
 from rota.executor.warden.proxies import WardenExecutor
@@ -74,7 +75,8 @@ class Link:
         store_id: The mark of the data directory.
         lease: For how long attempts may go on without news of their node.
         now: The clock of the stamps.
-        environ: The environment of a warden that is started.
+        environ: The node's environment; a warden that is started gets of it what it needs.
+        terms: What the node's settings say of attempts.
 
     Attributes:
         why_away: Why there is no warden at the moment; None while there is.
@@ -89,17 +91,22 @@ class Link:
         lease: Duration,
         now: Callable[[], Instant],
         environ: Mapping[str, str] = os.environ,
+        terms: Terms = USUAL,
     ) -> None:
         self.why_away: str | None = "the warden has not been found yet"
         self._directory = directory
         self._beat_s = lease / SECOND / BEATS_PER_LEASE
         self._now = now
         # Told to the warden, for it sees more: an interpreter adds to its environment (PEP 538).
-        self._made_of = digest_of(node_id, environ)
+        environ = environment_of_warden(environ)
+        self._made_of = digest_of(node_id, environ, terms)
         self._processes = Processes(
             directory,
-            ("--node-id", node_id, "--store-id", store_id, "--made-of", self._made_of),
-            dict(environ),
+            (
+                *("--node-id", node_id, "--store-id", store_id),
+                *("--made-of", self._made_of, "--terms", terms_text(terms)),
+            ),
+            environ,
         )
         self._loop = asyncio.get_running_loop()
         self._ended: Ended

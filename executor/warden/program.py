@@ -16,7 +16,6 @@ Files, in the data directory: `warden.lock`, locked while there is a guard, says
 
 import argparse
 import asyncio
-import ctypes
 import fcntl
 import json
 import logging
@@ -35,7 +34,10 @@ from rota.core.ids import NodeId
 from rota.core.instants import Instant
 from rota.executor.executor import CLOSE_GRACE
 from rota.executor.orphans import end_orphans
+from rota.executor.prctl import end_with_parent, name_process, set_subreaper
 from rota.executor.procfs import pids, status_of
+from rota.executor.seclusion import seclude
+from rota.executor.terms import terms_from
 from rota.executor.warden.connections import FromNode
 from rota.executor.warden.hosting import Around, end_left
 from rota.executor.warden.journal import Journal
@@ -53,26 +55,24 @@ KILL_ROUNDS = 200
 KILL_PAUSE_S = 0.005
 """A killed process is gone in milliseconds; one that hangs in the kernel is left after a second."""
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_NAME = 15
-_PR_SET_CHILD_SUBREAPER = 36
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Be a guard, with a warden as its child; return when that has ended."""
+    seclude()
     parser = argparse.ArgumentParser(prog="rota-warden")
     parser.add_argument("--directory", type=Path, required=True, help="the node's data directory")
     parser.add_argument("--node-id", required=True)
     parser.add_argument("--store-id", required=True)
     parser.add_argument("--made-of", required=True, help="digest of what it is made of")
+    parser.add_argument("--terms", required=True, help="what the node's settings say of attempts")
     chosen = parser.parse_args(argv)
     directory: Path = chosen.directory
     _begin_logging()
-    _name_process("rota-guard")
+    name_process("rota-guard")
     if not _lock(directory / LOCK):
         log.error("another warden serves this data directory")
         return EX_BUSY
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    set_subreaper(on=True)
     _end_all(chosen.store_id)
     if left := end_orphans(chosen.store_id).pids_left:
         # Beside them, their attempts would run twice.
@@ -81,8 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     guard, warden = os.getpid(), os.fork()
     if warden:
         return _guard(warden, directory, chosen.store_id)
-    _name_process("rota-warden")
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    name_process("rota-warden")
+    end_with_parent()
     if os.getppid() != guard:  # It was killed before that took effect.
         os._exit(EX_LEFT)
     try:
@@ -92,6 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             store_id=chosen.store_id,
             now=_now,
             environ=os.environ,
+            terms=terms_from(chosen.terms),
         )
         asyncio.run(_serve(around, chosen.made_of))
     except BaseException:
@@ -213,17 +214,6 @@ def _descendants() -> list[int]:
         found += nearest
         nearest = [child for pid in nearest for child in children[pid]]
     return found
-
-
-def _name_process(name: str) -> None:
-    """Have ``ps -o comm`` and ``top`` show *name*, of at most 15 bytes."""
-    _prctl(_PR_SET_NAME, name.encode())
-
-
-def _prctl(option: int, argument: int | bytes) -> None:
-    if ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0):
-        error = ctypes.get_errno()
-        raise OSError(error, f"prctl({option}): {os.strerror(error)}")
 
 
 # -- its log ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from contract.executor_host import HostedExecutor, MakeExecutor, now, store_id_of
 from rota.core.attempt import AttemptKey, Call, Report, Work
@@ -26,9 +27,12 @@ def make_python_executor(
     *,
     reported: Callable[[AttemptKey, Report], None] = ignore,
     bounds: Bounds = BOUNDS,
-    **options: int,
+    **options: Any,
 ) -> MakeExecutor:
-    """Return a maker whose executor marks its workers with *directory*."""
+    """Return a maker whose executor marks its workers with *directory*.
+
+    Any: options of `PythonExecutor`, of several types.
+    """
     return lambda ended: PythonExecutor(
         directory,
         node_id=NodeId("node-a"),

@@ -242,3 +242,23 @@ def test_a_full_disk_leaves_a_directory_that_can_be_made_later(tmp_path: Path) -
         open_directory(tmp_path).close()
     finally:
         subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+def test_what_an_earlier_version_left_open_is_closed(tmp_path: Path) -> None:
+    path = make(tmp_path / "data")
+    for folder in ("containers", "containers/output"):
+        (path / folder).mkdir(mode=0o755)
+    (path / "work").mkdir(mode=0o700)
+    open_files = [path / name for name in ("warden.log", "db/000004.log", "containers/output/1")]
+    for file in (*open_files, path / "work" / "of-a-task"):
+        file.touch()
+        file.chmod(0o644)
+    (path / "link").symlink_to(tmp_path)
+    tmp_path.chmod(0o755)
+
+    open_directory(path).close()
+
+    assert [mode_of(file) for file in open_files] == [0o600] * 3
+    assert [mode_of(path / name) for name in ("containers", "containers/output")] == [0o700] * 2
+    assert mode_of(path / "work" / "of-a-task") == 0o644  # A task that runs may want it so.
+    assert mode_of(tmp_path) == 0o755

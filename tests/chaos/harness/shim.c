@@ -3,7 +3,7 @@
  * a node (LD_PRELOAD), because hosts of a chaos run share one kernel, whose calendar cannot be set for
  * one of them and whose disk does not fail on demand.
  *
- * The orders are in a file that CHAOS_ORDERS names; it is mapped, so a change holds at once for all of
+ * The orders are in a file that LD_CHAOS_ORDERS names; it is mapped, so a change holds at once for all of
  * them. See shim.py for who writes it.
  */
 #define _GNU_SOURCE
@@ -37,7 +37,7 @@ static int (*real_fdatasync)(int);
 
 __attribute__((constructor)) static void begin(void) {
     FIND(clock_gettime), FIND(fsync), FIND(fdatasync);
-    const char *path = getenv("CHAOS_ORDERS");
+    const char *path = getenv("LD_CHAOS_ORDERS");
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (file < 0)
         return;

@@ -34,7 +34,7 @@ class Orders:
     """
 
     def __init__(self, path: Path, library: Path) -> None:
-        self.environment = (f"LD_PRELOAD={library}", f"CHAOS_ORDERS={path}")
+        self.environment = (f"LD_PRELOAD={library}", f"LD_CHAOS_ORDERS={path}")
         path.write_bytes(_FORM.pack(0, 0, 0))
         with path.open("r+b") as file:
             self._mapped = mmap.mmap(file.fileno(), _FORM.size)

@@ -1,0 +1,45 @@
+"""prctl(2): what a process asks of the kernel about itself.
+
+The numbers are those of linux/prctl.h. A call with an option that the kernel does not know raises
+an `OSError`, as all others do that fail.
+"""
+
+import ctypes
+import os
+import signal
+
+_SET_PDEATHSIG = 1
+_SET_DUMPABLE = 4
+_SET_NAME = 15
+_SET_CHILD_SUBREAPER = 36
+
+
+def refuse_inspection() -> None:
+    """Close this process's memory, environment and descriptors to others of the same user.
+
+    ``/proc/PID/environ``, ``mem`` and ``fd`` are root's from then on, ptrace(2) and
+    pidfd_getfd(2) are refused, and a crash leaves no core dump. Children inherit it by fork, and
+    lose it by exec, so programs that are started are as inspectable as ever.
+    """
+    _prctl(_SET_DUMPABLE, 0)
+
+
+def set_subreaper(*, on: bool) -> None:
+    """Become, or cease to be, the parent of descendants that lose theirs."""
+    _prctl(_SET_CHILD_SUBREAPER, int(on))
+
+
+def end_with_parent() -> None:
+    """Be killed when the thread that started this process ends."""
+    _prctl(_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def name_process(name: str) -> None:
+    """Have ``ps -o comm`` and ``top`` show *name*, of at most 15 bytes."""
+    _prctl(_SET_NAME, name.encode())
+
+
+def _prctl(option: int, argument: int | bytes) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0):
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl({option}): {os.strerror(error)}")

@@ -1,0 +1,35 @@
+"""The terms of a node's attempts: what its settings say of them, handed to every executor."""
+
+import msgspec
+
+MIB = 1 << 20
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for all attempts of a node, whatever their jobs ask for.
+
+    Attributes:
+        umask: Of their processes; that with which the node was started.
+        sandbox_tmp_bytes: Size of ``/tmp``, and of ``/dev/shm``, in each sandbox.
+        container_memory: Bytes of a container whose task has no limit of memory; 0 for no limit.
+        container_pids: Processes of one whose task has no limit of them; 0 for no limit.
+    """
+
+    umask: int = 0o022
+    sandbox_tmp_bytes: int = 256 * MIB
+    container_memory: int = 2048 * MIB
+    container_pids: int = 1024
+
+
+USUAL = Terms()
+"""The terms of a node with default settings."""
+
+
+def terms_text(terms: Terms) -> str:
+    """Return *terms* as an argument of a program."""
+    return msgspec.json.encode(terms).decode()
+
+
+def terms_from(text: str) -> Terms:
+    """Return the terms that `terms_text` has put into *text*."""
+    return msgspec.json.decode(text, type=Terms)
