@@ -192,6 +192,21 @@ _ALL = (
         "links made; more than there are nodes means that they break",
     ),
     Measure(
+        "rota_peer_refused_total", _COUNTER, "connections",
+        "requests and connections to the peer port that were refused: a node without a current "
+        "record, a limit for those that are not known yet, a browser",
+        labels=(
+            Label(
+                "reason",
+                (
+                    *("unproven", "disagreed", "browser", "encoding", "malformed"),
+                    *("connections", "bytes", "time"),
+                ),
+            ),
+        ),
+        see="../explanation/links.md#what-is-refused",
+    ),
+    Measure(
         "rota_peer_frames_total", _COUNTER, "frames",
         "frames; one may hold many messages",
         labels=(_WAY,),

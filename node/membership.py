@@ -282,12 +282,16 @@ class Membership:
             else:
                 state = ACTIVE if known.state == AWAY else known.state  # R29: it is back.
                 fresh = msgspec.structs.replace(self._member, state=state)
-                self._is_registered = await self._coordinator.change(known, fresh)
+                self._is_registered = known == fresh or await self._coordinator.change(known, fresh)
 
-    def _see_whether_away(self) -> None:
-        """Take back what others said of this node just when it came back."""
-        said = self._members.get(self._member.node_id)
-        if said is not None and said.state == AWAY:
+    def _check_own_record(self) -> None:
+        """Have it written again if it is not this process's, or says that this node is away.
+
+        An operator may have marked the node just when it came back; and a coordinator that was
+        restored from a backup has the key of an earlier life, or no record at all.
+        """
+        found = self._members.get(self._member.node_id)
+        if found is None or found.state == AWAY or found.key != self._member.key:
             self._is_registered = False
 
     # -- the view -------------------------------------------------------------------------------
@@ -319,7 +323,7 @@ class Membership:
             _put(self._liveness.sessions, node_id, life.session if life else None)
             self._is_urgent.set()  # Whoever may take over does so at once.
         if news.members:
-            self._see_whether_away()
+            self._check_own_record()
             self._targets.clear()
             self._meet(self._members)
             self._wants_view.set()  # A shard that has no copy yet may belong here now (R23).
@@ -347,7 +351,7 @@ class Membership:
         # Perhaps a lower one than before: a coordinator restored from a backup goes back (D2).
         self._revision = view.revision
         self._members = dict(view.members)
-        self._see_whether_away()
+        self._check_own_record()
         sessions = {node: life.session for node, life in view.lives.items()}
         if sessions != self._liveness.sessions:
             self._liveness.sessions = sessions

@@ -59,6 +59,7 @@ class LinkMetrics:
         self._bytes = _counter("rota_peer_bytes_total", registry)
         self._dropped = _counter("rota_peer_messages_dropped_total", registry)
         self._made = _counter("rota_peer_links_made_total", registry)
+        self._refused = _counter("rota_peer_refused_total", registry)
         self._links = _gauge("rota_peer_links", registry)
         self._waiting = _gauge("rota_peer_waiting_bytes", registry)
         self._round_trip = _histogram("rota_peer_round_trip_seconds", registry)
@@ -80,6 +81,10 @@ class LinkMetrics:
     def dropped(self, reason: str) -> None:
         """Count a message that was not sent, for ``no_link`` or ``no_room``."""
         self._dropped.labels(reason).inc()
+
+    def refused(self, kind: str) -> None:
+        """Count a request or a connection to the peer port that was refused."""
+        self._refused.labels(kind).inc()
 
     @contextmanager
     def linked(self) -> Generator[None]:

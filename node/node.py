@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
+import msgspec
 from aiohttp import web
 
 import rota
@@ -43,8 +44,8 @@ from rota.node.disk import DiskGuard
 from rota.node.entropy import Entropy, SystemEntropy
 from rota.node.last_will import LastWill
 from rota.node.links.death import life_of
-from rota.node.links.hello import SPOKEN, Hello
 from rota.node.links.links import Links
+from rota.node.links.proof import KEY_BYTES, Credentials, draw_bytes
 from rota.node.metrics import Metrics
 from rota.node.network import NoNetwork
 from rota.node.others import Others
@@ -173,12 +174,12 @@ class Node:
         warden = await self._find_warden(stack, directory, cluster.attempt_lease)
         store = _open_store(stack, directory)
         metrics, secret = Metrics(), self._random_name()
-        ours = Hello(
+        ours = Credentials(
             cluster=cluster.id,
-            versions=SPOKEN,
             node_id=config.node_id,
             store_id=directory.identity.store_id,
             life=life_of(secret),
+            key=draw_bytes(self.entropy, KEY_BYTES),
         )
         links = Links(
             ours,
@@ -205,8 +206,10 @@ class Node:
             will.meet(members)
 
         reachable = await asyncio.to_thread(with_own_addresses, config)
+        around = alone(reachable, directory, store, coordinator, self.clock, warden=warden)
         around = replace(
-            alone(reachable, directory, store, coordinator, self.clock, warden=warden),
+            around,
+            member=msgspec.structs.replace(around.member, key=ours.key),
             network=links,
             placement=Targets(cluster.shards, cluster.replicas),
             copies=Copies(wanted=cluster.replicas, least=cluster.min_sync),

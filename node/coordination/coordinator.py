@@ -64,6 +64,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         state: ``active``; ``draining``: it is to hold nothing; ``away``: nor is it, until it is
             back.
         version: Of the software.
+        key: Of the node's present process, by which it proves its identity to other nodes
+            (`rota.node.links.proof`); empty for a node that is alone. Never logged or shown.
     """
 
     node_id: NodeId
@@ -75,6 +77,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     state: str = ACTIVE
     version: str = ""
+    key: bytes = b""
+
+    def __repr__(self) -> str:
+        fields = (name for name in self.__struct_fields__ if name != "key")
+        return f"Member({', '.join(f'{name}={getattr(self, name)!r}' for name in fields)})"
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,8 +12,8 @@ spoken with it, and may have promised it time, can tell that the news is of that
 What the warden holds, attempts that run or whose end is not yet recorded, is all that is left of
 what was begun in that life. What else is on record as started there never was, and never will be.
 
-That keeps mistakes out: news of another cluster, of another life of the node, or made up from a
-connection that was lost. It is no protection from somebody who listens to what peers say.
+That keeps out news of another cluster, of another life of the node, and news made up from a
+connection that was lost. It does not protect from an eavesdropper on the network of the nodes.
 """
 
 from hashlib import blake2b
@@ -24,6 +24,8 @@ from rota.core.attempt import AttemptKey
 from rota.core.ids import NodeId, Session
 
 PATH = "/peer/death"
+BYTES_MAX = 1 << 20
+"""Of a request: a warden names at most 5,000 attempts that it holds, of up to 190 bytes each."""
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True, tag="death"):

@@ -1,144 +1,157 @@
-"""The first words on a link: who is there, and whether the two may speak.
+"""The words of the handshake, and the conditions under which two nodes accept each other.
 
-Both say the same: cluster, versions, and who they are; whoever dialled also says whom it wants.
-Either refuses what it cannot trust, and says why, so that both logs have the reason.
+    dialler                            answerer
+      Hello   ------------------------->          id, wanted id, versions, life, nonce
+              <------------------------- Answer   versions, life, nonce
+      Proof   ------------------------->          checked against the dialler's record
+              <------------------------- Proof    checked against the answerer's record
 
-A version is a number of the wire protocol. Every release speaks its own and the one before, and on
-each link the highest that both speak is spoken, so N and N + 1 run in one cluster. What a version
-adds is sent only where it is spoken; fields may be added to any message, for both ignore what they
-do not know.
+Either may send a `Refusal` in place of its next word. To an end that has not proven who it is, a
+refusal names no cluster, no data directory and no node.
+
+A version is a number of the wire protocol. Every release supports its own and the one before, and
+each link uses the highest that both support, so N and N + 1 run in one cluster. What a version
+adds is sent only over links of that version. Fields may be added to any message: a receiver
+ignores those that it does not know.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.ids import NodeId
+from rota.node.links.proof import NONCE_BYTES
+
+WORD_BYTES_MAX = 1_024
+"""Of any word of the handshake; a `Hello` of two ids as long as they may be has 500 bytes."""
+ID_LENGTH_MAX = 128
+REASON_LENGTH_MAX = 500
+
+_Version = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
+_Id = Annotated[str, msgspec.Meta(max_length=ID_LENGTH_MAX)]
+_Nonce = Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
 
 
 class Versions(NamedTuple):
-    """The versions of the wire protocol that a node speaks, both included."""
+    """The versions of the wire protocol that a node supports, both included."""
 
-    oldest: int
-    newest: int
+    oldest: _Version
+    newest: _Version
 
 
 SPOKEN = Versions(oldest=1, newest=1)
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
-    """Who speaks.
+    """First word of the dialler.
 
     Attributes:
-        cluster: The id of its cluster.
-        store_id: Which data directory it has.
-        life: Of its process; no two processes have the same (`rota.node.links.death`).
-        wants: Whom it dialled; empty from whoever was dialled.
+        node_id: The dialler.
+        wants: The node that it dialled.
+        life: Of its process (`rota.node.links.death`).
+        nonce: Random, for this connection.
     """
 
-    cluster: str
     versions: Versions
-    node_id: NodeId
-    store_id: str
-    life: str
-    wants: NodeId = NodeId("")
+    node_id: Annotated[NodeId, msgspec.Meta(max_length=ID_LENGTH_MAX)]
+    wants: Annotated[NodeId, msgspec.Meta(max_length=ID_LENGTH_MAX)]
+    life: _Id
+    nonce: _Nonce
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
+    """First word of the answerer, which says nothing of who it is."""
+
+    versions: Versions
+    life: _Id
+    nonce: _Nonce
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True, tag="proof"):
+    """Second word of either (`rota.node.links.proof`)."""
+
+    mac: Annotated[bytes, msgspec.Meta(max_length=64)]
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag="refusal"):
-    """Why the other is not spoken with."""
+    """The reason why there will be no link."""
 
-    reason: str
+    reason: Annotated[str, msgspec.Meta(max_length=REASON_LENGTH_MAX)]
+
+
+Word = Hello | Answer | Proof | Refusal
 
 
 class NotWelcome(Exception):
-    """The two do not speak with each other; ``str`` says why."""
+    """There is no link; ``str`` gives the reason, for this node's log.
+
+    Attributes:
+        told: The reason that the other end is given.
+    """
+
+    def __init__(self, reason: str, told: str | None = None) -> None:
+        super().__init__(reason)
+        self.told = (reason if told is None else told)[:REASON_LENGTH_MAX]
 
 
-_decoder: msgspec.msgpack.Decoder[Hello | Refusal] = msgspec.msgpack.Decoder(Hello | Refusal)
+class NotProven(NotWelcome):
+    """The other end has not proven to be a member; it is told nothing about this node."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            reason,
+            "not accepted: only members with a current record at the coordinator are. A node that "
+            "has just started dials again until its record has arrived",
+        )
 
 
-def encode(word: Hello | Refusal) -> bytes:
-    """Return the bytes of a first word."""
+_decoder: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
+
+
+def encode(word: Word) -> bytes:
+    """Return the bytes of a word."""
     return msgspec.msgpack.encode(word)
 
 
-def decode(word: bytes) -> Hello:
-    """Return what the other says of itself.
+def decode(word: bytes) -> Hello | Answer | Proof:
+    """Return what the other end sent.
 
     Raises:
-        NotWelcome: It refuses, or is no node.
+        NotWelcome: It refuses.
+        NotProven: It is no node.
     """
+    if len(word) > WORD_BYTES_MAX:
+        raise NotProven(f"a word of the handshake has {len(word)} bytes")
     try:
-        said = _decoder.decode(word)
+        found = _decoder.decode(word)
     except UNDECODABLE as error:
-        raise NotWelcome(f"it does not speak as a node does ({error})") from error
-    if isinstance(said, Refusal):
-        raise NotWelcome(f"it refuses: {said.reason}")
-    return said
+        raise NotProven(f"it does not speak the protocol of nodes ({error})") from error
+    if isinstance(found, Refusal):
+        raise NotWelcome(f"it refuses: {found.reason}")
+    return found
 
 
-def version_with(ours: Hello, theirs: Hello) -> int:
-    """Return the version that both speak, the highest if there are several.
+def common_version(ours: Versions, theirs: Versions, node_id: NodeId) -> int:
+    """Return the highest version that both support.
+
+    Args:
+        ours: Of this node.
+        theirs: Of the other one.
+        node_id: The other one.
 
     Raises:
-        NotWelcome: There is none, or they are of another cluster.
+        NotWelcome: There is none.
     """
-    if theirs.cluster != ours.cluster:
+    version = min(ours.newest, theirs.newest)
+    if version < max(ours.oldest, theirs.oldest):
         raise NotWelcome(
-            f"{theirs.node_id} is of cluster {theirs.cluster}, and {ours.node_id} of "
-            f"{ours.cluster}: two clusters use one address, or one name in etcd was founded twice"
-        )
-    version = min(ours.versions.newest, theirs.versions.newest)
-    if version < max(ours.versions.oldest, theirs.versions.oldest):
-        raise NotWelcome(
-            f"{theirs.node_id} speaks versions {theirs.versions.oldest} to "
-            f"{theirs.versions.newest} of the wire protocol, and {ours.node_id} "
-            f"{ours.versions.oldest} to {ours.versions.newest}: upgrade one release at a time"
+            f"{node_id} supports versions {theirs.oldest} to {theirs.newest} of the wire protocol, "
+            f"and the other node {ours.oldest} to {ours.newest}: upgrade one release at a time"
         )
     return version
 
 
-def check_dialled(ours: Hello, theirs: Hello, known_store_id: str | None) -> None:
-    """Check who has dialled us.
-
-    Args:
-        ours: What we say.
-        theirs: What they say.
-        known_store_id: The data directory under which the coordinator knows them; None if it does
-            not know them, or we have not heard.
-
-    Raises:
-        NotWelcome: They are not who they say, or want somebody else, or ought not to dial.
-    """
-    if theirs.wants != ours.node_id:
-        raise NotWelcome(
-            f"{theirs.node_id} looks for {theirs.wants}, and this is {ours.node_id}: the address "
-            f"that {theirs.wants} has told is not its own"
-        )
-    if not dials(theirs.node_id, ours.node_id):
-        raise NotWelcome(f"{theirs.node_id} is to be dialled by {ours.node_id}, not to dial it")
-    check_store(theirs, known_store_id)
-
-
-def check_answered(dialled: NodeId, theirs: Hello, known_store_id: str | None) -> None:
-    """Check who has answered our call; see `check_dialled`."""
-    if theirs.node_id != dialled:
-        raise NotWelcome(
-            f"{theirs.node_id} answers at the address of {dialled}: it is not {dialled}'s own"
-        )
-    check_store(theirs, known_store_id)
-
-
-def check_store(theirs: Hello, known_store_id: str | None) -> None:
-    """Refuse a node that comes with another data directory than the one that is its own."""
-    if known_store_id not in (None, theirs.store_id):
-        raise NotWelcome(
-            f"{theirs.node_id} comes with data directory {theirs.store_id}, and is known with "
-            f"{known_store_id}: two nodes have one id, or the news of its new one is on its way"
-        )
-
-
 def dials(node_id: NodeId, other: NodeId) -> bool:
-    """Tell whether *node_id* is the one of the two that dials: so they never both do."""
+    """Return True if *node_id* is the one of the two that dials: so they never both do."""
     return node_id < other

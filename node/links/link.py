@@ -6,9 +6,7 @@ lost, and never sent again, so nothing comes twice.
 """
 
 import asyncio
-from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Protocol
 
 import aiohttp
 
@@ -28,7 +26,7 @@ from rota.node.links.frames import (
     decode,
     encode,
 )
-from rota.node.links.hello import Hello
+from rota.node.links.greeting import Peer, Socket
 from rota.node.links.outbox import Outbox
 from rota.node.messages import Sent
 from rota.node.metrics import LinkMetrics
@@ -44,29 +42,12 @@ SOCKET_BYTES_MAX = FRAME_BYTES_MAX + 1_024
 """The largest WebSocket message that is taken."""
 
 
-class Socket(Protocol):
-    """What `web.WebSocketResponse` and `ClientWebSocketResponse` have in common."""
-
-    def receive(self, timeout: float | None = None) -> Awaitable[aiohttp.WSMessage]:
-        """Return the next message."""
-        ...
-
-    def send_bytes(self, data: bytes) -> Awaitable[None]:
-        """Send a message; waits while the other does not take what was sent before."""
-        ...
-
-    def close(self, *, code: int = 1000, message: bytes = b"") -> Awaitable[bool]:
-        """Part in order."""
-        ...
-
-
 class Link:
     """A connection over which two nodes have agreed to speak.
 
     Args:
         socket: The connection.
-        peer: Who is at its other end.
-        version: Of the wire protocol, as agreed.
+        peer: The node at its other end.
         shard_count: Of the cluster.
         clock: Measures round trips.
         metrics: Where it is counted.
@@ -75,15 +56,13 @@ class Link:
     def __init__(
         self,
         socket: Socket,
-        peer: Hello,
+        peer: Peer,
         *,
-        version: int,
         shard_count: int,
         clock: Clock,
         metrics: LinkMetrics,
     ) -> None:
         self.peer = peer
-        self.version = version
         self._socket = socket
         self._shard_count = shard_count
         self._clock = clock

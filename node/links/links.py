@@ -11,10 +11,9 @@ from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import aiohttp
-import msgspec
 from aiohttp import web
 
 from rota.core.decoding import UNDECODABLE
@@ -25,19 +24,22 @@ from rota.node.clock import Clock
 from rota.node.coordination.coordinator import Member
 from rota.node.entropy import Entropy
 from rota.node.links import death, hello
-from rota.node.links.hello import Hello, NotWelcome, Refusal, check_answered, check_dialled
-from rota.node.links.link import CLOSE_S, SOCKET_BYTES_MAX, Link, Socket
+from rota.node.links.greeting import Peer, Socket, answer, dial, refuse
+from rota.node.links.hello import NotProven, NotWelcome
+from rota.node.links.link import CLOSE_S, SOCKET_BYTES_MAX, Link
+from rota.node.links.port import PATH, PeerPort
+from rota.node.links.proof import NONCE_BYTES, Credentials, draw_bytes
 from rota.node.messages import Sent
 from rota.node.metrics import LinkMetrics
 from rota.node.network import OnMessage
 
 log = logging.getLogger(__name__)
 
-PATH = "/peer"
 LIVES_MAX = 4
 """Lives of one node that are remembered: what was promised to those before has long run out."""
 CONNECT_S = 3.0
-GREET_S = 3.0
+HANDSHAKE_BYTES_MAX = 4 << 10
+"""After the request: two words, and what carries them."""
 PAUSE_S = 0.05
 PAUSE_S_MAX = 1.0
 """A node that is back is dialled no later than this; news of its record end the pause at once."""
@@ -68,7 +70,7 @@ class Links:
     """The network between real nodes (`rota.node.network.Network`).
 
     Args:
-        ours: What this node says of itself.
+        ours: The identity of this process.
         shard_count: Of the cluster.
         clock: Measures round trips.
         entropy: Spreads those who dial again.
@@ -83,7 +85,7 @@ class Links:
 
     def __init__(
         self,
-        ours: Hello,
+        ours: Credentials,
         *,
         shard_count: int,
         clock: Clock,
@@ -103,6 +105,9 @@ class Links:
         self._lives: dict[NodeId, deque[str]] = defaultdict(lambda: deque(maxlen=LIVES_MAX))
         """Whom of each node was spoken with, be there a link or not."""
         metrics.waits(lambda: sum(link.waiting for link in self._links.values()))
+        self._is_on_record = asyncio.Event()
+        """Whether the coordinator has this process's own record, as far as is known here."""
+        self._port = PeerPort(self._accept, self._hear_death, clock=clock, metrics=metrics)
         self._on_lost: dict[NodeId, set[Callable[[], None]]] = defaultdict(set)
         self._session: aiohttp.ClientSession
         self._group: asyncio.TaskGroup | None = None
@@ -111,6 +116,11 @@ class Links:
     def peers(self) -> tuple[NodeId, ...]:
         """The nodes to which there is a link."""
         return tuple(self._links)
+
+    @property
+    def stranger_count(self) -> int:
+        """Connections to the peer port that are no links, or not yet."""
+        return self._port.stranger_count
 
     @contextmanager
     def watched(self, node_id: NodeId, on_lost: Callable[[], None]) -> Generator[None]:
@@ -133,6 +143,9 @@ class Links:
         """Take note of who there is, and where; only those whose record changed are looked at."""
         for node_id in self._peers.keys() - members.keys():
             self._leave(node_id)
+        own = members.get(self._ours.node_id)
+        if own is not None and own.key == self._ours.key:
+            self._is_on_record.set()
         for node_id, member in members.items():
             peer = self._peers.get(node_id)
             if node_id == self._ours.node_id or (peer and peer.member == member):
@@ -150,23 +163,19 @@ class Links:
         Raises:
             OSError: The address cannot be listened on.
         """
-        app = web.Application()
-        app.router.add_get(PATH, self._accept)
-        app.router.add_post(death.PATH, self._hear_death)
-        # Who hangs up cancels nothing: each link sees for itself how it ends, and says so.
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_S)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port).start()
-            async with (
-                aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as self._session,
-                beside(self._keep_links()),
-            ):
-                yield int(runner.addresses[0][1])
-        finally:
-            for link in self._links.values():
-                link.give_up()
-            await runner.cleanup()
+        async with self._port.listening(host, port) as listening_port:
+            try:
+                async with (
+                    aiohttp.ClientSession(
+                        connector=aiohttp.TCPConnector(limit=0), auto_decompress=False
+                    ) as self._session,
+                    beside(self._keep_links()),
+                    beside(self._port.report()),
+                ):
+                    yield listening_port
+            finally:
+                for link in self._links.values():
+                    link.give_up()
 
     # -- members come and go --------------------------------------------------------------------
 
@@ -185,11 +194,15 @@ class Links:
         peer = self._peers.pop(node_id)
         if peer.dialling is not None:
             peer.dialling.cancel()
+        elif node_id in self._links:
+            self._links[node_id].give_up()
 
     # -- dialling -------------------------------------------------------------------------------
 
     async def _keep_dialling(self, peer: _Peer) -> None:
         failures, told = 0, ""
+        # Before that the others have nothing by which this process could prove itself.
+        await self._is_on_record.wait()
         while True:
             peer.has_news.clear()
             began_at, member = self._clock.elapsed(), peer.member
@@ -218,31 +231,28 @@ class Links:
         """
         async with asyncio.timeout(CONNECT_S):
             socket = await self._session.ws_connect(
-                f"http://{member.peer_address}{PATH}",
-                max_msg_size=SOCKET_BYTES_MAX,
+                f"http://{member.peer_address}{PATH}", max_msg_size=SOCKET_BYTES_MAX, compress=0
             )
         try:
-            ours = msgspec.structs.replace(self._ours, wants=member.node_id)
-            await _say(socket, hello.encode(ours))
-            theirs = await _heard(socket)
-            check_answered(member.node_id, theirs, member.store_id)
-            return _Agreed(socket, theirs, hello.version_with(ours, theirs))
-        except NotWelcome as error:
-            await _refuse(socket, error)
-            raise
-        except BaseException:  # It says nothing, or we stop: nobody else knows of the socket yet.
+            return _Agreed(socket, await dial(socket, self._ours, member, self._nonce()))
+        except BaseException:  # Also when this node stops: nothing else has the socket yet.
             await _hang_up(socket)
             raise
 
     # -- being dialled --------------------------------------------------------------------------
 
     async def _accept(self, request: web.Request) -> web.StreamResponse:
+        """Make a link of a request, if it is a member's."""
+        self._port.narrow(request, HANDSHAKE_BYTES_MAX)
         socket = web.WebSocketResponse(
             timeout=CLOSE_S, max_msg_size=SOCKET_BYTES_MAX, compress=False
         )
         try:
             await socket.prepare(request)
-            await self._welcome(socket, request.remote)
+            peer = await self._welcome(socket, request.remote)
+            if peer is not None:
+                self._port.admit(request)
+                await self._speak(socket, peer)
         except (aiohttp.ClientError, ConnectionError) as error:
             # It has waited for a node that stood still, and dials again.
             log.info("peer hung up", extra={"address": request.remote, "reason": str(error)})
@@ -250,18 +260,23 @@ class Links:
                 return web.Response(status=400)  # To nobody; a socket that never was is an error.
         return socket
 
-    async def _welcome(self, socket: web.WebSocketResponse, address: str | None) -> None:
+    async def _welcome(self, socket: web.WebSocketResponse, address: str | None) -> Peer | None:
         try:
-            theirs = await _heard(socket)
-            peer = self._peers.get(theirs.node_id)
-            check_dialled(self._ours, theirs, peer.member.store_id if peer else None)
-            agreed = _Agreed(socket, theirs, hello.version_with(self._ours, theirs))
+            return await answer(socket, self._ours, self._member_of, self._nonce())
         except NotWelcome as error:
-            log.warning("peer refused", extra={"address": address, "reason": str(error)})
-            await _refuse(socket, error)
-        else:
-            await _say(socket, hello.encode(self._ours))
-            await self._speak(*agreed)
+            kind = "unproven" if isinstance(error, NotProven) else "disagreed"
+            self._port.refused(kind, address, str(error))
+            await refuse(socket, error)
+            await _hang_up(socket)
+            return None
+
+    def _member_of(self, node_id: NodeId) -> Member | None:
+        """Return the record of a node that may have a link now."""
+        peer = self._peers.get(node_id)
+        return peer.member if peer and self._is_on_record.is_set() else None
+
+    def _nonce(self) -> bytes:
+        return draw_bytes(self._entropy, NONCE_BYTES)
 
     # -- what their wardens say -----------------------------------------------------------------
 
@@ -282,13 +297,12 @@ class Links:
 
     # -- speaking -------------------------------------------------------------------------------
 
-    async def _speak(self, socket: Socket, theirs: Hello, version: int) -> None:
+    async def _speak(self, socket: Socket, peer: Peer) -> None:
         """Exchange messages with a peer until the link ends."""
-        node_id = theirs.node_id
+        node_id = peer.node_id
         link = Link(
             socket,
-            theirs,
-            version=version,
+            peer,
             shard_count=self._shard_count,
             clock=self._clock,
             metrics=self._metrics,
@@ -296,9 +310,9 @@ class Links:
         if node_id in self._links:
             self._links[node_id].give_up()
         self._links[node_id] = link
-        if theirs.life not in self._lives[node_id]:
-            self._lives[node_id].append(theirs.life)
-        log.info("peer linked", extra={"peer": node_id, "life": theirs.life, "version": version})
+        if peer.life not in self._lives[node_id]:
+            self._lives[node_id].append(peer.life)
+        log.info("peer linked", extra=peer._asdict())
         self.linked(node_id)
         with self._metrics.linked():
             try:
@@ -328,42 +342,14 @@ def pause_s(failures: int, draw: int) -> float:
 
 
 class _Agreed(NamedTuple):
-    """A connection over which two nodes may speak."""
+    """A connection over which two nodes have agreed to have a link."""
 
     socket: Socket
-    theirs: Hello
-    version: int
+    peer: Peer
 
 
 def _drop(shard: ShardId, sender: NodeId, message: Sent) -> None:
     del shard, sender, message
-
-
-async def _heard(socket: Socket) -> Hello:
-    """Return what the other says first.
-
-    Raises:
-        NotWelcome: It refuses, says nothing, or something else.
-    """
-    try:
-        async with asyncio.timeout(GREET_S):
-            came = await socket.receive()
-    except TimeoutError as error:
-        raise NotWelcome(f"it says nothing for {GREET_S} s") from error
-    if came.type is not aiohttp.WSMsgType.BINARY:
-        raise NotWelcome("it hangs up before it has said who it is")
-    return hello.decode(cast("bytes", came.data))  # what a binary message holds
-
-
-async def _say(socket: Socket, word: bytes) -> None:
-    # Whoever has hung up meanwhile is missed by whoever listens next.
-    with suppress(ConnectionError, aiohttp.ClientError):
-        await socket.send_bytes(word)
-
-
-async def _refuse(socket: Socket, error: NotWelcome) -> None:
-    await _say(socket, hello.encode(Refusal(reason=str(error))))
-    await _hang_up(socket)
 
 
 async def _hang_up(socket: Socket) -> None:

@@ -16,9 +16,10 @@ from rota.core.replication.messages import Append, Base, Fenced, Part
 from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import Member
 from rota.node.entropy import SystemEntropy
+from rota.node.links import greeting
 from rota.node.links.death import Left, life_of
-from rota.node.links.hello import SPOKEN, Hello
 from rota.node.links.links import Links
+from rota.node.links.proof import Credentials, draw_bytes
 from rota.node.messages import Sent
 from rota.node.metrics import LinkMetrics
 from sim.cluster.links import Links as SimulatedLinks
@@ -107,6 +108,7 @@ class End:
 
     Attributes:
         secret: Of its process (`rota.node.links.death`).
+        credentials: Of its process.
         port: Where it listens; 0 before it first did.
         heard: What came in all lives.
         linked: To whom there was a link, each time one began, in all lives.
@@ -117,12 +119,12 @@ class End:
     def __init__(self, node_id: NodeId, *, cluster: str = "c", store_id: str = "") -> None:
         self.id = node_id
         self.secret = f"secret of {node_id}"
-        self.hello = Hello(
+        self.credentials = Credentials(
             cluster=cluster,
-            versions=SPOKEN,
             node_id=node_id,
             store_id=store_id or f"store of {node_id}",
             life=life_of(self.secret),
+            key=node_id.encode().ljust(32, b"."),
         )
         self.port = 0
         self.heard: list[Came] = []
@@ -137,7 +139,7 @@ class End:
         """Run its links while the body runs."""
         self.registry = CollectorRegistry()
         self.links = Links(
-            self.hello,
+            self.credentials,
             shard_count=SHARDS,
             clock=SystemClock(),
             entropy=SystemEntropy(),
@@ -160,7 +162,11 @@ class End:
         """Return what it tells of itself, or what stands before it on *port*."""
         address = f"127.0.0.1:{port or self.port}"
         return Member(
-            node_id=self.id, store_id=self.hello.store_id, address="", peer_address=address
+            node_id=self.id,
+            store_id=self.credentials.store_id,
+            address="",
+            peer_address=address,
+            key=self.credentials.key,
         )
 
     def count(self, name: str, **labels: str) -> float:
@@ -169,10 +175,14 @@ class End:
 
 
 def acquaint(*ends: End) -> None:
-    """Tell each of all."""
-    members = {end.id: end.member() for end in ends}
+    """Give each the records of all."""
     for end in ends:
-        end.links.meet(members)
+        introduce(end, *ends)
+
+
+def introduce(end: End, *others: End) -> None:
+    """Give one end its own record and those of others."""
+    end.links.meet({each.id: each.member() for each in (end, *others)})
 
 
 class Wire:
@@ -308,7 +318,7 @@ def on_simulated_links(story: Story) -> None:
     loop.run(story(SimulatedNetwork(loop)))
 
 
-# -- who is no node -------------------------------------------------------------------------------
+# -- raw connections ------------------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -319,3 +329,9 @@ async def dialled(port: int) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
         session.ws_connect(f"http://127.0.0.1:{port}/peer") as socket,
     ):
         yield socket
+
+
+async def greet(socket: aiohttp.ClientWebSocketResponse, dialler: End, answerer: End) -> None:
+    """Carry out the handshake over a raw connection, as *dialler* does."""
+    nonce = draw_bytes(SystemEntropy(), 32)
+    await greeting.dial(socket, dialler.credentials, answerer.member(), nonce)

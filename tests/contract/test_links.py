@@ -2,15 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
 from socket import create_connection
 
 import aiohttp
 import msgspec
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from contract.networks import (
     SHARD,
@@ -23,22 +20,22 @@ from contract.networks import (
     acquaint,
     an_append,
     dialled,
+    greet,
+    introduce,
     numbered,
     until,
 )
 from rota.core.ids import NodeId, ShardId
-from rota.node.links import frames, hello, outbox
-from rota.node.links.hello import Hello, NotWelcome, Versions, version_with
+from rota.node.links import frames, outbox
 from rota.node.links.links import PAUSE_S, PAUSE_S_MAX, pause_s
 from rota.node.links.outbox import Outbox
-
-C = NodeId("c")
 
 
 @pytest.fixture
 async def end() -> AsyncGenerator[End]:
     """Node b, which everybody with a lower id dials."""
     async with End(B).living() as end:
+        introduce(end, End(A))
         yield end
 
 
@@ -127,110 +124,7 @@ async def test_a_message_that_no_peer_would_take_is_dropped(
     assert not is_taken
 
 
-# -- who is spoken with ---------------------------------------------------------------------------
-
-
-def test_a_node_speaks_with_the_release_before_and_the_one_after() -> None:
-    before, now, after = (a_hello(Versions(n - 1, n)) for n in (4, 5, 6))
-
-    assert version_with(now, now) == 5
-    assert version_with(now, before) == version_with(before, now) == 4
-    assert version_with(now, after) == version_with(after, now) == 5
-
-
-def test_two_releases_apart_is_too_far() -> None:
-    old, new = a_hello(Versions(3, 4)), a_hello(Versions(5, 6))
-
-    for ours, theirs in ((old, new), (new, old)):
-        with pytest.raises(NotWelcome, match="upgrade one release at a time"):
-            version_with(ours, theirs)
-
-
-def test_what_a_later_release_adds_to_its_hello_is_passed_over() -> None:
-    fields = msgspec.to_builtins(a_hello(Versions(1, 2))) | {"type": "hello", "moods": ["good"]}
-
-    said = hello.decode(msgspec.msgpack.encode(fields))
-
-    assert said == a_hello(Versions(1, 2))
-
-
-@dataclass(frozen=True)
-class Stranger:
-    """Somebody who is refused, and why."""
-
-    says: Callable[[End], Hello]
-    why: str
-
-
-STRANGERS = {
-    "of another cluster": Stranger(
-        lambda end: a_hello(cluster="other"), "a is of cluster other, and b of c"
-    ),
-    "who looks for another node": Stranger(
-        lambda end: a_hello(wants=C), "a looks for c, and this is b"
-    ),
-    "of two releases later": Stranger(
-        lambda end: a_hello(Versions(8, 9)), "a speaks versions 8 to 9"
-    ),
-    "who is to be dialled": Stranger(
-        lambda end: a_hello(node_id=C), "c is to be dialled by b, not to dial it"
-    ),
-    "with another data directory": Stranger(
-        lambda end: a_hello(store_id="a new one"), "a comes with data directory a new one"
-    ),
-}
-
-
-@pytest.mark.parametrize("stranger", STRANGERS.values(), ids=STRANGERS)
-async def test_a_stranger_is_told_why_it_is_refused_and_so_is_the_log(
-    stranger: Stranger, end: End, caplog: pytest.LogCaptureFixture
-) -> None:
-    end.links.meet({A: End(A).member()})
-
-    async with dialled(end.port) as socket:
-        await socket.send_bytes(hello.encode(stranger.says(end)))
-        answer = await socket.receive_bytes()
-
-    with pytest.raises(NotWelcome, match=stranger.why):
-        hello.decode(answer)
-    assert end.links.peers == ()
-    [logged] = [each for each in caplog.records if each.message == "peer refused"]
-    assert stranger.why in vars(logged)["reason"]
-
-
-async def test_a_node_of_another_cluster_at_a_members_address_is_not_spoken_with(
-    end: End, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with End(A, cluster="other").living() as other:
-        other.links.meet({B: end.member()})
-        await until(lambda: "peer not reached" in caplog.messages)
-
-        assert other.links.peers == end.links.peers == ()
-
-
-async def test_who_answers_at_another_nodes_address_is_not_spoken_with(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def answer_as_another(request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        await socket.receive_bytes()
-        await socket.send_bytes(hello.encode(a_hello(node_id=C, store_id="store of b")))
-        await socket.receive()
-        return socket
-
-    app = web.Application()
-    app.router.add_get("/peer", answer_as_another)
-    async with TestServer(app) as server, End(A).living() as other:
-        there = msgspec.structs.replace(
-            End(B).member(), peer_address=server.make_url("/").authority
-        )
-        other.links.meet({B: there})
-        await until(lambda: "peer not reached" in caplog.messages)
-
-        assert other.links.peers == ()
-    [logged] = [each for each in caplog.records if each.message == "peer not reached"]
-    assert "c answers at the address of b" in vars(logged)["reason"]
+# -- links -----------------------------------------------------------------------------------------
 
 
 async def test_what_waits_to_be_sent_is_counted_until_it_has_gone(end: End) -> None:
@@ -263,18 +157,6 @@ async def test_who_hangs_up_before_it_is_answered_is_no_error(
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
 
-async def test_a_stranger_that_says_nothing_is_hung_up_on(
-    end: End, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rota.node.links.links.GREET_S", 0.05)
-
-    async with dialled(end.port) as socket:
-        answer = await socket.receive_bytes()
-
-    with pytest.raises(NotWelcome, match="says nothing"):
-        hello.decode(answer)
-
-
 # -- what comes ------------------------------------------------------------------------------------
 
 
@@ -297,7 +179,7 @@ async def test_garbage_ends_the_link_and_nothing_else(
     end: End, garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with dialled(end.port) as socket:
-        await greet(socket)
+        await greet(socket, End(A), end)
         await socket.send_bytes(frames.batch_of([frames.encode_item(SHARD, numbered(1))]))
         await socket.send_bytes(garbage)
         await hung_up(socket)
@@ -314,7 +196,7 @@ async def test_a_message_in_chunks_is_bounded(
     piece = frames.encode(frames.Chunk(lane=frames.Lane.BULK, is_last=False, piece=b"x" * 600))
 
     async with dialled(end.port) as socket:
-        await greet(socket)
+        await greet(socket, End(A), end)
         await socket.send_bytes(piece)
         await socket.send_bytes(piece)
         await hung_up(socket)
@@ -329,7 +211,7 @@ async def test_a_peer_that_reads_nothing_costs_bounded_memory_and_is_given_up(
     monkeypatch.setattr("rota.node.links.link.PING_S", 0.05)
     monkeypatch.setattr("rota.node.links.link.SILENT_S", 1.0)
     async with dialled(end.port) as socket:
-        await greet(socket)
+        await greet(socket, End(A), end)
         await until(lambda: end.links.peers == (A,))
 
         for _ in range(200):
@@ -388,7 +270,7 @@ async def test_a_restarted_node_is_dialled_again_by_those_with_lower_ids() -> No
         await until(lambda: other.links.peers == ())
 
         async with end.living():
-            end.links.meet({A: other.member()})
+            introduce(end, other)
             await until(lambda: other.links.peers == (B,))
 
 
@@ -428,18 +310,18 @@ async def test_a_node_at_a_new_address_is_found_there(end: End) -> None:
     async with End(A).living() as other, Wire(end).laid() as wire:
         nowhere = End(B)
         nowhere.port = 1
-        other.links.meet({B: nowhere.member()})
+        introduce(other, nowhere)
 
-        other.links.meet({B: end.member(wire.port)})
+        other.links.meet({A: other.member(), B: end.member(wire.port)})
 
         await until(lambda: other.links.peers == (B,))
 
 
 async def test_who_dials_again_has_its_new_link_whatever_became_of_the_old(end: End) -> None:
     async with dialled(end.port) as old, dialled(end.port) as new:
-        await greet(old)
+        await greet(old, End(A), end)
         await until(lambda: end.links.peers == (A,))
-        await greet(new)
+        await greet(new, End(A), end)
         await hung_up(old)
         end.links.send(A, SHARD, numbered(1))
 
@@ -472,34 +354,10 @@ async def test_a_peer_that_takes_a_call_and_says_nothing_is_called_again(
         mute = End(B)
         mute.port = server.sockets[0].getsockname()[1]
         async with End(A).living() as other:
-            other.links.meet({B: mute.member()})
+            introduce(other, mute)
             await until(lambda: len(calls) >= 2)
         for writer in calls:
             writer.close()
-
-
-def a_hello(
-    versions: Versions = hello.SPOKEN,
-    *,
-    cluster: str = "c",
-    node_id: NodeId = A,
-    store_id: str = "store of a",
-    wants: NodeId = B,
-) -> Hello:
-    return Hello(
-        cluster=cluster,
-        versions=versions,
-        node_id=node_id,
-        store_id=store_id,
-        life="1",
-        wants=wants,
-    )
-
-
-async def greet(socket: aiohttp.ClientWebSocketResponse) -> None:
-    """Speak as node a, and be welcome."""
-    await socket.send_bytes(hello.encode(a_hello()))
-    hello.decode(await socket.receive_bytes())
 
 
 def why_gone(caplog: pytest.LogCaptureFixture) -> str:

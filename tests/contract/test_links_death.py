@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from contract.executor_host import EXECUTION_ID
-from contract.networks import A, B, End, acquaint, until
+from contract.networks import A, B, End, acquaint, introduce, until
 from rota.core.attempt import AttemptKey
 from rota.core.ids import NodeId, Session
 from rota.executor.warden.last_will import post_all
@@ -40,7 +40,9 @@ async def ends() -> AsyncGenerator[tuple[End, End]]:
 
 def news_of(end: End, **fields: str) -> Death:
     """Return the news that the process behind *end* has ended."""
-    true = Death(cluster=end.hello.cluster, node_id=end.id, session=SESSION, secret=end.secret)
+    true = Death(
+        cluster=end.credentials.cluster, node_id=end.id, session=SESSION, secret=end.secret
+    )
     return msgspec.convert({**msgspec.to_builtins(true), **fields}, Death)
 
 
@@ -155,9 +157,9 @@ async def test_the_life_after_it_is_not_taken_for_dead(ends: tuple[End, End]) ->
     one, other = ends
     news = encode(news_of(one))
     later = End(A)
-    later.hello = msgspec.structs.replace(later.hello, life=life_of("another"))
+    later.credentials = msgspec.structs.replace(later.credentials, life=life_of("another"))
     async with later.living():
-        later.links.meet({B: other.member()})
+        introduce(later, other)
         await until(lambda: bool(later.links.peers))
 
         status = await told(other, news)

@@ -1,5 +1,7 @@
 """Three real nodes on a real etcd form a cluster, answer for each other, and may be killed."""
 
+import json
+from base64 import b64decode, b64encode
 from collections import Counter
 from datetime import datetime
 from itertools import pairwise
@@ -50,6 +52,32 @@ def test_any_node_runs_what_any_other_was_told(cluster: Cluster) -> None:
     assert [each["status"] for each in ended] == ["success"] * 12
     tails = [each["tasks"]["main"]["attempts"][-1]["outputTail"] for each in ended]
     assert tails == [f"{number}\n" for number in range(12)]
+
+
+def test_the_key_of_a_node_is_shown_nowhere(cluster: Cluster) -> None:
+    keys = [b64decode(cluster.member(node_id)["key"]) for node_id in cluster.ids]
+    forms = [
+        form
+        for key in keys
+        for form in (key.hex(), b64encode(key).decode(), repr(key)[2:-1], key.decode("latin-1"))
+    ]
+    first, *_ = cluster
+
+    shown = [
+        *(node.log() for node in cluster),
+        json.dumps(first.call("GET", "/api/v1/cluster")),
+        first.call("GET", "/metrics"),
+        *(
+            path.read_bytes().decode("latin-1")
+            for node in cluster
+            for path in node.data_dir.rglob("*")
+            if path.is_file()
+        ),
+    ]
+
+    assert len(set(keys)) == len(keys) == 3
+    assert all(len(key) == 32 for key in keys)
+    assert [form for form in forms if any(form in text for text in shown)] == []
 
 
 # -- nodes die ------------------------------------------------------------------------------------

@@ -134,3 +134,13 @@ def put_right(nodes: Nodes, shard: ShardId) -> None:
         swap = Swap(shard=shard, expected=current, fresh=fresh, by=A, session=session)
         [answer] = nodes.server.state.swap([swap])
         assert answer.is_done
+
+
+def test_a_node_writes_its_record_again_when_the_coordinator_has_that_of_an_earlier_life() -> None:
+    async def story(nodes: Nodes) -> None:
+        own = nodes.server.state.view().members[A]
+        nodes.server.change(lambda state: state.register(replace(own, key=b"earlier")))
+
+        await until(lambda: nodes.server.state.view().members[A] == own)
+
+    run(story)

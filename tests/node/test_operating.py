@@ -315,6 +315,9 @@ async def test_draining_does_not_undo_what_the_node_says_of_itself_meanwhile() -
 def test_a_node_that_starts_does_not_undo_that_it_is_drained_meanwhile() -> None:
     async def story(nodes: Nodes) -> None:
         await nodes[A].end()
+        known = nodes.server.state.view().members[A]
+        earlier = msgspec.structs.replace(known, key=b"of an earlier life")
+        nodes.server.change(lambda state: state.register(earlier))
         drained: list[Member] = []
 
         def drain_before(call: str) -> None:

@@ -164,11 +164,10 @@ TO_NODE: list[warden.ToNode] = [
     warden.Expired(2, 7),
     warden.Beaten(),
 ]
-HELLO = hello.Hello(
-    cluster="one", versions=hello.SPOKEN, node_id=NODE, store_id="s", life="1f", wants=NODE
-)
+HELLO = hello.Hello(versions=hello.SPOKEN, node_id=NODE, wants=NODE, life="1f", nonce=bytes(32))
+ANSWER = hello.Answer(versions=hello.SPOKEN, life="1f", nonce=bytes(32))
 DEATH = death.Death(cluster="one", node_id=NODE, session=Session("5e55"), secret="5e")
-MEMBER = Member(node_id=NODE, store_id="s", address="a:1", labels={"disk": "fast"})
+MEMBER = Member(node_id=NODE, store_id="s", address="a:1", labels={"disk": "fast"}, key=bytes(32))
 EVENT = EventView(id="5f0c91aa-7", type="task.running", at="2027-01-01T00:00:00.000000Z")
 KEYS = Keys("default")
 ETCD_PAIR = b'{"key":"L3JvdGE=","value":"e30=","mod_revision":"7","lease":"12"}'
@@ -288,7 +287,7 @@ DECODERS = [
         decode=hello.decode,
         refuses=(hello.NotWelcome,),
         form=MSGPACK,
-        documents=(hello.encode(HELLO),),
+        documents=in_msgpack(HELLO, ANSWER, hello.Proof(mac=bytes(32))),
     ),
     Decoder(
         name="death",

@@ -1,0 +1,137 @@
+"""The HTTP server on the peer port: which requests are considered at all, and how many.
+
+Nodes and wardens send two kinds of request here, without a browser and without compression. What
+looks like a browser's is refused before its body, or an upgrade, is looked at: a web page must not
+reach this port. What is refused is counted, and logged within a limit.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from rota.node.clock import Clock
+from rota.node.links import death
+from rota.node.links.door import Door
+from rota.node.links.link import CLOSE_S
+from rota.node.metrics import LinkMetrics
+from rota.node.sampled_log import SampledLog
+
+log = logging.getLogger(__name__)
+http_log = logging.getLogger(f"{__name__}.http")
+"""Of the server itself, which logs each malformed request with a traceback unless filtered."""
+
+PATH = "/peer"
+BROWSERS_OWN = "sec-fetch-"
+"""Every current browser sends such headers, and no page can prevent or forge them."""
+REPORT_S = 10.0
+"""How often lines left out of the log are reported."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class PeerPort:
+    """The server on the peer port.
+
+    Args:
+        accept: Handles a request for a link.
+        hear_death: Handles the proof that a process has ended.
+        clock: Limits the log.
+        metrics: Counts refusals.
+    """
+
+    def __init__(
+        self, accept: Handler, hear_death: Handler, *, clock: Clock, metrics: LinkMetrics
+    ) -> None:
+        self._accept = accept
+        self._hear_death = hear_death
+        self._metrics = metrics
+        self._log = SampledLog(log, "peer refused", now=clock.elapsed)
+        self._door = Door(self._limited)
+
+    @asynccontextmanager
+    async def listening(self, host: str, port: int) -> AsyncGenerator[int]:
+        """Listen on an address; gives the port, which matters where it was 0.
+
+        Raises:
+            OSError: The address cannot be listened on.
+        """
+        app = web.Application(middlewares=[self._guard], client_max_size=death.BYTES_MAX)
+        app.router.add_get(PATH, self._accept)
+        app.router.add_post(death.PATH, self._hear_death)
+        # A client that hangs up cancels nothing: each link notices its end by itself, and logs it.
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            shutdown_timeout=CLOSE_S,
+            auto_decompress=False,
+            logger=http_log,
+        )
+        http_log.addFilter(self._is_own_error)
+        await runner.setup()
+        try:
+            assert runner.server is not None, "set up"
+            self._door.serve = runner.server
+            server = await asyncio.get_running_loop().create_server(self._door, host, port)
+            try:
+                yield int(server.sockets[0].getsockname()[1])
+            finally:
+                server.close()
+        finally:
+            await runner.cleanup()
+            http_log.removeFilter(self._is_own_error)
+
+    @property
+    def stranger_count(self) -> int:
+        """Connections that are no links, or not yet."""
+        return self._door.stranger_count
+
+    async def report(self) -> None:
+        """Report lines left out of the log, until cancelled."""
+        while True:
+            await asyncio.sleep(REPORT_S)
+            self._log.report()
+
+    def narrow(self, request: web.Request, byte_count: int) -> None:
+        """Let the other end send only *byte_count* bytes more before it is admitted."""
+        self._door.narrow(request.transport, byte_count)
+
+    def admit(self, request: web.Request) -> None:
+        """Lift the limits on a connection: its other end is a member."""
+        self._door.admit(request.transport)
+
+    def refused(self, kind: str, address: str | None, reason: str) -> None:
+        """Count and log something that was refused."""
+        self._metrics.refused(kind)
+        self._log.write(address=address or "", reason=reason)
+
+    def _limited(self, limit: str, address: str) -> None:
+        self.refused(limit, address, f"a connection that is no link yet reached a limit: {limit}")
+
+    def _is_own_error(self, record: logging.LogRecord) -> bool:
+        """Return True for errors of this node; count a malformed request in their place."""
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, HttpProcessingError):
+            return True
+        address = str(record.args[0]) if isinstance(record.args, tuple) and record.args else ""
+        self.refused("malformed", address, error.message or "no HTTP")
+        return False
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if any(name.lower().startswith((BROWSERS_OWN, "origin")) for name in request.headers):
+            self.refused("browser", request.remote, "a browser sent it")
+            return _refusal(403, "this port is for nodes, not for browsers")
+        if "Content-Encoding" in request.headers:
+            self.refused("encoding", request.remote, "its body is compressed")
+            return _refusal(415, "compressed bodies are not accepted")
+        return await handler(request)
+
+
+def _refusal(status: int, text: str) -> web.Response:
+    response = web.Response(status=status, text=f"{text}\n")
+    response.force_close()
+    return response
