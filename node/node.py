@@ -45,7 +45,7 @@ from rota.node.entropy import Entropy, SystemEntropy
 from rota.node.last_will import LastWill
 from rota.node.links.death import life_of
 from rota.node.links.links import Links
-from rota.node.links.proof import KEY_BYTES, Credentials, draw_bytes
+from rota.node.links.proof import KEY_BYTES, PeerCredentials, draw_bytes
 from rota.node.metrics import Metrics
 from rota.node.network import NoNetwork
 from rota.node.others import Others
@@ -174,7 +174,7 @@ class Node:
         warden = await self._find_warden(stack, directory, cluster.attempt_lease)
         store = _open_store(stack, directory)
         metrics, secret = Metrics(), self._random_name()
-        ours = Credentials(
+        ours = PeerCredentials(
             cluster=cluster.id,
             node_id=config.node_id,
             store_id=directory.identity.store_id,

@@ -27,7 +27,7 @@ from rota.node.links.hello import (
     dials,
     encode,
 )
-from rota.node.links.proof import ANSWERS, DIALS, Credentials, FirstWords, is_proven, prove
+from rota.node.links.proof import ANSWERS, DIALS, FirstWords, PeerCredentials, is_proven, prove
 
 W = TypeVar("W", Hello, Answer, Proof)
 
@@ -64,7 +64,7 @@ class Peer(NamedTuple):
     version: int
 
 
-async def dial(socket: Socket, ours: Credentials, member: Member, nonce: bytes) -> Peer:
+async def dial(socket: Socket, ours: PeerCredentials, member: Member, nonce: bytes) -> Peer:
     """Agree with *member*, at whose address *socket* was opened.
 
     Raises:
@@ -96,7 +96,7 @@ async def dial(socket: Socket, ours: Credentials, member: Member, nonce: bytes) 
 
 async def answer(
     socket: Socket,
-    ours: Credentials,
+    ours: PeerCredentials,
     member_of: Callable[[NodeId], Member | None],
     nonce: bytes,
 ) -> Peer:
@@ -136,7 +136,7 @@ async def refuse(socket: Socket, error: NotWelcome) -> None:
     await _send(socket, encode(Refusal(reason=error.told)))
 
 
-def _check_wanted(ours: Credentials, theirs: Hello) -> None:
+def _check_wanted(ours: PeerCredentials, theirs: Hello) -> None:
     if theirs.wants != ours.node_id:
         raise NotWelcome(
             f"{theirs.node_id} looks for {theirs.wants}, and this is {ours.node_id}: the address "

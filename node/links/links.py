@@ -28,7 +28,7 @@ from rota.node.links.greeting import Peer, Socket, answer, dial, refuse
 from rota.node.links.hello import NotProven, NotWelcome
 from rota.node.links.link import CLOSE_S, SOCKET_BYTES_MAX, Link
 from rota.node.links.port import PATH, PeerPort
-from rota.node.links.proof import NONCE_BYTES, Credentials, draw_bytes
+from rota.node.links.proof import NONCE_BYTES, PeerCredentials, draw_bytes
 from rota.node.messages import Sent
 from rota.node.metrics import LinkMetrics
 from rota.node.network import OnMessage
@@ -85,7 +85,7 @@ class Links:
 
     def __init__(
         self,
-        ours: Credentials,
+        ours: PeerCredentials,
         *,
         shard_count: int,
         clock: Clock,

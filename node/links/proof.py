@@ -29,7 +29,7 @@ ANSWERS = b"rota peer answers"
 """The two roles; a proof of one is none of the other, so it cannot be reflected."""
 
 
-class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+class PeerCredentials(msgspec.Struct, frozen=True, kw_only=True):
     """The identity of this process towards other nodes.
 
     Attributes:
@@ -46,7 +46,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     key: bytes
 
     def __repr__(self) -> str:
-        return f"Credentials({self.node_id}, {self.store_id}, life {self.life})"
+        return f"PeerCredentials({self.node_id}, {self.store_id}, life {self.life})"
 
 
 class FirstWords(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ def draw_bytes(entropy: Entropy, count: int) -> bytes:
     return b"".join(entropy.draw().to_bytes(8, "big") for _ in range(count // 8))
 
 
-def prove(ours: Credentials, role: bytes, words: FirstWords) -> bytes:
+def prove(ours: PeerCredentials, role: bytes, words: FirstWords) -> bytes:
     """Return the proof of this process."""
     return _mac(ours.key, role, ours.cluster, ours.store_id, words)
 

@@ -19,7 +19,7 @@ from rota.node.entropy import SystemEntropy
 from rota.node.links import greeting
 from rota.node.links.death import Left, life_of
 from rota.node.links.links import Links
-from rota.node.links.proof import Credentials, draw_bytes
+from rota.node.links.proof import PeerCredentials, draw_bytes
 from rota.node.messages import Sent
 from rota.node.metrics import LinkMetrics
 from sim.cluster.links import Links as SimulatedLinks
@@ -119,7 +119,7 @@ class End:
     def __init__(self, node_id: NodeId, *, cluster: str = "c", store_id: str = "") -> None:
         self.id = node_id
         self.secret = f"secret of {node_id}"
-        self.credentials = Credentials(
+        self.credentials = PeerCredentials(
             cluster=cluster,
             node_id=node_id,
             store_id=store_id or f"store of {node_id}",

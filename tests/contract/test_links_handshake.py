@@ -14,7 +14,7 @@ from rota.core.ids import NodeId
 from rota.node.coordination.coordinator import Member
 from rota.node.links import hello
 from rota.node.links.hello import Answer, Hello, NotWelcome, Versions, common_version
-from rota.node.links.proof import ANSWERS, DIALS, Credentials, FirstWords, is_proven, prove
+from rota.node.links.proof import ANSWERS, DIALS, FirstWords, PeerCredentials, is_proven, prove
 
 C = NodeId("c")
 KEY = bytes(range(32))
@@ -63,8 +63,8 @@ def test_a_field_that_a_later_release_adds_is_ignored() -> None:
 # -- proofs ----------------------------------------------------------------------------------------
 
 
-def credentials(**fields: object) -> Credentials:
-    own = Credentials(cluster="c", node_id=A, store_id="s", life="1", key=KEY)
+def credentials(**fields: object) -> PeerCredentials:
+    own = PeerCredentials(cluster="c", node_id=A, store_id="s", life="1", key=KEY)
     return msgspec.structs.replace(own, **fields)
 
 
