@@ -118,6 +118,14 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
             2,048: one task that leaks does not take the machine along.
         container_pids: Processes of a container whose task has no limit of them; 0 for no limit.
             1,024: more than programs need, and fewer than a fork bomb.
+        connections_max: Connections to the API; one more is closed at once. 8,192: some 200 MB.
+        connections_per_address_max: Likewise of one address. Half of all, so that no single client
+            keeps the others out, and a balancer, whose address all its clients have, seldom needs
+            more.
+        allowed_hosts: Names under which the API is reached, beside addresses, ``localhost`` and
+            those of *listen* and *advertise*; ``*.x`` for all below ``x``. None: a name that anyone
+            may point here is what DNS rebinding needs.
+        allowed_origins: Origins whose pages may change something, beside this node's own.
         insecure: Listen beyond loopback without authentication.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
         access_log: Which answers have a line in the log: ``off``, ``errors`` (400 and above) or
@@ -160,9 +168,19 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     sandbox_tmp_mb: int = 256
     container_memory_mb: int = 2048
     container_pids: int = 1024
+    connections_max: int = 8_192
+    connections_per_address_max: int = 4_096
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
     insecure: bool = False
     log_level: str = "info"
     access_log: str = "errors"
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The names under which the API is reached, beside addresses and ``localhost``."""
+        told = self.advertise.rpartition(":")[0].strip("[]")
+        return (*self.allowed_hosts, self.listen.host.lower(), told.lower())
 
     @property
     def ends_attempts(self) -> bool:
@@ -177,6 +195,9 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
 ATTEMPT_LEASE_MIN = Duration(SECOND)
 AUTO = "auto"
 """An advertised address that the node finds by itself (`rota.node.own_address`)."""
+
+_HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+"""A name for ``allowed_hosts``."""
 
 _LINK = re.compile(r"ROTA(_\w+)?_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
 """What Kubernetes puts into every pod's environment for a Service called rota."""
@@ -383,6 +404,24 @@ def _urls(value: object) -> tuple[str, ...]:
     return urls
 
 
+def _hosts(value: object) -> tuple[str, ...]:
+    hosts = tuple(_text(each).strip().lower().removesuffix(".") for each in _items(value) if each)
+    wrong = [each for each in hosts if not _HOST.fullmatch(each)]
+    if wrong:
+        raise ValueError(
+            f"{wrong[0]!r} is not a name such as rota.example.org or *.example.org, without a port"
+        )
+    return hosts
+
+
+def _origins(value: object) -> tuple[str, ...]:
+    origins = tuple(_text(each).strip().lower() for each in _items(value) if each)
+    wrong = [each for each in origins if not re.fullmatch(r"https?://[^/\s*]+", each)]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is not an origin such as https://rota.example.org")
+    return origins
+
+
 def _labels(value: object) -> dict[str, str]:
     labels: dict[str, str] = {}
     for pair in _items(value):
@@ -504,6 +543,10 @@ PARSERS: Mapping[str, Callable[[object], object]] = {
     "sandbox_tmp_mb": _count(1, 1 << 20),
     "container_memory_mb": _count(0, 1 << 20),
     "container_pids": _count(0, 1 << 22),
+    "connections_max": _count(1, 1_000_000),
+    "connections_per_address_max": _count(1, 1_000_000),
+    "allowed_hosts": _hosts,
+    "allowed_origins": _origins,
     "insecure": _truth,
     "log_level": _one_of("debug", "info", "warning", "error"),
     "access_log": _one_of("off", "errors", "all"),

@@ -92,6 +92,14 @@ EX_TEMPFAIL = 75
 @click.option("--drain", help="How long a stop waits for running attempts.  [default: 5s]")
 @click.option("--on-stop", help="What then still runs: keep or end.  [default: keep]")
 @click.option("--disk-reserve-mb", help="Disk space that has to stay free.  [default: 256]")
+@click.option("--connections-max", help="Connections to the API.  [default: 8192]")
+@click.option("--connections-per-address-max", help="Likewise of one address.  [default: 4096]")
+@click.option(
+    "--allowed-hosts", metavar="NAME,NAME", help="Names under which the API may be reached."
+)
+@click.option(
+    "--allowed-origins", metavar="URL,URL", help="Origins whose pages may change something."
+)
 @click.option("--insecure", is_flag=True, help="Listen beyond loopback without authentication.")
 @click.option("--log-level", help="debug, info, warning or error.  [default: info]")
 @click.option("--access-log", help="Answers to log: off, errors or all.  [default: errors]")

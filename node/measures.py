@@ -88,6 +88,14 @@ _ALL = (
         "requests answered",
         labels=(Label("method", text="such as `GET`"), Label("status", text="such as `200`")),
     ),
+    Measure("rota_http_connections", _GAUGE, "connections", "open connections to the API"),
+    Measure(
+        "rota_http_connections_closed_total", _COUNTER, "connections",
+        "connections to the API that the node closed: more than there may be in all or of one "
+        "address, or without a whole request head for 10 s",
+        labels=(Label("reason", ("total", "address", "slow_head")),),
+        see="configuration.md#what-they-are-for",
+    ),
     Measure(
         "rota_decisions_total", _COUNTER, "commands",
         "commands decided, those of timers and attempts too",

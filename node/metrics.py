@@ -26,6 +26,7 @@ class Metrics:
         self.executions = _counter("rota_executions_total", registry)
         self.possible_duplicates = _counter("rota_possible_duplicates_total", registry)
         self.requests = _counter("rota_http_requests_total", registry)
+        self.connections_closed = _counter("rota_http_connections_closed_total", registry)
         self.fenced = _gauge("rota_fenced", registry)
         self.fences = _counter("rota_fences_total", registry)
         self.links = LinkMetrics(self._registry)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
-from aiohttp import web
 
 import rota
 from rota.core.ids import NodeId
@@ -24,8 +23,8 @@ from rota.executor.executor import Executor
 from rota.executor.scripted import ScriptedExecutor
 from rota.executor.terms import MIB, Terms
 from rota.executor.warden.link import Link
-from rota.node.api.access_log import ACCESS_LOGGER, ACCESS_LOGS
 from rota.node.api.app import make_app
+from rota.node.api.serving import serving
 from rota.node.clock import Clock, SystemClock
 from rota.node.cluster import join, timing_of, why_cut_off, why_unready
 from rota.node.config import Address, NodeConfig
@@ -66,8 +65,6 @@ log = logging.getLogger(__name__)
 COORDINATION_FILE = "COORDINATION"
 ETCD_PAUSE_S = 1.0
 """Between two tries to find the cluster."""
-SHUTDOWN_S = 1.0
-"""How long requests under way get when the API stops; aiohttp waits so long, and then again."""
 
 
 class Node:
@@ -304,24 +301,8 @@ class Node:
     @asynccontextmanager
     async def _serving(self, parts: Parts) -> AsyncGenerator[None]:
         app = make_app(parts, self.entropy.draw)
-        # Cancelled with its client: else one that has gone is waited for as long as it asked to.
-        runner = web.AppRunner(
-            app,
-            access_log_class=ACCESS_LOGS[self.config.access_log],
-            access_log=ACCESS_LOGGER,
-            shutdown_timeout=SHUTDOWN_S,
-            handler_cancellation=True,
-        )
-        await runner.setup()
-        try:
-            listen = self.config.listen
-            site = web.TCPSite(runner, listen.host, listen.port, backlog=1024)
-            await site.start()
-            host, port = runner.addresses[0][:2]
-            self.address = Address(host, port)
+        async with serving(app, self.config, parts.metrics) as self.address:
             yield
-        finally:
-            await runner.cleanup()
 
     def _random_name(self) -> str:
         return f"{self.entropy.draw():016x}{self.entropy.draw():016x}"

@@ -9,7 +9,8 @@ from pathlib import Path
 from threading import Semaphore
 from typing import Any
 
-from aiohttp import ClientSession, web
+import msgspec
+from aiohttp import ClientSession
 
 from rota.client.wire import JobBody
 from rota.core.commands import Command, SaveJob, Trigger
@@ -22,6 +23,7 @@ from rota.executor.process import ProcessExecutor
 from rota.executor.scripted import ScriptedExecutor
 from rota.node.api.app import make_app
 from rota.node.api.bodies import job_spec
+from rota.node.api.serving import serving as serving_api
 from rota.node.clock import Clock, SystemClock
 from rota.node.config import Address, NodeConfig
 from rota.node.coordination.embedded import EmbeddedCoordinator
@@ -135,19 +137,16 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(works: Works) -> AsyncGenerator[Client]:
-    """Serve the API of *works*."""
+async def serving(works: Works, **settings: Any) -> AsyncGenerator[Client]:
+    """Serve the API of *works*, with other *settings* of its connections."""
     numbers = iter(range(1 << 30))
     app = make_app(works.parts, lambda: next(numbers))
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0][:2]
-        async with ClientSession() as session:
-            yield Client(session, f"http://{host}:{port}")
-    finally:
-        await runner.cleanup()
+    config = msgspec.structs.replace(works.parts.config, **settings)
+    async with (
+        serving_api(app, config, works.parts.metrics) as address,
+        ClientSession() as session,
+    ):
+        yield Client(session, f"http://{address}")
 
 
 def spec_of(name: str, **fields: Any) -> JobSpec:

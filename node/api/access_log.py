@@ -18,6 +18,8 @@ from rota.node.api.tracing import checked_traceparent
 ACCESS_LOGGER = logging.getLogger("rota.access")
 BEGAN_AT: RequestKey[float] = RequestKey("began_at", float)
 """When a request was taken up, by `perf_counter`; the loop's own clock has whole milliseconds."""
+IS_LOGGED: RequestKey[bool] = RequestKey("is_logged", bool)
+"""Set for a request that was refused unseen, and has a line of its own, of which there are few."""
 PATH_MAX = 512
 """Characters of a path that are logged; the longest one that means something here has fewer."""
 
@@ -27,6 +29,8 @@ class AnswerLog(AbstractAccessLogger):
 
     def log(self, request: BaseRequest, response: StreamResponse, time: float) -> None:
         """Log an answer; *time* is used where nobody noted when the request came."""
+        if IS_LOGGED in request:
+            return
         began_at = request.get(BEGAN_AT)
         took_s = time if began_at is None else perf_counter() - began_at
         facts: dict[str, object] = {

@@ -26,12 +26,14 @@ from rota.node.api import (
     page,
     problems,
 )
-from rota.node.api.access_log import BEGAN_AT
+from rota.node.api.access_log import BEGAN_AT, IS_LOGGED
 from rota.node.api.forwarding import answer_anywhere
+from rota.node.api.guard import Guard, UnsupportedEncoding, UnsupportedMediaType
 from rota.node.api.operations import ACCEPTED
 from rota.node.api.parameters import IS_DRY_RUN
-from rota.node.api.requests import PARTS, REQUEST_ID, UnsupportedMediaType
+from rota.node.api.requests import PARTS, REQUEST_ID
 from rota.node.api.stopping import STOPPING, Stopping
+from rota.node.api.strangers import STRANGERS, Strangers
 from rota.node.parts import Parts
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,8 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         next_id: 64 random bits for a request's id.
     """
     bodies = _Bodies(largest=parts.config.body_max_mb << 20)
+    guard = Guard(parts.config.own_names, parts.config.allowed_origins)
+    strangers = Strangers(parts.clock.elapsed)
 
     @web.middleware
     async def pass_through(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -78,8 +82,19 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         request[REQUEST_ID] = (is_text and given) or f"{next_id():016x}"
         request[access.PRINCIPAL] = access.establish(request)
         request[BEGAN_AT] = perf_counter()
-        with bodies.held(request) as refusal:
-            answer = _refusal(request, refusal) if refusal else await _answer(request, handler)
+        target = request.raw_path
+        refusal = guard.refusal(
+            request.method,
+            request.headers,
+            has_body=request.body_exists,
+            authority=None if target.startswith("/") else _authority(request),
+        )
+        answer: web.StreamResponse
+        if refusal is not None:
+            answer = _refused(request, refusal, strangers)
+        else:
+            with bodies.held(request) as refusal:
+                answer = _refusal(request, refusal) if refusal else await _answer(request, handler)
         if parts.membership.is_leaving and not answer.prepared:
             # So that no request is on its way over a connection when this node closes it.
             answer.force_close()
@@ -90,6 +105,7 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         middlewares=[pass_through], client_max_size=parts.config.body_max_mb << 20
     )
     app[PARTS] = parts
+    app[STRANGERS] = strangers
     app[STOPPING] = Stopping()
     app.on_shutdown.append(app[STOPPING].begin)
     # Not in the middleware, which sees a streamed answer only when it has ended.
@@ -101,8 +117,22 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
     return app
 
 
+def _authority(request: web.Request) -> str | None:
+    """Return the host and port in the target of a request to a proxy; ``*`` has none."""
+    url = request.url
+    return url.host_port_subcomponent if url.absolute else None
+
+
+def _refused(request: web.Request, refusal: Refused, strangers: Strangers) -> web.Response:
+    """Return the answer to a request that the guard refuses, logged here: a stranger sends many."""
+    request[IS_LOGGED] = True
+    strangers.refused.write(code=refusal.code, detail=refusal.detail, remote=request.remote)
+    return _refusal(request, refusal)
+
+
 async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None:
     """Add to an answer the headers that all have."""
+    answer.headers.update(problems.SAME_FOR_ALL)
     answer.headers[NODE] = request.app[PARTS].config.node_id
     if REQUEST_ID in request:
         answer.headers["X-Request-Id"] = request[REQUEST_ID]
@@ -178,7 +208,8 @@ def _refusal(request: web.Request, refusal: Refused) -> web.Response:
     headers: dict[str, str] = {}
     if refusal.retry_after_s:
         headers["Retry-After"] = str(refusal.retry_after_s)
-    if isinstance(refusal, UnsupportedMediaType):
+    is_unsupported = isinstance(refusal, UnsupportedMediaType | UnsupportedEncoding)
+    if is_unsupported and request.method in ACCEPTED:
         name, media_types = ACCEPTED[request.method]
         headers[name] = ", ".join(media_types)
     return problems.response(view, request_id=request[REQUEST_ID], headers=headers)

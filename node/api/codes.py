@@ -20,6 +20,10 @@ CODES = {
     "malformed_json": Code(400, "the body is not JSON"),
     "bad_request": Code(400, "the request is not HTTP as it should be"),
     "forbidden": Code(403, "whoever asks may not do this"),
+    "cross_origin": Code(403, "a browser sent it for a page of another origin"),
+    "host_not_allowed": Code(
+        403, "`Host` is neither an address, `localhost` nor in `allowed_hosts`"
+    ),
     "job_not_found": Code(404, "there is no such job"),
     "execution_not_found": Code(404, "there is no such execution"),
     "task_not_found": Code(404, "the execution has no such task"),
@@ -38,7 +42,8 @@ CODES = {
     "node_in_use": Code(409, "copies on the node count, so writes wait for it"),
     "version_mismatch": Code(412, "the job is not at the version that `If-Match` names"),
     "body_too_large": Code(413, "the body is larger than the node takes"),
-    "unsupported_media_type": Code(415, "the body is not `application/json`"),
+    "unsupported_media_type": Code(415, "the body is not `application/json` by its Content-Type"),
+    "unsupported_encoding": Code(415, "the body has a `Content-Encoding`"),
     "invalid_body": Code(422, "a field that does not exist, is missing, or has the wrong type"),
     "invalid_job": Code(422, "a job that cannot work"),
     "unknown_type": Code(422, "a task has a type that this node does not know"),

@@ -34,6 +34,5 @@ async def docs(request: web.Request) -> web.Response:
         "Content-Type": HTML,
         "Content-Security-Policy": POLICY,
         "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
     }
     return web.Response(text=request.app[PAGE], headers=headers)

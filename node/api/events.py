@@ -244,7 +244,7 @@ def _after(request: web.Request) -> Seen | None:
 async def _stream(
     request: web.Request, events: AsyncGenerator[list[Told]], framing: _Framing
 ) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
     response.content_type = framing.media_type
     # The connection has a small buffer from now on, which would slow down other answers.
     response.force_close()

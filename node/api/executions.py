@@ -32,6 +32,7 @@ from rota.node.api.requests import (
     document,
     find_job_id,
     read_body,
+    target_of,
 )
 from rota.node.api.views import execution_view
 from rota.node.api.writing import write
@@ -211,7 +212,7 @@ async def _ended_there(
     body = WaitManyBody(execution_ids=list(ids), timeout=patience)
     asked = Asked(
         method="POST",
-        target=request.raw_path,
+        target=target_of(request),
         headers=headers_of(request),
         body=msgspec.json.encode(body),
     )

@@ -25,7 +25,7 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused, invalid
 from rota.core.ids import NodeId, ShardId
 from rota.node.api.problems import problem, refusal_of
-from rota.node.api.requests import PARTS, REQUEST_ID, read_content
+from rota.node.api.requests import PARTS, REQUEST_ID, read_content, target_of
 from rota.node.api.stopping import STOPPING, Stops
 from rota.node.others import Asked, Others, Unreached
 from rota.node.shard import NotPrimary, Shard
@@ -56,6 +56,14 @@ _OF_THE_CONNECTION = frozenset(
     }
 )  # fmt: skip
 """Headers that each connection has of its own, or that each node sets."""
+
+_OF_A_BROWSER = frozenset(
+    {"origin", "referer", "sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-fetch-user"}
+)
+"""Headers that say for which page a browser asks: of this node's name, which the next one has not.
+
+The request has been judged by them here.
+"""
 
 T = TypeVar("T")
 
@@ -162,7 +170,7 @@ async def _handed_on(
     assert others is not None
     asked = Asked(
         method=request.method,
-        target=request.raw_path,
+        target=target_of(request),
         headers=headers,
         body=await read_content(request) if request.body_exists else None,
     )
@@ -362,7 +370,7 @@ def headers_of(request: web.Request, **more: str) -> CIMultiDict[str]:
         request: As it came.
         more: Further headers; the underscores of their names stand for hyphens.
     """
-    headers = _passed(request.headers)
+    headers = _passed(request.headers, _OF_A_BROWSER)
     headers.update(question_headers(request))
     for name, value in more.items():
         headers[name.replace("_", "-")] = value
@@ -374,9 +382,11 @@ def question_headers(request: web.Request) -> dict[str, str]:
     return {FORWARDED: request.app[PARTS].config.node_id, "X-Request-Id": request[REQUEST_ID]}
 
 
-def _passed(headers: "Mapping[str, str]") -> CIMultiDict[str]:
-    pairs = [pair for pair in headers.items() if pair[0].lower() not in _OF_THE_CONNECTION]
-    return CIMultiDict(pairs)
+def _passed(
+    headers: "Mapping[str, str]", left_out: frozenset[str] = frozenset()
+) -> CIMultiDict[str]:
+    left_out = _OF_THE_CONNECTION | left_out
+    return CIMultiDict([pair for pair in headers.items() if pair[0].lower() not in left_out])
 
 
 def _problem_in(content: bytes) -> ProblemView:

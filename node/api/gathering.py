@@ -22,6 +22,7 @@ from rota.node.api.forwarding import (
     bits_of,
     headers_of,
 )
+from rota.node.api.requests import target_of
 from rota.node.others import Asked
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ async def pages_of(request: web.Request, owners: Owners, kind: type[PageT]) -> l
     asked = {
         node_id: Asked(
             method="GET",
-            target=request.raw_path,
+            target=target_of(request),
             headers=headers_of(request, **{OF_SHARDS: bits_of(shards)}),
         )
         for node_id, shards in owners.there.items()

@@ -227,7 +227,7 @@ def _failure(method: str, status: int, codes: list[str]) -> Schema:
     headers = [*EVERY]
     if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
         headers.append(RETRY_AFTER)
-    if status == HTTPStatus.UNSUPPORTED_MEDIA_TYPE:
+    if status == HTTPStatus.UNSUPPORTED_MEDIA_TYPE and method in ACCEPT:
         headers.append(ACCEPT[method])
     return {
         "description": "\n".join(

@@ -18,6 +18,14 @@ STATUS = {
 }
 CONTENT_TYPE = "application/problem+json"
 
+SAME_FOR_ALL = {
+    "Server": "rota",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Headers of every answer. Of its versions a node tells nothing to those it does not know."""
+
 _TITLES = {
     400: "Bad request",
     401: "Not authenticated",

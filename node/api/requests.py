@@ -13,7 +13,6 @@ from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.ids import ExecutionId, JobId, is_execution_id, is_job_id
 from rota.core.job import Job
 from rota.node.api.decoding import decode
-from rota.node.api.operations import ACCEPTED
 from rota.node.parts import Parts
 from rota.node.shard import Shard
 
@@ -24,8 +23,6 @@ REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 IDEMPOTENCY_KEY_MAX = 255
 _TAG = re.compile(r'"(\d{1,18})"', re.ASCII)
 BODY_TIMEOUT_S = 30
-UNTYPED = "application/octet-stream"
-"""What a request without a Content-Type is taken for."""
 
 
 def document(
@@ -44,12 +41,11 @@ async def read_body(request: web.Request, kind: type[T], *, if_empty: T | None =
     """Return the request's body as a *kind*.
 
     Raises:
-        Refused: It is too long, of another media type, not JSON, or has another form.
+        Refused: It is too long, not JSON, or has another form.
     """
     content = await read_content(request)
     if not content.strip() and if_empty is not None:
         return if_empty
-    _check_media_type(request)
     return decode(content, kind)
 
 
@@ -57,10 +53,9 @@ async def read_object(request: web.Request) -> dict[str, Json]:
     """Return the request's body as the JSON object that it is, unchecked otherwise.
 
     Raises:
-        Refused: It is too long, of another media type, not JSON, or no object.
+        Refused: It is too long, not JSON, or no object.
     """
     content = await read_content(request)
-    _check_media_type(request)
     return decode(content, dict[str, Json])
 
 
@@ -79,12 +74,6 @@ async def read_content(request: web.Request) -> bytes:
         raise BodyTooLarge(request) from error
     except web.RequestPayloadError as error:
         raise invalid("invalid_body", f"the body cannot be read: {error}") from error
-
-
-def _check_media_type(request: web.Request) -> None:
-    _, media_types = ACCEPTED[request.method]
-    if request.content_type not in (*media_types, UNTYPED):
-        raise UnsupportedMediaType(request)
 
 
 class BodyTooLarge(Refused):
@@ -106,15 +95,10 @@ class BodyTooSlow(Refused):
         )
 
 
-class UnsupportedMediaType(Refused):
-    """The body is not JSON by its own word."""
-
-    def __init__(self, request: web.Request) -> None:
-        super().__init__(
-            Kind.INVALID,
-            "unsupported_media_type",
-            f"the body is {request.content_type!r}; send {ACCEPTED[request.method][1][-1]}",
-        )
+def target_of(request: web.Request) -> str:
+    """Return the path and query of *request*, as they came unless it was meant for a proxy."""
+    target = request.raw_path
+    return target if target.startswith("/") else request.rel_url.raw_path_qs
 
 
 def check_count(count: int, pointer: str) -> None:

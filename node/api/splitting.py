@@ -18,7 +18,7 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Refused, invalid
 from rota.core.ids import NodeId
 from rota.node.api.forwarding import OF_ITEMS, ask_parts, headers_of, is_forwarded, owners_of
-from rota.node.api.requests import PARTS, check_count, read_body
+from rota.node.api.requests import PARTS, check_count, read_body, target_of
 from rota.node.others import Asked
 from rota.node.shard import Shard
 
@@ -145,7 +145,7 @@ def _parts_of(request: web.Request, split: Split) -> dict[NodeId, Asked]:
     return {
         node_id: Asked(
             method="POST",
-            target=request.raw_path,
+            target=target_of(request),
             headers=headers_of(request, **{OF_ITEMS: ",".join(str(item.number) for item in items)}),
             body=msgspec.json.encode(Items(items=[item.raw for item in items])),
         )

@@ -134,4 +134,11 @@ def test_settings_become_variables_of_their_names() -> None:
 
     assert made["ConfigMap", "rota"]["data"] == {
         "ROTA_ETCD": ETCD[0], "ROTA_SLOTS": "8", "ROTA_ACCESS_LOG": "all",
+        "ROTA_ALLOWED_HOSTS": "rota,rota.rota,*.svc,*.svc.cluster.local",
     }  # fmt: skip
+
+
+def test_the_names_that_nodes_are_asked_by_may_be_others() -> None:
+    made = manifests(of_chart(config={"allowed_hosts": "rota.example.org"}))
+
+    assert made["ConfigMap", "rota"]["data"]["ROTA_ALLOWED_HOSTS"] == "rota.example.org"

@@ -1,15 +1,14 @@
 """The access log: a line for every answer that was asked for, and no secret in it."""
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
+from raw_http import bare_request, exchange
 from rotad import Refusal, Rotad
 
 Json = Any  # Any: a line of the log, looked into by the test that knows it.
@@ -103,27 +102,31 @@ def test_what_is_not_there_or_not_to_be_believed_is_left_out(tmp_path: Path) -> 
         assert "hunter2" not in node.log()
 
 
-def test_a_request_that_is_no_http_is_logged_and_a_long_path_is_cut(tmp_path: Path) -> None:
+def test_a_long_path_is_cut(tmp_path: Path) -> None:
     with Rotad(tmp_path / "data", "--drain", "0s") as node:
         node.start()
 
-        exchange(node, b"GET / HTTP/9.9.9\r\n\r\n")
         with pytest.raises(Refusal):
             node.call("GET", "/" + "x" * 5_000)
         node.stop()
 
-        malformed, cut = lines(node)
-        assert malformed["status"] == 400
+        [cut] = lines(node)
         assert cut["path"] == "/" + "x" * 511
 
 
-def exchange(node: Rotad, request: bytes) -> None:
-    """Send *request* as it is, and wait for the end of what comes back."""
-    parts = urlsplit(node.url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as connection:
-        connection.sendall(request)
-        while connection.recv(65_536):
-            pass
+def test_a_request_that_is_malformed_or_refused_has_a_line_of_its_own(tmp_path: Path) -> None:
+    with Rotad(tmp_path / "data", "--drain", "0s", "--access-log", "all") as node:
+        node.start()
+
+        exchange(node, b"GET / HTTP/9.9.9\r\n\r\n")
+        exchange(node, bare_request("GET /docs HTTP/1.1", "Host: evil.example"))
+        node.stop()
+
+        assert lines(node) == []
+        found = [json.loads(line) for line in node.log().splitlines()]
+        told = {line["event"]: line for line in found if "strangers" in line["logger"]}
+        assert told["request malformed"]["remote"] == "127.0.0.1"
+        assert told["request refused"]["code"] == "host_not_allowed"
 
 
 def lines(node: Rotad) -> list[Json]:

@@ -18,6 +18,7 @@ from aiohttp.test_utils import make_mocked_request
 from cluster import Cluster, answer
 from etcd import needs_etcd
 from in_process import running_works, spec_of
+from raw_http import bare_request, exchange, status_of
 from rota.client import Client
 from rota.client.owners import NODE, PRIMARY
 from rota.core.commands import SaveJob
@@ -140,6 +141,37 @@ def test_what_was_forwarded_is_not_forwarded_again(cluster: Cluster) -> None:
 
     assert (refused.value.status, refused.value.problem["code"]) == (503, "not_primary")
     assert refused.value.headers["Retry-After"] == "1"
+
+
+@pytest.mark.parametrize("site", [{}, {"Sec-Fetch-Site": "same-origin"}])
+def test_a_change_for_a_page_of_one_node_is_forwarded(
+    cluster: Cluster, site: dict[str, str]
+) -> None:
+    _, other, _ = nodes_of(cluster, "of-a-page")
+    other.call("PUT", "/api/v1/jobs/default/of-a-page", {"command": "true"})
+    page = {"Origin": other.url, **site}
+
+    made = other.call("POST", "/api/v1/jobs/of-a-page/trigger", None, page)
+    items = [{"job": "of-a-page"}, *({"job": f"no-such-{number}"} for number in range(20))]
+    batch = other.call("POST", "/api/v1/executions:batch", {"items": items}, page)
+
+    assert made["executionId"]
+    codes = [each["error"] and each["error"]["code"] for each in batch["items"]]
+    assert codes == [None, *["job_not_found"] * 20]
+
+
+def test_a_request_that_was_meant_for_a_proxy_is_forwarded(cluster: Cluster) -> None:
+    _, other, _ = nodes_of(cluster, "by-proxy")
+    other.create(name="by-proxy", command="true")
+
+    first_lines = [
+        f"GET {prefix}/api/v1/{path} HTTP/1.1"
+        for prefix in ("", "http://localhost")
+        for path in ("jobs/by-proxy", "jobs?q=by-proxy")
+    ]
+    answers = [exchange(other, bare_request(line, "Host: localhost")) for line in first_lines]
+
+    assert [status_of(each) for each in answers] == [200] * 4
 
 
 def test_a_job_may_depend_on_jobs_of_other_nodes(cluster: Cluster) -> None:

@@ -21,6 +21,7 @@ from rota.node.api.openapi import EXAMPLES, describe
 from rota.node.api.operations import Operation
 from rota.node.api.problems import STATUS
 from rota.node.api.schemas import Schema
+from rota.node.clock import SystemClock
 from rota.node.config import NodeConfig
 from rota.node.parts import Parts
 from rotad import Rotad
@@ -41,7 +42,8 @@ def test_the_document_is_openapi(node: Rotad) -> None:
 
 
 def test_every_route_is_described_and_no_other() -> None:
-    parts = cast("Parts", SimpleNamespace(config=NodeConfig()))  # All that making it asks for.
+    needed = SimpleNamespace(config=NodeConfig(), clock=SystemClock())
+    parts = cast("Parts", needed)  # All that making it asks for.
     routes = make_app(parts, int).router.routes()
 
     described = {(each.method, each.path) for each in page.operations_of(DOCUMENT)}

@@ -1,0 +1,183 @@
+"""Refusal of requests that a web page makes through the browser of a person who can reach the node.
+
+A browser sends some requests for any page that it shows, wherever they go: forms, and scripts'
+requests without headers of their own. It says so in ``Sec-Fetch-Site`` and ``Origin``, which no
+page can change (the rules are those of Go's ``http.CrossOriginProtection``). And a page whose own
+name is made to point here ("DNS rebinding") counts as this node's, but its name is in ``Host``.
+
+Pure, and in front of every request: about 0.3 us.
+"""
+
+from collections.abc import Collection, Mapping
+from ipaddress import ip_address
+
+from rota.core.errors import Kind, Refused
+from rota.node.api.operations import ACCEPTED, JSON
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing here."""
+FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
+"""Media types that a form can send, to any origin and without asking first."""
+SHOWN_MAX = 100
+"""Characters of a header that a refusal repeats."""
+KNOWN_MAX = 1_000
+"""Values of ``Host`` that are remembered as allowed, so that they are not parsed again."""
+
+
+class Guard:
+    """What a request must be like to be answered.
+
+    Args:
+        names: Names under which the node is reached, beside addresses and ``localhost``; ``*.x``
+            stands for all names that end with ``.x``.
+        origins: Origins whose pages may change something.
+    """
+
+    def __init__(self, names: Collection[str], origins: Collection[str] = ()) -> None:
+        self._names = frozenset({"localhost", *names} - {""})
+        self._endings = (".localhost", *(name[1:] for name in names if name.startswith("*.")))
+        self._origins = frozenset(origins)
+        # Without Host is only HTTP/1.0, which no browser sends; health checks do.
+        self._known: set[str | None] = {None}
+
+    def refusal(
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        *,
+        has_body: bool,
+        authority: str | None = None,
+    ) -> Refused | None:
+        """Return why a request is refused, or None.
+
+        Args:
+            method: Of the request.
+            headers: Likewise, their names in any case.
+            has_body: Whether it has one, however long.
+            authority: What stands before the path in the request's target, if anything does.
+        """
+        host = headers.get("Host")
+        if host not in self._known and not self._allows(host or ""):
+            return HostNotAllowed(host or "")
+        if authority is not None and not self._allows(authority):
+            return HostNotAllowed(authority)
+        encoding = headers.get("Content-Encoding")
+        if encoding and encoding.lower() != "identity":
+            return UnsupportedEncoding(encoding)
+        if method in SAFE_METHODS:
+            return None
+        return self._cross_origin(headers) or _wrong_type(method, headers, has_body=has_body)
+
+    def _allows(self, host: str) -> bool:
+        name = host_name(host)
+        if not (name in self._names or name.endswith(self._endings) or _is_address(name)):
+            return False
+        if len(self._known) >= KNOWN_MAX:
+            self._known = {None}
+        self._known.add(host)
+        return True
+
+    def _cross_origin(self, headers: Mapping[str, str]) -> Refused | None:
+        site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
+        if site is None and origin is None:
+            return None  # No browser, or one that is older than both.
+        if site in ("same-origin", "none") or origin in self._origins:
+            return None
+        if site is None and origin is not None:
+            own = headers.get("Host", "").lower()
+            if own and origin.lower() in (f"http://{own}", f"https://{own}"):
+                return None
+        return CrossOrigin(origin)
+
+
+def host_name(authority: str) -> str:
+    """Return the name or address in ``HOST[:PORT]``, in lower case; empty if it is malformed."""
+    if authority.startswith("["):
+        host, bracket, rest = authority[1:].partition("]")
+        is_port = not rest or (rest.startswith(":") and _is_port(rest[1:]))
+        return host if bracket and ":" in host and is_port else ""
+    host, _, port = authority.partition(":")
+    return host.lower().removesuffix(".") if _is_port(port) else ""
+
+
+def _is_port(text: str) -> bool:
+    return not text or (text.isascii() and text.isdecimal())
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _accepted(method: str) -> tuple[str, ...]:
+    return ACCEPTED[method][1] if method in ACCEPTED else (JSON,)
+
+
+def _wrong_type(method: str, headers: Mapping[str, str], *, has_body: bool) -> Refused | None:
+    given = headers.get("Content-Type")
+    accepted = _accepted(method)
+    if given in accepted or (given is None and not has_body):
+        return None
+    kind = (given or "").partition(";")[0].strip().lower()
+    if kind in accepted or (not has_body and kind not in FORM_TYPES):
+        return None
+    return UnsupportedMediaType(method, given)
+
+
+class HostNotAllowed(Refused):
+    """The request names a host that may be anybody's."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            Kind.FORBIDDEN,
+            "host_not_allowed",
+            f"this node does not answer to the name {_shown(host)}: while there is no "
+            "authentication the Host header has to be an IP address, localhost, or a name in the "
+            "node's setting allowed_hosts (ROTA_ALLOWED_HOSTS)",
+        )
+
+
+class CrossOrigin(Refused):
+    """The request comes from a page of another origin."""
+
+    def __init__(self, origin: str | None) -> None:
+        where = "another site" if origin is None else f"a page of {_shown(origin)}"
+        super().__init__(
+            Kind.FORBIDDEN,
+            "cross_origin",
+            f"a browser sent this request for {where}; pages of other origins may change nothing, "
+            "unless the node's setting allowed_origins (ROTA_ALLOWED_ORIGINS) names them",
+        )
+
+
+class UnsupportedMediaType(Refused):
+    """The request is not JSON by its own word."""
+
+    def __init__(self, method: str, given: str | None) -> None:
+        accepted = _accepted(method)[-1]
+        found = "has no Content-Type" if given is None else f"is {_shown(given)}"
+        super().__init__(
+            Kind.INVALID,
+            "unsupported_media_type",
+            f"the request {found}; add the header 'Content-Type: {accepted}'",
+        )
+
+
+class UnsupportedEncoding(Refused):
+    """The body is compressed."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(
+            Kind.INVALID,
+            "unsupported_encoding",
+            f"the body has the encoding {_shown(encoding)}; send it as it is, without the header "
+            "Content-Encoding",
+        )
+
+
+def _shown(text: str) -> str:
+    """Return *text* as a message repeats it: short, and whatever bytes it has as escapes."""
+    return ascii(text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}...")
