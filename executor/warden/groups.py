@@ -50,7 +50,7 @@ class Groups:
                 if not group.members:
                     del self._groups[name]
 
-    @property
-    def next_end(self) -> Instant | None:
-        """When the time of a group with attempts is over next; None without attempts."""
-        return min((each.until for each in self._groups.values() if each.members), default=None)
+    def next_end_after(self, now: Instant) -> Instant | None:
+        """Return the first end after *now* of a group with attempts; None if there is none."""
+        ends = (each.until for each in self._groups.values() if each.members)
+        return min((end for end in ends if end > now), default=None)

@@ -43,6 +43,7 @@ from rota.executor.warden.hosting import Around, end_left
 from rota.executor.warden.journal import Journal
 from rota.executor.warden.places import JOURNAL, LOCK, SOCKET, short_path
 from rota.executor.warden.server import Server
+from rota.executor.warden.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def _serve(around: Around, made_of: str) -> None:
     loop = asyncio.get_running_loop()
     journal = Journal(around.directory / JOURNAL)
-    server = Server(around, journal, elapsed=_elapsed, made_of=made_of)
+    watchdog = Watchdog(elapsed=_elapsed, on_late=_have_all_ended)
+    watchdog.start()
+    server = Server(around, journal, elapsed=_elapsed, watchdog=watchdog, made_of=made_of)
     loop.add_signal_handler(signal.SIGTERM, server.retire, CLOSE_GRACE)
     listener = await loop.create_unix_server(
         lambda: FromNode(server), sock=_listen(around.directory)
@@ -134,6 +137,11 @@ def _listen(directory: Path) -> socket.socket:
     listener.listen()
     listener.setblocking(False)
     return listener
+
+
+def _have_all_ended() -> None:
+    """Have the guard end all attempts: this process cannot, and may not even be able to end."""
+    os.kill(os.getppid(), signal.SIGUSR1)
 
 
 def _now() -> Instant:
@@ -168,6 +176,14 @@ def _guard(warden: int, directory: Path, store_id: str) -> int:
     """Wait for the end of the warden, then end all that it and its attempts have left."""
     # Whoever ends the process group, or all of a service, means the warden, which ends in order.
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(warden, number))
+
+    def end_late(*_: object) -> None:
+        # Not waited for: a process that hangs with a disk ends only when the disk is back.
+        _end_all(store_id)
+        end_left(directory, store_id)
+        log.error("attempts ended by the guard", extra={"reason": "the warden stood still"})
+
+    signal.signal(signal.SIGUSR1, end_late)
     pid = status = 0
     while pid != warden:
         pid, status = os.wait()

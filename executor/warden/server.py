@@ -7,7 +7,7 @@ What it holds of an attempt, from its launch until its node says that the outcom
                   +---------+  by itself, stopped, or killed because its group's time was over
 
 Everything is on one loop. What one turn of it has to say goes into the journal first, then to the
-node, each with one write.
+node, each with one write. Where the loop stands still, a watchdog keeps the deadlines.
 """
 
 import asyncio
@@ -47,6 +47,7 @@ from rota.executor.warden.messages import (
     Will,
 )
 from rota.executor.warden.outputs import Outputs
+from rota.executor.warden.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -81,15 +82,23 @@ class Server:
         around: What its executors are put into.
         journal: Its journal; what that kept is taken up.
         elapsed: CLOCK_BOOTTIME.
+        watchdog: Knows of every deadline before anything that may block.
         made_of: See `rota.executor.warden.hosting.digest_of`.
     """
 
     def __init__(
-        self, around: Around, journal: Journal, *, elapsed: Callable[[], Instant], made_of: str
+        self,
+        around: Around,
+        journal: Journal,
+        *,
+        elapsed: Callable[[], Instant],
+        watchdog: Watchdog,
+        made_of: str,
     ) -> None:
         self._now = around.now
         self._journal = journal
         self._elapsed = elapsed
+        self._watchdog = watchdog
         self._made_of = made_of
         self._loop = asyncio.get_running_loop()
         self._hosts = Hosts(around, ended=self._ended, reported=self._reported)
@@ -167,6 +176,7 @@ class Server:
 
     def heard(self) -> None:
         """Go on after all that came at once has been heard."""
+        self._watchdog.due_at = self._groups.next_end_after(self._elapsed())
         self._launch_all()
 
     def lost(self, connection: FromNode) -> None:
@@ -325,16 +335,20 @@ class Server:
 
     def _fence(self) -> None:
         """Kill what has no time left (PROTOCOL R37); look again when the next time is over."""
-        now = self._elapsed()
+        now, fenced = self._elapsed(), list[_Held]()
         for key in self._groups.due(now):
             held = self._held[key]
             if not held.is_fenced:
                 held.is_fenced = True
-                log.warning("attempt fenced", extra={"attempt": str(key), "group": held.group})
                 self._stop(key, Duration(0))
-        ends_at = self._groups.next_end
-        left_s = LOOK_S if ends_at is None else max(0.001, (ends_at - now) / SECOND)
+                fenced.append(held)
+        ends_at = self._watchdog.due_at = self._groups.next_end_after(now)
+        left_s = LOOK_S if ends_at is None else (ends_at - now) / SECOND
         self._loop.call_later(min(LOOK_S, left_s), self._fence)
+        for held in fenced:  # Last, for the log is a file, and its disk may hang.
+            log.warning(
+                "attempt fenced", extra={"attempt": str(held.order.key), "group": held.group}
+            )
 
     # -- what there is to say -------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from contract.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
 from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Report, Work
 from rota.core.instants import Duration, Instant
-from rota.executor.warden.groups import Groups
+from rota.executor.warden.groups import NEVER, Groups
 from rota.executor.warden.messages import (
     FRAME_BYTES,
     Allow,
@@ -116,14 +116,14 @@ def test_attempts_are_due_when_the_time_of_their_group_is_over(now: int, due: li
     assert found == due
 
 
-def test_the_next_end_is_that_of_groups_with_attempts() -> None:
+def test_the_next_end_is_that_of_groups_with_attempts_whose_time_is_not_over() -> None:
     groups = Groups()
     groups.allow("empty", Instant(5))
-    before = groups.next_end
+    before = groups.next_end_after(NEVER)
     groups.allow("used", Instant(10))
     groups.add("used", KEY)
-    between = groups.next_end
+    between, over = groups.next_end_after(Instant(9)), groups.next_end_after(Instant(10))
 
     groups.remove("used", KEY)
 
-    assert (before, between, groups.next_end) == (None, 10, None)
+    assert (before, between, over, groups.next_end_after(NEVER)) == (None, 10, None, None)
