@@ -106,8 +106,8 @@ clean: ## Remove the virtual environment and everything built
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Each as the program and Debian's package that it is in.
-PROGRAMS := etcd:etcd-server openssl:openssl bwrap:bubblewrap haproxy:haproxy nginx:nginx-light promtool:prometheus \
-	systemd-analyze:systemd dockerd:docker.io debootstrap:debootstrap busybox:busybox-static \
+PROGRAMS := etcd:etcd-server openssl:openssl bwrap:bubblewrap haproxy:haproxy nginx:nginx-light \
+	promtool:prometheus systemd-analyze:systemd dockerd:docker.io debootstrap:debootstrap busybox:busybox-static \
 	iptables:iptables
 ENGINE := dockerd:docker.io docker-compose:docker-compose debootstrap:debootstrap \
 	busybox:busybox-static ip:iproute2 iptables:iptables unshare:util-linux

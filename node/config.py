@@ -337,6 +337,14 @@ def _contradictions_about_etcd(config: NodeConfig) -> list[Problem]:
 
 def _unreachable(name: str, listen: Address, advertise: str, told: str) -> list[Problem]:
     """Return what keeps others from reaching a node at the address that it would tell them."""
+    if told == AUTO and listen.is_loopback and listen.port:
+        return [
+            Problem(
+                name,
+                f"{listen} is reached from this machine alone, and {advertise} is {AUTO!r}: "
+                f"listen on 0.0.0.0:{listen.port}, or set {advertise}",
+            )
+        ]
     if listen.is_specific or (listen.port if told == AUTO else told):
         return []
     return [

@@ -48,7 +48,8 @@ def manifests(text: str) -> dict[tuple[str, str], Manifest]:
             lambda: of_chart(
                 replicas=5, config={"slots": 8}, networkPolicy={"enabled": False},
                 storage={"size": "1Ti", "className": "fast"}, imagePullSecrets=[{"name": "us"}],
-                nodeSelector={"disk": "ssd"}, tolerations=[{"key": "batch", "operator": "Exists"}],
+                etcdAccess={"secret": "etcd-rota"}, nodeSelector={"disk": "ssd"},
+                tolerations=[{"key": "batch", "operator": "Exists"}],
             ),
             id="chart-with-everything",
         ),
@@ -107,6 +108,8 @@ def without(node: Manifest) -> Manifest:
         ({"replica": 3}, "replica"),
         ({"replicas": "3"}, "replicas"),
         ({"config": {"node_id": "a"}}, "config"),
+        ({"config": {"insecure": False}}, "config"),
+        ({"networkPolicy": {"etcd": []}}, "networkPolicy/etcd"),
         ({"storage": {"size": "10"}}, "storage/size"),
     ],
 )
@@ -142,3 +145,52 @@ def test_the_names_that_nodes_are_asked_by_may_be_others() -> None:
     made = manifests(of_chart(config={"allowed_hosts": "rota.example.org"}))
 
     assert made["ConfigMap", "rota"]["data"]["ROTA_ALLOWED_HOSTS"] == "rota.example.org"
+
+
+def test_nodes_reach_nothing_but_each_other_etcd_and_dns() -> None:
+    [*rules] = manifests(of_chart())["NetworkPolicy", "rota"]["spec"]["egress"]
+
+    reached = [([*each["to"][0]], [port["port"] for port in each["ports"]]) for each in rules]
+    assert reached == [
+        (["podSelector"], ["api", "peer"]),
+        (["namespaceSelector"], [2379]),
+        (["namespaceSelector"], [53, 53]),
+    ]
+
+
+def test_ports_of_etcd_are_those_of_its_urls_and_further_rules_are_added() -> None:
+    further = {"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}]}
+    urls = ["https://a:2379", "https://b:12379/", "https://c", "https://d:2379"]
+
+    made = manifests(of_chart(etcd=urls, networkPolicy={"egress": [further]}))
+
+    _, etcd, _, last = made["NetworkPolicy", "rota"]["spec"]["egress"]
+    assert [each["port"] for each in etcd["ports"]] == [2379, 12379, 443]
+    assert last == further
+
+
+def test_credentials_for_etcd_come_from_a_secret() -> None:
+    made = manifests(of_chart(etcd=["https://etcd.etcd:2379"], etcdAccess={"secret": "etcd-rota"}))
+
+    pod = made["StatefulSet", "rota"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    environment = {each["name"]: each.get("value") for each in container["env"]}
+    [secret] = [each["secret"] for each in pod["volumes"] if "secret" in each]
+    assert secret == {"secretName": "etcd-rota", "defaultMode": 0o440}
+    assert environment["ROTA_ETCD_USER"] == "rota"
+    assert environment["ROTA_ETCD_PASSWORD_FILE"] == "/etc/rota/etcd/password"
+    assert environment["ROTA_ETCD_CA"] == "/etc/rota/etcd/ca.crt"
+
+
+def test_a_pod_has_no_more_rights_than_a_node_needs() -> None:
+    pod = manifests(of_chart())["StatefulSet", "rota"]["spec"]["template"]["spec"]
+
+    [container] = pod["containers"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }

@@ -1,8 +1,11 @@
 """The unit is one that systemd takes, and a node tells what Type=notify and a watchdog need."""
 
 import os
+import re
+import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,9 @@ from deploy.programs import DEPLOY, needs, run
 from rotad import Rotad
 
 TOLD = ("NOTIFY_SOCKET=", "WATCHDOG_USEC=", "INVOCATION_ID=")
+EXPOSURE_MAX = 3.0
+"""Of 10, as `systemd-analyze security` counts; without the unit's restrictions it is 9.2."""
+SURROUNDINGS = Path(__file__).with_name("unit_surroundings.sh")
 UNIT = (DEPLOY / "systemd" / "rotad.service").read_text()
 
 
@@ -60,6 +66,63 @@ def test_systemd_takes_the_unit_as_it_is(tmp_path: Path) -> None:
     unit.write_text(UNIT.replace("/opt/rota/bin/rotad", str(program)))
 
     assert run("systemd-analyze", "verify", unit) == ""
+
+
+@needs("systemd-analyze", "systemd")
+def test_the_unit_is_exposed_no_more_than_tasks_need() -> None:
+    unit = DEPLOY / "systemd" / "rotad.service"
+
+    printed = run("systemd-analyze", "security", "--offline=true", unit)
+
+    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", printed)
+    assert found is not None
+    assert float(found[1]) <= EXPOSURE_MAX
+
+
+@pytest.fixture
+def restricted(tmp_path: Path) -> Iterator[Rotad]:
+    """A node in the surroundings that the unit gives it; not started."""
+    (tmp_path / "dev").mkdir()
+    # Another user has to get there: pytest's folders are for this one alone.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chmod(folder, 0o711)
+        data = Path(folder) / "data"
+        data.mkdir()
+        shutil.chown(data, 65534, 65534)
+        with Rotad(data, "--drain", "0s", "--on-stop", "end") as rotad:
+            rotad.prefix = (
+                *("unshare", "--mount", "--propagation", "private"),
+                *("sh", str(SURROUNDINGS), str(tmp_path / "dev"), str(data)),
+            )
+            yield rotad
+            rotad.stop()
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("bwrap") is None,
+    reason="as root, with bubblewrap: a node is put into the surroundings of the unit",
+)
+def test_a_node_runs_sandboxed_tasks_in_the_surroundings_of_the_unit(restricted: Rotad) -> None:
+    restricted.start(60)
+
+    outside = restricted.run(name="outside", command="touch /etc/x; cat /proc/self/status; id -u")
+    inside = restricted.run(
+        name="inside", command="id -u; ls /home /root; echo kept > f; cat f", sandbox="strict"
+    )
+
+    of_outside, of_inside = output(restricted, outside), output(restricted, inside)
+    assert "Read-only file system" in of_outside
+    assert "NoNewPrivs:\t1" in of_outside
+    assert "CapBnd:\t0000000000000000" in of_outside
+    assert of_outside.splitlines()[-1] == "65534"
+    assert inside["status"] == "success", of_inside
+    assert "kept" in of_inside
+
+
+def output(node: Rotad, execution: dict[str, object]) -> str:
+    """Return what the one task of an execution printed."""
+    path = f"/api/v1/executions/{execution['executionId']}/tasks/main/output"
+    return str(node.call("GET", path))
 
 
 def test_a_node_says_when_it_serves_that_it_turns_and_that_it_stops(

@@ -60,12 +60,12 @@ def test_members_that_nobody_knows_may_be_known_the_next_time() -> None:
 
 
 def test_an_address_that_is_listened_on_is_told_as_it_is() -> None:
-    listening = {"listen": "127.0.0.1:7000", "peer_listen": "127.0.0.1:7001"}
+    listening = {"listen": "192.0.2.1:7000", "peer_listen": "192.0.2.1:7001"}
     config = load_config(None, {}, {**EVERYWHERE, **listening, "etcd": ETCD})
 
     found = with_own_addresses(config)
 
-    assert (found.advertise, found.peer_advertise) == ("127.0.0.1:7000", "127.0.0.1:7001")
+    assert (found.advertise, found.peer_advertise) == ("192.0.2.1:7000", "192.0.2.1:7001")
 
 
 def test_an_etcd_on_this_machine_shows_no_way_to_others() -> None:

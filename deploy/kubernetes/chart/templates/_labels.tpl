@@ -9,3 +9,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
+{{/* The ports in the URLs of etcd, each once. */}}
+{{- define "rota.etcdPorts" -}}
+{{- $ports := list }}
+{{- range .Values.etcd }}
+{{- $named := regexFind ":[0-9]+/?$" . | trimPrefix ":" | trimSuffix "/" }}
+{{- $ports = append $ports ($named | default (hasPrefix "https" . | ternary "443" "80") | int) }}
+{{- end }}
+{{- $ports | uniq | toYaml }}
+{{- end }}

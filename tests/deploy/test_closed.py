@@ -1,0 +1,67 @@
+"""What deploy/ starts is reached by no stranger, unless its files say so in so many words."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.programs import DEPLOY
+from rota.core.errors import Refused
+from rota.node.config import load_config
+
+Compose = Any  # Any: YAML, looked into by the test that knows it.
+COMPOSE_FILES = ("compose.yaml", "compose.etcd-3.yaml")
+
+
+def settings_of_image() -> dict[str, str]:
+    """Return the settings in the environment of the image."""
+    text = (DEPLOY / "docker" / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.startswith("ENV ")]
+    return dict(re.findall(r"(ROTA_\w+)=(\S+)", " ".join(lines)))
+
+
+def services(name: str) -> dict[str, Compose]:
+    """Return the services of a Compose file."""
+    return dict(yaml.safe_load((DEPLOY / "docker" / name).read_text())["services"])
+
+
+def test_the_image_alone_listens_on_loopback() -> None:
+    config = load_config(None, settings_of_image(), {})
+
+    assert config.listen.is_loopback
+    assert not config.insecure
+
+
+@pytest.mark.parametrize(
+    ("settings", "what_to_set"),
+    [
+        ({"ROTA_LISTEN": "0.0.0.0:7400"}, "insecure"),
+        ({"ROTA_ETCD": "http://etcd:2379"}, "listen on 0.0.0.0:7400, or set advertise"),
+        ({"ROTA_ETCD": "http://etcd:2379"}, "listen on 0.0.0.0:7401, or set peer_advertise"),
+    ],
+)
+def test_a_container_that_is_opened_by_half_is_told_the_rest(
+    settings: dict[str, str], what_to_set: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        load_config(None, {**settings_of_image(), **settings}, {})
+
+    assert what_to_set in refused.value.detail
+
+
+def test_compose_says_that_its_nodes_are_insecure() -> None:
+    environment = services("compose.yaml")["node"]["environment"]
+    settings = {name: str(value) for name, value in environment.items() if "{" not in str(value)}
+
+    assert settings["ROTA_INSECURE"] == "true"
+    assert load_config(None, {**settings_of_image(), **settings}, {}).insecure
+
+
+@pytest.mark.parametrize("name", COMPOSE_FILES)
+def test_compose_publishes_on_loopback_and_etcd_nowhere(name: str) -> None:
+    found = services(name)
+
+    ports = [port for each in found.values() for port in each.get("ports", ())]
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+    assert [each for each in found if "etcd" in each and "ports" in found[each]] == []
