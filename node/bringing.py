@@ -114,9 +114,11 @@ class Bringing:
 
     # -- between nodes --------------------------------------------------------------------------
 
-    def carried(self, answer: Carried) -> None:
-        """Note that another node has had an errand of this one committed."""
-        self._brought(answer.number, answer.refusal)
+    def carried(self, shard: Shard, answer: Carried) -> None:
+        """Note that the primary of *shard* has had an errand of this node committed."""
+        errand = self._errands.get(answer.number)
+        if errand is not None and errand.shard is shard:
+            self._brought(answer.number, answer.refusal)
 
     def take(self, shard: Shard, sender: NodeId, carry: Carry) -> None:
         """Have decided what another node brings; one that is not primary leaves it at that."""

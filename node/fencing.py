@@ -15,7 +15,7 @@ from itertools import chain
 
 from rota.core.attempt import AttemptKey, Order
 from rota.core.configuration import NOBODY
-from rota.core.ids import Session, ShardId
+from rota.core.ids import NodeId, Session, ShardId
 from rota.core.instants import LATEST_INSTANT, MICROSECOND, Instant, later
 from rota.core.leases import NEVER, deadline, lease_end
 from rota.core.replication.liveness import Liveness
@@ -28,6 +28,9 @@ from rota.node.messages import AskLease, GiveLease
 from rota.node.network import Network
 from rota.node.shard import Shard
 from rota.node.shards import Shards
+
+QUESTIONS_MAX = 256
+"""Questions of one shard whose answers are still taken: more than can be on their way at once."""
 
 
 class Fencing:
@@ -66,6 +69,8 @@ class Fencing:
         self._allow = allow
         self.asked_at = clock.elapsed()
         """When the newest question was asked; no two are asked at the same instant."""
+        self._questions: dict[ShardId, dict[Instant, NodeId]] = defaultdict(dict)
+        """Who was asked for a lease, by when; oldest first."""
         self._leased_until: dict[ShardId, Instant] = {}
         self._session_ends: dict[Session, Instant] = {}
 
@@ -95,12 +100,19 @@ class Fencing:
         self._lease(shard, self._clock.elapsed())
         return self._right(shard.id, order)
 
-    def given(self, shard: Shard, lease: GiveLease) -> None:
-        """Take the primary's answer."""
+    def given(self, shard: Shard, sender: NodeId, lease: GiveLease) -> bool:
+        """Take the primary's answer to a question of this node.
+
+        Returns:
+            False if this was never asked, of that node: then it gives no lease, and stops nothing.
+        """
+        if self._questions.get(shard.id, {}).get(lease.sent_at) != sender:
+            return False
         until = lease_end(self._timing, lease.sent_at)
         self._leased_until[shard.id] = max(until, self._leased_until.get(shard.id, NEVER))
         for key in lease.stop:
             self._attempts.stop(key)
+        return True
 
     def asked(self, shard: Shard) -> None:
         """Tell the primary which attempts are here, be it none."""
@@ -131,6 +143,7 @@ class Fencing:
         newest = shard.replica.newest
         if newest is not None and newest.primary != self._liveness.node_id:
             self.asked_at = max(self._clock.elapsed(), later(self.asked_at, MICROSECOND))
+            self._note_question(shard.id, newest.primary)
             ask = AskLease(
                 incarnation=self._incarnation,
                 epoch=newest.epoch,
@@ -138,6 +151,12 @@ class Fencing:
                 sent_at=self.asked_at,
             )
             self._network.send(newest.primary, shard.id, ask)
+
+    def _note_question(self, shard: ShardId, node_id: NodeId) -> None:
+        questions = self._questions[shard]
+        questions[self.asked_at] = node_id
+        if len(questions) > QUESTIONS_MAX:
+            del questions[next(iter(questions))]
 
     def _deadline(self, shard: ShardId, session: Session) -> Instant:
         return deadline(
@@ -166,3 +185,6 @@ class Fencing:
         used.add(self._liveness.session)
         self._session_ends = {each: at for each, at in self._session_ends.items() if each in used}
         self._leased_until = {each: at for each, at in self._leased_until.items() if each in orders}
+        since = self._clock.elapsed() - self._timing.attempt_lease
+        for shard in [each for each, asked in self._questions.items() if max(asked) < since]:
+            del self._questions[shard]  # An answer to them gives no time any more.

@@ -235,6 +235,13 @@ _ALL = (
         labels=(Label("reason", ("no_link", "no_room")),),
     ),
     Measure(
+        "rota_peer_messages_refused_total", _COUNTER, "messages",
+        "messages that were not taken, because their sender had no right to send them or they "
+        "answer nothing that was asked; a few after a change of primary, else none",
+        labels=(Label("message", text="the kind of message"),),
+        see="../explanation/protocol.md",
+    ),
+    Measure(
         "rota_peer_round_trip_seconds", _HISTOGRAM, _S,
         "from a ping on a link to its answer",
         buckets=_ROUND_TRIP_S,

@@ -43,6 +43,10 @@ class Metrics:
         """Add a gauge with one label, whose values are read when asked for."""
         self._registry.register(_ReadEach(MEASURES[name], read))
 
+    def counters(self, name: str, read: Callable[[], Mapping[str, float]]) -> None:
+        """Add a counter with one label, kept elsewhere and read when asked for."""
+        self._registry.register(_ReadEach(MEASURES[name], read, CounterMetricFamily))
+
     def text(self) -> bytes:
         """Return everything in Prometheus' text format."""
         return generate_latest(self._registry)
@@ -109,12 +113,17 @@ class _Read:
 
 
 class _ReadEach:
-    def __init__(self, measure: Measure, read: Callable[[], Mapping[str, float]]) -> None:
-        self._measure, self._read = measure, read
+    def __init__(
+        self,
+        measure: Measure,
+        read: Callable[[], Mapping[str, float]],
+        kind: type[CounterMetricFamily | GaugeMetricFamily] = GaugeMetricFamily,
+    ) -> None:
+        self._measure, self._read, self._kind = measure, read, kind
 
     def collect(self) -> list[Metric]:
         name, meaning = self._measure.name, self._measure.meaning
-        family = GaugeMetricFamily(name, meaning, labels=_labels(self._measure))
+        family = self._kind(name, meaning, labels=_labels(self._measure))
         for value, number in self._read().items():
             family.add_metric([value], number)
         return [family]

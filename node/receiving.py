@@ -1,6 +1,10 @@
-"""What other nodes say, and who of this one hears it."""
+"""The messages of other nodes, on their way to the parts of this one that they are for."""
+
+from collections import Counter
+from collections.abc import Mapping
 
 from rota.core.ids import NodeId, Session, ShardId
+from rota.core.replication.messages import name_of
 from rota.node.beacons import Beacons
 from rota.node.bringing import Bringing
 from rota.node.elsewhere import Elsewhere
@@ -23,6 +27,7 @@ from rota.node.messages import (
     StandIn,
 )
 from rota.node.offers import Offers
+from rota.node.rights import may_send, role_of
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 from rota.node.standing_in import StandIns
@@ -65,6 +70,12 @@ class Receiving:
         self._offers = offers
         self._filling = filling
         self._stand_ins = stand_ins
+        self._refused: Counter[str] = Counter()
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """Messages that were refused so far, by name; O(shards)."""
+        return sum((shard.replica.refused for shard in self._shards), self._refused)
 
     def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
         """Take a message of another node; whoever carries messages calls this.
@@ -72,7 +83,12 @@ class Receiving:
         An error here ends the node, as one in its own work does: whoever carries cannot help it.
         """
         try:
-            self._take(self._shards[number], sender, message)
+            shard = self._shards[number]
+            role = role_of(sender, shard.replica.newest, self._membership.members)
+            if may_send(type(message), role):
+                self._take(shard, sender, message)
+            else:
+                self._refused[name_of(message)] += 1
         except Exception as error:
             self._shards.fail(error)
 
@@ -81,12 +97,14 @@ class Receiving:
             case Carry():
                 self._bringing.take(shard, sender, message)
             case Carried():
-                self._bringing.carried(message)
+                self._bringing.carried(shard, message)
             case AskLease():
                 self._elsewhere.asked(shard, sender, message)
             case GiveLease():
-                self._fencing.given(shard, message)
-                self._offers.given(shard, message)
+                if self._fencing.given(shard, sender, message):
+                    self._offers.given(shard, message)
+                else:
+                    self._refused[name_of(message)] += 1
             case AskList():
                 self._fencing.asked(shard)
             case Dispatch():

@@ -161,10 +161,14 @@ class StandIns:
                 self._network.send(node_id, shard.id, word)
 
     def heard(self, shard: Shard, sender: NodeId, word: StandIn) -> None:
-        """Take the word of another copy that wants to stand in; tell it if there is no need to."""
-        now = self._clock.elapsed()
-        standing = self._standings[shard.id]
-        standing.heard(sender, is_standing=word.is_standing, now=now)
+        """Take the word of another copy that wants to stand in; tell it if there is no need to.
+
+        One that counts no more may not have heard so: it is told, and its word means nothing.
+        """
+        now, newest = self._clock.elapsed(), shard.replica.newest
+        if newest is not None and sender in newest.members:
+            standing = self._standings[shard.id]
+            standing.heard(sender, is_standing=word.is_standing, now=now)
         if self._is_served(shard, now):
             self._network.send(sender, shard.id, Served())
 

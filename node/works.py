@@ -464,6 +464,7 @@ class Works:
         counter("rota_decisions_total", lambda: shards.decision_count)
         counter("rota_journal_entries_total", lambda: shards.entry_count)
         counter("rota_journal_syncs_total", lambda: commit.sync_count)
+        self._metrics.counters("rota_peer_messages_refused_total", lambda: self.receiving.refused)
 
 
 def _always_ready(*, exclude_cluster: bool = False) -> str | None:

@@ -188,10 +188,15 @@ class PartTaken(msgspec.Struct, frozen=True, kw_only=True, tag="part_taken"):
 
 
 class Succeed(msgspec.Struct, frozen=True, kw_only=True, tag="succeed"):
-    """The receiver is primary now; it would hear so from the coordinator, only later (R27)."""
+    """The receiver is primary now, which the coordinator is to confirm (R27, R41)."""
 
     configuration: Configuration
 
 
 Answer = Appended | Mismatch | Holding | PartTaken
 Message = Append | Query | Part | Succeed | Fenced | Answer
+
+
+def name_of(message: msgspec.Struct) -> str:
+    """Return the name of a message's kind, as it is sent and as metrics have it."""
+    return str(message.__struct_config__.tag)

@@ -305,8 +305,16 @@ class Primary:
 
     # -- what comes in --------------------------------------------------------------------------
 
-    def receive(self, message: Message, sender: NodeId, now: Instant) -> None:
-        """Take an answer; anything else is not for a primary."""
+    def receive(self, message: Message, sender: NodeId, now: Instant) -> bool:
+        """Take an answer; anything else is not for a primary.
+
+        Returns:
+            False if it cannot be an answer to what was sent: nothing is done then.
+        """
+        if isinstance(message, Appended | Mismatch | Holding | PartTaken):
+            is_future = message.epoch > self.copy.epoch or message.sent_at > now
+            if is_future or (isinstance(message, Appended) and message.match > self.copy.tip.index):
+                return False
         match message:
             case Appended():
                 self._appended(message, sender, now)
@@ -321,6 +329,7 @@ class Primary:
                 self.wants_view = self.wants_view or epoch > self.copy.epoch
             case _:
                 pass
+        return True
 
     def _appended(self, answer: Appended, sender: NodeId, now: Instant) -> None:
         peer = self._peer(sender, answer.epoch, answer.allocation)
@@ -330,7 +339,6 @@ class Primary:
         if answer.match >= peer.match:
             peer.short_since = None
         if answer.match > peer.match:
-            assert answer.match <= self.copy.tip.index, (answer, self.copy.tip)
             peer.match = answer.match
             peer.pace.note(Duration(now - answer.sent_at), now, self.timing.pace)
             peer.next = max(peer.next, Index(answer.match + 1))

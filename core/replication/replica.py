@@ -4,10 +4,11 @@
     decides                 Primary   appends and commits; from `_begin` to `_step_down`
 
 A copy becomes primary by one thing alone: a configuration that names this node, in its present
-session, and its allocation. It ends with any newer configuration that names another, from whoever
-it comes.
+session, and its allocation. It ends with any newer configuration that names another. Both come from
+the coordinator, never from a message of another node (R41).
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 import msgspec
@@ -17,9 +18,10 @@ from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.instants import Instant
 from rota.core.journal import ORIGIN, EntryKind
 from rota.core.replication.backup import Backup, Promises
+from rota.core.replication.claims import Claim, EarlyClaims, Verdict, claimed_epoch, judge
 from rota.core.replication.copy import LocalCopy, Storage, Stored, Write
 from rota.core.replication.liveness import Liveness
-from rota.core.replication.messages import Append, Base, Fenced, Message, Part, Query, Succeed
+from rota.core.replication.messages import Append, Base, Fenced, Message, Succeed, name_of
 from rota.core.replication.primary import Copies, Handover, Primary
 from rota.core.replication.reconfiguring import (
     handed_over,
@@ -64,7 +66,8 @@ class Replica:
 
     Attributes:
         copy: The journal and what of it is committed; for reading.
-        newest: The newest configuration that anyone told of; None if none did.
+        newest: The newest configuration that the coordinator gave; None if it gave none.
+        refused: Messages whose senders had no right to them, or that cannot be true, by name.
         is_owing: Whether something that is committed waits for its time here (R27); for its node to
             say.
         is_frozen: The coordinator has lost what it knew (R31): it is asked for no change, until a
@@ -85,6 +88,7 @@ class Replica:
         self.shard = shard
         self.copy = LocalCopy(stored, storage)
         self.newest: Configuration | None = None
+        self.refused: Counter[str] = Counter()
         self.is_owing = False
         self.is_frozen = False
         self._liveness = liveness
@@ -92,6 +96,9 @@ class Replica:
         self._transfers = transfers
         self._copies = copies
         self._promises = Promises()
+        self._before: Configuration | None = None
+        """The configuration that was the newest before: messages under it may be on their way."""
+        self._early = EarlyClaims()
         self._duty: Primary | Backup = self._backup()
         transfers.add(self)
         self._targets: tuple[NodeId, ...] = ()
@@ -194,25 +201,43 @@ class Replica:
 
     def receive(self, message: Message, sender: NodeId, now: Instant) -> None:
         """Take a message from another node's replica of this shard."""
-        if isinstance(message, Append | Part | Succeed):
-            self.learn(message.configuration, now)
-        claimed = _claimed_epoch(message)
-        if claimed is not None and claimed < self.copy.epoch:
-            self._duty.outbox.append((sender, Fenced(epoch=self.copy.epoch)))  # R2
+        if isinstance(message, Claim):
+            self._take_claim(message, sender, now)
+        elif isinstance(self._duty, Primary) and not self._duty.receive(message, sender, now):
+            self._refuse(message)
+
+    def _take_claim(self, claim: Claim, sender: NodeId, now: Instant) -> None:
+        """Obey, fence, refuse, or keep for a moment what only a primary may send (R2, R41)."""
+        known = tuple(each for each in (self._before, self.newest) if each is not None)
+        match judge(claim, sender, known=known, promised=self.copy.epoch):
+            case Verdict.VALID:
+                self._obey(claim, sender, now)
+            case Verdict.STALE:
+                epoch = max((self.copy.epoch, *(each.epoch for each in known)))
+                self._duty.outbox.append((sender, Fenced(epoch=epoch)))
+            case Verdict.EARLY:
+                self._early.put(claim, sender, now)
+            case Verdict.FORBIDDEN:
+                self._refuse(claim)
+
+    def _obey(self, claim: Claim, sender: NodeId, now: Instant) -> None:
+        # Nobody sends itself messages, so a valid one is never for the primary.
+        if isinstance(claim, Succeed) or isinstance(self._duty, Primary):
             return
-        if claimed is not None and claimed > self.copy.epoch:
-            if self.primary is not None:
-                self._step_down()
-            # At once: who stepped down has forgotten which changes may yet happen (R17), and must
-            # not begin again under the epoch that it had.
-            self.copy.promise(claimed)
-        if isinstance(self._duty, Primary):
-            self._duty.receive(message, sender, now)
-        else:
-            if isinstance(message, Append):
-                self._heard = sender, now
-            self._duty.may_promise = not self.is_candidate
-            self._duty.receive(message, sender, self.newest, now)
+        self.copy.promise(claimed_epoch(claim))
+        if isinstance(claim, Append):
+            self._heard = sender, now
+        self._duty.may_promise = not self.is_candidate
+        self._duty.receive(claim, sender, self.newest, now)
+
+    def _refuse(self, message: Message) -> None:
+        self.refused[name_of(message)] += 1
+
+    def _look_after_early(self, now: Instant) -> None:
+        """Have the coordinator asked for what early claims wait for; drop those too old."""
+        for claim in self._early.expire(now):
+            self._refuse(claim)
+        self._wants_view = self._wants_view or bool(self._early)
 
     def linked(self, node_id: NodeId) -> None:
         """Note that there is a link to another node from now on."""
@@ -250,10 +275,16 @@ class Replica:
             self._hand_over(primary, primary.handover, now)
 
     def learn(self, configuration: Configuration, now: Instant) -> None:
-        """Take note of a configuration that is or was in force, from whoever it comes."""
+        """Take note of a configuration that is or was in force; the coordinator gave it (R41)."""
         if self.newest is not None and configuration.epoch <= self.newest.epoch:
             return
-        self.newest = configuration
+        self._before, self.newest = self.newest, configuration
+        self._follow(configuration, now)
+        for early in self._early.take(configuration.epoch):
+            self._take_claim(early.claim, early.sender, now)
+
+    def _follow(self, configuration: Configuration, now: Instant) -> None:
+        """Become or cease to be primary, as the newest configuration says."""
         self.is_frozen = False
         self._vacant_since = None
         # R17: what compared against an older value can no longer happen.
@@ -328,7 +359,7 @@ class Replica:
     def give_up_alone(self) -> None:
         """Be no copy any more, as if there never had been one."""
         self._step_down()
-        self.newest = None
+        self._before = self.newest = None
         self.copy.clear()
 
     def tick(self, now: Instant, draw: int, targets: tuple[NodeId, ...] = ()) -> None:
@@ -340,6 +371,7 @@ class Replica:
             targets: The nodes that ought to have copies, by the ring; the primary first.
         """
         self._targets = targets
+        self._look_after_early(now)
         primary = self.primary
         if primary is not None:
             primary.targets = targets
@@ -552,17 +584,6 @@ class Replica:
             gone=gone,
         )
         return self._swap
-
-
-def _claimed_epoch(message: Message) -> Epoch | None:
-    """Return the epoch under which the sender of *message* claims to be primary, if it does."""
-    match message:
-        case Append() | Part():
-            return message.configuration.epoch
-        case Query():
-            return message.epoch
-        case _:
-            return None
 
 
 def _may_happen(swap: Swap, newest: Configuration) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Coroutine
 
 import pytest
 
@@ -59,6 +60,13 @@ def task_of(nodes: Nodes, execution_id: ExecutionId) -> Task:
 def where(task: Task) -> list[NodeId]:
     """Return on which node each attempt of a task was started."""
     return [attempt.node_id for attempt in task.attempts]
+
+
+async def refusal_of(asked: Coroutine[None, None, object]) -> str:
+    """Return the code with which something is refused."""
+    with pytest.raises(Refused) as refused:
+        await asked
+    return refused.value.code
 
 
 def losing_first(count: int, *kinds: type[Sent]) -> Loses:
@@ -164,10 +172,11 @@ def test_an_outcome_that_nobody_could_commit_is_recorded_when_the_shard_is_back(
         nodes.wanted[shard] = (B, A, C)
         nodes[A].is_cut_off = True
         await until(lambda: bool(nodes[A].shards[shard].entries))
+        await until(lambda: nodes[B].shards[shard].is_open)
+        nodes.mend()
         await until(lambda: not nodes[A].shards[shard].is_open)
 
         nodes.loses = lambda sender, receiver, message: False
-        nodes.mend()
         execution, task = await nodes.ended(execution_id)
 
         assert execution.status is ExecutionStatus.SUCCESS
@@ -590,8 +599,10 @@ def test_a_start_that_was_never_committed_gives_its_place_back() -> None:
         nodes.loses = lambda sender, receiver, message: sender == A and isinstance(message, Append)
         nodes[A].is_cut_off = True
 
-        with pytest.raises(Refused, match="primary_lost"):
-            await trigger(shards, job_id)
+        asked = nodes.group.create_task(refusal_of(trigger(shards, job_id)))
+        await until(lambda: nodes[B].shards[shard.id].is_open)
+        nodes.mend()
+        assert await asked == "primary_lost"
         await until(lambda: not shard.is_open)
 
         assert (places.used, places.waiting) == (0, 0)

@@ -15,6 +15,7 @@ from rota.core.configuration import NOBODY, Configuration, Copy, Swap, Swapped
 from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.journal import decode_entry
+from rota.core.replication.claims import Claim, claimed_epoch
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies, Primary
@@ -64,6 +65,7 @@ class Cluster:
         mail: What was sent and not delivered, oldest first.
         is_syncing: Whether what is written is durable at once.
         targets: Given to every tick.
+        has_news: Whether the news of a configuration is there before messages under it.
     """
 
     def __init__(
@@ -77,21 +79,24 @@ class Cluster:
         self.copies = copies or Copies()
         self.coordination = Coordination(ttl=Duration(3600 * SECOND))
         self.mail: list[Letter] = []
-        self.is_syncing = True
+        self.is_syncing = self.has_news = True
         self.targets = tuple(NodeId(name) for name in sync)
         shared = transfers or {name: Transfers() for name in "abcd"}
         self.members = {name: Member(NodeId(name), shared[name]) for name in "abcd"}
         self._entropy = SeededEntropy(seed)
+        self._forced: list[Configuration] = []
         for name in sync:
             self.members[name].disk.now.allocation = AllocationId(f"{name}1")
             self.members[name].disk.durable.allocation = AllocationId(f"{name}1")
         for name in "abcd":
             self.start(name)
-        self.coordination.current = Configuration(
-            epoch=Epoch(1),
-            primary=A,
-            primary_session=self.member("a").liveness.session,
-            sync=tuple(Copy(NodeId(name), AllocationId(f"{name}1")) for name in sync),
+        self.force(
+            Configuration(
+                epoch=Epoch(1),
+                primary=A,
+                primary_session=self.member("a").liveness.session,
+                sync=tuple(Copy(NodeId(name), AllocationId(f"{name}1")) for name in sync),
+            )
         )
         self.see()
         self.settle()
@@ -213,8 +218,16 @@ class Cluster:
     def hand(self, letter: Letter) -> None:
         """Deliver a message, perhaps once more."""
         member = self.member(letter.receiver)
+        if self.has_news and isinstance(letter.message, Claim):
+            self._bring_news(member, claimed_epoch(letter.message))
         member.replica.receive(letter.message, letter.sender, self.now)
         self.turn(letter.receiver)
+
+    def _bring_news(self, member: Member, epoch: Epoch) -> None:
+        """Have a node learn the configuration of an epoch, if there ever was one."""
+        for configuration in (*self._forced, *self.coordination.history):
+            if configuration.epoch == epoch:
+                member.replica.learn(configuration, self.now)
 
     def settle(self, among: str = "abcd") -> None:
         """Deliver everything between some nodes until nothing is left; the rest is lost."""
@@ -264,6 +277,11 @@ class Cluster:
             assert self.coordination.swap(swap, self.now).is_done
         member.replica.answered(swap, None, self.now)
         self.turn(name)
+
+    def force(self, configuration: Configuration) -> None:
+        """Have a configuration be in force that nobody asked for."""
+        self.coordination.current = configuration
+        self._forced.append(configuration)
 
     @property
     def configuration(self) -> Configuration:

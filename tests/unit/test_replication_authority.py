@@ -8,7 +8,7 @@ from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.replication.backup import Promises
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Append, Appended, Fenced, Query
-from unit.replicas import TIMING, A, B, Cluster
+from unit.replicas import TIMING, A, B, Cluster, Letter
 
 LEASE = TIMING.lease_end(Cluster().now) - Cluster().now
 
@@ -97,13 +97,19 @@ def test_a_primary_may_not_act_before_its_takeover_is_committed() -> None:
 # -- epochs ------------------------------------------------------------------------------------
 
 
+def promise_5(cluster: Cluster) -> None:
+    """Have b promise epoch 5, which the coordinator has given."""
+    cluster.force(replace(cluster.configuration, epoch=Epoch(5)))
+    query = Query(epoch=Epoch(5), sent_at=cluster.now)
+    cluster.hand(Letter(A, B, query))
+
+
 def test_a_lower_epoch_is_fenced() -> None:
     cluster = Cluster()
     cluster.propose("a")
     (late,) = (letter for letter in cluster.mail if letter.receiver == B)
     cluster.mail.clear()
-    cluster.replica("b").receive(Query(epoch=Epoch(5), sent_at=cluster.now), A, cluster.now)
-    cluster.turn("b")
+    promise_5(cluster)
     cluster.mail.clear()
 
     cluster.hand(late)
@@ -115,8 +121,7 @@ def test_a_promised_epoch_is_durable_before_anyone_is_answered() -> None:
     cluster = Cluster()
     cluster.is_syncing = False
 
-    cluster.replica("b").receive(Query(epoch=Epoch(5), sent_at=cluster.now), A, cluster.now)
-    cluster.turn("b")
+    promise_5(cluster)
 
     assert not cluster.mail
 
@@ -131,8 +136,7 @@ def test_an_answer_that_waited_for_the_disk_is_not_given_under_an_older_epoch() 
     cluster.is_syncing = False
     cluster.propose("a")
     cluster.deliver(Append, to="b")
-    cluster.replica("b").receive(Query(epoch=Epoch(5), sent_at=cluster.now), A, cluster.now)
-    cluster.turn("b")
+    promise_5(cluster)
     cluster.mail.clear()
 
     cluster.sync("b")
@@ -142,8 +146,11 @@ def test_an_answer_that_waited_for_the_disk_is_not_given_under_an_older_epoch() 
 
 def test_a_primary_that_stepped_down_does_not_begin_again_under_its_epoch() -> None:
     cluster = Cluster()
-    cluster.replica("a").receive(Query(epoch=Epoch(5), sent_at=cluster.now), B, cluster.now)
+    before, heir = cluster.configuration, cluster.member("b").liveness.session
+    cluster.force(replace(before, epoch=Epoch(5), primary=B, primary_session=heir))
+    cluster.see("a")
 
+    cluster.replica("a").learn(before, cluster.now)
     cluster.pass_time(5 * SECOND, among="a")
 
     assert cluster.replica("a").primary is None
@@ -152,13 +159,12 @@ def test_a_primary_that_stepped_down_does_not_begin_again_under_its_epoch() -> N
 def test_a_configuration_below_the_promised_epoch_makes_no_primary() -> None:
     """It was read late: another has been primary since, and this node obeyed it."""
     cluster = Cluster()
+    before, heir = cluster.configuration, cluster.member("b").liveness.session
+    cluster.force(replace(before, epoch=Epoch(5), primary=B, primary_session=heir))
+    cluster.hand(Letter(B, A, Query(epoch=Epoch(5), sent_at=cluster.now)))
     cluster.restart("a")
-    cluster.coordination.current = replace(
-        cluster.configuration,
-        epoch=Epoch(2),
-        primary_session=cluster.member("a").liveness.session,
-    )
-    cluster.replica("a").receive(Query(epoch=Epoch(5), sent_at=cluster.now), B, cluster.now)
+    session = cluster.member("a").liveness.session
+    cluster.coordination.current = replace(before, epoch=Epoch(2), primary_session=session)
 
     cluster.see("a")
     cluster.tick("a")

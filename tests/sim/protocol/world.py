@@ -136,18 +136,21 @@ class World:
         return not self.is_healing and self.chance.randrange(100) < self.plan.loss_percent
 
     def send(self, sender: Node, receiver_id: NodeId, message: Message) -> None:
-        """Send a message, which may be lost, late, overtaken, and come more than once."""
+        """Send a message, which tells the truth."""
         self.counts["messages"] += 1
         self.checks.saw_answer(sender, message)
-        receiver = self.by_id[receiver_id]
+        self.carry(sender.id, self.by_id[receiver_id], message)
+
+    def carry(self, sender_id: NodeId, receiver: Node, message: Message) -> None:
+        """Carry a message, which may be lost, late, overtaken, and come more than once."""
 
         def arrive() -> None:
-            if receiver.is_up and (sender.id, receiver.id) not in self.cuts:
+            if receiver.is_up and (sender_id, receiver.id) not in self.cuts:
                 receiver.later(0, deliver)
 
         def deliver() -> None:
-            self.note(sender.id, receiver.id, type(message).__name__)
-            receiver.replica.receive(message, sender.id, receiver.clock())
+            self.note(sender_id, receiver.id, type(message).__name__)
+            receiver.replica.receive(message, sender_id, receiver.clock())
 
         if self.now < self.storm_until:
             for _ in range(4):
