@@ -9,6 +9,7 @@ import msgspec
 from rota.core.attempt import Selector, Token
 from rota.core.changes import Change
 from rota.core.configuration import NOBODY
+from rota.core.disk_space import DiskSpace
 from rota.core.effects import Consequence
 from rota.core.ids import ExecutionId, JobId, NodeId, Session
 from rota.core.instants import Duration, Instant
@@ -57,6 +58,7 @@ class Situation(msgspec.Struct, frozen=True):
             that it starts.
         place: Where they start.
         ahead: How long before it is due a fire may be decided.
+        space: What is left on the disk of the node that decides.
     """
 
     now: Instant
@@ -65,6 +67,7 @@ class Situation(msgspec.Struct, frozen=True):
     place: Place
     limits: Limits = Limits()
     ahead: Duration = Duration(0)
+    space: DiskSpace = DiskSpace.AMPLE
 
 
 class JobSaved(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Fire times come due: each one gets its outcome in the ledger, in the entry that decides it.
 
     the job is paused                      paused
+    the disk has too little space          missed (`rota.core.disk_space`)
     on time (noticed within its grace)     the overlap policy decides: fired or skipped
     late, misfire policy `all`             the same as on time
     late, misfire policy `latest`          coalesced into the first later fire that is on time or,
@@ -28,11 +29,12 @@ from msgspec.structs import replace
 from rota.core import gate
 from rota.core.changes import Pointer, Table, past_key
 from rota.core.commands import Fire
+from rota.core.disk_space import DiskSpace
 from rota.core.draft import Draft
 from rota.core.effects import SetTimer, Timescale
 from rota.core.execution import Hold, Origin
 from rota.core.ids import ExecutionId, JobId, fire_execution_id
-from rota.core.instants import MICROSECOND, MINUTE, SECOND, Instant, later, to_datetime
+from rota.core.instants import MICROSECOND, MINUTE, SECOND, Duration, Instant, later, to_datetime
 from rota.core.job import Job, Misfire, Pause, Plan
 from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.overlap import Admission, admit
@@ -43,6 +45,12 @@ SLICE = 200
 """Fire times that one command decides: a few milliseconds of work."""
 FULL_PAUSE = SECOND
 """How long fires wait when the shard holds all the executions that it may."""
+SCARCE_PAUSE = Duration(2 * SECOND)
+"""How long fires to come wait for each other where the disk has too little space.
+
+Those of one schedule then share an entry, so that recording them takes little of what is left.
+Shorter than the usual grace: if there is space again meanwhile they fire, late.
+"""
 UNREADABLE_PAUSE = MINUTE
 """How long fires of a schedule that cannot be read wait before they are tried again."""
 
@@ -78,6 +86,8 @@ def set_fire_timer(draft: Draft, job_id: JobId, plan: Plan) -> None:
         return
     if draft.execution_count >= draft.limits.executions and due <= draft.now:
         due = later(draft.now, FULL_PAUSE)
+    elif _has_no_space(draft) and due > later(draft.now, draft.situation.ahead):
+        due = max(due, later(draft.now, SCARCE_PAUSE))
     draft.add(SetTimer(noticed_at(draft, due), Fire(job_id=job_id), Timescale.WALL))
 
 
@@ -88,10 +98,17 @@ def noticed_at(draft: Draft, due: Instant) -> Instant:
 
 
 def _is_unhindered(draft: Draft, job: Job) -> bool:
-    """Tell whether a fire of *job* would start at once, if it were due now."""
+    """Return True if a fire of *job* would start at once, if it were due now."""
+    if _has_no_space(draft):
+        return False
     is_free = job.pause is None and not job.spec.dependencies
     has_room = draft.execution_count < draft.limits.executions
     return is_free and has_room and admit(draft, job) == Admission()
+
+
+def _has_no_space(draft: Draft) -> bool:
+    """Return True if no fire may begin an execution."""
+    return draft.situation.space is DiskSpace.SCARCE
 
 
 def first_fire(plan: Plan) -> Instant | None:
@@ -126,6 +143,10 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant) -> None:
         times = [due, *times]
     if job.pause is not None:
         _record_paused(draft, _Due(job, number, times), job.pause)
+        _advance(draft, job, number, times[-1])
+        return
+    if _has_no_space(draft):
+        _record_disk_full(draft, _Due(job, number, times))
         _advance(draft, job, number, times[-1])
         return
     late_until = _late_until(draft, job, schedule, times)
@@ -210,6 +231,12 @@ def _record_paused(draft: Draft, due: _Due, pause: Pause) -> None:
     why = f": {pause.reason}" if pause.reason else ""
     reason = f"paused since {to_datetime(pause.at):%FT%TZ}{by}{why}"
     _record(draft, due, FireOutcome.PAUSED, ExecutionId(""), reason)
+
+
+def _record_disk_full(draft: Draft, due: _Due) -> None:
+    node_id = draft.situation.place.node_id
+    reason = f"disk_full: the disk of node {node_id} has too little space to begin executions"
+    _record(draft, due, FireOutcome.MISSED, ExecutionId(""), reason)
 
 
 def _record_missed(draft: Draft, due: _Due) -> None:

@@ -21,7 +21,7 @@ class FireOutcome(Enum):
     SKIPPED = "skipped"
     """The overlap policy said no, because of `LedgerEntry.execution_id`."""
     MISSED = "missed"
-    """Noticed later than its grace, and the misfire policy is ``skip``."""
+    """Noticed later than its grace, and the misfire policy is ``skip``; or the disk was full."""
     COALESCED = "coalesced"
     """Noticed later than its grace, and done with by `LedgerEntry.execution_id`."""
     PAUSED = "paused"

@@ -1,33 +1,57 @@
-"""Is there room on the disk? Asked often enough that the answer comes before the error."""
+"""How much space is left on a node's disk, looked at often enough to act before writes fail."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
+from rota.core.disk_space import DiskSpace
 from rota.core.errors import Kind, Refused
+
+SCARCE_PART = 2
+"""Space is scarce below this part of the reserve."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSpace:
+    """What was found.
+
+    Attributes:
+        refusal: For requests that add load, unless space is ample.
+    """
+
+    space: DiskSpace
+    refusal: Refused | None
+
+
+AMPLE = FoundSpace(DiskSpace.AMPLE, None)
 
 
 class DiskGuard:
-    """Refuses requests while the data directory's disk is nearly full.
+    """Looks at the disk of a folder.
 
     Args:
         folder: Where the data is.
-        reserve_bytes: What has to stay free.
+        reserve_bytes: Space is low while less is free.
     """
 
     def __init__(self, folder: Path, reserve_bytes: int) -> None:
         self._folder = folder
         self._reserve_bytes = reserve_bytes
 
-    def look(self) -> Refused | None:
-        """Return why requests are to be refused, or None if there is room."""
+    def look(self) -> FoundSpace:
+        """Return how much space is left; takes microseconds."""
         disk = os.statvfs(self._folder)
-        free_bytes = disk.f_bavail * disk.f_frsize
-        if free_bytes >= self._reserve_bytes:
-            return None
-        return Refused(
-            Kind.UNAVAILABLE,
-            "disk_full",
-            f"the disk of this node's data directory has {free_bytes >> 20} MiB left and keeps "
-            f"{self._reserve_bytes >> 20} MiB in reserve; free some space and it goes on by itself",
-            retry_after_s=5,
-        )
+        return judge(disk.f_bavail * disk.f_frsize, self._reserve_bytes)
+
+
+def judge(free_bytes: int, reserve_bytes: int) -> FoundSpace:
+    """Return what *free_bytes* are, where *reserve_bytes* are to stay free."""
+    if free_bytes >= reserve_bytes:
+        return AMPLE
+    space = DiskSpace.SCARCE if free_bytes * SCARCE_PART < reserve_bytes else DiskSpace.LOW
+    detail = (
+        f"the disk of this node's data directory has {free_bytes >> 20} MiB left and keeps "
+        f"{reserve_bytes >> 20} MiB in reserve; free some space. Until then only what reduces the "
+        "load is taken: cancel, pause, delete, drain"
+    )
+    return FoundSpace(space, Refused(Kind.UNAVAILABLE, "disk_full", detail, retry_after_s=5))

@@ -1,4 +1,4 @@
-"""Whether this node is fit to be primary: it looks at its loop, its disk and its calendar.
+"""Whether this node is fit to be primary: its loop, its disk, its calendar.
 
 An unfit node of a cluster hands its primaries over until it is well (PROTOCOL R19, R20); one that
 is alone has nobody to hand them to, so it says so and counts.
@@ -10,6 +10,7 @@ go out in time. While it hangs altogether none goes, and all authority ends by i
 
 import logging
 
+from rota.core.disk_space import DiskSpace
 from rota.core.instants import MILLISECOND, SECOND, Instant
 from rota.core.replication.calendars import Calendars
 from rota.core.replication.ills import LOOP_LAG_MAX, SYNC_TIME_MAX, WELL_AFTER, Ill, Ills
@@ -23,6 +24,7 @@ _WHY = {
     Ill.LOOP: f"its loop stood still for more than {LOOP_LAG_MAX // MILLISECOND} ms",
     Ill.DISK: f"its disk took more than {SYNC_TIME_MAX // MILLISECOND} ms for a sync",
     Ill.CLOCK: "its calendar differs from those of most nodes",
+    Ill.SPACE: "its disk is nearly full",
 }
 
 
@@ -73,6 +75,12 @@ class Fitness:
         self._ills.see_times(lag=lag, sync_time=sync_time, now=now)
         facts = {"lag_ms": lag // MILLISECOND, "sync_ms": sync_time // MILLISECOND}
         self._judge(now, facts)
+
+    def see_space(self, space: DiskSpace) -> None:
+        """Take note of how much space is left; a node that is alone refuses, and that is all."""
+        if not self._is_alone:
+            is_low = space is not DiskSpace.AMPLE
+            self._ills.see_space(is_low=is_low, now=self._clock.elapsed())
 
     def may_believe_calendar(self) -> bool:
         """Look at the calendar, right before something is stamped or fired by it (R20).

@@ -5,10 +5,11 @@ import logging
 from collections.abc import Callable, Collection
 
 from rota.core.commands import Forget, ForgetRequests
-from rota.core.errors import Refused
+from rota.core.disk_space import DiskSpace
 from rota.core.instants import MINUTE, SECOND, Duration, Instant, later
 from rota.executor.executor import Executor
 from rota.node.clock import Clock
+from rota.node.disk import FoundSpace
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 from rota.node.sides import Sides
@@ -36,7 +37,8 @@ class Housekeeping:
         timers: Theirs.
         history: Of the shards.
         keep_for: How long what is finished is kept.
-        look_for_room: Returns why the disk takes no more, or None.
+        look_for_space: Returns how much space is left on the disk.
+        see_space: Called with what it returned, each time.
         clock: Of this node.
     """
 
@@ -48,7 +50,8 @@ class Housekeeping:
         history: History,
         *,
         keep_for: Duration,
-        look_for_room: Callable[[], Refused | None],
+        look_for_space: Callable[[], FoundSpace],
+        see_space: Callable[[FoundSpace], None],
         clock: Clock,
     ) -> None:
         self._shards = shards
@@ -56,7 +59,8 @@ class Housekeeping:
         self._timers = timers
         self._history = history
         self._keep_for = keep_for
-        self._look_for_room = look_for_room
+        self._look_for_space = look_for_space
+        self._see_space = see_space
         self._clock = clock
         self._look_every = Duration(min(max(keep_for // LOOKS, SECOND), LOOK_MAX))
         # Each shard at a time of its own, so that none waits for the looks at all others.
@@ -66,13 +70,14 @@ class Housekeeping:
         }
 
     async def guard_disk(self) -> None:
-        """Refuse requests while the disk is nearly full; and go on when it no longer is."""
+        """Look at the space on the disk, again and again."""
+        before = DiskSpace.AMPLE
         while True:
-            before, found = self._shards.refuse_requests, self._look_for_room()
-            if (before is None) != (found is None):
-                event = "disk nearly full" if found else "disk has room again"
-                log.warning(event)
-            self._shards.refuse_requests = found
+            found = self._look_for_space()
+            if found.space is not before:
+                log.warning("disk space changed", extra={"space": found.space.name.lower()})
+                before = found.space
+            self._see_space(found)
             await asyncio.sleep(DISK_LOOK_S)
 
     async def keep(self, executors: Collection[Executor]) -> None:

@@ -380,5 +380,5 @@ def alone(
         executors=executors,
         warden=warden,
         timing=Timing(attempt_lease=config.attempt_lease),
-        look_for_room=DiskGuard(directory.path, config.disk_reserve_mb << 20).look,
+        look_for_space=DiskGuard(directory.path, config.disk_reserve_mb << 20).look,
     )

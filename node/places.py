@@ -111,7 +111,8 @@ class Places:
 
     def lendable(self) -> int:
         """Return how many places nobody here has a use for, as long as this node is to stay."""
-        is_theirs = not self._liveness.is_leaving and not self._own_turns()
+        may_lend = not self._liveness.is_leaving and self._liveness.has_space
+        is_theirs = may_lend and not self._own_turns()
         return max(0, self.free) if is_theirs else 0
 
     def place_for(self, command: Command) -> Place:

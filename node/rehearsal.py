@@ -46,9 +46,10 @@ async def rehearse(
     for no attempt: what would run is shown waiting.
 
     Raises:
-        Refused: All of them, because requests cannot be taken at the moment.
+        Refused: All of them, because one of them cannot be taken at the moment.
     """
-    shards.check_open()
+    requests = list(requests)
+    shards.check_open(*(command for _, command in requests))
     rehearsal = Rehearsal()
     for shard, command in requests:
         state = rehearsal.states.get(shard)

@@ -12,6 +12,7 @@ from functools import partial
 from rota.core.commands import Command
 from rota.core.configuration import Configuration, Swap, Swapped
 from rota.core.decision import Limits, Place, Reply, Situation
+from rota.core.disk_space import adds_load
 from rota.core.errors import Refused
 from rota.core.ids import (
     AllocationId,
@@ -29,6 +30,7 @@ from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.core.replication.transfers import Transfers
 from rota.node.clock import Clock
+from rota.node.disk import FoundSpace
 from rota.node.entropy import Entropy
 from rota.node.host import Commit, Host, Outside
 from rota.node.inbox import Asked
@@ -96,8 +98,7 @@ class Shards:
         self._frozen: set[Shard] = set()
         self.beside: Shards | None = None
         """Others in the same store: they are told what is durable, too."""
-        self.refuse_requests: Refused | None = None
-        """Set while requests from outside cannot be taken, for instance when the disk is full."""
+        self._no_space: Refused | None = None
 
     def __iter__(self) -> Iterator[Shard]:
         return iter(self._shards)
@@ -115,8 +116,8 @@ class Shards:
 
     @property
     def refusal(self) -> Refused | None:
-        """Why requests from outside cannot be taken now, or None if they can."""
-        return self._turning.over or self.refuse_requests
+        """Why not all requests from outside can be taken now, or None if they can."""
+        return self._turning.over or self._no_space
 
     @property
     def inbox_length(self) -> int:
@@ -296,7 +297,7 @@ class Shards:
         Raises:
             Refused: By the decision, or because requests cannot be taken at the moment.
         """
-        self.check_open()
+        self.check_open(command)
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.submit(shard, command, partial(resolve, answered))
         answer = await answered
@@ -308,9 +309,10 @@ class Shards:
         """Have several requests decided in one turn; answers come in their order.
 
         Raises:
-            Refused: All of them, because requests cannot be taken at the moment.
+            Refused: All of them, because one of them cannot be taken at the moment.
         """
-        self.check_open()
+        requests = list(requests)
+        self.check_open(*(command for _, command in requests))
         loop = asyncio.get_running_loop()
         asked: list[Asked] = []
         waiting: list[asyncio.Future[Answer]] = []
@@ -344,14 +346,20 @@ class Shards:
             if not shard.may_answer(now):
                 raise shard.elsewhere()
 
-    def check_open(self) -> None:
-        """Refuse a request that cannot be taken now.
+    def see_space(self, found: FoundSpace) -> None:
+        """Take note of how much space is left on the disk."""
+        self._turning.space, self._no_space = found.space, found.refusal
+
+    def check_open(self, *commands: Command) -> None:
+        """Refuse a request for *commands* that cannot be taken now.
 
         Raises:
-            Refused: The storage failed or the node stops; the node says why in
-                `refuse_requests`; or too much waits already.
+            Refused: The storage failed or the node stops; the disk is nearly full, and one of them
+                adds load; or too much waits already.
         """
-        refusal = self._turning.over or self.refuse_requests
+        refusal = self._turning.over
+        if self._no_space is not None and any(map(adds_load, commands)):
+            refusal = refusal or self._no_space
         if refusal is not None:
             # One refusal is raised many times, and would gather the frames of all of them.
             raise refusal.with_traceback(None)

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rota.core.attempt import AttemptKey, Ending
-from rota.core.errors import Refused
 from rota.core.ids import NodeId, Session
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.executor.executor import Executor
 from rota.executor.warden.link import Link
 from rota.node.coordination.coordinator import Coordinator, Member
+from rota.node.disk import AMPLE, FoundSpace
 from rota.node.host import Commit
 from rota.node.membership import Placement
 from rota.node.metrics import Metrics
@@ -46,7 +46,7 @@ class Surroundings:
         begun: Told of each session that this node begins.
         metrics: Where everything is counted.
         others: The APIs of the other nodes; None on a node that is alone.
-        look_for_room: Returns why the disk takes no more, or None.
+        look_for_space: Returns how much space is left on the disk.
     """
 
     member: Member
@@ -65,4 +65,4 @@ class Surroundings:
     begun: Callable[[Session], None] = lambda session: None
     metrics: Metrics = field(default_factory=Metrics)
     others: Others | None = None
-    look_for_room: Callable[[], Refused | None] = lambda: None
+    look_for_space: Callable[[], FoundSpace] = lambda: AMPLE

@@ -28,6 +28,7 @@ from rota.core.attempt import Ending, Outcome
 from rota.core.commands import Command, FinishAttempt
 from rota.core.decide import decide, pending
 from rota.core.decision import Limits, Place, Situation
+from rota.core.disk_space import DiskSpace
 from rota.core.effects import Later, Launch, Stop
 from rota.core.errors import Kind, Refused
 from rota.core.ids import NodeId
@@ -85,6 +86,7 @@ class Turning:
         touched: Shards whose replicas may want something done; likewise.
         flights: Batches that were written and are not yet durable, oldest first.
         over: Why nothing is decided any more, or None.
+        space: What is left on this node's disk, as last seen.
         opening_time: How long opening shards has taken, in all: work that no other node would do
             faster.
     """
@@ -117,6 +119,7 @@ class Turning:
         self.inbox = Inbox()
         self.touched: dict[Shard, None] = {}
         self.over: Refused | None = None
+        self.space = DiskSpace.AMPLE
         self._taken: Taken = {}
         self._turns: deque[Turn] = deque()
         self._is_turn_planned = False
@@ -261,6 +264,7 @@ class Turning:
             place=place,
             limits=self._limits,
             ahead=self._ahead,
+            space=self.space,
         )
 
     # -- writes and commits ---------------------------------------------------------------------

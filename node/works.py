@@ -25,6 +25,7 @@ from rota.node.beside import beside
 from rota.node.bringing import Bringing
 from rota.node.clock import Clock
 from rota.node.config import NodeConfig
+from rota.node.disk import FoundSpace
 from rota.node.elsewhere import Elsewhere
 from rota.node.entropy import Entropy
 from rota.node.events import Events
@@ -245,7 +246,8 @@ class Works:
             self._timers,
             history,
             keep_for=config.history,
-            look_for_room=around.look_for_room,
+            look_for_space=around.look_for_space,
+            see_space=self._see_space,
             clock=clock,
         )
         self.parts = Parts(
@@ -397,6 +399,10 @@ class Works:
         """Return how many attempts end with this process."""
         attempts = self._attempts
         return attempts.running if self._config.ends_attempts else attempts.passing
+
+    def _see_space(self, found: FoundSpace) -> None:
+        self._shards.see_space(found)
+        self._fitness.see_space(found.space)
 
     # -- what goes off by itself ----------------------------------------------------------------
 

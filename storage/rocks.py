@@ -41,6 +41,7 @@ from rocksdict import (
 )
 
 from rota.storage.log_check import unreadable_record
+from rota.storage.log_space import LogSpace
 from rota.storage.store import (
     Batch,
     Family,
@@ -121,6 +122,7 @@ class RocksStore:
         self._cache_bytes = cache_bytes
         self._write_buffer_bytes = write_buffer_bytes
         self._failure: StoreError | None = None
+        self._log_space = LogSpace(path)
         self._mark = self._open_mark()
         try:
             self._database = self._open()
@@ -186,6 +188,8 @@ class RocksStore:
         """Wait until everything written before is durable; the GIL is free meanwhile."""
         self._check_usable()
         ticket = self._ticket  # Before the sync: the loop goes on writing during it.
+        # Here, for this thread may wait for the disk.
+        self._log_space.keep()
         try:
             self._database.flush_wal(sync=True)
             self._mark.record(ticket)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 
 from rota.core.attempt import AttemptKey, Ending, Order
+from rota.core.disk_space import DiskSpace
 from rota.core.execution import Execution, Task
 from rota.core.ids import ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
@@ -21,12 +22,14 @@ from rota.executor.scripted import ScriptedExecutor
 from rota.node.config import NodeConfig
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
+from rota.node.disk import judge
 from rota.node.messages import Sent
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 from rota.node.surroundings import OnEnded, Surroundings
 from rota.node.works import Works
 from rota.storage.memory import MemoryStore
+from rota.storage.store import StoreFull
 from sim.cluster.chance import SeededEntropy, SkewedClock
 from sim.cluster.disk import SimulatedCommit
 from sim.loop import Gate, VirtualLoop
@@ -94,6 +97,10 @@ class PlayingExecutor(ScriptedExecutor):
             self.mine.remove(key)
 
 
+RESERVE_BYTES = 2
+FREE_BYTES = {DiskSpace.AMPLE: 2, DiskSpace.LOW: 1, DiskSpace.SCARCE: 0}
+
+
 class Node:
     """A node: one process after the other on one disk."""
 
@@ -104,6 +111,7 @@ class Node:
         self.on_call: Callable[[str], None] = lambda call: None
         """Told of each call to the coordinator, just before it."""
         self.sync_us = SYNC_US
+        self.space = DiskSpace.AMPLE
         self.clock = SkewedClock(
             lambda: nodes.loop.now, ahead=Duration(3_600 * SECOND), drift_ppm=0
         )
@@ -155,6 +163,10 @@ class Node:
         await asyncio.wait([self._task])
         self._gate.remove()
 
+    def fill_disk(self) -> None:
+        """Have the next write fail for want of space, which ends the process."""
+        self._store.is_full = True
+
     def stop(self) -> None:
         """Ask the process to end in its own good order."""
         self._is_stopping.set()
@@ -173,7 +185,7 @@ class Node:
 
     async def _live(self) -> None:
         works = self._make()
-        with suppress(asyncio.CancelledError):
+        with suppress(asyncio.CancelledError, StoreFull):
             async with works.running():
                 self.works = works
                 await works.run_until(self._is_stopping)
@@ -220,6 +232,7 @@ class Node:
                 copies=nodes.copies,
                 timing=TIMING,
                 executors=executors,
+                look_for_space=lambda: judge(FREE_BYTES[self.space], RESERVE_BYTES),
             ),
         )
 

@@ -1,4 +1,4 @@
-"""What makes a node unfit to be primary: its loop, its disk or its calendar (PROTOCOL R19, R20).
+"""What makes a node unfit to be primary: its loop, its disk, its calendar (PROTOCOL R19, R20).
 
 A node judges itself, for nobody else can: to the others one that is slow looks like one that is far
 away. An ill is over when nothing was seen of it for a while, so that shards do not come back
@@ -23,6 +23,7 @@ class Ill(Enum):
     LOOP = "loop"
     DISK = "disk"
     CLOCK = "clock"
+    SPACE = "space"
 
 
 class Ills:
@@ -42,6 +43,11 @@ class Ills:
             self._seen_at[Ill.LOOP] = now
         elif sync_time > SYNC_TIME_MAX:
             self._seen_at[Ill.DISK] = now
+
+    def see_space(self, *, is_low: bool, now: Instant) -> None:
+        """Take note of whether space on the disk is running out."""
+        if is_low:
+            self._seen_at[Ill.SPACE] = now
 
     def see_calendar(self, is_wrong: bool | None, now: Instant) -> None:
         """Take note of what the calendars of others say; of None, that nothing has changed.

@@ -86,6 +86,11 @@ class Liveness:
         return Ill.DISK not in self.ills
 
     @property
+    def has_space(self) -> bool:
+        """Whether there is space left on this node's disk."""
+        return Ill.SPACE not in self.ills
+
+    @property
     def has_calendar(self) -> bool:
         """Whether this node's calendar may be believed (R20)."""
         return Ill.CLOCK not in self.ills
@@ -102,6 +107,7 @@ class Liveness:
         """Tell whether this node keeps still, so that one *among* those others takes its place.
 
         R19: because its loop or its disk is slow. Where none of them is able to, a slow primary is
-        better than none.
+        better than none. One whose disk is filling decides until it has handed over, for what frees
+        the disk must not wait.
         """
-        return bool(self.ills - {Ill.CLOCK}) and any(map(self.is_able, among))
+        return bool(self.ills & {Ill.LOOP, Ill.DISK}) and any(map(self.is_able, among))

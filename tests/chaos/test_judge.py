@@ -344,6 +344,10 @@ def missed_in_time(run: Run) -> None:
     run.one("ledger.jsonl", outcome="missed")["recordedAt"] = text(112.5)
 
 
+def missed_for_a_disk_that_was_not_full(run: Run) -> None:
+    run.one("ledger.jsonl", outcome="missed")["reason"] = "disk_full: the disk of node n1 has"
+
+
 def coalesced_by_skip(run: Run) -> None:
     run.one("ledger.jsonl", outcome="missed")["outcome"] = "coalesced"
 
@@ -613,6 +617,7 @@ DOCTORED: dict[Doctor, tuple[str, str]] = {
     fired_without_row: ("C3", "no row of the ledger"),
     two_executions_of_one_fire: ("C3", "two executions"),
     missed_in_time: ("C8", "it was not late"),
+    missed_for_a_disk_that_was_not_full: ("C8", "the disk was not full"),
     coalesced_by_skip: ("C8", "its policy allows"),
     paused_by_nobody: ("C8", "its policy allows"),
     skipped_for_nothing: ("C8", "was not in the way"),
@@ -687,6 +692,12 @@ def fired_a_little_ahead(run: Run) -> None:
     run.one("ledger.jsonl", executionId="tick-106")["recordedAt"] = text(105.98)
 
 
+def missed_while_the_disk_was_full(run: Run) -> None:
+    run.fault("disk-full", "n1", begins=109.0, ends=113.0)
+    missed = run.one("ledger.jsonl", outcome="missed")
+    missed.update(recordedAt=text(112.0), reason="disk_full: the disk of node n1 has")
+
+
 def unknown_trigger_was_done(run: Run) -> None:
     run.one("clients.jsonl", op=10, event="ok").update(event="info", told={"code": "unreachable"})
 
@@ -758,6 +769,7 @@ def never_began_on_a_machine_that_stood_still(run: Run) -> None:
         given_up_with_its_shard,
         away_for_longer_than_its_lease,
         fired_a_little_ahead,
+        missed_while_the_disk_was_full,
         unknown_trigger_was_done,
         unknown_trigger_was_not_done,
         unknown_write_takes_effect_late,

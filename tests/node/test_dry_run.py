@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from in_process import Client, HeldStore, running_works, save, serving, trigger, turns
-from rota.core.errors import Kind, Refused
+from rota.node.disk import judge
 from rota.node.rehearsal import rehearse
 from rota.node.works import Works
 
@@ -102,9 +102,7 @@ async def test_a_try_uses_up_no_idempotency_key(tmp_path: Path) -> None:
 
 async def test_a_node_that_takes_no_writes_tries_none(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
-        works.parts.shards.refuse_requests = Refused(
-            Kind.UNAVAILABLE, "disk_full", "the disk is nearly full", retry_after_s=5
-        )
+        works.parts.shards.see_space(judge(0, reserve_bytes=1))
 
         status, _, problem = await ask(client, "POST", "/jobs", TICK, "?dryRun=true")
 

@@ -11,6 +11,8 @@ from cluster import Cluster
 from etcd import needs_etcd
 from in_process import save
 from nodes import A, B, C, Node, Nodes, run, until
+from rota.core.commands import PauseJob
+from rota.core.disk_space import DiskSpace
 from rota.core.errors import Refused
 from rota.core.ids import NodeId, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
@@ -19,6 +21,7 @@ from rota.core.replication.ills import WELL_AFTER, Ill
 from rota.core.replication.liveness import Liveness
 from rota.node.fitness import Fitness
 from rota.node.metrics import Metrics
+from rota.node.places import Places
 from rota.node.shard import Shard
 from sim.cluster.chance import BEGINNING, SkewedClock
 
@@ -38,12 +41,16 @@ def members(nodes: Nodes) -> tuple[NodeId, ...]:
     return nodes.server.state.view().configurations[FIRST].members
 
 
-async def write(node: Node, number: int = 0) -> bool:
-    """Save a job of the first shard; tell whether the node says that it is."""
+def name_of_first(node: Node, number: int = 0) -> str:
+    """Return the name of a job of the first shard."""
     of_name = node.shards.of_name
-    names = [name for name in map(str, range(400)) if of_name("default", name).id == FIRST]
+    return [name for name in map(str, range(400)) if of_name("default", name).id == FIRST][number]
+
+
+async def write(node: Node, number: int = 0) -> bool:
+    """Save a job of the first shard; return True if the node says that it is."""
     try:
-        await save(node.shards, names[number])
+        await save(node.shards, name_of_first(node, number))
     except Refused:
         return False
     return True
@@ -222,6 +229,72 @@ def test_a_fenced_node_goes_on_when_the_coordinator_has_gone_away() -> None:
         assert is_unfit(nodes[A])
         assert await writing
         nodes.server.restart()
+
+    run(story)
+
+
+# -- the space on the disk -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("space", [DiskSpace.LOW, DiskSpace.SCARCE])
+def test_a_primary_with_little_space_hands_over_and_has_its_shards_again_when_there_is_more(
+    space: DiskSpace,
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        nodes[A].space = space
+        await until(lambda: opens(nodes) == [B])
+        is_done = await write(nodes[B])
+
+        nodes[A].space = DiskSpace.AMPLE
+        await nodes.settle()
+
+        assert is_done
+        assert opens(nodes) == [A]
+
+    run(story)
+
+
+def test_where_no_node_has_space_what_reduces_the_load_is_taken() -> None:
+    async def story(nodes: Nodes) -> None:
+        job_id = await save(nodes[A].shards, name_of_first(nodes[A]))
+        for node_id in (A, B, C):
+            nodes[node_id].space = DiskSpace.SCARCE
+        # Until each knows it of the others, too, a shard may still be handed over.
+        await asyncio.sleep(WELL_AFTER_S)
+        [primary] = opens(nodes)
+        shards = nodes[primary].shards
+
+        with pytest.raises(Refused) as refused:
+            await save(shards, name_of_first(nodes[primary], 1))
+        await shards.ask(shards[FIRST], PauseJob(job_id=job_id))
+
+        assert refused.value.code == "disk_full"
+        assert shards[FIRST].state.jobs[job_id].pause is not None
+
+    run(story)
+
+
+def test_a_node_with_little_space_lends_no_places() -> None:
+    liveness = Liveness(A, born_at=Instant(0))
+    places = Places(4, liveness, {})
+
+    before = places.lendable()
+    liveness.ills = frozenset({Ill.SPACE})
+
+    assert (before, places.lendable()) == (4, 0)
+
+
+def test_a_backup_whose_disk_is_full_ends_and_its_primary_goes_on() -> None:
+    async def story(nodes: Nodes) -> None:
+        await write(nodes[A])
+        nodes[B].fill_disk()
+
+        async with asyncio.timeout(10):
+            is_done = await write(nodes[A], 1)
+        await nodes[B].ended_by_itself()
+
+        assert is_done
+        assert opens(nodes) == [A]
 
     run(story)
 

@@ -39,6 +39,7 @@ from rota.core.commands import (
 from rota.core.dag import TriggerRule
 from rota.core.decide import decide
 from rota.core.decision import Decision, JobSaved, Limits, Place, Reply, Situation, Triggered
+from rota.core.disk_space import DiskSpace
 from rota.core.effects import ClearTimer, Consequence, Deliver, SetTimer, Timescale
 from rota.core.errors import Refused
 from rota.core.execution import Execution, Task, TaskStatus, task_key
@@ -145,6 +146,7 @@ class Shard:
         slots: Attempts that may run at the same time.
         labels: Of the node.
         ahead: How long before it is due a fire may be decided.
+        space: What is left on the node's disk.
         elapsed: The clock that nobody can set; it passes with `pass_time`.
         effects: Everything that the last command led to.
         timers: Those set and not yet gone off.
@@ -157,6 +159,7 @@ class Shard:
     labels: dict[str, str] = field(default_factory=dict[str, str])
     limits: Limits = field(default_factory=Limits)
     ahead: Duration = Duration(0)
+    space: DiskSpace = DiskSpace.AMPLE
     entropy: int | None = None
     """Given to every decision; None for another value each time."""
     node_id: NodeId = NODE
@@ -237,6 +240,7 @@ class Shard:
             place=Place(self.node_id, self.session, self.labels, self.slots - self.running_count),
             limits=self.limits,
             ahead=self.ahead,
+            space=self.space,
         )
 
     def _commit(self, body: bytes, now: Instant) -> None:

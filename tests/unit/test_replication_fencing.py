@@ -13,6 +13,7 @@ from unit.replicas import TIMING, A, B, C, Cluster
 NOON = Instant(12 * 3_600 * SECOND)
 SLOW = frozenset({Ill.DISK})
 WRONG = frozenset({Ill.CLOCK})
+FULL = frozenset({Ill.SPACE})
 SESSION = 2 * TIMING.grace
 
 
@@ -86,10 +87,19 @@ def test_a_calendar_of_which_nobody_ever_could_tell_is_believed() -> None:
     assert not found.at(NOON)
 
 
+def test_a_disk_with_little_space_is_an_ill_until_there_was_enough_for_a_while() -> None:
+    found = Ills()
+    found.see_space(is_low=True, now=NOON)
+    found.see_space(is_low=False, now=Instant(NOON + WELL_AFTER - 1))
+
+    assert found.at(Instant(NOON + WELL_AFTER - 1)) == FULL
+    assert not found.at(Instant(NOON + WELL_AFTER))
+
+
 # -- handing over ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ills", [SLOW, WRONG, frozenset({Ill.LOOP})])
+@pytest.mark.parametrize("ills", [SLOW, WRONG, FULL, frozenset({Ill.LOOP})])
 def test_an_unfit_primary_hands_over_to_the_first_that_is_fit(ills: frozenset[Ill]) -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)

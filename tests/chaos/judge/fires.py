@@ -4,6 +4,7 @@ What the fire times are is worked out anew (`chaos.judge.oracle`), from the job 
 it. Fire times count from when the job was made until a client asked to pause it.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
@@ -20,6 +21,10 @@ EARLY_S = 0.55
 """The calendars of nodes may differ by half a second from those of most."""
 DECIDED_AHEAD = 25_000
 """The nodes' `decide_ahead`, in microseconds."""
+DISK_FULL = re.compile(r"disk_full: the disk of node (\S+) ")
+"""Why a fire was missed whatever its policy says."""
+NOTICED_S = 5.0
+"""After a disk has space again its node has noticed, or whoever is primary then."""
 SLACK = SECOND
 """Between the client's idea of when a job was made, and the shard's."""
 
@@ -101,6 +106,9 @@ def _allowed(
     allowed = OUTCOMES[definition.get("misfire", "latest")]
     if row.last > until or name in paused:
         allowed = allowed | {"paused"}
+    if full := DISK_FULL.match(row.reason):
+        yield from _full(records, name, row, full[1])
+        return
     if row.outcome not in allowed:
         yield Violation("C8", f"{name}: {row}; its policy allows {sorted(allowed)}")
     ahead = DECIDED_AHEAD if row.outcome == "fired" else 0
@@ -115,6 +123,20 @@ def _allowed(
             yield Violation("C8", f"{name}: nothing was in the way: {row}")
         elif blocking.job_id != row.job_id or blocking.queued_at > row.recorded_at:
             yield Violation("C8", f"{name}: {blocking.id} was not in the way: {row}")
+
+
+def _full(records: Records, name: str, row: Row, node_id: str) -> Iterator[Violation]:
+    """A fire is missed for want of space only while the disk of that node is full."""
+    if row.outcome != "missed" or row.recorded_at < row.last:
+        yield Violation("C8", f"{name}: no outcome of a full disk: {row}")
+    recorded = records.boottime(row.recorded_at)
+    if not any(
+        fault.kind == "disk-full"
+        and node_id in fault.hosts
+        and fault.began_at - EARLY_S <= recorded <= fault.ended_at + NOTICED_S
+        for fault in records.faults
+    ):
+        yield Violation("C8", f"{name}: the disk was not full: {row}")
 
 
 def _matched(job: Json, rows: list[Row], executions: list[Execution]) -> Iterator[Violation]:

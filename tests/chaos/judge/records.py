@@ -169,6 +169,7 @@ class Row:
     outcome: str
     execution: str | None
     recorded_at: int
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -383,6 +384,7 @@ def _ledger(path: Path) -> dict[str, list[Row]]:
             outcome=view["outcome"],
             execution=view["executionId"],
             recorded_at=at(view["recordedAt"]),
+            reason=view.get("reason", ""),
         )
         rows[row.job_id].append(row)
     return rows

@@ -8,7 +8,7 @@ from typing import Protocol
 from rota.core.attempt import AttemptKey
 from rota.core.changes import Table
 from rota.core.configuration import NOBODY
-from rota.core.errors import Kind, Refused
+from rota.core.errors import Refused
 from rota.core.ids import NodeId, Session, ShardId, job_of
 from rota.core.instants import MILLISECOND, SECOND, Duration
 from rota.core.job import Consistency, Job
@@ -16,6 +16,7 @@ from rota.core.sides import is_of_side
 from rota.node.config import NodeConfig
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
+from rota.node.disk import FoundSpace, judge
 from rota.node.links.death import Left
 from rota.node.membership import Placement
 from rota.node.messages import Dispatch, Sent
@@ -201,11 +202,9 @@ class Machine:
         """Have its disk take more again."""
         self.is_nearly_full = self.is_full = self.store.is_full = False
 
-    def look_for_room(self) -> Refused | None:
-        """Return why its node is to take no requests, or None (`rota.node.disk`)."""
-        if not self.is_nearly_full:
-            return None
-        return Refused(Kind.UNAVAILABLE, "disk_full", "the simulation said so", retry_after_s=5)
+    def look_for_space(self) -> FoundSpace:
+        """Return how much space its disk has left (`rota.node.disk`)."""
+        return judge(0 if self.is_nearly_full else 1, reserve_bytes=1)
 
     # -- its node's own end -----------------------------------------------------------------------
 
@@ -397,7 +396,7 @@ class Life:
                 timing=world.plan.timing,
                 executors=executors,
                 begun=self._begun,
-                look_for_room=machine.look_for_room,
+                look_for_space=machine.look_for_space,
             ),
         )
 

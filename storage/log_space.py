@@ -1,0 +1,78 @@
+"""Space kept on the disk for what is written next, so that a full disk does not end a node at once.
+
+The space is allocated beyond the end of RocksDB's newest log, and nothing else can take it. What a
+node commits while all else on the disk fails (a cancel, a pause, a missed fire: a few hundred bytes
+each) goes there.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter_ns
+
+AHEAD_BYTES = 16 << 20
+"""Space kept beyond the end of the log."""
+
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h: the end of the file stays where it is.
+_LOOK_INTERVAL_NS = 1_000_000_000
+
+
+class LogSpace:
+    """Keeps space for the newest log in *folder*.
+
+    Args:
+        folder: Of the database.
+        ahead_bytes: How much there is to be at least half of.
+    """
+
+    def __init__(self, folder: Path, ahead_bytes: int = AHEAD_BYTES) -> None:
+        self._folder = folder
+        self._ahead_bytes = ahead_bytes
+        self._log: Path | None = None
+        self._kept_to = 0
+        self._looked_ns = -_LOOK_INTERVAL_NS
+
+    def keep(self) -> None:
+        """Keep space, if it is time to look: once a second. Takes microseconds, else a write.
+
+        A file system that cannot, or has no space left, keeps none: then writes fail as they would
+        have.
+        """
+        now_ns = perf_counter_ns()
+        if now_ns - self._looked_ns < _LOOK_INTERVAL_NS:
+            return
+        self._looked_ns = now_ns
+        with suppress(OSError, ValueError):  # There is no log yet.
+            self._keep_for(max(self._folder.glob("*.log")))
+
+    def _keep_for(self, log: Path) -> None:
+        if log != self._log:
+            self._log, self._kept_to = log, 0
+        size = log.stat().st_size
+        end = size + self._ahead_bytes
+        if self._kept_to - size < self._ahead_bytes // 2 and _allocate(log, end):
+            self._kept_to = end
+
+
+def _allocate(file: Path, end: int) -> bool:
+    """Have *file* own the space up to *end*; return False if there is none, or it cannot."""
+    if _fallocate is None:
+        return False
+    descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        return _fallocate(descriptor, _KEEP_SIZE, 0, end) == 0
+    finally:
+        os.close(descriptor)
+
+
+def _load_fallocate() -> Callable[[int, int, int, int], int] | None:
+    """Return fallocate(2), which `os` lacks; posix_fallocate would move the end of the file."""
+    function = getattr(ctypes.CDLL(None), "fallocate", None)
+    if function is not None:
+        function.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return function
+
+
+_fallocate = _load_fallocate()
