@@ -108,7 +108,7 @@ clean: ## Remove the virtual environment and everything built
 # Each as the program and Debian's package that it is in.
 PROGRAMS := etcd:etcd-server openssl:openssl bwrap:bubblewrap haproxy:haproxy nginx:nginx-light \
 	promtool:prometheus systemd-analyze:systemd dockerd:docker.io debootstrap:debootstrap busybox:busybox-static \
-	iptables:iptables
+	iptables:iptables chromium:chromium
 ENGINE := dockerd:docker.io docker-compose:docker-compose debootstrap:debootstrap \
 	busybox:busybox-static ip:iproute2 iptables:iptables unshare:util-linux
 

@@ -90,6 +90,11 @@ class Proxy:
             )
             yield connection.getresponse()
 
+    def status_of(self, method: str, path: str, **headers: str) -> int:
+        """Ask for something, and return the status of the answer."""
+        with self.asked(method, path, **headers) as answer:
+            return answer.status
+
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotad]:
@@ -126,6 +131,45 @@ def test_an_event_comes_when_it_happens_though_the_stream_goes_on(
 
     assert opened["type"] == "stream.opened"
     assert (event["type"], event["executionId"]) == ("execution.queued", execution_id)
+
+
+@each_program
+def test_what_a_strange_page_sends_is_refused_behind_it_and_what_its_own_sends_is_not(
+    program: str, node: Rotad, tmp_path: Path
+) -> None:
+    job = f"guarded-by-{program}"
+    node.create(name=job, type="scripted")
+    trigger = f"/api/v1/jobs/{job}/trigger"
+    json_type = {"Content-Type": "application/json"}
+    with Proxy(tmp_path, [node.url.removeprefix("http://")]).running(program) as proxy:
+        own = f"127.0.0.1:{proxy.port}"
+        attacks = [
+            {},
+            {"Content-Type": "text/plain"},
+            {**json_type, "Content-Encoding": "gzip"},
+            {**json_type, "Origin": "http://evil.example"},
+            {**json_type, "Origin": "http://127.0.0.1:1", "Sec-Fetch-Site": "same-site"},
+            {**json_type, "Origin": f"http://evil.example:{proxy.port}", "Host": "evil.example"},
+        ]
+        uses = [
+            json_type,
+            {**json_type, "Origin": f"http://{own}"},
+            {**json_type, "Origin": f"http://{own}", "Sec-Fetch-Site": "same-origin"},
+            {**json_type, "Host": "localhost"},
+        ]
+
+        refused = [proxy.status_of("POST", trigger, **each) for each in attacks]
+        rebound = proxy.status_of("GET", "/api/v1/jobs", Host="evil.example")
+        before = len(executions_of(node, job))
+        answered = [proxy.status_of("POST", trigger, **each) for each in uses]
+
+    assert (refused, rebound, before) == ([415, 415, 415, 403, 403, 403], 403, 0)
+    assert answered == [201] * 4
+
+
+def executions_of(node: Rotad, job: str) -> list[Any]:
+    """Return the executions of a job."""
+    return list(node.call("GET", f"/api/v1/executions?jobId={job}")["items"])
 
 
 @each_program
