@@ -16,7 +16,7 @@ HISTORY ?= 1000000
 FROM ?= 0
 
 .PHONY: help demo dev test contract check format docs sim mutants chaos chaos-many chaos-mutants containers bench \
-	bench-smoke bench-peers bench-parts dist clean
+	bench-smoke bench-peers bench-parts dist lock pin-images clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,13 @@ dist: $(READY) ## Build sdist and wheel, then check the wheel holds every module
 	@$(BIN)/python -m zipfile -l dist/*.whl | awk '/\.py/{print $$1}' | grep -v '^rota/__init__' | sort > dist/.have
 	diff dist/.want dist/.have
 
+lock: $(READY) ## Pin every package with its hashes, for make and for the image: make lock UPGRADE=1
+	$(BIN)/python lock-packages $(if $(UPGRADE),--upgrade)
+
+# The digests are what the registry says now, so look at what changed before you commit it.
+pin-images: ## Pin the images that deploy/docker names by their digests; needs Docker and the registries
+	deploy/docker/pin-images
+
 clean: ## Remove the virtual environment and everything built
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
@@ -125,5 +132,6 @@ $(READY): pyproject.toml constraints.txt
 		echo "Python's venv module is missing: apt-get install python3-venv" >&2; \
 		test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[node,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

@@ -7,7 +7,6 @@ the wheels.
 
 import subprocess
 import sys
-import tomllib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,19 +57,11 @@ def _system(cache: Path) -> Path:
 def _wheels(cache: Path) -> Path:
     """Return a folder with what the Dockerfile installs with pip."""
     folder = cache / "wheels"
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    needed = [
-        *project["dependencies"],
-        *extras["node"],
-        *extras["docker"],
-        "setuptools>=77",
-        "wheel",
-    ]
-    constraints = str(ROOT / "constraints.txt")
+    files = [ROOT / "deploy/docker" / name for name in ("build.txt", "requirements.txt")]
     _run(
         sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-        "--only-binary", ":all:", "--constraint", constraints, "--dest", str(folder), *needed,
+        "--only-binary", ":all:", "--require-hashes", "--dest", str(folder),
+        *(word for file in files for word in ("--requirement", str(file))),
     )  # fmt: skip
     return folder
 

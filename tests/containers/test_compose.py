@@ -36,7 +36,7 @@ def test_nodes_find_their_names_and_addresses(project: Project) -> None:
     addresses = {
         f"rota-node-{number}": project.dockerd.inspect(project.container(number))[
             "NetworkSettings"
-        ]["Networks"]["rota_default"]["IPAddress"]
+        ]["Networks"]["rota_etcd"]["IPAddress"]
         for number in (1, 2, 3)
     }
 

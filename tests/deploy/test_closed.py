@@ -65,3 +65,16 @@ def test_compose_publishes_on_loopback_and_etcd_nowhere(name: str) -> None:
     ports = [port for each in found.values() for port in each.get("ports", ())]
     assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
     assert [each for each in found if "etcd" in each and "ports" in found[each]] == []
+
+
+@pytest.mark.parametrize("name", COMPOSE_FILES)
+def test_compose_has_etcd_in_a_network_of_the_nodes_alone(name: str) -> None:
+    compose = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
+    inside = {each for each, what in services(name).items() if "etcd" in what.get("networks", ())}
+
+    assert compose["networks"]["etcd"] == {"internal": True}
+    assert inside - {"node"} <= {"etcd", "etcd-2", "etcd-3"}
+    assert {each for each in services(name) if each.startswith("etcd-")} <= inside
+    for each in inside - {"node"}:
+        assert services(name)[each]["networks"] == ["etcd"]
+    assert services("compose.yaml")["etcd"]["networks"] == ["etcd"]
