@@ -5,14 +5,28 @@ import os
 import select
 import shutil
 import signal
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import msgspec
 
 from rota.core.attempt import AttemptKey, Limits, Order, Work
+from rota.executor.egress import RESOLVER, Egresses, NoEgressError
 from rota.executor.killing import hold
 from rota.executor.limits import UNLIMITED, Limited, Limiter, stopped
+from rota.executor.marks import is_mark
 from rota.executor.procfs import status_of
-from rota.executor.sandbox import PRIVATE, Bubblewrap, NoSandboxError, environment_in, wrapped
+from rota.executor.sandbox import (
+    ARRANGED,
+    PRIVATE,
+    Bubblewrap,
+    Egress,
+    NoSandboxError,
+    environment_in,
+    has_egress,
+    setting,
+    wrapping,
+)
 from rota.executor.spawn import (
     Launched,
     NotStartedError,
@@ -22,6 +36,7 @@ from rota.executor.spawn import (
     abandon,
     argv_of,
     environment_of,
+    explained,
     launch,
     starting,
 )
@@ -29,6 +44,8 @@ from rota.executor.telling import Told
 from rota.executor.trees import Namespace
 
 _INFO_S = 20.0  # Bubblewrap tells within milliseconds; the machine may be busy.
+_LOOK_S, _LOOKS_MAX = 0.0005, 40_000  # Bubblewrap takes 5 to 15 ms to arrange a sandbox.
+_ANY = "surrogateescape"  # The environment may have any bytes.
 _BUBBLEWRAP_PIDS = 2  # One waits outside and one is the first process inside: not the task's.
 
 
@@ -46,6 +63,7 @@ class Confiner:
         self._around = around
         self._limiter = limiter
         self._bubblewrap = bubblewrap
+        self._egress = Egresses(around.environment["PATH"])
 
     def start(self, order: Order) -> Started:
         """Start the process of *order* as `rota.executor.spawn.start` does, but confined.
@@ -54,14 +72,16 @@ class Confiner:
             NotStartedError: It cannot be started, or not in its sandbox; nothing of it is left.
         """
         argv = argv_of(order.work)
-        with starting(order, argv, self._around) as told:
-            if order.work.sandbox.profile == "none":
+        if order.work.sandbox.profile == "none":
+            with starting(order, argv, self._around) as told:
                 return self._start_limited(order, argv, told)
-            return self._start_sandboxed(order, argv, told)
+        with explained(order, argv):
+            return self._start_sandboxed(order, argv)
 
     def close(self) -> None:
         """Remove what was made for all attempts; none of them is left."""
         self._limiter.close()
+        self._egress.close()
 
     def _start_limited(self, order: Order, argv: tuple[str, ...], told: Told) -> Started:
         work, folder = order.work, str(told.folder)
@@ -72,38 +92,74 @@ class Confiner:
         leader, limited = self._launch(plan, order, work.limits)
         return Started(leader, told, limited=limited)
 
-    def _start_sandboxed(self, order: Order, argv: tuple[str, ...], told: Told) -> Started:
-        work = order.work
+    def _start_sandboxed(self, order: Order, argv: tuple[str, ...]) -> Started:
+        sandbox, terms = order.work.sandbox, self._around.terms
         try:
-            bubblewrap = self._bubblewrap.proven_for(work.sandbox)
-        except NoSandboxError as error:
+            bubblewrap = self._bubblewrap.proven_for(sandbox)
+            if has_egress(sandbox):
+                self._egress.prove()
+        except (NoSandboxError, NoEgressError) as error:
             raise NotStartedError(str(error)) from error
-        environment = environment_in(work.sandbox, self._around.environment)
-        info, theirs = os.pipe()
-        try:
-            try:
-                plan = Plan(
-                    argv=wrapped(
-                        argv,
-                        work,
-                        bubblewrap=bubblewrap,
-                        rooms=self._bubblewrap.rooms,
-                        folder=str(told.folder),
-                        info_fd=theirs,
-                    ),
-                    environment=environment_of(order, environment, PRIVATE),
-                    cwd="/",
-                    stdin=work.stdin,
-                    umask=self._around.terms.umask,
-                    inherited=(theirs,),
-                )
-                leader, limited = self._launch(plan, order, _with_room(work.limits))
-            finally:
-                os.close(theirs)
+        environment = environment_of(
+            order, environment_in(sandbox, self._around.environment), PRIVATE
+        )
+        with ExitStack() as ours, ExitStack() as theirs:
+            info, says = _pipe(ours, theirs)
+            waits, gate = _pipe(theirs, ours)
+            alive, egress = -1, None
+            if has_egress(sandbox):
+                alive, lives = _pipe(ours, theirs)
+                egress = Egress(alive=lives, resolver=_file(RESOLVER, theirs))
+            options = (
+                *wrapping(
+                    order.work,
+                    options=bubblewrap.options,
+                    rooms=self._bubblewrap.rooms,
+                    tmp_bytes=terms.sandbox_tmp_bytes,
+                    egress=egress,
+                ),
+                *setting(environment),
+                *("--info-fd", str(says), "--block-fd", str(waits)),
+            )
+            listed = _file("".join(f"{word}\0" for word in options).encode("utf-8", _ANY), theirs)
+            plan = Plan(
+                argv=(bubblewrap.path, "--args", str(listed), "--", *argv),
+                environment={name: each for name, each in environment.items() if is_mark(name)},
+                cwd="/",
+                stdin=order.work.stdin,
+                umask=terms.umask,
+                inherited=(says, waits, listed, *(egress or ())),
+            )
+            leader, limited = self._launch(plan, order, _with_room(order.work.limits))
+            theirs.close()
             limited = limited._replace(unenforced=bubblewrap.unenforced + limited.unenforced)
-            return Started(leader, told, _namespace_of(leader.pid, info), limited)
-        finally:
-            os.close(info)
+            try:
+                namespace = _namespace_of(leader.pid, info)
+                told = self._arrange(order, namespace, alive)
+            except BaseException:
+                abandon(leader)
+                raise
+            with suppress(BrokenPipeError):  # It has ended meanwhile, which its end tells.
+                os.write(gate, b"\n")
+            return Started(leader, told, namespace, limited)
+
+    def _arrange(self, order: Order, namespace: Namespace | None, alive: int) -> Told:
+        """Arrange what has to be there before the program begins; return where that tells."""
+        private = _private_of(namespace)
+        if private is None or namespace is None:
+            return Told(Path(os.devnull))  # Bubblewrap has ended: it cannot make this sandbox.
+        told = Told.in_memory(private)
+        try:
+            told.begin(order.checkpoint)
+            if has_egress(order.work.sandbox):
+                self._egress.connect(namespace.first, alive)
+        except BaseException as error:
+            told.close()
+            namespace.close()
+            if isinstance(error, NoEgressError):
+                raise NotStartedError(str(error)) from error
+            raise
+        return told
 
     def _launch(self, plan: Plan, order: Order, limits: Limits) -> tuple[Launched, Limited]:
         if limits == Limits():
@@ -163,6 +219,54 @@ def _namespace_of(leader: int, info: int) -> Namespace | None:
         os.close(pidfd)  # It has ended, and its number may be another's.
         return None
     return Namespace(first, pidfd)
+
+
+def _private_of(namespace: Namespace | None) -> int | None:
+    """Return a descriptor of the sandbox's private folder, once it is arranged.
+
+    None if the sandbox ends before. It is not there by its path alone: while bubblewrap arranges
+    things, the same path leads to folders of the machine and of its own.
+    """
+    if namespace is None:
+        return None
+    path = f"/proc/{namespace.first}/root{PRIVATE}"
+    for _ in range(_LOOKS_MAX):
+        if namespace.has_gone():
+            return None
+        with suppress(OSError):
+            folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            if _is_arranged(folder):
+                return folder
+            os.close(folder)
+        select.select((), (), (), _LOOK_S)
+    namespace.kill()
+    return None
+
+
+def _is_arranged(folder: int) -> bool:
+    with suppress(OSError):
+        if not os.path.samestat(os.fstat(folder), os.stat(PRIVATE)):  # Where any task may write.
+            os.rmdir(f"/proc/self/fd/{folder}/{ARRANGED}")
+            return True
+    return False
+
+
+def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
+    """Return a pipe whose ends are closed by these two."""
+    ends = os.pipe()
+    for stack, end in zip((reading, writing), ends, strict=True):
+        stack.callback(os.close, end)
+    return ends
+
+
+def _file(content: bytes, stack: ExitStack) -> int:
+    """Return a descriptor to read *content* from, closed by *stack*."""
+    descriptor = os.memfd_create("rota-bubblewrap", os.MFD_CLOEXEC)
+    stack.callback(os.close, descriptor)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _read_info(info: int) -> bytes | None:

@@ -14,6 +14,11 @@ def mark_of(key: AttemptKey) -> dict[str, str]:
     return {_EXECUTION: key.execution_id, _TASK: key.task, _ATTEMPT: str(key.number)}
 
 
+def is_mark(name: str) -> bool:
+    """Return True if the variable is one by which rota finds processes."""
+    return name in (STORE_VARIABLE, _EXECUTION, _TASK, _ATTEMPT)
+
+
 def key_in(environment: Mapping[str, str]) -> AttemptKey | None:
     """Return the attempt that *environment* names."""
     number = environment.get(_ATTEMPT, "")

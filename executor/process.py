@@ -59,7 +59,7 @@ class ProcessExecutor:
     """Runs attempts as processes; see `rota.executor.executor.Executor` for the seam.
 
     Made on the loop that it serves. Each running attempt holds two file descriptors, one in a
-    sandbox three.
+    sandbox four.
 
     Args:
         directory: For output and private folders; made if missing. It belongs to this executor
@@ -215,7 +215,10 @@ class ProcessExecutor:
         assert running.started is not None, f"{running.order.key} ended before it began"
         told, cgroup = running.started.told, running.started.limited.cgroup
         collected = Collected()  # Most programs put nothing into their folder.
-        if not self._folders.give_back(told.folder):
+        if told.is_in_memory:
+            collected = told.collect()
+            told.close()
+        elif not self._folders.give_back(told.folder):
             collected = told.collect()
             self._sweeper.submit(remove, told.folder)
         if cgroup is not None:

@@ -9,7 +9,11 @@ network if it is to have none. The attempt is ``nobody`` in it, without capabili
 way to get any (bubblewrap sets no_new_privs), but in user namespaces of its own making, which
 ``strict`` forbids where bubblewrap knows how. It ends when bubblewrap does, and that ends when the
 thread that started it does: ``--die-with-parent``. Its private folder is its ``/tmp``, its home and
-where it begins.
+where it begins: memory, with a size, as is ``/dev/shm``. Nothing else can be written to.
+
+Options go to bubblewrap by a file in memory, the task's environment among them, so ``ps`` shows
+neither. Bubblewrap itself, which is outside, must not see that environment: its LD_PRELOAD would be
+code of the task's choice with the node's rights.
 """
 
 import os
@@ -22,7 +26,9 @@ from typing import NamedTuple
 from rota.core.attempt import Bind, Sandbox, Work
 from rota.core.runnable import PROFILES
 
-PRIVATE = "/tmp"  # The name inside; outside it is the attempt's own folder.
+PRIVATE = "/tmp"
+ARRANGED = ".rota-arranged"
+"""A folder in `PRIVATE`, for whoever looks from outside: all that is seen inside is in place."""
 
 _NOBODY = "65534"
 _ISOLATION = (
@@ -64,6 +70,7 @@ _SETTINGS = (  # What programs look up, and nothing that is about this machine's
 )
 _HIDDEN = ("/home", "/root", "/run", "/var/tmp")
 _PROBE_S = 20.0
+_PROBE_BYTES = 1 << 20
 
 
 class NoSandboxError(Exception):
@@ -80,6 +87,18 @@ class Rooms(NamedTuple):
 
     hidden: tuple[str, ...]
     resolver: str
+
+
+class Egress(NamedTuple):
+    """What `rota.executor.egress` needs of bubblewrap: descriptors that this inherits.
+
+    Attributes:
+        alive: Is kept open as long as the sandbox lives.
+        resolver: A file, for ``/etc/resolv.conf``.
+    """
+
+    alive: int
+    resolver: int
 
 
 class Proven(NamedTuple):
@@ -114,47 +133,51 @@ def outermost(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def wrapped(
-    argv: tuple[str, ...],
-    work: Work,
-    *,
-    bubblewrap: Proven,
-    rooms: Rooms,
-    folder: str,
-    info_fd: int,
+def has_egress(sandbox: Sandbox) -> bool:
+    """Return True if *sandbox* is to reach other machines, and not this one's loopback."""
+    return sandbox.profile == "strict" and sandbox.has_network
+
+
+def wrapping(
+    work: Work, *, options: tuple[str, ...], rooms: Rooms, tmp_bytes: int, egress: Egress | None
 ) -> tuple[str, ...]:
-    """Return the argv that runs *argv* in the sandbox of *work*.
+    """Return the options with which bubblewrap makes the sandbox of *work*.
 
     Args:
-        argv: Program and arguments; the program is looked up inside.
         work: Whose profile is not ``none``.
-        bubblewrap: That of the machine.
+        options: What the machine's bubblewrap takes besides.
         rooms: Of the machine.
-        folder: The attempt's private folder.
-        info_fd: An open descriptor: the numbers of what bubblewrap starts go there.
+        tmp_bytes: Size of `PRIVATE`, and of ``/dev/shm``.
+        egress: Descriptors for a network of `has_egress`; None for none.
     """
     sandbox = work.sandbox
     if sandbox.profile == "default":
         view, empty = _everything(rooms), rooms.hidden
     else:
         view, empty = _system_only(), ("/",)
+    is_cut_off = sandbox.profile == "strict" or not sandbox.has_network
     return (
-        bubblewrap.path,
         *_ISOLATION,
-        *bubblewrap.options,
-        *(() if sandbox.has_network else ("--unshare-net",)),
+        *options,
+        *(("--unshare-net",) if is_cut_off else ()),
         *view,
+        *(_of_egress(egress) if egress is not None else ()),
         *("--proc", "/proc"),
         *("--dev", "/dev"),
-        *("--bind", folder, PRIVATE),
+        *_memory("/dev/shm", tmp_bytes),
+        *_memory(PRIVATE, tmp_bytes),
         *_binds(sandbox.binds),
+        *("--dir", f"{PRIVATE}/{ARRANGED}"),
         # Last, as places for binds are made in them: empty rooms are memory, and not to be filled.
-        *(word for path in empty for word in ("--remount-ro", path)),
+        *(word for path in ("/dev", *empty) for word in ("--remount-ro", path)),
         *("--chdir", work.cwd or PRIVATE),
-        *("--info-fd", str(info_fd)),
-        "--",
-        *argv,
     )
+
+
+def setting(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the options that give the program *environment*, and nothing of bubblewrap's own."""
+    pairs = (word for pair in environment.items() for word in ("--setenv", *pair))
+    return ("--clearenv", *pairs)
 
 
 def environment_in(sandbox: Sandbox, environment: Mapping[str, str]) -> dict[str, str]:
@@ -183,6 +206,16 @@ def _everything(rooms: Rooms) -> Iterator[str]:
 def _system_only() -> Iterator[str]:
     for path in (*_SYSTEM, *_SETTINGS):
         yield from ("--ro-bind-try", path, path)
+
+
+def _of_egress(egress: Egress) -> Iterator[str]:
+    # Instead of the machine's, which may name a resolver on its loopback.
+    yield from ("--ro-bind-data", str(egress.resolver), "/etc/resolv.conf")
+    yield from ("--sync-fd", str(egress.alive))
+
+
+def _memory(path: str, size: int) -> Iterator[str]:
+    yield from ("--perms", "0700", "--size", str(size), "--tmpfs", path)
 
 
 def _binds(binds: tuple[Bind, ...]) -> Iterator[str]:
@@ -237,9 +270,10 @@ class Bubblewrap:
     def _why_not(self, bubblewrap: Proven, sandbox: Sandbox) -> str:
         """Return why *bubblewrap* cannot make *sandbox*; empty if it can."""
         work = Work(sandbox=Sandbox(profile=sandbox.profile, has_network=sandbox.has_network))
-        argv = wrapped(
-            ("true",), work, bubblewrap=bubblewrap, rooms=self.rooms, folder="/usr", info_fd=2
+        options = wrapping(
+            work, options=bubblewrap.options, rooms=self.rooms, tmp_bytes=_PROBE_BYTES, egress=None
         )
+        argv = (bubblewrap.path, *options, "--", "true")
         ran = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S)
         if ran.returncode == 0:
             return ""

@@ -14,7 +14,6 @@ import signal
 import subprocess
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from rota.core.attempt import Order, Work
@@ -144,22 +143,32 @@ def start(order: Order, around: Surroundings) -> Started:
 
 @contextmanager
 def starting(order: Order, argv: tuple[str, ...], around: Surroundings) -> Generator[Told]:
-    """Give *order* a private folder; remove it and explain what goes wrong inside.
+    """Give *order* a private folder; if its start fails, remove that, and explain why.
 
     Raises:
         NotStartedError: For what the body raises.
     """
-    folder: Path | None = None
-    try:
+    with explained(order, argv):
         folder = around.folders.take()
-        told = Told(folder)
-        told.begin(order.checkpoint)
-        yield told
-    except (OSError, ValueError, subprocess.SubprocessError, NotStartedError) as error:
-        if folder is not None:
+        try:
+            told = Told(folder)
+            told.begin(order.checkpoint)
+            yield told
+        except BaseException:
             remove(folder)
-        if isinstance(error, NotStartedError):
             raise
+
+
+@contextmanager
+def explained(order: Order, argv: tuple[str, ...]) -> Generator[None]:
+    """Explain what goes wrong inside to the owner of the job.
+
+    Raises:
+        NotStartedError: For what the body raises.
+    """
+    try:
+        yield
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise NotStartedError(_explain(error, argv, order.work.cwd)) from error
 
 

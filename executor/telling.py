@@ -14,7 +14,7 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -23,6 +23,7 @@ from rota.core.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX, Report
 PROGRESS, CHECKPOINT, RESULT = ".rota-progress", ".rota-checkpoint", ".rota-result"
 FILES = {"ROTA_PROGRESS": PROGRESS, "ROTA_CHECKPOINT": CHECKPOINT, "ROTA_RESULT": RESULT}
 
+_NOWHERE = Path(os.devnull)  # No folder, so nothing is in it.
 _LINE_BYTES = 4096  # Of the progress, whose last line is a few bytes long.
 _SHOWN_BYTES = 40  # Of what is not understood.
 
@@ -58,13 +59,35 @@ class Told:
         folder: Its private folder.
     """
 
-    __slots__ = ("_checkpoint_bytes", "_not_understood", "_seen", "folder")
+    __slots__ = ("_checkpoint_bytes", "_descriptor", "_not_understood", "_seen", "folder")
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._descriptor = -1
         self._seen: dict[str, tuple[int, int, int]] = {}
         self._checkpoint_bytes = 0
         self._not_understood = b""
+
+    @classmethod
+    def in_memory(cls, descriptor: int) -> Self:
+        """Return the files in a folder that only a descriptor leads to, until `close`.
+
+        Its file system, of a sandbox, lasts as long as the descriptor.
+        """
+        told = cls(Path(f"/proc/self/fd/{descriptor}"))
+        told._descriptor = descriptor
+        return told
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether there is no folder that has to be removed."""
+        return self._descriptor >= 0
+
+    def close(self) -> None:
+        """Let go of the descriptor, whose number may lead elsewhere from now on."""
+        descriptor, self._descriptor = self._descriptor, -1
+        self.folder = _NOWHERE
+        os.close(descriptor)
 
     def begin(self, checkpoint: bytes) -> None:
         """Put *checkpoint* where the program finds it."""

@@ -50,7 +50,7 @@ files_option = click.option(
         'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
         "rota jobs create sync --schedule @hourly --retries 3 -- 'fetch | load'",
         "rota jobs create sums --sandbox strict --memory 2GiB -- sha256sum /usr/bin/env",
-        "rota jobs create thumbs --sandbox strict --no-network --bind /srv/img:rw -- ./thumbs",
+        "rota jobs create thumbs --sandbox strict --bind /srv/img:rw -- ./thumbs",
         "rota jobs create -f report.yaml",
         "rota jobs create -f report.yaml -f flaky.yaml --dry-run",
     ),
@@ -129,12 +129,9 @@ files_option = click.option(
     help="Show its sandbox or container this file or folder, to be written with :rw. Repeatable.",
 )
 @click.option(
-    "--no-network",
-    "network",
-    is_flag=True,
-    flag_value=False,
+    "--network/--no-network",
     default=None,
-    help="Give its sandbox or container no network.",
+    help="Whether its sandbox has the network; --no-network also for a container.",
 )
 @click.option("--cpu", type=float, help="At most so many processors, such as 0.5.")
 @click.option("--memory", metavar="SIZE", help="At most so much memory, such as 512MiB.")
@@ -290,13 +287,15 @@ def _show(fields: Fields, view: Fields) -> None:
     if "binds" in view:
         view["binds"] = [_bind(text) for text in view["binds"]]
     if "container" in fields:
+        if view.get("network"):
+            raise click.UsageError("--network is for a --sandbox; a container has one")
         if "network" in view:
             view["network"] = "none"
         fields["container"] = {"image": fields["container"], **view}
     elif "sandbox" in fields:
         fields["sandbox"] = {"profile": fields["sandbox"], **view}
     else:
-        raise click.UsageError("--bind and --no-network are for a --sandbox or an --image")
+        raise click.UsageError("--bind and --[no-]network are for a --sandbox or an --image")
 
 
 def _bind(text: str) -> str:

@@ -51,13 +51,14 @@ class SandboxBody(Body, frozen=True):
 
     Attributes:
         profile: ``none``, ``default`` or ``strict``.
-        network: Whether it sees the machine's network, loopback included.
+        network: Whether it has the network: with ``strict`` that of other machines, without this
+            one's loopback; with ``default`` all of the machine's. Null: ``strict`` has none.
         binds: Files and folders of the machine that it sees besides: ``/source:/target``, read
             only; with ``:rw`` it may write there.
     """
 
     profile: Profile = "default"
-    network: bool = True
+    network: bool | None = None
     binds: list[str] = []
 
 
@@ -161,7 +162,8 @@ class SandboxView(View, frozen=True):
 
     Attributes:
         profile: ``default`` or ``strict``.
-        network: Whether it sees the machine's network, loopback included.
+        network: Whether it has the network: with ``strict`` that of other machines, without this
+            one's loopback; with ``default`` all of the machine's.
         binds: What it sees besides: ``/source:/target:ro`` or ``:rw``.
     """
 

@@ -122,12 +122,18 @@ def _image(asked: str | ContainerBody | None, reader: Reader, pointer: str) -> I
 
 def _sandbox(asked: Profile | SandboxBody, reader: Reader, pointer: str) -> Sandbox:
     if not isinstance(asked, SandboxBody):
-        return Sandbox(profile=reader.profile(asked, pointer))
+        return _plain(reader.profile(asked, pointer))
+    plain = _plain(reader.profile(asked.profile, f"{pointer}/profile"))
     return Sandbox(
-        profile=reader.profile(asked.profile, f"{pointer}/profile"),
-        has_network=asked.network,
+        profile=plain.profile,
+        has_network=given(asked.network, plain.has_network),
         binds=reader.binds(asked.binds, f"{pointer}/binds"),
     )
+
+
+def _plain(profile: str) -> Sandbox:
+    """Return what a profile is by itself."""
+    return Sandbox(profile=profile, has_network=profile != "strict")
 
 
 def _limits(asked: LimitsBody | None, reader: Reader, pointer: str) -> Limits:
@@ -186,11 +192,12 @@ def container_body(work: Work) -> str | ContainerBody | None:
 def sandbox_body(work: Work) -> Profile | SandboxBody:
     """Return what `SandboxBody` says of *work*, in the shortest form."""
     sandbox = work.sandbox
-    if sandbox == Sandbox(profile=sandbox.profile):
+    plain = _plain(sandbox.profile)
+    if sandbox == plain:
         return sandbox.profile
     return SandboxBody(
         profile=sandbox.profile,
-        network=sandbox.has_network,
+        network=None if sandbox.has_network == plain.has_network else sandbox.has_network,
         binds=[bind_text(bind) for bind in sandbox.binds],
     )
 

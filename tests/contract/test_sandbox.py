@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from contract.executor_host import (
     Host,
@@ -23,7 +24,9 @@ from contract.executor_host import (
 )
 from rota.core.attempt import AttemptKey, Bind, Ending, Limits, Outcome, Sandbox, Work
 from rota.core.instants import SECOND, Duration
-from rota.executor.sandbox import Proven, Rooms, outermost, wrapped
+from rota.executor.procfs import children_of
+from rota.executor.sandbox import Rooms, outermost, wrapping
+from rota.executor.terms import Terms
 
 T = TypeVar("T")
 
@@ -32,8 +35,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 SECRET = "the combination is 1 2 3 4 5"
-OFF, DEFAULT, STRICT = (Sandbox(profile=profile) for profile in ("none", "default", "strict"))
-NO_NETWORK = Sandbox(profile="strict", has_network=False)
+OFF, DEFAULT = Sandbox(profile="none"), Sandbox(profile="default")
+STRICT = Sandbox(profile="strict", has_network=False)
+EGRESS = Sandbox(profile="strict", has_network=True)
 
 every_profile = pytest.mark.parametrize(
     ("sandbox", "gets_out"),
@@ -197,12 +201,59 @@ def test_bind_is_seen_and_written_only_if_it_may_be(
     work = Work(
         shell="cat in; echo taken > out",
         cwd="/tmp/bound",
-        sandbox=Sandbox(profile=sandbox.profile, binds=(bind,)),
+        sandbox=replace(sandbox, binds=(bind,)),
     )
     ending = bench.ending_of(work)
 
     assert ending.output.startswith(b"given")
     assert (bound / "out").exists() == is_writable
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+@pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
+def test_what_is_memory_has_a_size(bench: Bench, sandbox: Sandbox, place: str) -> None:
+    fill = f"head -c 3000000 /dev/zero > {place}/x; stat -c %s {place}/x"
+
+    work = Work(shell=fill, sandbox=sandbox)
+    output = bench.ending_of(work, terms=Terms(sandbox_tmp_bytes=1 << 20)).output.decode()
+
+    assert "No space left on device" in output
+    assert output.endswith(f"{1 << 20}\n")
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+def test_no_memory_without_a_size_can_be_written_to(bench: Bench, sandbox: Sandbox) -> None:
+    write = 'for folder; do touch "$folder/x" && echo "$folder"; done 2>/dev/null'
+    everywhere = "find / -path /proc -prune -o -type d -writable -print0"
+
+    output = bench.output_of(
+        sandbox, f"{everywhere} 2>/dev/null | xargs -0 sh -c '{write}' sh; true"
+    )
+
+    assert set(output.split()) == {"/tmp", "/dev/shm"}
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+def test_the_environment_of_a_task_has_no_effect_outside(
+    bench: Bench, tmp_path: Path, sandbox: Sandbox
+) -> None:
+    # The dynamic loader obeys these as it obeys LD_PRELOAD, in whatever is started with them.
+    loud = (("LD_DEBUG", "libs"), ("LD_DEBUG_OUTPUT", str(tmp_path / "loaded")))
+
+    output = bench.output_of(sandbox, "echo $LD_DEBUG", env=loud)
+
+    assert output.endswith("libs\n")
+    assert list(tmp_path.glob("loaded*")) == []
+
+
+def test_the_environment_of_a_task_is_not_in_arguments(bench: Bench) -> None:
+    async def scenario(host: Host) -> list[int]:
+        work = Work(shell="echo up; sleep 60", env=(("WORD", SECRET),), sandbox=STRICT)
+        key = host.launch(work)
+        await host.output(key, containing=b"up")
+        return processes_with(SECRET)
+
+    assert bench.run(scenario) == []
 
 
 # Processes.
@@ -268,31 +319,185 @@ def test_strict_permits_no_user_namespace_in_which_it_would_be_root(
 
 # The network.
 
-
-@pytest.mark.parametrize(
+NETWORKS = [
+    (OFF, True),
+    (DEFAULT, True),
+    (Sandbox(profile="default", has_network=False), False),
+    (STRICT, False),
+    (EGRESS, False),
+]
+every_network = pytest.mark.parametrize(
     ("sandbox", "gets_out"),
-    [
-        (Sandbox(profile="none", has_network=False), True),
-        (STRICT, True),
-        (NO_NETWORK, False),
-        (Sandbox(profile="default", has_network=False), False),
-    ],
-    ids=["none", "strict with network", "strict", "default"],
+    NETWORKS,
+    ids=["none", "default", "default without network", "strict", "strict with network"],
 )
-@pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="no bash, which opens sockets")
+needs_egress = pytest.mark.skipif(
+    os.geteuid() != 0 or None in map(shutil.which, ("slirp4netns", "ip")),
+    reason="not root, or missing: apt-get install slirp4netns iproute2",
+)
+OUTSIDE = "198.51.100.7"
+"""Of another machine, as far as a sandbox can see: an address of a network namespace."""
+
+REACH = """
+import socket, sys
+ways = {
+    "tcp": lambda to: socket.create_connection((to, int(sys.argv[2])), 3),
+    "unix": lambda to: socket.socket(socket.AF_UNIX).connect("\\0" + to),
+}
+ways[sys.argv[1]](sys.argv[3])
+print("reached")
+"""
+OVER_THE_DEVICE = """
+import socket, sys
+kind = getattr(socket, sys.argv[1])
+for device in ("lo", "tap0", "eth0"):
+    for host in ("127.0.0.1", "127.0.0.53", "10.0.2.2"):
+        try:
+            with socket.socket(socket.AF_INET, kind) as way:
+                way.settimeout(0.3)
+                way.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+                way.connect((host, int(sys.argv[2])))
+                way.send(b"reached")
+        except OSError:
+            pass
+"""
+
+
+def reached(bench: Bench, sandbox: Sandbox, *arguments: object) -> bool:
+    """Return whether a program in *sandbox* gets there."""
+    argv = ("/usr/bin/python3", "-c", REACH, *map(str, arguments))
+    ending = bench.ending_of(Work(argv=argv, sandbox=sandbox))
+    assert ending.exit_code in (0, 1), ending
+    return ending.output == b"reached\n"
+
+
+@every_network
 def test_loopback_of_the_machine_cannot_be_reached(
     bench: Bench, sandbox: Sandbox, gets_out: bool
 ) -> None:
+    skip_without_egress(sandbox)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+        assert reached(bench, sandbox, "tcp", server.getsockname()[1], "127.0.0.1") == gets_out
 
-        ending = bench.ending_of(
-            Work(argv=("/bin/bash", "-c", f"echo > /dev/tcp/127.0.0.1/{port}"), sandbox=sandbox)
+
+@every_network
+def test_loopback_of_ip_version_6_cannot_be_reached(
+    bench: Bench, sandbox: Sandbox, gets_out: bool
+) -> None:
+    skip_without_egress(sandbox)
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        assert reached(bench, sandbox, "tcp", server.getsockname()[1], "::1") == gets_out
+
+
+@every_network
+def test_abstract_sockets_of_the_machine_cannot_be_reached(
+    bench: Bench, sandbox: Sandbox, gets_out: bool
+) -> None:
+    skip_without_egress(sandbox)
+    name = f"rota-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"\0{name}")
+        server.listen()
+
+        assert reached(bench, sandbox, "unix", 0, name) == gets_out
+
+
+@needs_egress
+@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM], ids=["udp", "tcp"])
+def test_a_socket_that_is_bound_to_the_device_does_not_reach_loopback_either(
+    bench: Bench, kind: socket.SocketKind
+) -> None:
+    with socket.socket(socket.AF_INET, kind) as server:
+        server.bind(("127.0.0.1", 0))
+        if kind is socket.SOCK_STREAM:
+            server.listen()
+        server.setblocking(False)
+
+        argv = ("/usr/bin/python3", "-c", OVER_THE_DEVICE, kind.name, str(server.getsockname()[1]))
+        ending = bench.ending_of(Work(argv=argv, sandbox=EGRESS))
+
+        assert ending.outcome is Outcome.SUCCEEDED
+        with pytest.raises(BlockingIOError):  # Nothing has come; one was sent each way.
+            server.accept() if kind is socket.SOCK_STREAM else server.recv(99)
+
+
+@needs_egress
+def test_strict_with_network_reaches_other_machines(bench: Bench, elsewhere: int) -> None:
+    assert reached(bench, EGRESS, "tcp", elsewhere, OUTSIDE)
+    assert not reached(bench, STRICT, "tcp", elsewhere, OUTSIDE)
+
+
+@needs_egress
+def test_names_are_resolved_by_the_machine_s_resolver_from_inside(bench: Bench) -> None:
+    assert bench.output_of(EGRESS, "cat /etc/resolv.conf") == "nameserver 10.0.2.3\n"
+
+
+@needs_egress
+def test_nothing_is_left_of_a_network_whose_sandbox_has_ended(bench: Bench) -> None:
+    async def scenario(host: Host) -> None:
+        key = host.launch(Work(argv=("sleep", "60"), sandbox=EGRESS))
+        await wait_until(lambda: "slirp4netns" in own_children())
+        host.stop(key, grace=Duration(0))
+        await host.ending(key)
+
+    bench.run(scenario)
+
+    assert "slirp4netns" not in own_children()
+
+
+def test_without_slirp4netns_strict_with_network_is_refused(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "bwrap").symlink_to(shutil.which("bwrap") or "")
+
+    ending = bench.ending_of(
+        Work(argv=("/bin/true",), sandbox=EGRESS), environ={"PATH": str(tmp_path)}
+    )
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
+    assert "install slirp4netns" in ending.reason
+    assert "set its network to false" in ending.reason
+
+
+def test_a_profile_that_cannot_take_the_network_away_says_so(bench: Bench) -> None:
+    ending = bench.ending_of(Work(argv=("true",), sandbox=replace(OFF, has_network=False)))
+
+    assert ending.unenforced == ("it has the network: the profile 'none' cannot take it away",)
+
+
+def skip_without_egress(sandbox: Sandbox) -> None:
+    if sandbox == EGRESS and needs_egress.args[0]:
+        pytest.skip(needs_egress.kwargs["reason"])
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[int]:
+    """A port of `OUTSIDE` that answers."""
+    name, ours = f"rota-out-{os.getpid()}", f"ro{os.getpid()}"
+
+    def ip(*arguments: str) -> None:
+        subprocess.run(("ip", *arguments), check=True, capture_output=True)
+
+    ip("netns", "add", name)
+    try:
+        ip("link", "add", ours, "type", "veth", "peer", "name", "outer", "netns", name)
+        ip("addr", "add", "198.51.100.1/24", "dev", ours)
+        ip("link", "set", ours, "up")
+        ip("-n", name, "addr", "add", f"{OUTSIDE}/24", "dev", "outer")
+        ip("-n", name, "link", "set", "outer", "up")
+        code = "import socket as s; x = s.create_server(('', 7007)); print('up', flush=True)\n"
+        code += "while True: x.accept()"
+        server = subprocess.Popen(
+            ("ip", "netns", "exec", name, "/usr/bin/python3", "-c", code), stdout=subprocess.PIPE
         )
-
-    assert (ending.outcome is Outcome.SUCCEEDED) == gets_out
-    is_told = "it has the network: the profile 'none' cannot take it away" in ending.unenforced
-    assert is_told == (sandbox.profile == "none")
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"up\n"
+            yield 7007
+        finally:
+            server.kill()
+            server.communicate()
+    finally:
+        subprocess.run(("ip", "link", "delete", ours), check=False, capture_output=True)
+        ip("netns", "delete", name)
 
 
 # Its end.
@@ -391,10 +596,11 @@ def test_stopped_program_hears_term_and_may_use_its_grace(bench: Bench, sandbox:
 def test_stop_while_the_sandbox_is_arranged_needs_no_grace(bench: Bench) -> None:
     async def scenario(host: Host) -> list[Ending]:
         keys: list[AttemptKey] = []
+        seconds = f"4000.{os.getpid()}"
         for _ in range(20):
-            work = Work(argv=("sleep", "60"), sandbox=STRICT, stop_grace=Duration(60 * SECOND))
+            work = Work(argv=("sleep", seconds), sandbox=STRICT, stop_grace=Duration(60 * SECOND))
             keys.append(host.launch(work))
-            await wait_until(lambda: bool(processes_with(str(bench.directory))))
+            await wait_until(lambda: bool(processes_with(seconds)))
             host.stop(keys[-1])
         return [await host.ending(key) for key in keys]
 
@@ -476,7 +682,7 @@ def test_what_an_old_bubblewrap_cannot_forbid_is_told(bench: Bench, tmp_path: Pa
         (
             Work(
                 argv=("true",),
-                sandbox=Sandbox(profile="strict", binds=(Bind("/no/such", "/x"),)),
+                sandbox=replace(STRICT, binds=(Bind("/no/such", "/x"),)),
             ),
             "Can't find source path /no/such: No such file or directory",
         ),
@@ -500,23 +706,21 @@ def test_unknown_profile_is_named(bench: Bench) -> None:
 
 
 def test_strict_shares_no_folder_of_the_machine_but_the_system() -> None:
-    argv = wrapped(
-        ("true",),
-        Work(sandbox=NO_NETWORK),
-        bubblewrap=Proven("bwrap"),
+    options = wrapping(
+        Work(sandbox=STRICT),
+        options=(),
         rooms=Rooms(hidden=("/home", "/data"), resolver="/run/resolv.conf"),
-        folder="/data/folders/1",
-        info_fd=7,
+        tmp_bytes=1 << 20,
+        egress=None,
     )
 
-    shared = {argv[at + 1] for at, word in enumerate(argv) if word.endswith(("bind", "bind-try"))}
+    binds = (at for at, word in enumerate(options) if word.endswith(("bind", "bind-try")))
+    shared = {options[at + 1] for at in binds}
     assert {path for path in shared if not path.startswith(("/usr", "/lib", "/etc"))} == {
         "/bin",
         "/sbin",
-        "/data/folders/1",
     }
-    assert {"--die-with-parent", "--new-session", "--unshare-net", "--unshare-pid"} <= set(argv)
-    assert argv[-2:] == ("--", "true")
+    assert {"--die-with-parent", "--new-session", "--unshare-net", "--unshare-pid"} <= set(options)
 
 
 def test_hidden_folders_hide_what_is_below_them() -> None:
@@ -536,6 +740,11 @@ def processes_with(text: str) -> list[int]:
         if text.encode() in arguments and int(folder.name) != os.getpid():
             found.append(int(folder.name))
     return found
+
+
+def own_children() -> list[str]:
+    """Return the names of this process's children."""
+    return [Path(f"/proc/{pid}/comm").read_text().strip() for pid in children_of(os.getpid())]
 
 
 def kill_all(pids: list[int]) -> None:

@@ -19,16 +19,22 @@ from rota_program import Rota
             {"command": "true", "limits": {"cpu": 0.5, "memory": "512MiB", "pids": 50}},
         ),
         (
-            "--sandbox strict --no-network --bind /a --bind /b:rw --bind /c:/d:rw -- true",
+            "--sandbox strict --network --bind /a --bind /b:rw --bind /c:/d:rw -- true",
             {
                 "command": "true",
                 "sandbox": {
                     "profile": "strict",
-                    "network": False,
+                    "network": True,
                     "binds": ["/a:/a:ro", "/b:/b:rw", "/c:/d:rw"],
                 },
             },
         ),
+        ("--sandbox strict --no-network -- true", {"command": "true", "sandbox": "strict"}),
+        (
+            "--sandbox default --no-network -- true",
+            {"command": "true", "sandbox": {"profile": "default", "network": False}},
+        ),
+        ("--sandbox default --network -- true", {"command": "true", "sandbox": "default"}),
     ],
 )
 def test_flags_say_what_a_command_runs_in(
@@ -73,7 +79,7 @@ def test_a_limit_that_leaves_nothing_is_refused(rota: Rota, flag: str) -> None:
 
 def test_sandboxes_and_limits_are_shown_where_there_are_any(rota: Rota) -> None:
     limits = ("--cpu", "1.5", "--memory", "1GiB", "--pids", "50")
-    sandbox = ("--sandbox", "strict", "--no-network", "--bind", "/a")
+    sandbox = ("--sandbox", "strict", "--bind", "/a")
     rota("jobs", "create", "kept", *sandbox, *limits, "--", "true")
     rota("jobs", "create", "free", "--", "true")
 
