@@ -3,7 +3,9 @@
 Whether the machine that an attempt runs on can do it is for its executor to say.
 """
 
+import posixpath
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from rota.core.attempt import Bind, Image, Limits, Sandbox, Work
 from rota.core.errors import Problem
@@ -17,6 +19,10 @@ PROFILES = ("none", "default", "strict")
 """Of sandboxes; see docs/reference/sandbox.md."""
 SANDBOXED = frozenset({"process"})
 """The executors that can keep an attempt in a sandbox."""
+NEVER_BOUND = ("/proc", "/sys")
+"""Folders that no attempt is shown, nor is anything in them, nor the root of all."""
+ENGINE_SOCKETS = frozenset({"docker.sock", "podman.sock", "containerd.sock", "crio.sock"})
+"""Names of sockets of container engines."""
 LIMITED = frozenset({"process", "python", "container"})
 """The executors that can limit what an attempt uses."""
 CPU_MIN = 0.01
@@ -95,6 +101,9 @@ def _problems_of_limits(limits: Limits, executor: str, pointer: str) -> Iterator
 
 
 def _problems_of_image(image: Image, pointer: str) -> Iterator[Problem]:
+    if ":" in image.network:
+        detail = f"{image.network!r} would share the network of a container or process"
+        yield Problem(f"{pointer}/network", f"{detail}; name one of the engine's networks")
     for field, text in (("network", image.network), ("user", image.user)):
         if any(each.isspace() or not each.isprintable() for each in text):
             yield Problem(f"{pointer}/{field}", f"{text!r} is not a name")
@@ -106,6 +115,22 @@ def _problems_of_binds(binds: tuple[Bind, ...], pointer: str) -> Iterator[Proble
         for path in (bind.source, bind.target):
             if not _is_path(path):
                 yield Problem(f"{pointer}/binds/{number}", f"{path!r} is not an absolute path")
+        if _is_path(bind.source) and (why := why_never_bound(bind.source)):
+            yield Problem(f"{pointer}/binds/{number}", why)
+
+
+def why_never_bound(source: str) -> str:
+    """Return why no attempt is shown *source*, an absolute path; empty if it may be.
+
+    Links are not followed: who launches an attempt asks again, with the path that they lead to.
+    """
+    path = PurePosixPath("/" + posixpath.normpath(source).lstrip("/"))
+    if path.name in ENGINE_SOCKETS:
+        return f"{source!r} is never bound: who reaches a container engine is root on its machine"
+    for folder in NEVER_BOUND:
+        if path == PurePosixPath("/") or path.is_relative_to(folder):
+            return f"{source!r} is never bound: it shows all of the machine; name what is needed"
+    return ""
 
 
 def _is_path(text: str) -> bool:

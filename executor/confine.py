@@ -9,8 +9,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.core.attempt import AttemptKey, Limits, Order, Work
+from rota.executor.binds import BindRefusedError, Kept, resolved
 from rota.executor.egress import RESOLVER, Egresses, NoEgressError
 from rota.executor.killing import hold
 from rota.executor.limits import UNLIMITED, Limited, Limiter, stopped
@@ -59,8 +61,11 @@ class Confiner:
     That thread is the parent that ``--die-with-parent`` means.
     """
 
-    def __init__(self, around: Surroundings, limiter: Limiter, bubblewrap: Bubblewrap) -> None:
+    def __init__(
+        self, around: Surroundings, limiter: Limiter, bubblewrap: Bubblewrap, kept: Kept
+    ) -> None:
         self._around = around
+        self._kept = kept
         self._limiter = limiter
         self._bubblewrap = bubblewrap
         self._egress = Egresses(around.environment["PATH"])
@@ -95,10 +100,11 @@ class Confiner:
     def _start_sandboxed(self, order: Order, argv: tuple[str, ...]) -> Started:
         sandbox, terms = order.work.sandbox, self._around.terms
         try:
+            sandbox = replace(sandbox, binds=resolved(sandbox.binds, self._kept))
             bubblewrap = self._bubblewrap.proven_for(sandbox)
             if has_egress(sandbox):
                 self._egress.prove()
-        except (NoSandboxError, NoEgressError) as error:
+        except (NoSandboxError, NoEgressError, BindRefusedError) as error:
             raise NotStartedError(str(error)) from error
         environment = environment_of(
             order, environment_in(sandbox, self._around.environment), PRIVATE
@@ -112,7 +118,7 @@ class Confiner:
                 egress = Egress(alive=lives, resolver=_file(RESOLVER, theirs))
             options = (
                 *wrapping(
-                    order.work,
+                    replace(order.work, sandbox=sandbox),
                     options=bubblewrap.options,
                     rooms=self._bubblewrap.rooms,
                     tmp_bytes=terms.sandbox_tmp_bytes,
@@ -201,7 +207,7 @@ def _look_up(program: str, cwd: str, environment: dict[str, str]) -> None:
 def _with_room(limits: Limits) -> Limits:
     if not limits.pids:
         return limits
-    return msgspec.structs.replace(limits, pids=limits.pids + _BUBBLEWRAP_PIDS)
+    return replace(limits, pids=limits.pids + _BUBBLEWRAP_PIDS)
 
 
 def _namespace_of(leader: int, info: int) -> Namespace | None:

@@ -28,6 +28,7 @@ from typing import TypeAlias
 from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Report
 from rota.core.ids import NodeId
 from rota.core.instants import SECOND, Duration, Instant
+from rota.executor.binds import kept_from_binds
 from rota.executor.confine import Confiner, is_confined
 from rota.executor.descent import Descent
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported
@@ -117,6 +118,7 @@ class ProcessExecutor:
             self._around,
             Limiter(store_id),
             Bubblewrap(self._around.environment["PATH"], rooms(directory, *hidden)),
+            kept_from_binds(directory, environ),
         )
         self._spawner = Together("spawner")
         self._confining = Together("confiner")

@@ -35,6 +35,7 @@ from rota.core.attempt import (
 )
 from rota.core.ids import NodeId
 from rota.core.instants import SECOND, Duration, Instant, format_duration, from_datetime
+from rota.executor.binds import Kept
 from rota.executor.cgroups import Counted
 from rota.executor.container.creation import (
     LOG_DRIVER,
@@ -82,6 +83,7 @@ class Surroundings(NamedTuple):
         node_id: Told to the containers.
         store_id: Whose the containers are.
         terms: What the node's settings say of attempts.
+        kept: What is not bound.
         begin: Has a coroutine run beside everything else.
         report: Told of the end of each attempt, once.
         reported: Told what attempts tell of themselves.
@@ -94,6 +96,7 @@ class Surroundings(NamedTuple):
     node_id: NodeId
     store_id: str
     terms: Terms
+    kept: Kept
     begin: Callable[[Coroutine[None, None, None]], None]
     report: Callable[[AttemptKey, Ending], None]
     reported: Callable[[AttemptKey, Report], None]
@@ -245,6 +248,8 @@ class ContainerAttempt:
             node_id=self._around.node_id,
             store_id=self._around.store_id,
             folder=None if self.folder is None else self.folder.path,
+            kept=self._around.kept,
+            terms=self._around.terms,
             has_log_driver=LOG_DRIVER in await self._engine.log_drivers(),
         )
 

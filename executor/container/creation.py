@@ -7,7 +7,9 @@ from typing import TypeAlias
 
 from rota.core.attempt import AttemptKey, Bind, Image, Limits, Order, Work
 from rota.core.ids import ExecutionId, NodeId
+from rota.executor.binds import BindRefusedError, Kept, resolved
 from rota.executor.spawn import environment_of
+from rota.executor.terms import Terms
 
 Json: TypeAlias = "str | int | float | bool | Mapping[str, Json] | list[Json] | None"
 
@@ -39,6 +41,8 @@ def creation(
     node_id: NodeId,
     store_id: str,
     folder: Path | None,
+    kept: Kept,
+    terms: Terms,
     has_log_driver: bool,
 ) -> dict[str, Json]:
     """Return the body of a request to create the container of *order*.
@@ -51,10 +55,12 @@ def creation(
         node_id: Told to the container.
         store_id: Whose the container is.
         folder: What stands at `FOLDER`; None for something that goes with the container.
+        kept: What is not bound.
+        terms: Its limits, where the order has none.
         has_log_driver: Whether the engine has `LOG_DRIVER`.
 
     Raises:
-        UnusableOrderError: The order contradicts itself.
+        UnusableOrderError: The order contradicts itself, or asks for what is never given.
     """
     work = order.work
     image = _image_of(work)
@@ -72,9 +78,10 @@ def creation(
             # As the first process an ordinary program would ignore TERM, and leave zombies.
             "Init": True,
             "SecurityOpt": ["no-new-privileges"],
-            "Mounts": [_mount_of_folder(folder), *map(_mount_of, image.binds)],
+            "CapDrop": ["ALL"],
+            "Mounts": [_mount_of_folder(folder), *map(_mount_of, _binds_of(image, kept))],
             **({"NetworkMode": image.network} if image.network else {}),
-            **_resources_of(work.limits),
+            **_resources_of(work.limits, terms),
             **({"LogConfig": _LOG_CONFIG} if has_log_driver else {}),
         },
     }
@@ -107,7 +114,17 @@ def _image_of(work: Work) -> Image:
         raise UnusableOrderError("a container task has at most one of argv and shell")
     if work.cwd and not os.path.isabs(work.cwd):
         raise UnusableOrderError(f"the working directory {work.cwd!r} is not an absolute path")
+    if ":" in work.image.network:  # container:ID and the like.
+        raise UnusableOrderError(f"the network {work.image.network!r} is another container's")
     return work.image
+
+
+def _binds_of(image: Image, kept: Kept) -> tuple[Bind, ...]:
+    try:
+        resolved(image.binds, kept)
+    except BindRefusedError as error:
+        raise UnusableOrderError(str(error)) from error
+    return image.binds  # As asked for: the engine may see other files than this process.
 
 
 def _program_of(work: Work) -> dict[str, Json]:
@@ -133,12 +150,13 @@ def _mount_of(bind: Bind) -> dict[str, Json]:
     }
 
 
-def _resources_of(limits: Limits) -> dict[str, Json]:
+def _resources_of(limits: Limits, terms: Terms) -> dict[str, Json]:
+    memory = limits.memory or terms.container_memory
     asked: dict[str, Json] = {
         "NanoCpus": round(limits.cpu * 1e9),
-        "Memory": limits.memory,
-        "MemorySwap": limits.memory,  # Of both together: no swap besides.
-        "PidsLimit": limits.pids,
+        "Memory": memory,
+        "MemorySwap": memory,  # Of both together: no swap besides.
+        "PidsLimit": limits.pids or terms.container_pids,
     }
     return {name: value for name, value in asked.items() if value}
 

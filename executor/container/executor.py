@@ -14,6 +14,7 @@ from pathlib import Path
 from rota.core.attempt import AttemptKey, Ending, Order, Report
 from rota.core.ids import NodeId
 from rota.core.instants import SECOND, Duration, Instant
+from rota.executor.binds import kept_from_binds
 from rota.executor.container.attempt import ContainerAttempt, Surroundings
 from rota.executor.container.engine import CALL_S, Engine, EngineError, host_in
 from rota.executor.container.leftovers import remove_leftovers
@@ -97,6 +98,7 @@ class ContainerExecutor:
             node_id=node_id,
             store_id=store_id,
             terms=terms,
+            kept=kept_from_binds(directory, environ),
             begin=self._begun.put_nowait,
             report=self._report,
             reported=self._pass_on,

@@ -118,7 +118,7 @@ class Reader:
                 detail = f"{text!r} is not /source:/target, /source:/target:ro or :rw"
                 self.problems.append(Problem(f"{pointer}/{number}", detail))
                 # In its place, for the others are pointed at by their numbers.
-                found.append(Bind("/", "/"))
+                found.append(Bind("/nothing", "/nothing"))
             else:
                 found.append(Bind(parts["source"], parts["target"], parts["mode"] == "rw"))
         return tuple(found)

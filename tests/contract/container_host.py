@@ -13,6 +13,7 @@ from rota.core.attempt import AttemptKey, Image, Order, Work
 from rota.core.ids import NodeId
 from rota.executor.container import ContainerExecutor
 from rota.executor.executor import Reported
+from rota.executor.terms import USUAL, Terms
 
 # Without a network a container starts in half the time.
 BUSYBOX = Image(name="busybox", network="none")
@@ -44,6 +45,7 @@ def make_container_executor(
     reported: Reported | None = None,
     call_s: float = 20.0,
     output_bytes_max: int = 10 << 20,
+    terms: Terms = USUAL,
 ) -> MakeExecutor:
     """Return a maker whose executor marks its containers with *directory*."""
     return lambda ended: ContainerExecutor(
@@ -54,6 +56,7 @@ def make_container_executor(
         reported=reported,
         now=now,
         environ={"DOCKER_HOST": host},
+        terms=terms,
         call_s=call_s,
         output_bytes_max=output_bytes_max,
     )

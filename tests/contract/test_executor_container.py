@@ -39,6 +39,7 @@ from rota.core.instants import SECOND, Duration
 from rota.executor.container.engine import Container, Engine
 from rota.executor.container.init_process import InitProcess
 from rota.executor.container.shared_folder import SharedFolder
+from rota.executor.terms import USUAL, Terms
 
 pytestmark = needs_docker
 
@@ -63,6 +64,7 @@ class Bench:
         host: str = "",
         call_s: float = 20.0,
         output_bytes_max: int = 10 << 20,
+        terms: Terms = USUAL,
     ) -> T:
         """Return what *scenario* returns, after closing the executor."""
         make = make_container_executor(
@@ -71,16 +73,19 @@ class Bench:
             reported=lambda _, report: self.reports.append(report),
             call_s=call_s,
             output_bytes_max=output_bytes_max,
+            terms=terms,
         )
         return run_scenario("asyncio", make, scenario)
 
-    def ending_of(self, work: Work, *, host: str = "", call_s: float = 20.0) -> Ending:
+    def ending_of(
+        self, work: Work, *, host: str = "", call_s: float = 20.0, terms: Terms = USUAL
+    ) -> Ending:
         """Return how an attempt at *work* ends."""
 
         async def scenario(host: Host) -> Ending:
             return await host.run(work)
 
-        return self.run(scenario, host=host, call_s=call_s)
+        return self.run(scenario, host=host, call_s=call_s, terms=terms)
 
     def output_of(self, work: Work) -> str:
         """Return what a successful attempt at *work* writes."""
@@ -95,7 +100,7 @@ class Bench:
 
 @pytest.fixture
 def bench(dockerd: Dockerd, tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(dockerd, tmp_path)
+    bench = Bench(dockerd, tmp_path.with_name(f"{tmp_path.name}-data"))
     yield bench
     left = bench.containers()
     if left:
@@ -104,6 +109,59 @@ def bench(dockerd: Dockerd, tmp_path: Path) -> Iterator[Bench]:
 
 
 # -- what is run ---------------------------------------------------------------------------------
+
+
+def test_root_in_a_container_has_no_capability_and_can_get_none(bench: Bench) -> None:
+    output = bench.output_of(
+        Work(image=BUSYBOX, shell="id -u; grep -E '^(Cap|NoNewPrivs)' /proc/self/status")
+    )
+
+    uid, *lines = output.splitlines()
+    status = dict(line.split(":\t") for line in lines)
+    assert (uid, status.pop("NoNewPrivs")) == ("0", "1")
+    assert {int(mask, 16) for mask in status.values()} == {0}
+
+
+def test_a_container_without_limits_has_those_of_its_node(bench: Bench) -> None:
+    work = Work(image=BUSYBOX, shell="for i in $(seq 40); do sleep 60 & done 2>&1; echo all")
+
+    ending = bench.ending_of(work, terms=Terms(container_pids=20))
+
+    assert b"can't fork" in ending.output
+
+
+def test_a_limit_of_its_own_takes_the_place_of_the_nodes(bench: Bench) -> None:
+    work = Work(
+        image=BUSYBOX,
+        shell="for i in $(seq 40); do sleep 1 & done 2>&1; echo all",
+        limits=Limits(pids=60),
+    )
+
+    ending = bench.ending_of(work, terms=Terms(container_pids=20, container_memory=64 << 20))
+
+    assert ending.output == b"all\n"
+
+
+@pytest.mark.parametrize("name", ["data", "engine", "above", "proc"])
+def test_what_is_never_bound_is_not_bound_to_a_container(bench: Bench, name: str) -> None:
+    sources = {
+        "data": bench.directory,
+        "engine": bench.dockerd.host.removeprefix("unix://"),
+        "above": bench.directory.parent,
+        "proc": "/proc/1",
+    }
+    bind = Bind(str(sources[name]), "/bound")
+
+    ending = bench.ending_of(Work(image=replace(BUSYBOX, binds=(bind,)), argv=("true",)))
+
+    assert ending.outcome is Outcome.FAILED
+    assert ending.reason.startswith(f"{bind.source!r} is never bound: ")
+
+
+def test_the_network_of_another_container_is_not_shared(bench: Bench) -> None:
+    ending = bench.ending_of(Work(image=replace(BUSYBOX, network="container:x"), argv=("true",)))
+
+    assert ending.reason == "the network 'container:x' is another container's"
 
 
 def test_image_runs_its_own_command(bench: Bench) -> None:

@@ -38,7 +38,7 @@ class Bench:
         self.dockerd = dockerd
         self.directory = directory
         self.store_id = store_id_of(directory)
-        self.gate = directory / "gate"
+        self.gate = directory.with_name(f"{directory.name}-gate")
         self.gate.mkdir()
         self.reports: list[Report] = []
 

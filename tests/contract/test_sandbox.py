@@ -256,6 +256,50 @@ def test_the_environment_of_a_task_is_not_in_arguments(bench: Bench) -> None:
     assert bench.run(scenario) == []
 
 
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+@pytest.mark.parametrize(
+    "name", ["data", "in data", "above data", "link", "engine", "above engine", "proc", "root"]
+)
+def test_what_is_never_bound_is_refused(
+    bench: Bench, tmp_path: Path, sandbox: Sandbox, name: str
+) -> None:
+    engine, link = tmp_path / "engine" / "any-name", tmp_path / "link"
+    engine.parent.mkdir()
+    link.symlink_to(bench.directory / "output")
+    sources = {
+        "data": bench.directory,
+        "in data": bench.directory / "output",
+        "above data": bench.directory.parent,
+        "link": link,
+        "engine": engine,
+        "above engine": engine.parent,
+        "proc": "/proc/1",
+        "root": "/",
+    }
+    bind = Bind(str(sources[name]), "/tmp/bound")
+    environ = {"PATH": os.environ["PATH"], "DOCKER_HOST": f"unix://{engine}"}
+
+    work = Work(argv=("true",), sandbox=replace(sandbox, binds=(bind,)))
+    ending = bench.ending_of(work, environ=environ)
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
+    assert ending.reason.startswith(f"{bind.source!r} is never bound: ")
+
+
+def test_another_path_of_an_engines_socket_is_refused(bench: Bench, tmp_path: Path) -> None:
+    engine, alias = tmp_path / "engine.sock", tmp_path / "elsewhere" / "alias"
+    alias.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(engine))
+        os.link(engine, alias)
+        environ = {"PATH": os.environ["PATH"], "DOCKER_HOST": f"unix://{engine}"}
+
+        work = Work(argv=("true",), sandbox=replace(STRICT, binds=(Bind(str(alias), "/tmp/e"),)))
+        ending = bench.ending_of(work, environ=environ)
+
+    assert "it leads to a container engine" in ending.reason
+
+
 # Processes.
 
 

@@ -1,0 +1,81 @@
+"""Binds of sandboxes and containers: what of the machine they never show, wherever links lead."""
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from rota.core.attempt import Bind
+from rota.core.runnable import why_never_bound
+
+_SOCKETS = ("/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock")
+_LOCAL = "unix://"
+
+
+class BindRefusedError(Exception):
+    """A bind is never made; the message is for the owner of the job."""
+
+
+class Kept(NamedTuple):
+    """What no bind may show, nor a folder that it lies in, nor anything in it.
+
+    Attributes:
+        directory: The node's data directory, without links.
+        sockets: Of container engines, whether they are there or not, without links.
+    """
+
+    directory: str
+    sockets: tuple[str, ...]
+
+
+def kept_from_binds(directory: Path, environ: Mapping[str, str]) -> Kept:
+    """Return what a node keeps that has this data directory and this environment."""
+    host = environ.get("DOCKER_HOST", "")
+    named = (host.removeprefix(_LOCAL),) if host.startswith(_LOCAL) else ()
+    return Kept(os.path.realpath(directory), tuple(map(os.path.realpath, (*_SOCKETS, *named))))
+
+
+def resolved(binds: Iterable[Bind], kept: Kept) -> tuple[Bind, ...]:
+    """Return *binds* with the sources that their links lead to.
+
+    Raises:
+        BindRefusedError: One is never made.
+    """
+    return tuple(_resolved(bind, kept) for bind in binds)
+
+
+def _resolved(bind: Bind, kept: Kept) -> Bind:
+    source = os.path.realpath(bind.source)
+    why = why_never_bound(source)
+    if _touches(source, kept.directory):
+        why = f"{bind.source!r} is never bound: it shows the node's data directory"
+    elif _is_socket_of(source, kept.sockets):
+        why = f"{bind.source!r} is never bound: it leads to a container engine, which is root here"
+    if why:
+        raise BindRefusedError(why)
+    return Bind(source, bind.target, bind.is_writable)
+
+
+def _touches(path: str, kept: str) -> bool:
+    return _is_in(path, kept) or _is_in(kept, path)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def _is_socket_of(source: str, sockets: tuple[str, ...]) -> bool:
+    if any(_is_in(socket, source) for socket in sockets):
+        return True
+    with suppress(OSError):
+        found = os.stat(source)
+        return stat.S_ISSOCK(found.st_mode) and any(_is_same(found, each) for each in sockets)
+    return False
+
+
+def _is_same(found: os.stat_result, socket: str) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(found, os.stat(socket))
+    return False
