@@ -5,7 +5,6 @@ Whether the machine that an attempt runs on can do it is for its executor to say
 
 import posixpath
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 from rota.core.attempt import Bind, Image, Limits, Sandbox, Work
 from rota.core.errors import Problem
@@ -19,7 +18,7 @@ PROFILES = ("none", "default", "strict")
 """Of sandboxes; see docs/reference/sandbox.md."""
 SANDBOXED = frozenset({"process"})
 """The executors that can keep an attempt in a sandbox."""
-NEVER_BOUND = ("/proc", "/sys")
+NEVER_BOUND = ("/proc/", "/sys/")
 """Folders that no attempt is shown, nor is anything in them, nor the root of all."""
 ENGINE_SOCKETS = frozenset({"docker.sock", "podman.sock", "containerd.sock", "crio.sock"})
 """Names of sockets of container engines."""
@@ -119,17 +118,21 @@ def _problems_of_binds(binds: tuple[Bind, ...], pointer: str) -> Iterator[Proble
             yield Problem(f"{pointer}/binds/{number}", why)
 
 
+def is_unsandboxed(work: Work) -> bool:
+    """Return True if *work* runs as processes with all the rights of the node's user."""
+    return work.executor in ("process", "python") and work.sandbox.profile == "none"
+
+
 def why_never_bound(source: str) -> str:
     """Return why no attempt is shown *source*, an absolute path; empty if it may be.
 
     Links are not followed: who launches an attempt asks again, with the path that they lead to.
     """
-    path = PurePosixPath("/" + posixpath.normpath(source).lstrip("/"))
-    if path.name in ENGINE_SOCKETS:
+    path = "/" + posixpath.normpath(source).lstrip("/")
+    if posixpath.basename(path) in ENGINE_SOCKETS:
         return f"{source!r} is never bound: who reaches a container engine is root on its machine"
-    for folder in NEVER_BOUND:
-        if path == PurePosixPath("/") or path.is_relative_to(folder):
-            return f"{source!r} is never bound: it shows all of the machine; name what is needed"
+    if path == "/" or f"{path}/".startswith(NEVER_BOUND):
+        return f"{source!r} is never bound: it shows all of the machine; name what is needed"
     return ""
 
 
