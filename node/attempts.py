@@ -7,6 +7,7 @@ with it, and are lost.
 """
 
 import logging
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from rota.core.commands import FinishAttempt, ReportAttempt, StartTask
 from rota.core.effects import Wait
 from rota.core.ids import ExecutionId
 from rota.core.instants import Duration
+from rota.core.runnable import is_unsandboxed
 from rota.executor.executor import Executor, Output
 from rota.node.bringing import Bringing
 from rota.node.clock import Clock
@@ -60,6 +62,8 @@ class Attempts:
         self._is_closing = False
         self.offered: set[AttemptKey] = set()
         """Those that were sent here and wait to be confirmed (`rota.node.offers`)."""
+        self.unsandboxed_count = 0
+        """Attempts launched with all the rights of this node's user."""
         self.ended_count: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
 
     def use(
@@ -114,7 +118,23 @@ class Attempts:
         if executor is None:
             self.ended(order.key, self._never_ran(order))
         elif not self._is_closing:
+            if is_unsandboxed(order.work):
+                self._count_unsandboxed(order)
             executor.launch(order)
+
+    def _count_unsandboxed(self, order: Order) -> None:
+        self.unsandboxed_count += 1
+        if self.unsandboxed_count == 1:  # One line: the metric counts the rest.
+            user = "root" if os.geteuid() == 0 else "the node's user"
+            log.warning(
+                "tasks run without a sandbox",
+                extra={
+                    "as": user,
+                    "first": str(order.key),
+                    "advice": "see docs/reference/sandbox.md: sandbox 'strict', or a user that "
+                    "owns nothing else; rota_attempts_unsandboxed_total counts them",
+                },
+            )
 
     @property
     def orders(self) -> Mapping[AttemptKey, Order]:

@@ -79,6 +79,11 @@ _ALL = (
         labels=(_ENDED,),
     ),
     Measure(
+        "rota_attempts_unsandboxed_total", _COUNTER, "attempts",
+        "attempts launched here without a sandbox, with all the rights of the node's user",
+        see="sandbox.md",
+    ),
+    Measure(
         "rota_possible_duplicates_total", _COUNTER, "executions",
         "executions that a stand-in ran besides the shard that is decided for here",
         see="../explanation/available.md",

@@ -468,6 +468,7 @@ class Works:
         counter = self._metrics.counter
         counter("rota_events_total", lambda: self._events.count)
         counter("rota_decisions_total", lambda: shards.decision_count)
+        counter("rota_attempts_unsandboxed_total", lambda: self._attempts.unsandboxed_count)
         counter("rota_journal_entries_total", lambda: shards.entry_count)
         counter("rota_journal_syncs_total", lambda: commit.sync_count)
         self._metrics.counters("rota_peer_messages_refused_total", lambda: self.receiving.refused)

@@ -1,6 +1,7 @@
 """Tasks that run as the node's user cannot look into the node, its warden and its files."""
 
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -98,6 +99,25 @@ def test_tasks_have_the_umask_that_the_node_was_started_with(node: Rotad) -> Non
     ]
 
     assert [mask.strip() for mask in masks] == [TASK_UMASK] * 4
+
+
+@needs_root
+def test_tasks_without_a_sandbox_are_counted_and_warned_of_once(node: Rotad) -> None:
+    def counted() -> float:
+        [count] = re.findall(r"^rota_attempts_unsandboxed_total (\S+)", page(), re.MULTILINE)
+        return float(count)
+
+    def page() -> str:
+        return str(node.call("GET", "/metrics"))
+
+    before = counted()
+    node.run(name="free", command="true")
+    node.run(name="free-python", python="os:getpid")
+    node.run(name="kept", command="true", sandbox="strict")
+
+    assert counted() - before == 2
+    [warning] = [line for line in node.log().splitlines() if "without a sandbox" in line]
+    assert "the node's user" in warning
 
 
 @needs_root
