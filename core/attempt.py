@@ -4,12 +4,35 @@ These are the words that the shard's decisions and the executors share.
 """
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from rota.core.ids import Epoch, ExecutionId, Index, NodeId, Session
-from rota.core.instants import Duration, Instant
+from rota.core.ids import (
+    CheckedEpoch,
+    CheckedExecutionId,
+    CheckedIndex,
+    CheckedName,
+    CheckedNodeId,
+    CheckedSession,
+    Count,
+    Session,
+    is_name,
+)
+from rota.core.instants import CheckedDuration, CheckedInstant, Duration, Instant
+
+RESULT_BYTES_MAX = 1 << 20
+RESULTS_BYTES_MAX = 8 << 20
+"""Of all results of one execution: at its end one journal entry moves them into the history."""
+CHECKPOINT_BYTES_MAX = 64 << 10
+"""It is in the shard's state, in memory, and is replicated each time it is saved."""
+
+
+OUTPUT_TAIL_BYTES = 4096
+"""How much of its output an attempt's record keeps: what one screen shows."""
+CPUS_MAX = 1_000_000.0
+
+CheckpointBytes = Annotated[bytes, msgspec.Meta(max_length=CHECKPOINT_BYTES_MAX)]
 
 
 class Outcome(Enum):
@@ -30,8 +53,8 @@ class Token(msgspec.Struct, frozen=True, order=True, array_like=True):
     highest one seen can refuse an older attempt (PROTOCOL R35).
     """
 
-    epoch: Epoch
-    index: Index
+    epoch: CheckedEpoch
+    index: CheckedIndex
 
     def __str__(self) -> str:
         """Return 32 hex digits that sort as the token does."""
@@ -41,9 +64,9 @@ class Token(msgspec.Struct, frozen=True, order=True, array_like=True):
 class AttemptKey(NamedTuple):
     """Which attempt: unique for ever, numbered from 1 within its task."""
 
-    execution_id: ExecutionId
-    task: str
-    number: int
+    execution_id: CheckedExecutionId
+    task: CheckedName
+    number: Count
 
     def __str__(self) -> str:
         return f"{self.execution_id}/{self.task}/{self.number}"
@@ -80,9 +103,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
         pids: Processes and threads.
     """
 
-    cpu: float = 0.0
-    memory: int = 0
-    pids: int = 0
+    cpu: Annotated[float, msgspec.Meta(ge=0, le=CPUS_MAX)] = 0.0
+    memory: Count = 0
+    pids: Count = 0
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
@@ -149,8 +172,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
     env: tuple[tuple[str, str], ...] = ()
     cwd: str = ""
     stdin: str = ""
-    timeout: Duration = Duration(0)
-    stop_grace: Duration = Duration(10_000_000)
+    timeout: CheckedDuration = Duration(0)
+    stop_grace: CheckedDuration = Duration(10_000_000)
     parameters: str = ""
     sandbox: Sandbox = Sandbox()
     limits: Limits = Limits()
@@ -173,9 +196,14 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     key: AttemptKey
     token: Token
     work: Work
-    fire_at: Instant
-    session: Session = Session("")
-    checkpoint: bytes = b""
+    fire_at: CheckedInstant
+    session: CheckedSession = Session("")
+    checkpoint: CheckpointBytes = b""
+
+    def __post_init__(self) -> None:
+        """Refuse a task without a proper name: executors name files and folders after it."""
+        if not is_name(self.key.task):
+            raise ValueError(f"{self.key.task!r} is not the name of a task")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
@@ -187,8 +215,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
             nothing new, too.
     """
 
-    percent: int | None = None
-    checkpoint: bytes | None = None
+    percent: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
+    checkpoint: CheckpointBytes | None = None
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
@@ -199,8 +227,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array
         memory_peak: Bytes; 0 where nobody counted.
     """
 
-    cpu: Duration = Duration(0)
-    memory_peak: int = 0
+    cpu: CheckedDuration = Duration(0)
+    memory_peak: Count = 0
 
 
 class Raised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
@@ -239,29 +267,18 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
     """
 
     outcome: Outcome
-    started_at: Instant
-    finished_at: Instant
-    exit_code: int = -1
-    signal: int = 0
+    started_at: CheckedInstant
+    finished_at: CheckedInstant
+    exit_code: Annotated[int, msgspec.Meta(ge=-1, le=1 << 32)] = -1
+    signal: Annotated[int, msgspec.Meta(ge=0, le=255)] = 0
     reason: str = ""
     output: bytes = b""
-    output_bytes: int = 0
-    result: bytes = b""
+    output_bytes: Count = 0
+    result: Annotated[bytes, msgspec.Meta(max_length=RESULT_BYTES_MAX)] = b""
     raised: Raised | None = None
     usage: Usage | None = None
     is_out_of_memory: bool = False
     unenforced: tuple[str, ...] = ()
-
-
-RESULT_BYTES_MAX = 1 << 20
-RESULTS_BYTES_MAX = 8 << 20
-"""Of all results of one execution: at its end one journal entry moves them into the history."""
-CHECKPOINT_BYTES_MAX = 64 << 10
-"""It is in the shard's state, in memory, and is replicated each time it is saved."""
-
-
-OUTPUT_TAIL_BYTES = 4096
-"""How much of its output an attempt's record keeps: what one screen shows."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
@@ -273,10 +290,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arr
         percent: How far it is, or was, by its own word; None if it said nothing.
     """
 
-    number: int
+    number: Count
     token: Token
-    node_id: NodeId
-    session: Session
+    node_id: CheckedNodeId
+    session: CheckedSession
     placed_at: Instant
     ending: Ending | None = None
     percent: int | None = None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from rota.core.execution import Execution, Task
-from rota.core.ids import Index, JobId, NodeId
+from rota.core.ids import CheckedFullName, CheckedIndex, CheckedNodeId, JobId, NodeId
 from rota.core.instants import Instant
 from rota.core.job import Job, JobSpec, Plan
 from rota.core.ledger import LedgerEntry
@@ -109,7 +109,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True):
 class Account(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """What a stand-in tells of an execution that has ended there, with its tasks."""
 
-    node_id: NodeId
+    node_id: CheckedNodeId
     execution: Execution
     tasks: tuple[Task, ...]
 
@@ -141,23 +141,23 @@ class Pointer(msgspec.Struct, frozen=True, array_like=True):
 class Subscribe(msgspec.Struct, frozen=True, kw_only=True, tag="subscribe"):
     """Tell *upstream* that *dependent* waits for its successes."""
 
-    upstream: str
-    dependent: str
+    upstream: CheckedFullName
+    dependent: CheckedFullName
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, kw_only=True, tag="unsubscribe"):
     """Tell *upstream* that *dependent* no longer waits."""
 
-    upstream: str
-    dependent: str
+    upstream: CheckedFullName
+    dependent: CheckedFullName
 
 
 class Succeeded(msgspec.Struct, frozen=True, kw_only=True, tag="succeeded"):
     """Tell *dependent* that an execution of *upstream* succeeded, in journal entry *index*."""
 
-    upstream: str
-    dependent: str
-    index: Index
+    upstream: CheckedFullName
+    dependent: CheckedFullName
+    index: CheckedIndex
 
 
 Letter = Subscribe | Unsubscribe | Succeeded

@@ -4,15 +4,38 @@ They come from people through the API, from timers, from executors and from othe
 command is never journaled; what it led to is.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from rota.core.attempt import AttemptKey, Ending, Report, Token
 from rota.core.changes import Account, Letter, Pointer
 from rota.core.execution import Task
-from rota.core.ids import AllocationId, Epoch, ExecutionId, JobId, NodeId, Session, ShardId
+from rota.core.ids import (
+    CheckedAllocation,
+    CheckedExecutionId,
+    CheckedJobId,
+    CheckedName,
+    CheckedNodeId,
+    CheckedShard,
+    Count,
+    Epoch,
+    ExecutionId,
+    JobId,
+    NodeId,
+    Session,
+    ShardId,
+    is_execution_id,
+    is_full_name,
+    is_name,
+    job_of,
+)
 from rota.core.instants import Instant
 from rota.core.job import Job, JobSpec, Plan
 from rota.core.ledger import LedgerEntry
+
+PLACE_LENGTH_MAX = 256
+"""Of a letter's key in its sender's outbox: instants, numbers and two ids."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,15 +110,15 @@ class Cancel(msgspec.Struct, frozen=True, kw_only=True):
 class Fire(msgspec.Struct, frozen=True, kw_only=True, tag="fire"):
     """A job's next fire time has come."""
 
-    job_id: JobId
+    job_id: CheckedJobId
 
 
 class Wake(msgspec.Struct, frozen=True, kw_only=True, tag="wake"):
     """A task's delay before its attempt *number* is over."""
 
-    execution_id: ExecutionId
-    task: str
-    number: int
+    execution_id: CheckedExecutionId
+    task: CheckedName
+    number: Count
 
 
 class StartTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,8 +168,8 @@ class Receive(msgspec.Struct, frozen=True, kw_only=True, tag="receive"):
     """
 
     letter: Letter
-    sender: ShardId = ShardId(0)
-    place: str = ""
+    sender: CheckedShard = ShardId(0)
+    place: Annotated[str, msgspec.Meta(max_length=PLACE_LENGTH_MAX)] = ""
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,10 +194,18 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
         entries: Its ledger of the job, oldest first.
     """
 
-    job_id: JobId
-    version: int
-    node_id: NodeId
+    job_id: CheckedJobId
+    version: Count
+    node_id: CheckedNodeId
     entries: tuple[LedgerEntry, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse entries of another job, and ids that are none."""
+        for entry in self.entries:
+            if entry.job_id != self.job_id:
+                raise ValueError(f"a ledger entry of {entry.job_id!r} is not of {self.job_id}")
+            if entry.execution_id and not is_execution_id(entry.execution_id):
+                raise ValueError(f"{entry.execution_id!r} is not the id of an execution")
 
 
 class TakeAccount(msgspec.Struct, frozen=True, kw_only=True, tag="account"):
@@ -185,8 +216,18 @@ class TakeAccount(msgspec.Struct, frozen=True, kw_only=True, tag="account"):
             `rota.core.standing_in.place_of`.
     """
 
-    side: AllocationId
+    side: CheckedAllocation
     account: Account
+
+    def __post_init__(self) -> None:
+        """Refuse ids and names that are none: they become keys of the history."""
+        execution = self.account.execution
+        if not is_execution_id(execution.id) or job_of(execution.id) != execution.job_id:
+            raise ValueError(f"{execution.id!r} is not the id of an execution of its job")
+        if not is_full_name(execution.job_name):
+            raise ValueError(f"{execution.job_name!r} is not the full name of a job")
+        if not all(is_name(task.name) for task in self.account.tasks):
+            raise ValueError("a task has no proper name")
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,10 +5,23 @@ anyone was told is committed is on all of them. Each change is a new configurati
 epoch, so epochs order all that ever held a shard (PROTOCOL R1).
 """
 
+from typing import Annotated
+
 import msgspec
 
-from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.ids import (
+    AllocationId,
+    CheckedAllocation,
+    CheckedEpoch,
+    CheckedNodeId,
+    CheckedSession,
+    NodeId,
+    Session,
+    ShardId,
+)
 
+COPIES_MAX = 64
+"""More than any cluster wants of one shard."""
 NOBODY = Session("")
 """The session of a primary that resigned: any in-sync backup may take over (PROTOCOL R5)."""
 
@@ -16,8 +29,8 @@ NOBODY = Session("")
 class Copy(msgspec.Struct, frozen=True, array_like=True):
     """One copy of a shard, told from every earlier one on the same node by its allocation."""
 
-    node_id: NodeId
-    allocation: AllocationId
+    node_id: CheckedNodeId
+    allocation: CheckedAllocation
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,10 +47,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         sync: The copies that count, the primary's among them, in order of node.
     """
 
-    epoch: Epoch
-    primary: NodeId
-    primary_session: Session
-    sync: tuple[Copy, ...] = ()
+    epoch: CheckedEpoch
+    primary: CheckedNodeId
+    primary_session: CheckedSession
+    sync: Annotated[tuple[Copy, ...], msgspec.Meta(max_length=COPIES_MAX)] = ()
 
     def allocation_of(self, node_id: NodeId) -> AllocationId | None:
         """Return the allocation under which *node_id* counts, or None if it does not."""

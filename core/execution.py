@@ -17,8 +17,8 @@ import msgspec
 
 from rota.core.attempt import Attempt
 from rota.core.dag import Standing
-from rota.core.ids import ExecutionId, JobId, NodeId
-from rota.core.instants import Instant
+from rota.core.ids import CheckedName, Count, ExecutionId, JobId, NodeId
+from rota.core.instants import CheckedInstant, Instant
 
 
 class ExecutionStatus(Enum):
@@ -125,21 +125,21 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     id: ExecutionId
     job_id: JobId
     job_name: str
-    job_version: int
+    job_version: Count
     status: ExecutionStatus
     origin: Origin
-    fire_at: Instant
-    queued_at: Instant
-    open_count: int
-    started_at: Instant = Instant(0)
-    finished_at: Instant = Instant(0)
-    failed_count: int = 0
-    cancelled_at: Instant = Instant(0)
+    fire_at: CheckedInstant
+    queued_at: CheckedInstant
+    open_count: Count
+    started_at: CheckedInstant = Instant(0)
+    finished_at: CheckedInstant = Instant(0)
+    failed_count: Count = 0
+    cancelled_at: CheckedInstant = Instant(0)
     hold: Hold = Hold.NONE
     reason: str = ""
     parameters: str = ""
     traceparent: str = ""
-    result_bytes: int = 0
+    result_bytes: Count = 0
     stand_in: NodeId = NodeId("")
 
 
@@ -156,15 +156,15 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         place: Its place in the job's definition, from 0.
     """
 
-    name: str
+    name: CheckedName
     status: TaskStatus
     attempts: tuple[Attempt, ...] = ()
-    failures: int = 0
-    losses: int = 0
+    failures: Count = 0
+    losses: Count = 0
     retry_at: Instant = Instant(0)
     reason: str = ""
     ready_at: Instant = Instant(0)
-    place: int = 0
+    place: Count = 0
 
 
 def standing(task: Task) -> Standing:

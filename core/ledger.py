@@ -9,8 +9,8 @@ from enum import Enum
 
 import msgspec
 
-from rota.core.ids import ExecutionId, JobId
-from rota.core.instants import Instant
+from rota.core.ids import Count, ExecutionId, JobId
+from rota.core.instants import CheckedInstant, Instant
 
 
 class FireOutcome(Enum):
@@ -41,12 +41,12 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """
 
     job_id: JobId
-    schedule: int
-    fire_at: Instant
-    until: Instant
-    count: int
+    schedule: Count
+    fire_at: CheckedInstant
+    until: CheckedInstant
+    count: Count
     outcome: FireOutcome
-    recorded_at: Instant
+    recorded_at: CheckedInstant
     execution_id: ExecutionId = ExecutionId("")
     reason: str = ""
 

@@ -220,6 +220,17 @@ _ALL = (
         see="../explanation/links.md#what-is-refused",
     ),
     Measure(
+        "rota_peer_garbage_total", _COUNTER, "links",
+        "links that ended because the other node sent what no node of this version sends, or more "
+        "than there is room for",
+        see="../explanation/links.md#limits",
+    ),
+    Measure(
+        "rota_peer_partial_bytes", _GAUGE, _BYTES,
+        "bytes of messages in chunks that are not complete, over all links; 256 MiB at most",
+        see="../explanation/links.md#limits",
+    ),
+    Measure(
         "rota_peer_frames_total", _COUNTER, "frames",
         "frames; one may hold many messages",
         labels=(_WAY,),

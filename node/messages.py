@@ -21,14 +21,24 @@ The places that nodes lend each other are of no shard; `rota.node.filling` shows
 for.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from rota.core.attempt import AttemptKey, Order
 from rota.core.commands import Claim, FinishAttempt, Receive, ReportAttempt, TakeAccount
-from rota.core.ids import Epoch, Session
-from rota.core.instants import Instant
+from rota.core.ids import CheckedEpoch, CheckedSession, Count
+from rota.core.instants import CheckedInstant
 from rota.core.replication.messages import Message
 
+COMMANDS_MAX = 1_024
+"""In one message, four times what a node brings at once."""
+ATTEMPTS_MAX = 100_000
+"""Of a shard on one node, in one message."""
+
+Number = Annotated[int, msgspec.Meta(ge=0)]
+"""Of a message of its sender, which counts on from 64 random bits."""
+AttemptKeys = Annotated[tuple[AttemptKey, ...], msgspec.Meta(max_length=ATTEMPTS_MAX)]
 Brought = FinishAttempt | ReportAttempt | Receive | Claim | TakeAccount
 """The commands that come from other nodes; each changes nothing the second time."""
 
@@ -40,8 +50,8 @@ class Carry(msgspec.Struct, frozen=True, kw_only=True, tag="carry"):
         number: The sender's; never that of another message of the same node, in no life.
     """
 
-    number: int
-    commands: tuple[Brought, ...]
+    number: Number
+    commands: Annotated[tuple[Brought, ...], msgspec.Meta(max_length=COMMANDS_MAX)]
 
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True, tag="carried"):
@@ -51,7 +61,7 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, tag="carried"):
         refusal: Why the last of its commands was refused for good; empty if it was not.
     """
 
-    number: int
+    number: Number
     refusal: str = ""
 
 
@@ -66,10 +76,10 @@ class AskLease(msgspec.Struct, frozen=True, kw_only=True, tag="ask_lease"):
         sent_at: By the sender's clock; it comes back with the answer, and the lease counts from it.
     """
 
-    incarnation: int
-    epoch: Epoch
-    attempts: tuple[AttemptKey, ...]
-    sent_at: Instant
+    incarnation: Count
+    epoch: CheckedEpoch
+    attempts: AttemptKeys
+    sent_at: CheckedInstant
 
 
 class GiveLease(msgspec.Struct, frozen=True, kw_only=True, tag="give_lease"):
@@ -80,8 +90,8 @@ class GiveLease(msgspec.Struct, frozen=True, kw_only=True, tag="give_lease"):
         sent_at: That of the question.
     """
 
-    stop: tuple[AttemptKey, ...]
-    sent_at: Instant
+    stop: AttemptKeys
+    sent_at: CheckedInstant
 
 
 class AskList(msgspec.Struct, frozen=True, kw_only=True, tag="ask_list"):
@@ -102,9 +112,9 @@ class AskPlaces(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
         number: The sender's; higher than that of its question before in this incarnation.
     """
 
-    incarnation: int
-    number: int
-    count: int
+    incarnation: Count
+    number: Number
+    count: Count
 
 
 class GivePlaces(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
@@ -115,15 +125,15 @@ class GivePlaces(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
             the borrower may know of an earlier one only, whose process has ended.
     """
 
-    number: int
-    count: int
-    session: Session
+    number: Number
+    count: Count
+    session: CheckedSession
 
 
 class ReturnPlaces(msgspec.Struct, frozen=True, kw_only=True, tag="return_places"):
     """Of the places that you lent, *count* are not needed."""
 
-    count: int
+    count: Count
 
 
 class StandIn(msgspec.Struct, frozen=True, kw_only=True, tag="stand_in"):

@@ -65,6 +65,8 @@ class LinkMetrics:
         self._dropped = _counter("rota_peer_messages_dropped_total", registry)
         self._made = _counter("rota_peer_links_made_total", registry)
         self._refused = _counter("rota_peer_refused_total", registry)
+        self._garbage = _counter("rota_peer_garbage_total", registry)
+        self._partial = _gauge("rota_peer_partial_bytes", registry)
         self._links = _gauge("rota_peer_links", registry)
         self._waiting = _gauge("rota_peer_waiting_bytes", registry)
         self._round_trip = _histogram("rota_peer_round_trip_seconds", registry)
@@ -86,6 +88,14 @@ class LinkMetrics:
     def dropped(self, reason: str) -> None:
         """Count a message that was not sent, for ``no_link`` or ``no_room``."""
         self._dropped.labels(reason).inc()
+
+    def garbage(self) -> None:
+        """Count a link that ended because of a frame that no node sends."""
+        self._garbage.inc()
+
+    def partials(self, read: Callable[[], float]) -> None:
+        """Have the bytes of incomplete messages read when they are asked for."""
+        self._partial.set_function(read)
 
     def refused(self, kind: str) -> None:
         """Count a request or a connection to the peer port that was refused."""

@@ -15,11 +15,16 @@ They may be lost, doubled, delayed and overtaken by one another; each is underst
       Succeed ----------------------->            the shard is yours (R27)
 """
 
+from typing import Annotated
+
 import msgspec
 
 from rota.core.configuration import Configuration
-from rota.core.ids import AllocationId, Epoch, Index
-from rota.core.instants import Instant
+from rota.core.ids import CheckedAllocation, CheckedEpoch, CheckedIndex, Count
+from rota.core.instants import CheckedInstant, Instant
+from rota.core.journal import ORIGIN_HASH
+
+EntryHash = Annotated[bytes, msgspec.Meta(min_length=len(ORIGIN_HASH), max_length=len(ORIGIN_HASH))]
 
 
 class Beacon(msgspec.Struct, frozen=True, array_like=True):
@@ -36,13 +41,13 @@ class Beacon(msgspec.Struct, frozen=True, array_like=True):
         free: Places for attempts that it has to spare.
     """
 
-    wall: Instant
-    at: Instant
-    echo: Instant | None
+    wall: CheckedInstant
+    at: CheckedInstant
+    echo: CheckedInstant | None
     is_fit: bool
     is_prompt: bool = True
     is_leaving: bool = False
-    free: int = 0
+    free: Count = 0
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, tag="append", omit_defaults=True):
@@ -57,12 +62,12 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, tag="append", omit_defau
     """
 
     configuration: Configuration
-    allocation: AllocationId
-    previous: Index
-    previous_hash: bytes
+    allocation: CheckedAllocation
+    previous: CheckedIndex
+    previous_hash: EntryHash
     entries: tuple[bytes, ...]
-    committed: Index
-    sent_at: Instant
+    committed: CheckedIndex
+    sent_at: CheckedInstant
     beacon: Beacon | None = None
 
 
@@ -73,11 +78,11 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True, tag="appended", omit_d
         gives_lease: Whether the sender keeps from taking over for a while (R14).
     """
 
-    epoch: Epoch
-    allocation: AllocationId
-    match: Index
+    epoch: CheckedEpoch
+    allocation: CheckedAllocation
+    match: CheckedIndex
     gives_lease: bool
-    sent_at: Instant
+    sent_at: CheckedInstant
     beacon: Beacon | None = None
 
 
@@ -90,26 +95,26 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True, tag="mismatch"):
         committed: Up to where it certainly is the primary's: send from there.
     """
 
-    epoch: Epoch
-    allocation: AllocationId
-    previous: Index
-    last: Index
-    committed: Index
+    epoch: CheckedEpoch
+    allocation: CheckedAllocation
+    previous: CheckedIndex
+    last: CheckedIndex
+    committed: CheckedIndex
     gives_lease: bool
-    sent_at: Instant
+    sent_at: CheckedInstant
 
 
 class Fenced(msgspec.Struct, frozen=True, kw_only=True, tag="fenced"):
     """A message was of a lower epoch than the one promised here (R2)."""
 
-    epoch: Epoch
+    epoch: CheckedEpoch
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, tag="query"):
     """Asks a node which copy it has; it is wanted as a learner."""
 
-    epoch: Epoch
-    sent_at: Instant
+    epoch: CheckedEpoch
+    sent_at: CheckedInstant
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
@@ -126,21 +131,21 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
             is of a version that does not tell.
     """
 
-    epoch: Epoch
-    allocation: AllocationId | None
-    committed: Index
-    sent_at: Instant
+    epoch: CheckedEpoch
+    allocation: CheckedAllocation | None
+    committed: CheckedIndex
+    sent_at: CheckedInstant
     has_place: bool = True
-    since: Instant = Instant(0)
+    since: CheckedInstant = Instant(0)
 
 
 class Base(msgspec.Struct, frozen=True, array_like=True):
     """The entry after which a copy that comes from a snapshot goes on."""
 
-    epoch: Epoch
-    index: Index
-    at: Instant
-    hash: bytes
+    epoch: CheckedEpoch
+    index: CheckedIndex
+    at: CheckedInstant
+    hash: EntryHash
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
@@ -158,14 +163,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
     """
 
     configuration: Configuration
-    allocation: AllocationId
-    replaces: AllocationId | None
-    number: int
+    allocation: CheckedAllocation
+    replaces: CheckedAllocation | None
+    number: Count
     base: Base
     rows: tuple[tuple[bytes, bytes], ...]
     is_last: bool
-    sent_at: Instant
-    since: Instant = Instant(0)
+    sent_at: CheckedInstant
+    since: CheckedInstant = Instant(0)
 
     def __post_init__(self) -> None:
         """Have no row without a key; of a decoded part this is garbage (`msgspec`)."""
@@ -181,10 +186,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
 class PartTaken(msgspec.Struct, frozen=True, kw_only=True, tag="part_taken"):
     """A part is durable at the receiver."""
 
-    epoch: Epoch
-    allocation: AllocationId
-    number: int
-    sent_at: Instant
+    epoch: CheckedEpoch
+    allocation: CheckedAllocation
+    number: Count
+    sent_at: CheckedInstant
 
 
 class Succeed(msgspec.Struct, frozen=True, kw_only=True, tag="succeed"):

@@ -5,16 +5,18 @@
     [2, sent_at]                   a ping
     [3, sent_at]                   its answer
 
-What is decoded is checked to its last field, so a frame is either sound or garbage.
+What is decoded is checked to its last field: types, forms of ids and names, ranges of numbers. So a
+frame is either sound or garbage, and garbage ends its link before any of it is acted on.
 """
 
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
-from rota.core.ids import ShardId
-from rota.core.instants import Instant
+from rota.core.ids import CheckedShard, ShardId
+from rota.core.instants import CheckedInstant
 from rota.node.messages import Sent
 
 FRAME_BYTES_MAX = 1 << 20
@@ -25,8 +27,12 @@ MESSAGE_BYTES_MAX = 128 << 20
 """Of a message in chunks: an entry holds at most what one turn decided."""
 OVERHEAD_BYTES = 64
 """More than a frame needs for itself."""
+BATCH_MAX = 4_096
+"""Messages in one frame: 20 ms of work for the receiver."""
+PARTIAL_BYTES_MAX = 256 << 20
+"""Of messages in chunks that are not complete, over all links of a node."""
 
-Item = tuple[ShardId, Sent]
+Item = tuple[CheckedShard, Sent]
 
 
 class Lane(IntEnum):
@@ -41,7 +47,7 @@ class Lane(IntEnum):
 class Batch(msgspec.Struct, frozen=True, array_like=True, tag=0):
     """Messages, in the order in which they were sent."""
 
-    items: list[Item]
+    items: Annotated[list[Item], msgspec.Meta(max_length=BATCH_MAX)]
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -55,13 +61,13 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True, tag=1):
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Asks for a sign of life; *sent_at* by the sender's clock."""
 
-    sent_at: Instant
+    sent_at: CheckedInstant
 
 
 class Pong(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """The answer, with what the ping said."""
 
-    sent_at: Instant
+    sent_at: CheckedInstant
 
 
 Frame = Batch | Chunk | Ping | Pong
@@ -115,23 +121,61 @@ def decode_item(item: bytes | bytearray) -> Item:
         raise Garbage(f"a message cannot be read: {error}") from error
 
 
-class Joining:
-    """Puts the chunks of messages together again."""
+class Partials:
+    """The bytes of incomplete messages, over all links of a node.
+
+    Attributes:
+        size: Their number.
+    """
 
     def __init__(self) -> None:
+        self.size = 0
+
+    def add(self, size: int) -> None:
+        """Count *size* more bytes.
+
+        Raises:
+            Garbage: There is no room for them.
+        """
+        if self.size + size > PARTIAL_BYTES_MAX:
+            raise Garbage(
+                f"incomplete messages of all links would fill more than {PARTIAL_BYTES_MAX} bytes"
+            )
+        self.size += size
+
+
+class Joining:
+    """Joins the chunks of one link's messages.
+
+    Args:
+        partials: Of all links.
+    """
+
+    def __init__(self, partials: Partials) -> None:
+        self._partials = partials
         self._begun = {lane: bytearray() for lane in Lane}
 
     def add(self, chunk: Chunk) -> Item | None:
         """Return the message that *chunk* completes, if it does.
 
         Raises:
-            Garbage: It would be too long, or is none.
+            Garbage: It would be too long, or is none, or there is no room for it.
         """
         begun = self._begun[chunk.lane]
         if len(begun) + len(chunk.piece) > MESSAGE_BYTES_MAX:
             raise Garbage(f"a message has more than {MESSAGE_BYTES_MAX} bytes")
+        self._partials.add(len(chunk.piece))
         begun += chunk.piece
         if not chunk.is_last:
             return None
-        self._begun[chunk.lane] = bytearray()
+        self._drop(chunk.lane)
         return decode_item(begun)
+
+    def close(self) -> None:
+        """Drop what is incomplete: the link has ended."""
+        for lane in Lane:
+            self._drop(lane)
+
+    def _drop(self, lane: Lane) -> None:
+        self._partials.size -= len(self._begun[lane])
+        self._begun[lane] = bytearray()

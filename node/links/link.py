@@ -21,6 +21,7 @@ from rota.node.links.frames import (
     Garbage,
     Item,
     Joining,
+    Partials,
     Ping,
     Pong,
     decode,
@@ -31,6 +32,7 @@ from rota.node.links.outbox import Outbox
 from rota.node.messages import Sent
 from rota.node.metrics import LinkMetrics
 from rota.node.network import OnMessage
+from rota.node.sampled_log import SampledLog
 
 PING_S = 1.0
 SILENT_S = 4.0
@@ -49,6 +51,8 @@ class Link:
         socket: The connection.
         peer: The node at its other end.
         shard_count: Of the cluster.
+        partials: Of all links of this node.
+        garbage_log: Gets a line if the link ends because of what the peer sent.
         clock: Measures round trips.
         metrics: Where it is counted.
     """
@@ -59,6 +63,8 @@ class Link:
         peer: Peer,
         *,
         shard_count: int,
+        partials: Partials,
+        garbage_log: SampledLog,
         clock: Clock,
         metrics: LinkMetrics,
     ) -> None:
@@ -67,8 +73,9 @@ class Link:
         self._shard_count = shard_count
         self._clock = clock
         self._metrics = metrics
+        self._garbage_log = garbage_log
         self._outbox = Outbox()
-        self._joining = Joining()
+        self._joining = Joining(partials)
         self._heard_at = clock.elapsed()
         self._is_given_up = asyncio.Event()
 
@@ -101,6 +108,7 @@ class Link:
                 for task in tasks:
                     task.cancel()
         finally:  # Also when we stop.
+            self._joining.close()
             with suppress(TimeoutError, OSError, aiohttp.ClientError):
                 async with asyncio.timeout(CLOSE_S):
                     await self._socket.close()
@@ -118,6 +126,8 @@ class Link:
             try:
                 items = self._understand(decode(came.data))
             except Garbage as garbage:
+                self._metrics.garbage()
+                self._garbage_log.write(peer=self.peer.node_id, reason=str(garbage))
                 return f"the peer sends garbage: {garbage}"
             for shard, message in items:
                 deliver(shard, self.peer.node_id, message)

@@ -24,6 +24,7 @@ from rota.node.clock import Clock
 from rota.node.coordination.coordinator import Member
 from rota.node.entropy import Entropy
 from rota.node.links import death, hello
+from rota.node.links.frames import Partials
 from rota.node.links.greeting import Peer, Socket, answer, dial, refuse
 from rota.node.links.hello import NotProven, NotWelcome
 from rota.node.links.link import CLOSE_S, SOCKET_BYTES_MAX, Link
@@ -32,6 +33,7 @@ from rota.node.links.proof import NONCE_BYTES, PeerCredentials, draw_bytes
 from rota.node.messages import Sent
 from rota.node.metrics import LinkMetrics
 from rota.node.network import OnMessage
+from rota.node.sampled_log import SampledLog
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +102,9 @@ class Links:
         self._clock = clock
         self._entropy = entropy
         self._metrics = metrics
+        self._partials = Partials()
+        self._garbage_log = SampledLog(log, "peer sent garbage", now=clock.elapsed)
+        metrics.partials(lambda: self._partials.size)
         self._peers: dict[NodeId, _Peer] = {}
         self._links: dict[NodeId, Link] = {}
         self._lives: dict[NodeId, deque[str]] = defaultdict(lambda: deque(maxlen=LIVES_MAX))
@@ -304,6 +309,8 @@ class Links:
             socket,
             peer,
             shard_count=self._shard_count,
+            partials=self._partials,
+            garbage_log=self._garbage_log,
             clock=self._clock,
             metrics=self._metrics,
         )

@@ -11,6 +11,7 @@ from collections import deque
 from rota.core.ids import ShardId
 from rota.core.replication.messages import Part
 from rota.node.links.frames import (
+    BATCH_MAX,
     CHUNK_BYTES,
     FRAME_BYTES_MAX,
     MESSAGE_BYTES_MAX,
@@ -27,8 +28,6 @@ BYTES_MAX = 32 << 20
 """What may wait; three seconds of a full 100 Mbit/s link, after which it is broken anyway."""
 COUNT_MAX = 20_000
 """Messages that may wait: with 16,384 shards, a beat for each."""
-BATCH_MAX = 4_096
-"""Messages in one frame: 20 ms of work for the receiver."""
 
 
 class Outbox:

@@ -157,6 +157,9 @@ async def test_who_hangs_up_before_it_is_answered_is_no_error(
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
 
+NO_ORDER = {"key": ["x", "main", 1], "token": [1, 1], "work": ["process"], "fire_at": 0}
+
+
 # -- what comes ------------------------------------------------------------------------------------
 
 
@@ -168,12 +171,24 @@ async def test_who_hangs_up_before_it_is_answered_is_no_error(
         msgspec.msgpack.encode([0, [[3, {"type": "no such message"}]]]),
         msgspec.msgpack.encode([0, [[3, {"type": "fenced", "epoch": "five"}]]]),
         msgspec.msgpack.encode([9, "no such frame"]),
+        msgspec.msgpack.encode([0, [[3, {"type": "dispatch", "order": NO_ORDER}]]]),
         frames.batch_of([frames.encode_item(ShardId(SHARDS), numbered(1))]),
         frames.batch_of([frames.encode_item(ShardId(-1), numbered(1))]),
         frames.encode(frames.Chunk(lane=frames.Lane.BULK, is_last=True, piece=b"\xc1")),
         b"\x00" * (frames.FRAME_BYTES_MAX + 2_000),
     ],
-    ids=["empty", "bytes", "message", "field", "frame", "shard", "negative", "chunk", "long"],
+    ids=[
+        "empty",
+        "bytes",
+        "message",
+        "field",
+        "frame",
+        "order",
+        "shard",
+        "negative",
+        "chunk",
+        "long",
+    ],
 )
 async def test_garbage_ends_the_link_and_nothing_else(
     end: End, garbage: bytes, caplog: pytest.LogCaptureFixture
@@ -186,7 +201,10 @@ async def test_garbage_ends_the_link_and_nothing_else(
     await until(lambda: end.links.peers == ())
 
     assert end.heard == [(SHARD, A, numbered(1))]
-    assert any(word in why_gone(caplog) for word in ("garbage", "the connection broke: "))
+    is_too_long = len(garbage) > frames.FRAME_BYTES_MAX
+    assert ("the connection broke: " if is_too_long else "garbage") in why_gone(caplog)
+    assert end.count("rota_peer_garbage_total") == (0 if is_too_long else 1)
+    assert ("peer sent garbage" in caplog.messages) is not is_too_long
 
 
 async def test_a_message_in_chunks_is_bounded(

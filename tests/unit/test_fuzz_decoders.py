@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -143,6 +144,13 @@ SENT: list[Sent] = [
     GivePlaces(number=1, count=2, session=Session("5e55")),
     ReturnPlaces(count=1),
 ]
+
+
+def fields_of(message: object) -> Any:
+    """Return the fields of a message as they are sent."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(message))
+
+
 TO_WARDEN: list[warden.ToWarden] = [
     warden.Hello(warden.VERSION),
     warden.Launch("7/s", ORDER),
@@ -219,7 +227,7 @@ def in_entry(body: bytes) -> bytes:
 
 def in_chunks(item: bytes, *, size: int) -> frames.Item:
     """Return the message that *item* is, handed over in chunks."""
-    joining = frames.Joining()
+    joining = frames.Joining(frames.Partials())
     for start in range(0, len(item), size):
         is_last = start + size >= len(item)
         found = joining.add(frames.Chunk(frames.Lane.BULK, is_last, item[start : start + size]))
@@ -508,7 +516,7 @@ def test_chunks_of_two_lanes_make_whole_messages_however_they_take_turns(
     lanes: list[frames.Lane], size: int
 ) -> None:
     item = frames.encode_item(ShardId(1), SENT[0])
-    joining = frames.Joining()
+    joining = frames.Joining(frames.Partials())
     places = dict.fromkeys(frames.Lane, 0)
 
     for lane in lanes:
@@ -532,7 +540,7 @@ def test_a_row_without_a_key_is_garbage() -> None:
 
 
 def test_chunks_without_content_take_no_memory() -> None:
-    joining = frames.Joining()
+    joining = frames.Joining(frames.Partials())
     chunk = frames.Chunk(frames.Lane.BULK, is_last=False, piece=b"")
     tracemalloc.start()
 
