@@ -51,7 +51,7 @@ class Carry(msgspec.Struct, frozen=True, kw_only=True, tag="carry"):
     """
 
     number: Number
-    commands: Annotated[tuple[Brought, ...], msgspec.Meta(max_length=COMMANDS_MAX)]
+    commands: Annotated[tuple[Brought, ...], msgspec.Meta(min_length=1, max_length=COMMANDS_MAX)]
 
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True, tag="carried"):

@@ -38,6 +38,7 @@ BAD: dict[str, list[tuple[str, object]]] = {
     "part": [("number", -1), ("base.3", b""), ("rows.0.0", b""), ("is_last", "yes")],
     "carry": [
         ("number", -1),
+        ("commands", []),
         ("commands.0.attempt.0", "job-1"),
         ("commands.0.attempt.0", "3f2a9c0011223344-0660c1a4f8fe40-0000\n"),
         ("commands.0.attempt.1", ""),
