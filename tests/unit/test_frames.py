@@ -79,7 +79,7 @@ def with_field(fields: Fields, path: str, value: object) -> Fields:
     step, _, rest = path.partition(".")
     if not isinstance(fields, list):
         return {**fields, step: with_field(fields[step], rest, value) if rest else value}
-    filled = [*fields]
+    filled: list[Fields] = [*fields]
     at = int(step)
     if at >= len(filled):
         filled += [default for _, default in WORK[len(filled) : at + 1]]
