@@ -109,14 +109,21 @@ def test_every_endpoint_is_tried_before_one_is_tried_again() -> None:
     assert sorted(each.url for each in made[3:]) == [A, B, C]
 
 
-def test_the_same_endpoint_is_tried_again_after_a_pause_that_doubles_up_to_a_limit() -> None:
+@pytest.mark.parametrize(("drawn", "part"), [(0, 1.0), (256, 0.75), (511, 0.5)])
+def test_the_same_endpoint_is_tried_again_after_a_pause_that_doubles_up_to_a_limit(
+    drawn: int, part: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(end: int) -> int:
+        return min(drawn, end - 1)
+
+    monkeypatch.setattr("rota.client.tries.randbelow", draw)
+
     made = asked(tries(READ, endpoints(A), repeats_max=7), REFUSED)
 
     pauses = [each.pause_s for each in made[1:]]
-    expected = [min(PAUSE_S * 2**number, PAUSE_S_MAX) for number in range(7)]
-    assert all(most / 2 <= pause <= most for pause, most in zip(pauses, expected, strict=True)), (
-        pauses
-    )
+    expected = [part * min(PAUSE_S * 2**number, PAUSE_S_MAX) for number in range(7)]
+    # Each is the difference of two sums, so equal to it only within what floats can tell.
+    assert pauses == pytest.approx(expected, rel=0.002)
 
 
 def test_a_node_is_not_asked_again_before_the_time_that_it_named() -> None:
