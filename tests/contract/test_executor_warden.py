@@ -161,6 +161,24 @@ async def test_an_ending_is_told_to_every_life_until_one_says_that_it_is_recorde
     assert held == []
 
 
+async def test_what_runs_is_not_forgotten_though_its_node_says_that_it_is_recorded(
+    directory: Path, tmp_path: Path
+) -> None:
+    work = gated(tmp_path / "gate")
+    async with life_of(directory) as first:
+        first.host.launch(work, key=KEY)
+        await first.host.output(KEY, containing=b"up")
+        first.link.forget(KEY)
+    async with life_of(directory) as second:
+        held = second.held
+        second.host.resume(work, key=KEY)
+        (tmp_path / "gate").touch()
+        ending = await second.host.ending(KEY)
+
+    assert held == [KEY]
+    assert ending.outcome is Outcome.SUCCEEDED
+
+
 async def test_an_ending_outlives_the_warden(directory: Path) -> None:
     async with life_of(directory) as first:
         first.host.launch(Work(shell="exit 3"), key=KEY)

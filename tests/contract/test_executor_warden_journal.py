@@ -5,10 +5,11 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from contract.executor_host import EXECUTION_ID, FIRE_AT, LIMIT_S, TOKEN
+from contract.executor_host import EXECUTION_ID, FIRE_AT, LIMIT_S, TOKEN, wait_until
 from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Work
 from rota.core.instants import Instant
 from rota.executor.warden.journal import REWRITE_BYTES, Journal, Kept
@@ -142,6 +143,68 @@ async def test_a_long_journal_of_what_is_forgotten_becomes_short_and_loses_nothi
     assert max(sizes) > REWRITE_BYTES
     others = [Kept(GROUP, order_of(f"other-{number + 1}")) for number in range(len(sizes))]
     assert kept_in(path) == [Kept(GROUP, kept, ENDING), *others]
+
+
+class HeldSyncs:
+    """The syncs of this process, from now on; each waits for the gate.
+
+    Attributes:
+        gate: Open unless the test closes it.
+        begun: How many have begun.
+        synced_bytes: How long a file was when the last sync of it that has ended began.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.gate = Event()
+        self.gate.set()
+        self.begun = 0
+        self.synced_bytes = 0
+        self._sync = os.fdatasync
+        monkeypatch.setattr(os, "fdatasync", self._fdatasync)
+
+    def _fdatasync(self, descriptor: int) -> None:
+        size = os.fstat(descriptor).st_size
+        self.begun += 1
+        assert self.gate.wait(LIMIT_S), "the test never opened the gate"
+        self._sync(descriptor)
+        self.synced_bytes = size
+
+
+async def test_what_was_written_is_synced_without_anything_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    syncs = HeldSyncs(monkeypatch)
+
+    journal.started(GROUP, order_of("a"))
+    journal.write()
+    size = path.stat().st_size
+    await wait_until(lambda: syncs.synced_bytes == size)
+
+    assert b"started" in path.read_bytes()
+    journal.close()
+
+
+async def test_what_was_written_during_a_sync_is_synced_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    syncs = HeldSyncs(monkeypatch)
+    syncs.gate.clear()
+    journal.started(GROUP, order_of("a"))
+    journal.write()
+    await wait_until(lambda: syncs.begun == 1)
+
+    journal.started(GROUP, order_of("b"))
+    journal.write()
+    size = path.stat().st_size
+    syncs.gate.set()
+    await wait_until(lambda: syncs.synced_bytes == size)
+
+    assert syncs.begun == 2
+    journal.close()
 
 
 @pytest.fixture

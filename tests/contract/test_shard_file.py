@@ -11,7 +11,7 @@ from rota.core.codec import RawChange, encode_body, encode_change
 from rota.core.ids import Epoch, JobId, ShardId
 from rota.core.instants import Instant
 from rota.core.journal import EntryKind
-from rota.core.replication.copy import LocalCopy
+from rota.core.replication.copy import Clear, LocalCopy
 from rota.storage.memory import MemoryStore
 from rota.storage.rocks import RocksStore
 from rota.storage.shards import JOURNAL_KEPT, ShardFile, shard_prefix
@@ -151,6 +151,27 @@ def test_a_journal_shorter_than_what_was_applied_is_refused() -> None:
 
     with pytest.raises(StoreDamaged, match="ends at entry 2, but entries up to 3 were applied"):
         ShardFile(store, SHARD)
+
+
+def test_a_cleared_copy_leaves_nothing_and_the_shards_beside_it_are_as_they_were() -> None:
+    store = MemoryStore()
+    beside = (ShardId(SHARD - 1), ShardId(SHARD + 1))
+    of_a_copy = (Family.JOURNAL, Family.STATE, Family.HIST)
+    batch = store.batch()
+    for shard in (*beside, SHARD):
+        for family in of_a_copy:
+            for key in (b"", b"\x00", b"\xff" * 9):
+                batch.put(family, shard_prefix(shard) + key, b"row")
+    store.write(batch)
+    file = ShardFile(MemoryStore(), SHARD)
+
+    batch = store.batch()
+    file.write(batch, (Clear(),))
+    store.write(batch)
+
+    left = {key[:2] for family in of_a_copy for key, _ in store.scan(family, b"", b"\xff" * 12)}
+    assert left == {shard_prefix(shard) for shard in beside}
+    assert file.stored().allocation is None
 
 
 def test_the_journal_is_trimmed_and_still_checked() -> None:

@@ -9,8 +9,10 @@ from contextlib import closing
 from itertools import count, islice
 from pathlib import Path
 from time import perf_counter_ns
+from typing import Any, cast
 
 import pytest
+from rocksdict import Rdict
 
 from rota.storage.rocks import RocksStore
 from rota.storage.store import (
@@ -158,6 +160,44 @@ def log_records(log: Path) -> list[int]:
 
 
 # --- crashes ---
+
+
+class Overtaken:
+    """A database to which something is written just after its log was flushed."""
+
+    def __init__(self, database: Rdict, write: Callable[[], object]) -> None:
+        self._database = database
+        self._write = write
+
+    def flush_wal(self, *, sync: bool) -> None:
+        """Flush, then have it written to."""
+        self._database.flush_wal(sync=sync)
+        self._write()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+
+def test_a_sync_does_not_cover_what_was_written_while_it_ran(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "db")
+
+    def write(key: bytes) -> int:
+        batch = store.batch()
+        batch.put(Family.META, key, b"v")
+        return store.write(batch)
+
+    before, during = write(b"before"), list[int]()
+    database = store._database  # pyright: ignore[reportPrivateUsage]
+    store._database = cast(  # pyright: ignore[reportPrivateUsage]
+        "Rdict", Overtaken(database, lambda: during.append(write(b"during")))
+    )
+
+    covered = store.sync()
+    store._database = database  # pyright: ignore[reportPrivateUsage]
+
+    assert covered == before < during[0]
+    assert store.sync() == during[0]
+    store.close()
 
 
 def test_a_killed_process_loses_nothing_it_wrote(path: Path) -> None:

@@ -11,6 +11,7 @@ from nodes import (
     ARRIVES_S,
     FENCED_BY_S,
     LOST_BY_S,
+    TIMING,
     A,
     B,
     C,
@@ -355,6 +356,28 @@ def test_an_attempt_of_a_session_before_does_not_live_by_the_present_one() -> No
 
         assert not nodes[A].playing
         assert where(task_of(nodes, execution_id)) == [A, B]
+
+    run(story)
+
+
+def test_an_attempt_of_a_session_that_has_ended_keeps_the_rest_of_its_time() -> None:
+    async def story(nodes: Nodes) -> None:
+        await long_attempt_away(nodes)
+        nodes.cut(A, B)
+        await asyncio.sleep(LOST_BY_S)  # It has no lease any more, and goes on by its session.
+        liveness = nodes[A].running._liveness  # pyright: ignore[reportPrivateUsage]
+        until_then = liveness.session_end
+
+        await end_session(nodes, A)
+        left_s = (until_then - nodes[A].clock.elapsed()) / SECOND
+        await asyncio.sleep(left_s / 2)
+
+        assert left_s > 0
+        assert len(nodes[A].playing) == 1
+
+        await asyncio.sleep(left_s / 2 + TIMING.session / SECOND)
+
+        assert not nodes[A].playing
 
     run(story)
 

@@ -1,14 +1,11 @@
 """Reads over HTTP on a node that may have been replaced: it says so, and tells nothing (R15)."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
+from authority import lose_authority
 from in_process import Client, running_works, save, serving, trigger, until
-from rota.core.instants import Instant
-from rota.node.coordination.embedded import EmbeddedCoordinator
-from rota.node.works import Works
 from rota.storage.memory import MemoryStore
 
 READS = (
@@ -85,13 +82,3 @@ async def read(client: Client, path: str) -> tuple[int, str, str]:
             return 200, "", ""
         problem = await answer.json(content_type=None)
         return answer.status, problem["code"], answer.headers.get("Retry-After", "")
-
-
-def lose_authority(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the node's session run out by its own clock, and never be renewed."""
-
-    async def never(*_: object) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(EmbeddedCoordinator, "renew", never)
-    works._liveness.session_end = Instant(0)  # pyright: ignore[reportPrivateUsage]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from authority import lose_authority, regain_authority
 from in_process import (
     SHARDS,
     HeldStore,
@@ -50,6 +51,51 @@ async def test_no_answer_and_no_effect_leaves_before_the_commit(tmp_path: Path) 
         assert decided == 1
         assert before == (False, 0)
         assert attempts.running == 1
+
+
+async def test_what_is_committed_without_authority_is_neither_answered_nor_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as works, asyncio.TaskGroup() as group:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        job_id = await save(shards, "job", parameters=LONG)
+        shard = shards.of_id(job_id)
+        store.hold()
+        asked = group.create_task(trigger(shards, job_id))
+        await until(lambda: store.held_count == 1)
+
+        lose_authority(works, monkeypatch)
+        store.let_go()
+        await until(lambda: shard.replica.copy.committed == shard.replica.copy.tip.index)
+        await turns()
+        without = (asked.done(), attempts.running)
+        regain_authority(works)
+        await asked
+
+        assert without == (False, 0)
+        assert attempts.running == 1
+
+
+async def test_a_batch_is_not_durable_with_the_sync_before_it(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as works, asyncio.TaskGroup() as group:
+        shards = works.parts.shards
+        store.hold()
+        first = group.create_task(save(shards, "first"))
+        await until(lambda: store.held_count == 1)
+        second = group.create_task(save(shards, "second"))  # Written while the first sync runs.
+        await until(lambda: store.unsynced_count > 0)
+
+        store.let_one_go()
+        await first
+        await until(lambda: store.held_count == 2)
+        await turns()
+        before = second.done()
+        store.let_go()
+        await second
+
+        assert not before
 
 
 async def test_who_reads_memory_waits_until_it_is_committed(tmp_path: Path) -> None:

@@ -1,0 +1,24 @@
+"""The right to act of a node that is alone: taken from it, and given back, by its session."""
+
+import asyncio
+
+import pytest
+
+from rota.core.instants import LATEST_INSTANT, Instant
+from rota.node.coordination.embedded import EmbeddedCoordinator
+from rota.node.works import Works
+
+
+def lose_authority(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the node's session run out by its own clock, and never be renewed."""
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(EmbeddedCoordinator, "renew", never)
+    works._liveness.session_end = Instant(0)  # pyright: ignore[reportPrivateUsage]
+
+
+def regain_authority(works: Works) -> None:
+    """Have the node's session hold again."""
+    works._liveness.session_end = LATEST_INSTANT  # pyright: ignore[reportPrivateUsage]

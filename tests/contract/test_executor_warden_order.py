@@ -1,0 +1,142 @@
+"""What is in a warden's journal by the time that an attempt begins."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from contract.executor_host import (
+    EXECUTION_ID,
+    FIRE_AT,
+    LIMIT_S,
+    TOKEN,
+    elapsed,
+    now,
+    store_id_of,
+)
+from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Work
+from rota.core.ids import NodeId
+from rota.core.instants import HOUR, Duration, Instant, later
+from rota.executor import scripted
+from rota.executor.executor import Ended as OnEnded
+from rota.executor.terms import USUAL
+from rota.executor.warden.connections import FromNode
+from rota.executor.warden.hosting import EXECUTORS, Around, Row
+from rota.executor.warden.journal import Journal
+from rota.executor.warden.messages import (
+    VERSION,
+    Allow,
+    Ended,
+    Hello,
+    Launch,
+    ToNode,
+    ToWarden,
+    frames,
+    node_reader,
+)
+from rota.executor.warden.places import JOURNAL
+from rota.executor.warden.server import Server
+from rota.executor.warden.watchdog import Watchdog
+
+GROUP = "7/session"
+
+
+class Looking(scripted.ScriptedExecutor):
+    """Plays attempts, whose output is the journal as it was when they began."""
+
+    def __init__(
+        self, directory: Path, *, ended: OnEnded, now: Callable[[], Instant], **_: object
+    ) -> None:
+        self._journal = directory / JOURNAL
+        self._found: dict[AttemptKey, bytes] = {}
+
+        def over(key: AttemptKey, ending: Ending) -> None:
+            found = self._found.pop(key)
+            ended(key, replace(ending, output=found))
+
+        super().__init__(ended=over, now=now)
+
+    def launch(self, order: Order) -> None:
+        """Look, then play it."""
+        self._found[order.key] = self._journal.read_bytes()
+        super().launch(order)
+
+
+@pytest.fixture
+def looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The warden hosts an executor that looks into its journal."""
+    row = Row(f"{__name__}:Looking", folder="work")
+    monkeypatch.setitem(EXECUTORS, "process", row)
+
+
+class Node:
+    """A node's end of a connection."""
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        self._end = end
+        self._reader = node_reader()
+
+    async def say(self, *messages: ToWarden) -> None:
+        """Send messages, as one frame."""
+        for frame in frames(messages):
+            await asyncio.get_running_loop().sock_sendall(self._end, frame)
+
+    async def hear(self, kind: type[ToNode], count: int) -> list[ToNode]:
+        """Return the first so many messages of a kind."""
+        heard: list[ToNode] = []
+        async with asyncio.timeout(LIMIT_S):
+            while len(heard) < count:
+                data = await asyncio.get_running_loop().sock_recv(self._end, 1 << 16)
+                assert data, f"the warden hung up after {heard}"
+                heard += [each for each in self._reader.feed(data) if isinstance(each, kind)]
+        return heard
+
+
+@pytest.mark.usefixtures("looking")
+async def test_every_attempt_of_a_frame_is_in_the_journal_before_the_first_of_them_begins(
+    tmp_path: Path,
+) -> None:
+    around = Around(
+        directory=tmp_path,
+        node_id=NodeId("node-a"),
+        store_id=store_id_of(tmp_path),
+        now=now,
+        environ={},
+        terms=USUAL,
+    )
+    journal = Journal(tmp_path / JOURNAL)
+    watchdog = Watchdog(elapsed=elapsed, on_late=lambda: None)
+    server = Server(around, journal, elapsed=elapsed, watchdog=watchdog, made_of="test")
+    orders = [
+        Order(
+            key=AttemptKey(EXECUTION_ID, name, 1),
+            token=TOKEN,
+            work=Work(shell="true"),
+            fire_at=FIRE_AT,
+        )
+        for name in ("first-task", "second-task")
+    ]
+    own, theirs = socket.socketpair()
+    with own, theirs:
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: FromNode(server), theirs)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(server.run())
+            node = Node(own)
+            await node.say(
+                Hello(VERSION),
+                Allow({GROUP: later(elapsed(), Duration(HOUR))}),
+                *(Launch(GROUP, order) for order in orders),
+            )
+            ended = await node.hear(Ended, len(orders))
+            server.retire(Duration(0))
+        journal.close()
+
+    for each in ended:
+        assert isinstance(each, Ended)
+        assert each.ending.outcome is Outcome.SUCCEEDED
+        assert b"first-task" in each.ending.output
+        assert b"second-task" in each.ending.output
