@@ -253,7 +253,7 @@ def test_what_was_lost_for_want_of_a_link_goes_again_as_soon_as_there_is_one() -
 
 
 def appoint(cluster: Cluster, name: str) -> None:
-    """Have the coordinator name another primary, and it learn that."""
+    """Have the coordinator name another primary, and everyone read that."""
     before, member = cluster.configuration, cluster.member(name)
     cluster.coordination.current = msgspec.structs.replace(
         before,
@@ -261,7 +261,7 @@ def appoint(cluster: Cluster, name: str) -> None:
         primary=member.id,
         primary_session=member.liveness.session,
     )
-    cluster.see(name)
+    cluster.see()
 
 
 def test_an_answer_to_an_earlier_term_of_the_same_primary_does_not_count() -> None:
