@@ -31,6 +31,7 @@ from rota.client.wire import (
     LedgerPage,
     NextFireView,
     NodeView,
+    RepairView,
     TriggeredItem,
     TriggeredView,
     TriggerItem,
@@ -556,6 +557,14 @@ class AsyncClient:
             Conflict: It lives, or copies on it count.
         """
         await self._ask(requests.forget_node(node_id, dry_run=dry_run))
+
+    async def repair_shard(self, shard: int, *, dry_run: bool = False) -> RepairView:
+        """Free a shard that a copy's promise of too high an epoch keeps closed.
+
+        Raises:
+            Conflict: Nothing is wrong with it, or etcd knows less of it than a node does.
+        """
+        return await self._ask(requests.repair_shard(shard, dry_run=dry_run))
 
     # -- sending -----------------------------------------------------------------------------------
 

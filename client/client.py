@@ -23,6 +23,7 @@ from rota.client.wire import (
     LedgerEntryView,
     NextFireView,
     NodeView,
+    RepairView,
     TriggeredItem,
     TriggeredView,
     TriggerItem,
@@ -545,6 +546,14 @@ class Client:
             Conflict: It lives, or copies on it count.
         """
         self._run(self._client.forget_node(node_id, dry_run=dry_run))
+
+    def repair_shard(self, shard: int, *, dry_run: bool = False) -> RepairView:
+        """Free a shard that a copy's promise of too high an epoch keeps closed.
+
+        Raises:
+            Conflict: Nothing is wrong with it, or etcd knows less of it than a node does.
+        """
+        return self._run(self._client.repair_shard(shard, dry_run=dry_run))
 
     # -- waiting for the loop ----------------------------------------------------------------------
 

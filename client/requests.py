@@ -28,6 +28,7 @@ from rota.client.wire import (
     NextFires,
     NodeView,
     PauseBody,
+    RepairView,
     TriggerBody,
     TriggeredManyView,
     TriggeredView,
@@ -410,6 +411,12 @@ def forget_node(node_id: str, *, dry_run: bool) -> Call[None]:
     """Return the call that forgets a node; twice, it would not find it."""
     path = _node_path(node_id)
     return _change("DELETE", path, _nothing, dry_run=dry_run, is_repeatable=False)
+
+
+def repair_shard(shard: int, *, dry_run: bool) -> Call[RepairView]:
+    """Return the call that repairs a shard; twice, it would find nothing wrong."""
+    path = f"/api/v1/shards/{shard}:repair"
+    return _change("POST", path, _as(RepairView), dry_run=dry_run, is_repeatable=False)
 
 
 def version() -> Call[VersionView]:

@@ -72,6 +72,8 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True):
         expected: The configuration to be replaced, whole; None if there is none yet.
         by: The node that asks, which must be in *session*.
         gone: For a takeover: a node and the session of it that must no longer be alive.
+        is_repair: An operator has it, to raise the epoch above promises that no coordinator gave
+            cause for; it alone may skip epochs.
     """
 
     shard: ShardId
@@ -80,6 +82,7 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True):
     by: NodeId
     session: Session
     gone: tuple[NodeId, Session] | None = None
+    is_repair: bool = False
 
 
 class Swapped(msgspec.Struct, frozen=True, kw_only=True):

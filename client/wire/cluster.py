@@ -128,6 +128,40 @@ class ClusterView(View, frozen=True):
     moves: list[MoveView]
 
 
+class PromiseView(View, frozen=True):
+    """What a node knows of the epochs of a shard.
+
+    Attributes:
+        node_id: Which node.
+        promised: The highest epoch that it promised to obey, on its disk.
+        written: That of the last entry of its copy; 0 without one.
+        known: That of the newest configuration that etcd gave it in this life; 0 without one.
+    """
+
+    node_id: str
+    promised: int
+    written: int
+    known: int
+
+
+class RepairView(View, frozen=True):
+    """The repair of a shard.
+
+    Attributes:
+        shard: Which.
+        epoch_before: That of its configuration before.
+        epoch: That of its configuration now, above all promises.
+        promises: What the nodes told that could be asked, by node.
+        unasked: Nodes that could not be asked; no copy on them counts.
+    """
+
+    shard: int
+    epoch_before: int
+    epoch: int
+    promises: list[PromiseView]
+    unasked: list[str]
+
+
 class VersionView(View, frozen=True):
     """What runs here.
 

@@ -285,7 +285,7 @@ class Replica:
 
     def _follow(self, configuration: Configuration, now: Instant) -> None:
         """Become or cease to be primary, as the newest configuration says."""
-        self.is_frozen = False
+        self.is_frozen = configuration.epoch < self.copy.epoch  # R31, also after a restart.
         self._vacant_since = None
         # R17: what compared against an older value can no longer happen.
         self._takeovers = [swap for swap in self._takeovers if _may_happen(swap, configuration)]

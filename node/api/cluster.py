@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from aiohttp import web
 
-from rota.client.wire import ClusterView, NodeView
-from rota.core.errors import Kind, Refused
-from rota.core.ids import NodeId
+from rota.client.wire import ClusterView, NodeView, PromiseView, RepairView
+from rota.core.errors import Kind, Refused, not_found
+from rota.core.ids import NodeId, ShardId
 from rota.node import inspection
 from rota.node.api.access import Verb, check
 from rota.node.api.forwarding import ask_part, is_forwarded, question_headers
@@ -19,9 +20,15 @@ from rota.node.coordination.coordinator import CoordinatorError, OutcomeUnknown
 from rota.node.operating import forget, hold_again, hold_nothing
 from rota.node.others import Asked
 from rota.node.parts import Parts
+from rota.node.repairing import promise_of, repair
+from rota.node.shard import Shard
+
+T = TypeVar("T")
 
 operations = Operations("Cluster")
 CLUSTER = "/api/v1/cluster"
+DIGITS_MAX = 6
+"""Of a shard's number; more make no number that a shard has."""
 ANSWER_S = 1.0
 """How long the other nodes have to answer; what those who do not would tell is unknown."""
 AGREEING = ("coordinator_unavailable", "outcome_unknown")
@@ -40,7 +47,7 @@ async def show_cluster(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     if is_forwarded(request):
         return document(inspection.told_by(parts))
-    return document(inspection.whole(parts, await _told_by_others(request)))
+    return document(inspection.whole(parts, await _told(request, CLUSTER, ClusterView)))
 
 
 @operations.declare(
@@ -96,6 +103,55 @@ async def forget_node(request: web.Request) -> web.Response:
     return web.Response(status=204)
 
 
+@operations.declare(
+    "GET",
+    "/api/v1/shards/{shard}/promise",
+    Success(200, "What it knows.", PromiseView),
+    problems=("shard_not_found",),
+)
+async def show_promise(request: web.Request) -> web.Response:
+    """Show what the node that is asked knows of the epochs of a shard."""
+    check(request, Verb.READ, "*")
+    parts = request.app[PARTS]
+    return document(promise_of(_shard_in(request), parts.config.node_id))
+
+
+@operations.declare(
+    "POST",
+    "/api/v1/shards/{shard}:repair",
+    Success(200, "The repair.", RepairView),
+    query=(DRY_RUN,),
+    problems=(
+        "shard_not_found",
+        "shard_sound",
+        "coordinator_behind",
+        "epochs_exhausted",
+        "copies_unreached",
+        *AGREEING,
+    ),
+)
+async def repair_shard(request: web.Request) -> web.Response:
+    """Free a shard that a copy's promise of too high an epoch keeps closed.
+
+    All nodes are asked what they promised, and etcd's epoch of the shard is raised above that. It
+    is refused where nothing is wrong, where a copy that counts cannot be asked, and where etcd
+    knows less than a node does.
+    """
+    with _agreeing(request) as parts:
+        shard = _shard_in(request)
+        promises = await _told(request, f"/api/v1/shards/{shard.id}/promise", PromiseView)
+        promises[parts.config.node_id] = promise_of(shard, parts.config.node_id)
+        view = await repair(
+            parts.coordinator,
+            shard.id,
+            promises,
+            members=parts.membership.members,
+            node_id=parts.config.node_id,
+            is_dry=request[IS_DRY_RUN],
+        )
+    return document(view)
+
+
 @contextmanager
 def _agreeing(request: web.Request) -> Generator[Parts]:
     """Let whoever may ask the coordinator for something do so; what it does not do is refused."""
@@ -113,16 +169,24 @@ def _node_in(request: web.Request) -> NodeId:
     return NodeId(request.match_info["node"])
 
 
-async def _told_by_others(request: web.Request) -> dict[NodeId, ClusterView]:
-    """Return what each node tells that answers in time."""
-    told: dict[NodeId, ClusterView] = {}
+def _shard_in(request: web.Request) -> Shard:
+    number, shards = request.match_info["shard"], request.app[PARTS].shards
+    is_number = number.isascii() and number.isdecimal() and len(number) <= DIGITS_MAX
+    if not is_number or int(number) >= len(shards):
+        raise not_found("shard", number)
+    return shards[ShardId(int(number))]
+
+
+async def _told(request: web.Request, target: str, kind: type[T]) -> dict[NodeId, T]:
+    """Return what each of the other nodes tells that answers in time."""
+    told: dict[NodeId, T] = {}
     others = request.app[PARTS].others
 
     async def ask(node_id: NodeId) -> None:
-        asked = Asked(method="GET", target=CLUSTER, headers=question_headers(request))
+        asked = Asked(method="GET", target=target, headers=question_headers(request))
         with suppress(Refused, TimeoutError):
             async with asyncio.timeout(ANSWER_S):
-                told[node_id] = await ask_part(request, node_id, asked, ClusterView)
+                told[node_id] = await ask_part(request, node_id, asked, kind)
 
     async with asyncio.TaskGroup() as group:
         for node_id in others.reached if others else ():

@@ -29,6 +29,7 @@ CODES = {
     "task_not_found": Code(404, "the execution has no such task"),
     "attempt_not_found": Code(404, "the task has no such attempt yet"),
     "node_not_found": Code(404, "there is no such node"),
+    "shard_not_found": Code(404, "there is no shard of that number"),
     "no_such_path": Code(404, "there is no such endpoint"),
     "method_not_allowed": Code(405, "`Allow` names those that are"),
     "body_too_slow": Code(408, "the body did not come within 30 s"),
@@ -40,6 +41,9 @@ CODES = {
     "last_node": Code(409, "no other node is there that could hold what the node holds"),
     "node_alive": Code(409, "the node lives, and would be back at once"),
     "node_in_use": Code(409, "copies on the node count, so writes wait for it"),
+    "shard_sound": Code(409, "nothing is wrong with the shard that a repair would mend"),
+    "coordinator_behind": Code(409, "etcd knows less of the shard than a node does"),
+    "epochs_exhausted": Code(409, "the shard has no epoch left above the promised one"),
     "version_mismatch": Code(412, "the job is not at the version that `If-Match` names"),
     "body_too_large": Code(413, "the body is larger than the node takes"),
     "unsupported_media_type": Code(415, "the body is not `application/json` by its Content-Type"),
@@ -78,6 +82,7 @@ CODES = {
         503, "no node that can be reached decides for the shard; nothing was decided"
     ),
     "coordinator_unavailable": Code(503, "etcd does not answer, or refuses; nothing was changed"),
+    "copies_unreached": Code(503, "copies that count could not be asked what they have"),
     "outcome_unknown": Code(503, "etcd did not answer; it is not known whether it was changed"),
     "primary_lost": Code(
         503,

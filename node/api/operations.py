@@ -170,6 +170,7 @@ PATH_PARTS = {
     "name": "The job's name.",
     "execution": "An execution's id.",
     "node": "A node's id.",
+    "shard": "A shard's number.",
     "task": "The name of a task; of a job without `tasks` it is `main`.",
 }
 

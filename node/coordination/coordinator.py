@@ -131,13 +131,15 @@ def check_swaps(swaps: Sequence[Swap]) -> None:
     """Check what a caller must see to.
 
     Raises:
-        ValueError: A fresh epoch is not the expected one plus 1, or 1 for the first (PROTOCOL R1);
-            or a shard is there twice, and it would depend on the order which swap is done.
+        ValueError: A fresh epoch is not the expected one plus 1, or 1 for the first (PROTOCOL R1),
+            or, of a repair, not higher; or a shard is there twice, and it would depend on the order
+            which swap is done.
     """
     seen: set[ShardId] = set()
     for swap in swaps:
         before = swap.expected.epoch if swap.expected else 0
-        if swap.fresh.epoch != before + 1:
+        follows = swap.fresh.epoch == before + 1
+        if not (follows or (swap.is_repair and swap.fresh.epoch > before)):
             raise ValueError(f"epoch {swap.fresh.epoch} does not follow {before}")
         if swap.shard in seen:
             raise ValueError(f"shard {swap.shard} is to be swapped twice at once")

@@ -40,6 +40,8 @@ EXIT_STATUSES = {
     "rota node drain n3 --wait --timeout 10m": 3,
     "rota node undrain n3": 3,
     "rota node forget n3": 3,
+    "rota shard repair 17": 5,
+    "rota shard repair 17 --dry-run": 5,
 }
 """Of examples that do not end with 0."""
 GOES_ON = re.compile(r"^rota (events|bench slo|.* (--watch|-w)$)")

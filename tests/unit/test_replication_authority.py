@@ -173,6 +173,23 @@ def test_a_configuration_below_the_promised_epoch_makes_no_primary() -> None:
     assert cluster.replica("a").epoch == 5
 
 
+def test_a_coordinator_that_knows_less_than_was_promised_in_an_earlier_life_freezes_the_shard() -> (
+    None
+):
+    cluster = Cluster()
+    before = cluster.configuration
+    promise_5(cluster)
+    cluster.restart("b")
+    cluster.coordination.current = before
+
+    cluster.see("b")
+    assert cluster.replica("b").is_frozen
+
+    cluster.force(replace(before, epoch=Epoch(6)))
+    cluster.see("b")
+    assert not cluster.replica("b").is_frozen
+
+
 # -- taking over -------------------------------------------------------------------------------
 
 

@@ -1,0 +1,41 @@
+"""``rota shard``: what an operator does to a shard that cannot help itself."""
+
+import click
+
+from rota.client.cli.groups import SuggestingGroup
+from rota.client.cli.options import connect, dry_run_option, examples, url_option
+from rota.client.cli.printing import say
+
+
+@click.group(cls=SuggestingGroup, epilog=examples("rota shard repair 17 --dry-run"))
+def shard() -> None:
+    """Repair a shard. Shards are named by their numbers: see `rota cluster shards`."""
+
+
+@shard.command(
+    "repair",
+    short_help="Free a shard that a promise keeps closed.",
+    epilog=examples("rota shard repair 17 --dry-run", "rota shard repair 17"),
+)
+@click.argument("number", type=click.IntRange(min=0))
+@dry_run_option
+@url_option
+def repair(number: int, *, is_dry: bool) -> None:
+    """Free a shard that a copy's promise of too high an epoch keeps closed.
+
+    Raises etcd's epoch of the shard above all promises; nothing is lost by it. It is refused where
+    nothing is wrong, where a copy that counts cannot be asked, and where etcd knows less than a
+    node does.
+    """
+    with connect() as client:
+        view = client.repair_shard(number, dry_run=is_dry)
+    for promise in view.promises:
+        say(f"{promise.node_id}: promised epoch {promise.promised}, wrote {promise.written}")
+    if view.unasked:
+        say(f"not asked, for they cannot be reached: {', '.join(view.unasked)}")
+    epochs = f"from epoch {view.epoch_before} to {view.epoch}"
+    say(
+        f"dry run: nothing is changed; shard {number} would go {epochs}"
+        if is_dry
+        else f"repaired shard {number}: {epochs}"
+    )
