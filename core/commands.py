@@ -51,12 +51,15 @@ class SaveJob(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         may_replace: Whether a different one that exists is replaced; else it is a conflict.
         if_version: Only if the job that exists has this version.
+        may_be_past: Whether an ``@at`` that is new in the job may lie in the past: the misfire
+            policy, which then decides it, was given and not assumed.
     """
 
     spec: JobSpec
     ask: Ask | None = None
     may_replace: bool = False
     if_version: int | None = None
+    may_be_past: bool = True
 
 
 class DeleteJob(msgspec.Struct, frozen=True, kw_only=True):

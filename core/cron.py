@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from typing import NamedTuple, NoReturn
+from string import ascii_lowercase, ascii_uppercase
+from typing import NamedTuple
 
 from rota.core.errors import invalid
-
-TEXT_LENGTH_MAX = 1_000  # every value of every field, listed, takes about 500
+from rota.core.quoting import quoted, shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class Cron:
     Attributes:
         seconds: Mask of the seconds that match; likewise *minutes*, *hours*, *months*, *years*.
         days: Mask of the days that match in a month of each shape (see `_shape`).
-        has_open_hours: The hour field is ``*`` or ``*/n``, so no particular hour is meant.
+        has_open_hours: The hour field is ``*``, or ``*/n`` with more than one hour, so no
+            particular hour is meant.
     """
 
     seconds: int
@@ -58,7 +59,7 @@ class Cron:
         return datetime(*found, *first)  # noqa: DTZ001 - a wall clock has no zone
 
     def matches(self, wall: datetime) -> bool:
-        """Tell whether the expression matches the naive local time *wall*."""
+        """Return True if the expression matches the naive local time *wall*."""
         return self.next_after(wall - _SECOND) == wall
 
     def _matches_day(self, year: int, month: int, day: int) -> bool:
@@ -115,46 +116,62 @@ def parse_cron(text: str, day_or: bool = True) -> Cron:
         Refused: ``invalid_schedule``, saying which field is wrong and what it may hold, or that
             no date of the calendar matches.
     """
-    if len(text) > TEXT_LENGTH_MAX:
-        raise invalid(
-            "invalid_schedule",
-            f"the cron expression is {len(text)} characters long; {TEXT_LENGTH_MAX} are allowed",
-        )
-    source = _Source(text)
-    fields = text.upper().split()
+    try:
+        return _cron(text, day_or=day_or)
+    except _Mistake as mistake:
+        raise invalid("invalid_schedule", f"{quoted(text)} {mistake}") from mistake
+
+
+def _cron(text: str, *, day_or: bool) -> Cron:
+    fields = text.translate(_CAPITALS).split()
+    if found := _ZONE.match(text):
+        raise _Mistake(f"begins with a zone; give it as the timezone: {quoted(found['zone'])}")
     if len(fields) not in (5, 6, 7):
-        source.refuse(
+        raise _Mistake(
             f"has {len(fields)} fields; a cron expression has 5 (minute hour day month weekday), "
             "6 (seconds first) or 7 (seconds first, year last)"
         )
-    second = fields.pop(0) if len(fields) > 5 else "0"
-    year = fields.pop() if len(fields) > 5 else "*"
-    minute, hour, day, month, weekday = fields
-    cron = Cron(
-        seconds=_mask(source, _SECONDS, second),
-        minutes=_mask(source, _MINUTES, minute),
-        hours=_mask(source, _HOURS, hour),
-        months=_mask(source, _MONTHS, month),
-        years=_ALL_YEARS if year == "*" else _mask(source, _YEARS, year),
-        days=_day_masks(source, day, weekday, day_or=day_or),
-        has_open_hours=_OPEN.fullmatch(hour) is not None,
-    )
-    if cron.next_after(_BEFORE_ALL) is None:
-        source.refuse("never fires: no date matches its day, month, weekday and year together")
+    try:
+        cron = _cron_of(fields, day_or=day_or)
+    except _Mistake as mistake:
+        if len(fields) == 6:
+            raise _Mistake(f"{mistake} (six fields begin with the second)") from mistake
+        raise
+    if not cron.months or cron.next_after(_BEFORE_ALL) is None:
+        raise _Mistake("never fires: no date matches its day, month, weekday and year together")
     return cron
+
+
+def _cron_of(fields: list[str], *, day_or: bool) -> Cron:
+    second = fields[0] if len(fields) > 5 else "0"
+    year = fields[6] if len(fields) > 6 else "*"
+    minute, hour, day, month, weekday = fields[1:6] if len(fields) > 5 else fields
+    seconds, minutes, hours = _mask(_SECONDS, second), _mask(_MINUTES, minute), _mask(_HOURS, hour)
+    months, days = _mask(_MONTHS, month), _day_masks(day, weekday, day_or=day_or)
+    return Cron(
+        seconds=seconds,
+        minutes=minutes,
+        hours=hours,
+        months=_months_with(days, months),
+        years=_ALL_YEARS if year == "*" else _mask(_YEARS, year),
+        days=days,
+        # A step that leaves one hour, as */24 does, means that hour.
+        has_open_hours=_OPEN.fullmatch(hour) is not None and hours.bit_count() > 1,
+    )
+
+
+def _months_with(days: tuple[int, ...], months: int) -> int:
+    """Return those of *months* that ever have one of *days*: the search passes over the others."""
+    lengths = {shape.length for shape, mask in zip(_SHAPES, days, strict=True) if mask}
+    leaps = {29} & lengths
+    return months & _bits([n for n in range(1, 13) if _LENGTHS[n] in lengths or (n == 2 and leaps)])
 
 
 # --- fields ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The text being parsed, for messages."""
-
-    text: str
-
-    def refuse(self, what: str) -> NoReturn:
-        raise invalid("invalid_schedule", f'"{self.text}" {what}')
+class _Mistake(Exception):
+    """What is wrong with an expression, as the end of a sentence that begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,76 +211,88 @@ _CALENDAR_CYCLE_YEARS = 400
 _ALL_YEARS = (1 << 9999) - 2
 _BEFORE_ALL = datetime(_YEARS.first - 1, 12, 31, 23, 59, 59)  # noqa: DTZ001 - a wall clock
 
+# Not str.upper, which makes the ASCII letters of names out of others: of the dotless i of Turkish.
+_CAPITALS = str.maketrans(ascii_lowercase, ascii_uppercase)
+_ZONE = re.compile(r"(?:CRON_)?TZ=(?P<zone>\S*)")
 _OPEN = re.compile(r"\*(?:/[0-9]+)?")
 _ITEM = re.compile(r"(?:\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?")
 _HASHED = re.compile(r"[HR](?:\([0-9-]*\))?(?:/[0-9]+)?")
 
 
-def _mask(source: _Source, field: _Field, text: str) -> int:
+def _mask(field: _Field, text: str) -> int:
     mask = 0
-    for item in text.split(","):
-        mask |= _item_mask(source, field, item)
+    for item in dict.fromkeys(text.split(",")):
+        mask |= _item_mask(field, item)
     return mask
 
 
-def _item_mask(source: _Source, field: _Field, item: str) -> int:
+def _item_mask(field: _Field, item: str) -> int:
     """Return the values of ``*``, ``a``, ``a-b`` or ``a/n``, each but ``a`` with a step or not."""
     parts = _ITEM.fullmatch(item)
     if parts is None or _HASHED.fullmatch(item):
-        _refuse_item(source, field, item)
+        raise _no_item(field, item)
     low_text, high_text, step_text = parts.groups()
-    step = _step(source, field, step_text) if step_text else 1
+    step = _step(field, step_text) if step_text else 1
     if low_text is None:
         return _bits(range(field.first, field.last + 1, step))
-    low = _value(source, field, low_text)
+    low = _value(field, low_text, item)
     if high_text is not None:
-        high = _value(source, field, high_text)
+        high = _value(field, high_text, item)
     elif step_text:
         # A week ends on Saturday unless a range says 7, as croniter has it.
         high = _SATURDAY if field is _WEEKDAYS else field.last
     else:
         high = low
-    return _bits(_span(source, field, low, high)[::step])
+    return _bits(_span(field, low, high)[::step])
 
 
-def _span(source: _Source, field: _Field, low: int, high: int) -> list[int]:
+def _span(field: _Field, low: int, high: int) -> list[int]:
     """Return *low* to *high*, around the end of the field if need be: ``22-2``, ``FRI-MON``."""
     if low <= high:
         return list(range(low, high + 1))
     if not field.is_cyclic:
-        source.refuse(f"has {field.name} range {low}-{high}; a range of {field.name}s goes up")
-    # From Saturday a week goes on with Sunday as 0; 7 is for ranges that end with it.
+        raise _Mistake(f"has {field.name} range {low}-{high}; a range of {field.name}s goes up")
+    # After Saturday a week continues with Sunday as 0; 7 is for ranges that end with it.
     last = _SATURDAY if field is _WEEKDAYS else field.last
     return [*range(low, last + 1), *range(field.first, high + 1)]
 
 
-def _value(source: _Source, field: _Field, text: str) -> int:
+def _value(field: _Field, text: str, item: str) -> int:
+    """Return the value that *text*, a part of *item*, names."""
     if text in field.names:
         return field.names.index(text) + field.first
     if not text.isdigit() or len(text) > 9 or not field.first <= int(text) <= field.last:
-        _refuse_item(source, field, text)
+        raise _no_item(field, item)
     return int(text)
 
 
-def _step(source: _Source, field: _Field, text: str) -> int:
+def _step(field: _Field, text: str) -> int:
     # A longer step would silently mean "the first value only": */90 is not every 90 minutes.
     longest = 7 if field is _WEEKDAYS else field.last - field.first + 1
     if len(text) > 9 or not 1 <= int(text) <= longest:
-        source.refuse(
-            f"has {field.name} step {text}; steps of {field.name}s go from 1 to {longest}"
-            " (for other intervals write @every)"
+        raise _Mistake(
+            f"has {field.name} step {shortened(text)}; steps of {field.name}s go from 1 to "
+            f"{longest} (for other intervals write @every)"
         )
     return int(text)
 
 
-def _refuse_item(source: _Source, field: _Field, item: str) -> NoReturn:
+def _no_item(field: _Field, item: str) -> _Mistake:
     if _HASHED.fullmatch(item):
-        source.refuse(
-            f"has {field.name} {item}; hashed (H) and random (R) fields are not supported yet, "
-            "write a number"
+        return _Mistake(
+            f"has {field.name} {shortened(item)}; hashed (H) and random (R) fields are not "
+            "supported yet, write a number"
         )
-    shown = item if item.isalnum() else f'"{item}"'
-    source.refuse(f"has {field.name} {shown}; {field.limits}")
+    shown = shortened(item) if item.isalnum() else quoted(item)
+    return _Mistake(f"has {field.name} {shown}; {field.limits}{_hint_of(field, item)}")
+
+
+def _hint_of(field: _Field, item: str) -> str:
+    if field is _WEEKDAYS and (last := _NTH_LAST.fullmatch(item)):
+        return f"; the last one of a month is {last[1]}L"
+    if field is _DAYS and ("L" in item or "W" in item):
+        return "; besides there are L, L-n, nW and LW"
+    return ""
 
 
 # --- days --------------------------------------------------------------------------------------
@@ -282,6 +311,8 @@ class _Month(NamedTuple):
 
 _DayRule = Callable[[_Month], int]
 """Gives the mask of the days it matches; bits past the end of the month do not matter."""
+_Masks = tuple[int, ...]
+"""The masks that a rule gives for each of `_SHAPES`."""
 
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _SHAPES = tuple(_Month(length, weekday) for length in (28, 29, 30, 31) for weekday in range(7))
@@ -290,6 +321,7 @@ _FROM_END = re.compile(r"L(?:-([0-9]+))?")
 _NEAREST = re.compile(r"([0-9]+)W")
 _LAST = re.compile(r"L([0-9A-Z]+)|([0-9A-Z]+)L")
 _NTH = re.compile(r"([0-9A-Z]+)#([0-9]+)")
+_NTH_LAST = re.compile(r"([0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)#L")
 
 
 def _shape(year: int, month: int) -> int:
@@ -300,42 +332,48 @@ def _shape(year: int, month: int) -> int:
     return (length - 28) * 7 + date(year, month, 1).isoweekday() % 7
 
 
-def _day_masks(source: _Source, day: str, weekday: str, *, day_or: bool) -> tuple[int, ...]:
-    day_rules = [_day_rule(source, item) for item in _day_items(day)]
-    weekday_rules = [_weekday_rule(source, item) for item in _day_items(weekday)]
+def _day_masks(day: str, weekday: str, *, day_or: bool) -> _Masks:
+    by_day = _union(_day_masks_of, day)
+    by_weekday = _union(_weekday_masks_of, weekday)
     # Only the first character decides, so "*/2" counts as open. Vixie cron does it, crontabs rely
     # on it, and its manual calls it a bug.
     is_either = day_or and day[0] not in "*?" and weekday[0] not in "*?"
-    masks: list[int] = []
-    for month in _SHAPES:
-        by_day, by_weekday = _union(day_rules, month), _union(weekday_rules, month)
-        both = by_day | by_weekday if is_either else by_day & by_weekday
-        masks.append(both & _bits(range(1, month.length + 1)))
-    return tuple(masks)
+    return tuple(
+        (one | other if is_either else one & other) & _bits(range(1, month.length + 1))
+        for one, other, month in zip(by_day, by_weekday, _SHAPES, strict=True)
+    )
 
 
-def _day_items(text: str) -> list[str]:
-    return ["*"] if text == "?" else text.split(",")
+def _union(masks_of: Callable[[str], _Masks], text: str) -> list[int]:
+    union = [0] * len(_SHAPES)
+    for item in ["*"] if text == "?" else dict.fromkeys(text.split(",")):
+        union = [one | other for one, other in zip(union, masks_of(item), strict=True)]
+    return union
 
 
-def _union(rules: list[_DayRule], month: _Month) -> int:
-    mask = 0
-    for rule in rules:
-        mask |= rule(month)
-    return mask
+@lru_cache(maxsize=1024)  # 0.3 KB each; rules of 28 masks are most of what parsing costs
+def _day_masks_of(item: str) -> _Masks:
+    return tuple(map(_day_rule(item), _SHAPES))
 
 
-def _day_rule(source: _Source, item: str) -> _DayRule:
+@lru_cache(maxsize=1024)
+def _weekday_masks_of(item: str) -> _Masks:
+    return tuple(map(_weekday_rule(item), _SHAPES))
+
+
+def _day_rule(item: str) -> _DayRule:
     """Return the rule of one item of the day field: ``L``, ``L-n``, ``LW``, ``nW`` or plain."""
     if parts := _FROM_END.fullmatch(item):
-        before_end = _number(source, "days before the last", parts[1] or "0", 0, 30)
+        before_end = _number(parts[1] or "0", 0, 30)
+        if before_end is None:
+            raise _Mistake(f"has day {quoted(item)}; days before the last go from 0 to 30")
         return lambda month: 1 << max(month.length - before_end, 0)
     if item == "LW":
         return lambda month: 1 << _nearest_workday(month, month.length)
     if parts := _NEAREST.fullmatch(item):
-        day = _value(source, _DAYS, parts[1])
+        day = _value(_DAYS, parts[1], item)
         return lambda month: 1 << _nearest_workday(month, day) if day <= month.length else 0
-    mask = _item_mask(source, _DAYS, item)
+    mask = _item_mask(_DAYS, item)
     return lambda month: mask
 
 
@@ -349,18 +387,20 @@ def _nearest_workday(month: _Month, day: int) -> int:
     return day
 
 
-def _weekday_rule(source: _Source, item: str) -> _DayRule:
+def _weekday_rule(item: str) -> _DayRule:
     """Return the rule of one item of the weekday field: ``nL``, ``Ln``, ``n#k`` or plain."""
     if item == "L":
-        source.refuse("has weekday L alone; write which last weekday, as in 5L")
+        raise _Mistake("has weekday L alone; write which last weekday, as in 5L")
     if parts := _LAST.fullmatch(item):
-        last = _value(source, _WEEKDAYS, parts[1] or parts[2]) % 7
+        last = _value(_WEEKDAYS, parts[1] or parts[2], item) % 7
         return lambda month: 1 << max(_days_on(month, last))
     if parts := _NTH.fullmatch(item):
-        weekday = _value(source, _WEEKDAYS, parts[1]) % 7
-        nth = _number(source, f"weekday {item} with number", parts[2], 1, 5)
+        weekday = _value(_WEEKDAYS, parts[1], item) % 7
+        nth = _number(parts[2], 1, 5)
+        if nth is None:
+            raise _Mistake(f"has weekday {quoted(item)}; the number after # goes from 1 to 5")
         return lambda month: _bits(_days_on(month, weekday)[nth - 1 : nth])
-    mask = _item_mask(source, _WEEKDAYS, item)
+    mask = _item_mask(_WEEKDAYS, item)
     weekdays = [weekday for weekday in range(7) if (mask | mask >> 7) >> weekday & 1]
     return lambda month: _bits([d for weekday in weekdays for d in _days_on(month, weekday)])
 
@@ -369,10 +409,9 @@ def _days_on(month: _Month, weekday: int) -> range:
     return range(1 + (weekday - month.first_weekday) % 7, month.length + 1, 7)
 
 
-def _number(source: _Source, what: str, text: str, first: int, last: int) -> int:
-    if len(text) > 9 or not first <= int(text) <= last:
-        source.refuse(f"has {what} {text}; that goes from {first} to {last}")
-    return int(text)
+def _number(text: str, first: int, last: int) -> int | None:
+    """Return the number that the digits *text* are, or None if it is not *first* to *last*."""
+    return int(text) if len(text) <= 9 and first <= int(text) <= last else None
 
 
 # --- masks -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ when it is due: what is in the way may be gone by then.
 
 A plan's `next_fires` is the first fire time without an outcome, and moves on in the same entry, so
 a fire can be neither lost nor repeated (PROTOCOL R33). One command decides at most `SLICE` fire
-times of a schedule; what is left comes due at once, after whatever else waits.
+times of a job, oldest first; what is left comes due at once, after whatever else waits.
 
 A stored schedule may have become unreadable: its zone is missing from this node's tz database, or
 another version wrote it. Its fire times stay due, and it is tried again every `UNREADABLE_PAUSE`.
@@ -39,7 +39,7 @@ from rota.core.job import Job, Misfire, Pause, Plan
 from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.overlap import Admission, admit
 from rota.core.running import Birth, begin_execution
-from rota.core.schedule import Schedule, fault_of, fire_times, latest_fire, next_fire
+from rota.core.schedule import Schedule, fault_of, fire_times, latest_fire, next_fire, one_shot_at
 
 SLICE = 200
 """Fire times that one command decides: a few milliseconds of work."""
@@ -61,14 +61,13 @@ def fire(draft: Draft, command: Fire) -> None:
     if job is None or plan is None:
         return
     soon = later(draft.now, draft.situation.ahead)
-    postponed = set[int]()
-    for number, due in enumerate(plan.next_fires):
-        if due is None or due > soon:
-            continue
+    postponed, room = set[int](), SLICE
+    near = ((due, n) for n, due in enumerate(plan.next_fires) if due is not None and due <= soon)
+    for due, number in sorted(near):
         if fault_of(job.spec.schedules[number]):
             postponed.add(number)
         elif due <= draft.now:
-            _fire_schedule(draft, job, number, due)
+            room -= _fire_schedule(draft, job, number, due, room) if room > 0 else 0
         elif _is_unhindered(draft, job):
             _fire_one(draft, job, number, due)
             _advance(draft, job, number, due)
@@ -121,9 +120,8 @@ def first_fire_of(schedule: Schedule, saved_at: Instant) -> Instant | None:
 
     The instant of a past ``@at`` counts: the misfire policy decides it, never silence.
     """
-    if schedule.text.lstrip().lower().startswith("@at"):
-        return next_fire(schedule, Instant(-1))
-    return next_fire(schedule, saved_at)
+    at = one_shot_at(schedule)
+    return next_fire(schedule, saved_at) if at is None else at
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,21 +133,22 @@ class _Due:
     times: Sequence[Instant]
 
 
-def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant) -> None:
+def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int) -> int:
+    """Decide due fire times of a schedule, about *room* at most; return how many were looked at."""
     schedule = job.spec.schedules[number]
-    times = fire_times(schedule, _before(due), draft.now, SLICE)
+    times = fire_times(schedule, _before(due), draft.now, room)
     if not times or times[0] != due:
         # @startup, and an @at in the past: due because the plan says so.
         times = [due, *times]
     if job.pause is not None:
         _record_paused(draft, _Due(job, number, times), job.pause)
         _advance(draft, job, number, times[-1])
-        return
+        return len(times)
     if _has_no_space(draft):
         _record_disk_full(draft, _Due(job, number, times))
         _advance(draft, job, number, times[-1])
-        return
-    late_until = _late_until(draft, job, schedule, times)
+        return len(times)
+    late_until = _late_until(draft, job, schedule, times, is_all=len(times) < room)
     late = [at for at in times if at < late_until]
     if late and job.spec.misfire is Misfire.SKIP:
         _record_missed(draft, _Due(job, number, late))
@@ -158,13 +157,16 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant) -> None:
     decided = (*late, *_fire_each(draft, job, number, times[len(late) :]))
     if decided:
         _advance(draft, job, number, decided[-1])
+    return len(times)
 
 
-def _late_until(draft: Draft, job: Job, schedule: Schedule, times: Sequence[Instant]) -> Instant:
+def _late_until(
+    draft: Draft, job: Job, schedule: Schedule, times: Sequence[Instant], *, is_all: bool
+) -> Instant:
     """Return the first of the due times that is not to be treated as late.
 
     For ``all`` that is the very first; for ``latest`` the one that all late ones are coalesced
-    into, even where it lies beyond this slice.
+    into, even where it lies beyond this slice; *is_all*: there are no due ones beyond it.
     """
     on_time_from = Instant(draft.now - job.spec.grace)
     if job.spec.misfire is Misfire.ALL or times[0] >= on_time_from:
@@ -174,6 +176,8 @@ def _late_until(draft: Draft, job: Job, schedule: Schedule, times: Sequence[Inst
     first_on_time = next_fire(schedule, _before(on_time_from))
     if first_on_time is not None and first_on_time <= draft.now:
         return first_on_time
+    if is_all:
+        return times[-1]
     return latest_fire(schedule, _before(times[0]), draft.now) or times[-1]
 
 

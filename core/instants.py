@@ -11,6 +11,8 @@ from typing import Annotated, NewType
 
 from msgspec import Meta
 
+from rota.core.quoting import quoted
+
 Instant = NewType("Instant", int)
 Duration = NewType("Duration", int)
 
@@ -84,16 +86,17 @@ def parse_instant(text: str) -> Instant:
     Raises:
         ValueError: *text* has another form, names no real date, or lies before 1970.
     """
+    shown = quoted(text, "'")
     if not _RFC3339.fullmatch(text):
         raise ValueError(
-            f"{text!r} is not an RFC 3339 time with a zone; write it as 2027-01-01T00:00:00Z"
+            f"{shown} is not an RFC 3339 time with a zone; write it as 2027-01-01T00:00:00Z"
         )
     try:
         instant = from_datetime(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{text!r} is not a time: {error}") from error
+        raise ValueError(f"{shown} is not a time: {error}") from error
     if not 0 <= instant <= LATEST_INSTANT:
-        raise ValueError(f"{text!r} is out of range; times go from 1970 to 9999")
+        raise ValueError(f"{shown} is out of range; times go from 1970 to 9999")
     return instant
 
 
@@ -118,10 +121,10 @@ def parse_duration(text: str) -> Duration:
     Raises:
         ValueError: *text* has another form or is longer than 10,000 years.
     """
-    compact = text.strip()
+    compact, shown = text.strip(), quoted(text, "'")
     if not _DURATION.fullmatch(compact):
         raise ValueError(
-            f"{text!r} is not a duration; write a number and a unit (ms, s, m, h, d, w), "
+            f"{shown} is not a duration; write a number and a unit (ms, s, m, h, d, w), "
             "for example 90s or 1h30m"
         )
     total = 0
@@ -129,5 +132,5 @@ def parse_duration(text: str) -> Duration:
         scale = _UNITS[unit]
         total += int(whole) * scale + int((fraction or "").ljust(6, "0")) * scale // 1_000_000
     if total > LATEST_INSTANT:
-        raise ValueError(f"{text!r} is longer than any schedule can be")
+        raise ValueError(f"{shown} is longer than any schedule can be")
     return Duration(total)

@@ -7,17 +7,17 @@ from rota.core.commands import Cancel, DeleteJob, Fire, SaveJob
 from rota.core.decision import Done, JobSaved, Reply
 from rota.core.draft import Draft
 from rota.core.effects import ClearTimer, JobEvent, Timescale
-from rota.core.errors import Kind, Refused, not_found
+from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.firing import fire, first_fire, first_fire_of, noticed_at, set_fire_timer
 from rota.core.ids import JobId, mint_job_id, slot_of
 from rota.core.job import Consistency, Job, JobSpec, Plan, Upstream
 from rota.core.outbox import send_letter
 from rota.core.running import cancel_execution
-from rota.core.schedule import fault_of
+from rota.core.schedule import fault_of, one_shot_at
 from rota.core.state import version_key
 
-SLICES_MAX = 50
-"""Slices of due fire times that one replacement decides before it asks for patience."""
+SLICES_MAX = 10
+"""Slices of due fire times that one replacement decides: beyond them it is refused for now."""
 
 
 def save_job(draft: Draft, command: SaveJob) -> Reply:
@@ -25,11 +25,12 @@ def save_job(draft: Draft, command: SaveJob) -> Reply:
 
     Raises:
         Refused: Code ``job_exists``: another job has that name; ``version_mismatch``;
-            ``too_many_jobs``; ``catching_up``.
+            ``past_schedule``; ``too_many_jobs``; ``catching_up``.
     """
     standing_id = draft.state.names.get(command.spec.full_name)
     standing = draft.job(standing_id) if standing_id else None
     _check_version(command, standing)
+    _check_instants(draft, command, standing)
     if standing is None:
         job = _create(draft, command.spec)
     elif command.may_replace or standing.spec == command.spec:
@@ -187,6 +188,24 @@ def _check_version(command: SaveJob, standing: Job | None) -> None:
         return
     if standing is None or standing.version != command.if_version:
         raise _mismatch(standing, command.if_version)
+
+
+def _check_instants(draft: Draft, command: SaveJob, standing: Job | None) -> None:
+    """Refuse an ``@at`` that is new, and late already, unless the misfire policy was chosen.
+
+    By the default policy it would run at once, which few mean by an instant that has passed.
+    """
+    if command.may_be_past:
+        return
+    kept = standing.spec.schedules if standing is not None else ()
+    for schedule in command.spec.schedules:
+        at = one_shot_at(schedule) if schedule not in kept else None
+        if at is not None and at < draft.now - command.spec.grace:
+            detail = (
+                f'"{schedule.text}" has passed; give misfire: "all" or "latest" runs it at once, '
+                '"skip" records it as missed'
+            )
+            raise invalid("past_schedule", detail, Problem("/misfire", detail))
 
 
 def _mismatch(standing: Job | None, asked: int) -> Refused:

@@ -13,11 +13,14 @@ have different offsets exactly when the clock skips or repeats it.
 """
 
 import difflib
+import heapq
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from enum import Enum
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -27,7 +30,6 @@ from rota.core.cron import Cron, parse_cron
 from rota.core.errors import Refused, invalid
 from rota.core.instants import (
     DAY,
-    LATEST_INSTANT,
     MILLISECOND,
     SECOND,
     Duration,
@@ -38,7 +40,10 @@ from rota.core.instants import (
     parse_instant,
     to_datetime,
 )
+from rota.core.quoting import QUOTED_MAX, quoted, shortened
 
+TEXT_LENGTH_MAX = 1_000
+"""Characters of a schedule; every value of every field of a cron expression takes about 500."""
 INTERVAL_MIN = Duration(100 * MILLISECOND)
 """The shortest `@every`: below it, lateness would be as long as the interval itself."""
 INTERVAL_MAX = Duration(36_500 * DAY)
@@ -89,13 +94,17 @@ def parse_schedule(text: str, timezone: str = "UTC", day_or: bool = True) -> Sch
     Raises:
         Refused: ``invalid_schedule`` or ``unknown_timezone``, saying what would be right.
     """
+    if len(text) > TEXT_LENGTH_MAX:
+        raise _refusal(
+            f"the schedule is {len(text):,} characters long; {TEXT_LENGTH_MAX:,} are allowed"
+        )
     schedule = Schedule(text=" ".join(text.split()), timezone=timezone, day_or=day_or)
     _rule(schedule)
     return schedule
 
 
 def is_manual(schedule: Schedule) -> bool:
-    """Tell whether *schedule* never fires by itself."""
+    """Return True if *schedule* never fires by itself."""
     return _rule(schedule) is _Unscheduled.MANUAL
 
 
@@ -103,6 +112,16 @@ def is_startup(schedule: Schedule) -> bool:
     """Return True if *schedule* fires when the cluster starts, which has no fire time here."""
     # Asked of every stored job at a start, so the text is compared and not parsed.
     return schedule.text.lower() == _Unscheduled.STARTUP.value
+
+
+def one_shot_at(schedule: Schedule) -> Instant | None:
+    """Return the instant of an ``@at``; None for any other schedule.
+
+    Raises:
+        Refused: *schedule* cannot be read (see `fault_of`).
+    """
+    rule = _rule(schedule)
+    return rule.at if isinstance(rule, _At) else None
 
 
 def fault_of(schedule: Schedule) -> str:
@@ -177,15 +196,35 @@ def latest_fire(schedule: Schedule, after: Instant, until: Instant) -> Instant |
     return latest
 
 
+def coming(schedules: Sequence[Schedule], after: Instant) -> Iterator[tuple[int, FirePreview]]:
+    """Yield the fire times of *schedules* after *after* in order, each with its schedule's number.
+
+    Each step computes one fire time, and the first one of each schedule: none is found ahead.
+    One that cannot be read is left out (see `fault_of`).
+    """
+    found = (
+        _numbered(number, schedule, after)
+        for number, schedule in enumerate(schedules)
+        if not fault_of(schedule)
+    )
+    for _, number, preview in heapq.merge(*found):
+        yield number, preview
+
+
+def _numbered(
+    number: int, schedule: Schedule, after: Instant
+) -> Iterator[tuple[Instant, int, FirePreview]]:
+    rule, zone = _rule(schedule), load_zone(schedule.timezone)
+    fire_at = next_fire(schedule, after)
+    while fire_at is not None:
+        wall = to_datetime(fire_at).astimezone(zone)
+        yield fire_at, number, FirePreview(fire_at, wall.isoformat(), _note(rule, wall))
+        fire_at = next_fire(schedule, fire_at)
+
+
 def preview(schedule: Schedule, after: Instant, count: int) -> list[FirePreview]:
     """Return the next *count* fire times after *after*, and what the clock does at each."""
-    rule = _rule(schedule)
-    zone = load_zone(schedule.timezone)
-    previews: list[FirePreview] = []
-    for fire_at in fire_times(schedule, after, LATEST_INSTANT, count):
-        wall = to_datetime(fire_at).astimezone(zone)
-        previews.append(FirePreview(fire_at, wall.isoformat(), _note(rule, wall)))
-    return previews
+    return [fire for _, fire in islice(coming([schedule], after), count)]
 
 
 def _note(rule: "_Rule", wall: datetime) -> str:
@@ -266,15 +305,16 @@ def _rule(schedule: Schedule) -> _Rule:
     if not schedule.text.startswith("@"):
         return _CronRule(parse_cron(schedule.text, schedule.day_or), zone)
     form, _, argument = schedule.text.partition(" ")
-    form = form.lower()
+    # Not str.lower, which makes an ASCII k of the Kelvin sign.
+    form = form.lower() if form.isascii() else form
     if form == "@every":
         return _parse_every(argument)
     if form == "@at":
         return _parse_at(argument, zone)
     if form not in _FORMS:
-        raise _refusal(f"there is no schedule {form}{_did_you_mean(form, _FORMS)}")
+        raise _refusal(f"there is no schedule {shortened(form)}{_did_you_mean(form, _FORMS)}")
     if argument:
-        raise _refusal(f'{form} stands alone; "{argument}" after it means nothing')
+        raise _refusal(f"{form} stands alone; {quoted(argument)} after it means nothing")
     if form in _PLAIN_FORMS:
         return _PLAIN_FORMS[form]
     return _CronRule(parse_cron(_MACROS[form]), zone)
@@ -286,20 +326,20 @@ def _parse_every(argument: str) -> _Every:
         interval = parse_duration(interval_text)
         phase = parse_duration(phase_text) if has_phase else Duration(0)
     except ValueError as error:
-        raise _refusal(f'"@every {argument}": {error}') from error
+        raise _refusal(f"{quoted(f'@every {argument}')}: {error}") from error
     if interval < INTERVAL_MIN:
         raise _refusal(
-            f'"@every {argument}" has interval {format_duration(interval)}; '
+            f"{quoted(f'@every {argument}')} has interval {format_duration(interval)}; "
             f"the shortest is {format_duration(INTERVAL_MIN)}"
         )
     if interval > INTERVAL_MAX:
         raise _refusal(
-            f'"@every {argument}" has interval {format_duration(interval)}; '
+            f"{quoted(f'@every {argument}')} has interval {format_duration(interval)}; "
             f"the longest is {format_duration(INTERVAL_MAX)}"
         )
     if phase >= interval:
         raise _refusal(
-            f'"@every {argument}" has phase {format_duration(phase)}; '
+            f"{quoted(f'@every {argument}')} has phase {format_duration(phase)}; "
             f"a phase is shorter than its interval, {format_duration(interval)}"
         )
     return _Every(interval, phase)
@@ -309,9 +349,9 @@ def _parse_at(argument: str, zone: tzinfo) -> _At:
     try:
         rule = _at_rule(argument, zone)
     except (ValueError, OverflowError) as error:
-        raise _refusal(f'"@at {argument}": {error}') from error
+        raise _refusal(f"{quoted(f'@at {argument}')}: {error}") from error
     if not 0 <= rule.at <= LATEST_FIRE:
-        raise _refusal(f'"@at {argument}" is out of range; {_FIRE_RANGE}')
+        raise _refusal(f"{quoted(f'@at {argument}')} is out of range; {_FIRE_RANGE}")
     return rule
 
 
@@ -345,7 +385,7 @@ def load_zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     raise invalid(
         "unknown_timezone",
-        f'"{name}" is not a time zone{_did_you_mean(name, tuple(_zone_names()))}'
+        f"{quoted(name)} is not a time zone{_did_you_mean(name, tuple(_zone_names()))}"
         " Zones have IANA names, such as Europe/Paris.",
     )
 
@@ -359,6 +399,8 @@ def _zone_names() -> frozenset[str]:
 def _did_you_mean(word: str, known: tuple[str, ...]) -> str:
     if word in _SYNONYMS:
         return f"; did you mean {_SYNONYMS[word]}?"
+    if len(word) > QUOTED_MAX:
+        return "."
     lowered = {name.lower(): name for name in sorted(known)}
     wanted = word.lower().replace(" ", "_")
     # "new york" and "Berlin" should find their zone, so the last part of a name is enough.

@@ -7,6 +7,8 @@ refused.
 
 import re
 
+from rota.core.quoting import quoted
+
 _UNITS = {
     "B": 1,
     "KiB": 1 << 10,
@@ -32,8 +34,9 @@ def parse_size(text: str) -> int:
     found = _SIZE.fullmatch(text.strip())
     scale = _UNITS.get(found["unit"] or "B") if found else None
     if found is None or scale is None:
+        shown = quoted(text, "'")
         raise ValueError(
-            f"{text!r} is not a size; write a number and a unit (KiB, MiB, GiB, or kB, MB, GB), "
+            f"{shown} is not a size; write a number and a unit (KiB, MiB, GiB, or kB, MB, GB), "
             "for example 512MiB"
         )
     thousandths = int((found["fraction"] or "").ljust(3, "0"))

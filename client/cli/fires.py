@@ -60,9 +60,15 @@ def next_fires(
         with connect() as client:
             fires = client.next_fires(job or "", namespace=namespace, count=count, after=after)
     if not fires and form in ("table", "wide"):
-        say("it does not fire again" if job is None else f"{job} does not fire by itself again")
+        say(f"{job} does not fire by itself again" if job else _no_fires_text(schedule or ""))
         return
     show_many(fires, NEXT_FIRE, form)
+
+
+def _no_fires_text(schedule: str) -> str:
+    if schedule.lower().startswith("@at"):
+        return "it has passed: a job is created with it only if its --misfire is given"
+    return "it does not fire again"
 
 
 def _preview(schedule: str, timezone: str, after: str | None, count: int) -> list[NextFireView]:

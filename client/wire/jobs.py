@@ -63,7 +63,8 @@ class JobBody(Body, frozen=True):
         sandbox: A profile, or more about it, that commands run in.
         limits: What each attempt may use.
         node_selector: Labels that a node has to have to run its tasks; while none has, they wait.
-        misfire: What becomes of fire times noticed later than *grace*.
+        misfire: What is done about fire times noticed later than *grace*; null for ``latest``. An
+            ``@at`` that has passed is refused without it.
         grace: What counts as late, 0 to 365 days.
         overlap: What becomes of a fire while an earlier execution is not finished.
         consistency: ``available`` fires on where no primary of its shard is heard, at the risk of
@@ -95,7 +96,7 @@ class JobBody(Body, frozen=True):
     sandbox: Profile | SandboxBody = "none"
     limits: LimitsBody | None = None
     node_selector: dict[str, str] = {}
-    misfire: Literal["all", "latest", "skip"] = "latest"
+    misfire: Literal["all", "latest", "skip"] | None = None
     grace: Timespan = "10s"
     overlap: Literal["allow", "skip", "queue_one"] = "allow"
     consistency: Literal["strict", "available"] = "strict"

@@ -4,7 +4,6 @@ Items are decoded one by one, so that a bad one says what is wrong with it and h
 that are sound are decided in one turn: one journal entry for each shard concerned, one sync.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -23,11 +22,12 @@ from rota.client.wire import (
 )
 from rota.core.commands import Command
 from rota.core.decision import JobSaved, Triggered
-from rota.core.errors import Problem, Refused, not_found
+from rota.core.errors import Problem, Refused, invalid, not_found
 from rota.node.api.codes import DECIDING
 from rota.node.api.decoding import decode
 from rota.node.api.jobs import creation_of, trigger_of
 from rota.node.api.operations import IDEMPOTENCY_KEY, Body, Operations, Success
+from rota.node.api.pacing import Pace
 from rota.node.api.parameters import DRY_RUN
 from rota.node.api.problems import problem_of
 from rota.node.api.requests import (
@@ -44,8 +44,8 @@ from rota.node.api.writing import Written, write_all
 from rota.node.shard import Answer, Shard
 
 operations = Operations("Batches")
-ITEMS_PER_TURN = 32
-"""Items that are read before other requests have their turn: of large jobs, some 20 ms."""
+SCHEDULES_MAX = 2_000
+"""Schedules of all jobs of a batch: their first fire times are found in one turn, 50 us each."""
 
 
 class _NamedJob(msgspec.Struct):
@@ -71,7 +71,7 @@ class _NamedTrigger(msgspec.Struct):
     problems=("no_items", "too_many_items", "invalid_idempotency_key", *DECIDING),
 )
 async def create_many(request: web.Request) -> web.Response:
-    """Create up to 1,000 jobs; each item succeeds or fails alone.
+    """Create up to 1,000 jobs with 2,000 schedules in all; each item succeeds or fails alone.
 
     The `status` of a result is that of the answer to `POST /api/v1/jobs` with the same body, and
     `error` its problem document, with pointers such as `/items/3/schedule`. The jobs that an item
@@ -84,8 +84,18 @@ async def create_many(request: web.Request) -> web.Response:
         named = msgspec.json.decode(raw, type=_NamedJob)
         return request.app[PARTS].shards.of_name(named.namespace, named.name)
 
+    room = SCHEDULES_MAX
+
     async def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
-        return await creation_of(request, decode(raw, JobBody), _key_of(key, number))
+        nonlocal room
+        shard, command = await creation_of(request, decode(raw, JobBody), _key_of(key, number))
+        room -= len(command.spec.schedules)
+        if room < 0:
+            detail = (
+                f"the batch has more than {SCHEDULES_MAX:,} schedules; send this job in another"
+            )
+            raise invalid("invalid_job", detail, Problem("/schedules", detail))
+        return shard, command
 
     async def create(items: list[Item]) -> list[CreatedItem]:
         answers, written = await _write_each(request, items, command_of)
@@ -161,9 +171,9 @@ async def _write_each(
     """
     commands: dict[int, tuple[Shard, Command]] = {}
     answers: dict[int, Answer] = {}
-    for count, (number, raw) in enumerate(items):
-        if count % ITEMS_PER_TURN == ITEMS_PER_TURN - 1:
-            await asyncio.sleep(0)
+    pace = Pace()
+    for number, raw in items:
+        await pace.rest()
         try:
             commands[number] = await command_of(raw, number)
         except Refused as refusal:

@@ -46,7 +46,7 @@ def job_spec(body: JobBody) -> JobSpec:
         schedules=_schedules(body, reader),
         tasks=tasks,
         dependencies=tuple(_full_name(name, body.namespace) for name in body.dependencies),
-        misfire=Misfire(body.misfire),
+        misfire=Misfire(body.misfire or Misfire.LATEST),
         grace=reader.timespan(body.grace, "/grace"),
         overlap=Overlap(body.overlap),
         consistency=Consistency(body.consistency),

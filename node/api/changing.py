@@ -8,12 +8,13 @@ from typing import cast
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from rota.client.wire import JobBody, JobView, Json, PauseBody
 from rota.core.commands import Ask, PauseJob, ResumeJob, SaveJob
 from rota.core.decision import Reply
 from rota.core.errors import Kind, Problem, Refused, invalid
-from rota.core.job import Job, JobSpec
+from rota.core.job import Job
 from rota.node.api.access import PRINCIPAL, Verb, check
 from rota.node.api.bodies import job_spec
 from rota.node.api.codes import DECIDING, KEYED
@@ -47,6 +48,7 @@ from rota.node.api.writing import Written, write
 operations = Operations("Jobs")
 CHANGING = (
     "invalid_job",
+    "past_schedule",
     "invalid_if_match",
     "unknown_type",
     "unknown_dependency",
@@ -86,8 +88,8 @@ async def put_job(request: web.Request) -> web.Response:
     shard, ask = request.app[PARTS].shards.of_name(namespace, name), await ask_of(request)
     saved = await answer_before(request, shard, ask)
     if saved is None:
-        spec = await _spec_of(request, content)
-        saved = await _save(request, spec, expected_version(request), ask)
+        made = await _definition_in(request, content)
+        saved = await _save(request, made, expected_version(request), ask)
     return await saved_document(request, *saved)
 
 
@@ -125,12 +127,12 @@ async def _patched(
         _, job = find_job(request, named)
         check(request, Verb.WRITE, job.spec.namespace)
         content = merged(msgspec.to_builtins(definition_of(job.spec)), patch)
-        spec = await _spec_of(request, cast("dict[str, Json]", content))
-        if spec.full_name != job.spec.full_name:
+        made = await _definition_in(request, cast("dict[str, Json]", content))
+        if made.spec.full_name != job.spec.full_name:
             detail = f"a job keeps its name {job.spec.full_name!r}; create another one instead"
             raise invalid("invalid_job", detail, Problem("/name", detail))
         try:
-            return await _save(request, spec, job.version if expected is None else expected, ask)
+            return await _save(request, made, job.version if expected is None else expected, ask)
         except Refused as refusal:
             if refusal.kind is not Kind.PRECONDITION or expected is not None:
                 raise
@@ -198,17 +200,19 @@ def merged(target: Json, patch: Json) -> Json:
 
 
 async def _save(
-    request: web.Request, spec: JobSpec, expected: int | None, ask: Ask | None
+    request: web.Request, made: SaveJob, expected: int | None, ask: Ask | None
 ) -> tuple[Reply, Written]:
-    shard = request.app[PARTS].shards.of_name(spec.namespace, spec.name)
-    if only_creates(request):
-        command = SaveJob(spec=spec, ask=ask)
-    else:
-        command = SaveJob(spec=spec, may_replace=True, if_version=expected, ask=ask)
+    shard = request.app[PARTS].shards.of_name(made.spec.namespace, made.spec.name)
+    may_replace = not only_creates(request)
+    if_version = expected if may_replace else None
+    command = replace(made, may_replace=may_replace, if_version=if_version, ask=ask)
     return await write(request, shard, command)
 
 
-async def _spec_of(request: web.Request, content: dict[str, Json]) -> JobSpec:
-    spec = job_spec(decode(msgspec.json.encode(content), JobBody))
+async def _definition_in(request: web.Request, content: dict[str, Json]) -> SaveJob:
+    """Return the command that creates the job *content*."""
+    body = decode(msgspec.json.encode(content), JobBody)
+    spec = job_spec(body)
     request.app[PARTS].shards.of_name(spec.namespace, spec.name).check_open()
-    return await resolve(request, spec)
+    spec = await resolve(request, spec)
+    return SaveJob(spec=spec, may_be_past=body.misfire is not None)

@@ -50,6 +50,7 @@ CODES = {
     "unsupported_encoding": Code(415, "the body has a `Content-Encoding`"),
     "invalid_body": Code(422, "a field that does not exist, is missing, or has the wrong type"),
     "invalid_job": Code(422, "a job that cannot work"),
+    "past_schedule": Code(422, "an `@at` has passed, and the job names no `misfire` policy"),
     "unknown_type": Code(422, "a task has a type that this node does not know"),
     "unknown_dependency": Code(422, "a job of `dependencies` does not exist"),
     "invalid_if_match": Code(422, "`If-Match` is not an `ETag` of a job"),

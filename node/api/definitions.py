@@ -8,7 +8,7 @@ import msgspec
 from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
 from rota.core.attempt import Sandbox
 from rota.core.instants import Duration, format_duration
-from rota.core.job import JobSpec, TaskSpec
+from rota.core.job import JobSpec, Misfire, TaskSpec
 from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.schedule import Schedule
 from rota.node.api.bodies import MAIN_TASK
@@ -35,7 +35,7 @@ def definition_of(spec: JobSpec) -> JobBody:
         timezone=_unless_same(_PLAIN.timezone, single.timezone) if single else _PLAIN.timezone,
         schedules=several,
         dependencies=list(spec.dependencies),
-        misfire=spec.misfire.value,
+        misfire=None if spec.misfire is Misfire.LATEST else spec.misfire.value,
         grace=_unless(_PLAIN.grace, spec.grace),
         overlap=spec.overlap.value,
         consistency=spec.consistency.value,

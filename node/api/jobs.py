@@ -1,5 +1,7 @@
 """Jobs: create, read, delete, trigger; their coming fire times and their ledger."""
 
+from itertools import islice
+
 import msgspec
 from aiohttp import web
 
@@ -21,7 +23,7 @@ from rota.core.execution import ExecutionStatus
 from rota.core.ids import JobId, job_of
 from rota.core.instants import MICROSECOND, later
 from rota.core.job import Job
-from rota.core.schedule import preview
+from rota.core.schedule import coming
 from rota.core.state import State
 from rota.node.api.access import Verb, check
 from rota.node.api.bodies import job_spec, parameters_json, print_of
@@ -35,6 +37,7 @@ from rota.node.api.operations import (
     Operations,
     Success,
 )
+from rota.node.api.pacing import Pace
 from rota.node.api.parameters import (
     DRY_RUN,
     FROM,
@@ -57,7 +60,7 @@ from rota.node.api.requests import (
 )
 from rota.node.api.resolving import resolve
 from rota.node.api.tracing import TRACEPARENT, traceparent_of
-from rota.node.api.views import ledger_entry_view, next_fire_views, view_of
+from rota.node.api.views import ledger_entry_view, next_fire_view, view_of
 from rota.node.api.writing import Written, write
 from rota.node.parts import Parts
 from rota.node.shard import Shard
@@ -81,6 +84,7 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the page before.")
     body=Body(JobBody),
     problems=(
         "invalid_job",
+        "past_schedule",
         "unknown_type",
         "unknown_dependency",
         *KEYED,
@@ -193,11 +197,11 @@ async def next_fires(request: web.Request) -> web.Response:
     asked = AFTER.of(request)
     after = parts.clock.now() if asked is None else asked
     await parts.shards.settled(shard)
-    coming: list[NextFireView] = []
-    for number, schedule in enumerate(job.spec.schedules):
-        coming += next_fire_views(number, preview(schedule, after, count))
-    coming.sort(key=lambda fire: fire.at)
-    return document(NextFires(items=coming[:count]))
+    pace, items = Pace(), list[NextFireView]()
+    for number, preview in islice(coming(job.spec.schedules, after), count):
+        items.append(next_fire_view(number, preview))
+        await pace.rest()
+    return document(NextFires(items=items))
 
 
 @operations.declare(
@@ -293,7 +297,7 @@ async def creation_of(request: web.Request, body: JobBody, key: str) -> tuple[Sh
     shard.check_open()
     spec = await resolve(request, spec)
     ask = Ask(key=key, print=print_of(msgspec.msgpack.encode(spec))) if key else None
-    return shard, SaveJob(spec=spec, ask=ask)
+    return shard, SaveJob(spec=spec, ask=ask, may_be_past=body.misfire is not None)
 
 
 def trigger_of(

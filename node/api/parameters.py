@@ -181,7 +181,7 @@ def _instant(given: str) -> Instant:
 
 
 def _timespan(given: str) -> Duration:
-    is_number = given.replace(".", "", 1).isdecimal()
+    is_number = given.isascii() and given.replace(".", "", 1).isdecimal()
     return seconds(float(given)) if is_number else parse_duration(given)
 
 

@@ -188,17 +188,14 @@ def _ledger_entry_view(entry: LedgerEntry) -> LedgerEntryView:
     )
 
 
-def next_fire_views(number: int, previews: Iterable[FirePreview]) -> list[NextFireView]:
-    """Return the documents of the coming fire times of schedule *number*."""
-    return [
-        NextFireView(
-            at=format_instant(preview.instant),
-            local=preview.local,
-            schedule=number,
-            note=preview.note,
-        )
-        for preview in previews
-    ]
+def next_fire_view(number: int, preview: FirePreview) -> NextFireView:
+    """Return the document of a coming fire time of schedule *number*."""
+    return NextFireView(
+        at=format_instant(preview.instant),
+        local=preview.local,
+        schedule=number,
+        note=preview.note,
+    )
 
 
 def _job_status(job: Job, plan: Plan, *, is_busy: bool) -> str:

@@ -57,6 +57,33 @@ def test_a_patch_changes_what_it_names(node: Rotad) -> None:
     assert changed["tasks"][0]["command"] == "echo hello"
 
 
+def test_an_instant_that_has_passed_is_refused_by_every_write_unless_misfire_is_given(
+    node: Rotad,
+) -> None:
+    past: Json = {"schedule": "@at 2020-01-01T00:00:00Z"}
+    put(node, "passed", command="true", schedule="@hourly")
+    body = {"name": "new-passed", "command": "true", **past}
+    batch = {"items": [body]}
+
+    for method, path, content in (
+        ("POST", "/api/v1/jobs", body),
+        ("POST", "/api/v1/jobs?dryRun=true", body),
+        ("PUT", "/api/v1/jobs/default/passed", {"command": "true", **past}),
+        ("PATCH", "/api/v1/jobs/passed", past),
+    ):
+        with pytest.raises(Refusal, match="has passed") as refused:
+            node.call(method, path, content)
+        assert refused.value.problem["code"] == "past_schedule"
+    (made,) = node.call("POST", "/api/v1/jobs:batch", batch)["items"]
+    assert made["error"]["code"] == "past_schedule"
+    taken = patch(node, "passed", **past, misfire="skip")
+    node.wait_until(lambda: len(node.ledger("passed")) == 1)
+    kept = patch(node, "passed", description="has passed", misfire=None)
+
+    assert [entry["outcome"] for entry in node.ledger("passed")] == ["missed"]
+    assert kept["version"] == taken["version"] + 1
+
+
 def test_a_patch_cannot_rename(node: Rotad) -> None:
     put(node, "fixed", command="true")
 

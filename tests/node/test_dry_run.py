@@ -136,7 +136,7 @@ async def furnish(client: Client) -> dict[str, str]:
         {"name": "busy", "type": "scripted", "parameters": {"sleepMs": 10**9}, "overlap": "skip"},
         {"name": "long", "type": "scripted", "parameters": {"sleepMs": 10**9}},
         {"name": "late", "dependencies": ["long"], "schedule": "@at 2020-01-01T00:00:00Z",
-         "command": "true"},
+         "misfire": "latest", "command": "true"},
     ):  # fmt: skip
         status, _ = await client.call("POST", "/api/v1/jobs", body)
         assert status == 201

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from rota.core.cron import TEXT_LENGTH_MAX, parse_cron
+from rota.core.cron import parse_cron
 from rota.core.errors import Kind, Refused
 
 
@@ -181,9 +181,12 @@ def test_matches_tells_a_match_from_its_neighbours() -> None:
 
 @pytest.mark.parametrize(
     ("hours", "is_open"),
-    [("*", True), ("*/2", True), ("0-23", False), ("0/2", False), ("*,3", False), ("3", False)],
+    [
+        *(("*", True), ("*/2", True), ("*/23", True)),
+        *(("0-23", False), ("0/2", False), ("*,3", False), ("3", False), ("*/24", False)),
+    ],
 )
-def test_only_a_star_leaves_the_hours_open(hours: str, is_open: bool) -> None:
+def test_only_a_star_with_several_hours_leaves_them_open(hours: str, is_open: bool) -> None:
     assert parse_cron(f"0 {hours} * * *").has_open_hours is is_open
 
 
@@ -191,6 +194,8 @@ def test_only_a_star_leaves_the_hours_open(hours: str, is_open: bool) -> None:
 
 
 STEPS_OF_MINUTES = "steps of minutes go from 1 to 60 (for other intervals write @every)"
+DAYS = "days go from 1 to 31; besides there are L, L-n, nW and LW"
+WEEKDAYS = "weekdays go from 0 to 7 (0 and 7 are Sunday) or SUN to SAT"
 FIELD_COUNTS = (
     "a cron expression has 5 (minute hour day month weekday), "
     "6 (seconds first) or 7 (seconds first, year last)"
@@ -201,20 +206,42 @@ FIELD_COUNTS = (
     ("expression", "detail"),
     [
         ("61 * * * *", "has minute 61; minutes go from 0 to 59"),
-        ("60 * * * * *", "has second 60; seconds go from 0 to 59"),
+        (
+            "60 * * * * *",
+            "has second 60; seconds go from 0 to 59 (six fields begin with the second)",
+        ),
+        (
+            "0 30 9 * * 2027",
+            f"has weekday 2027; {WEEKDAYS} (six fields begin with the second)",
+        ),
         ("0 24 * * *", "has hour 24; hours go from 0 to 23"),
         ("0 0 32 * *", "has day 32; days go from 1 to 31"),
         ("0 0 0 * *", "has day 0; days go from 1 to 31"),
-        ("0 0 32W * *", "has day 32; days go from 1 to 31"),
+        ("0 0 32W * *", f"has day 32W; {DAYS}"),
+        ("0 0 L-1W * *", f'has day "L-1W"; {DAYS}'),
+        ("0 0 1,L-1W * *", f'has day "L-1W"; {DAYS}'),
+        ("0 0 5-40 * *", 'has day "5-40"; days go from 1 to 31'),
         ("0 0 * 13 *", "has month 13; months go from 1 to 12 or JAN to DEC"),
         ("0 0 * JUNE *", "has month JUNE; months go from 1 to 12 or JAN to DEC"),
         (
             "0 0 * * 8",
             "has weekday 8; weekdays go from 0 to 7 (0 and 7 are Sunday) or SUN to SAT",
         ),
+        ("0 0 * * 8L", f"has weekday 8L; {WEEKDAYS}"),
         (
-            "0 0 * * 8L",
-            "has weekday 8; weekdays go from 0 to 7 (0 and 7 are Sunday) or SUN to SAT",
+            "0 0 * * FRI#L",
+            f'has weekday "FRI#L"; {WEEKDAYS}; the last one of a month is FRIL',
+        ),
+        ("0 0 * * fr\u0131", f"has weekday FR\u0131; {WEEKDAYS}"),
+        ("0 0 * * \u017fun", f"has weekday \u017fUN; {WEEKDAYS}"),
+        ("0 0 * \u212aan *", "has month \u212aAN; months go from 1 to 12 or JAN to DEC"),
+        (
+            "TZ=Europe/Paris 0 9 * * *",
+            'begins with a zone; give it as the timezone: "Europe/Paris"',
+        ),
+        (
+            "CRON_TZ=UTC 0 9 * *",
+            'begins with a zone; give it as the timezone: "UTC"',
         ),
         ("0 0 0 * * * 2100", "has year 2100; years go from 1970 to 2099"),
         ("0 0 0 * * * 2030-2028", "has year range 2030-2028; a range of years goes up"),
@@ -234,8 +261,8 @@ FIELD_COUNTS = (
             "*/90 * * * *",
             f"has minute step 90; {STEPS_OF_MINUTES}",
         ),
-        ("0 0 L-31 * *", "has days before the last 31; that goes from 0 to 30"),
-        ("0 0 * * MON#6", "has weekday MON#6 with number 6; that goes from 1 to 5"),
+        ("0 0 L-31 * *", 'has day "L-31"; days before the last go from 0 to 30'),
+        ("0 0 * * MON#6", 'has weekday "MON#6"; the number after # goes from 1 to 5'),
         ("0 0 * * L", "has weekday L alone; write which last weekday, as in 5L"),
         (
             "H H(0-7) * * *",
@@ -286,6 +313,21 @@ def test_past_year_is_kept_and_fires_no_more() -> None:
     assert times("0 0 0 1 1 * 2020", "2026-01-01T00:00", 1) == []
 
 
-def test_overlong_expression_is_refused() -> None:
-    with pytest.raises(Refused, match="characters long"):
-        parse_cron("1," * TEXT_LENGTH_MAX + "1 * * * *")
+@pytest.mark.parametrize(
+    ("day", "months"),
+    [("31 *", {1, 3, 5, 7, 8, 10, 12}), ("L-28 *", {*range(1, 13)}), ("30 2,3", {3})],
+)
+def test_the_search_passes_over_months_without_a_day_that_matches(
+    day: str, months: set[int]
+) -> None:
+    cron = parse_cron(f"0 0 {day} *")
+
+    assert {month for month in range(1, 13) if cron.months >> month & 1} == months
+
+
+def test_message_repeats_a_part_of_a_long_expression_without_what_a_terminal_acts_on() -> None:
+    with pytest.raises(Refused) as refused:
+        parse_cron("\x1b[2J" + "9" * 900 + " * * * *")
+
+    assert len(refused.value.detail) < 400
+    assert refused.value.detail.isprintable()

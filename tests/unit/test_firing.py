@@ -502,6 +502,18 @@ def test_a_long_outage_is_decided_in_slices(misfire: Misfire) -> None:
     assert sum(entry.count for entry in shard.ledger()) == 2 * SLICE + 50
 
 
+def test_one_command_decides_a_slice_of_all_schedules_of_a_job_together() -> None:
+    shard = Shard()
+    schedules = tuple(schedule for _ in range(64) for schedule in EVERY_SECOND)
+    job_id = shard.save(schedules=schedules, misfire=Misfire.ALL)
+    shard.set_clock(at("13:00"))
+
+    shard.fire(job_id)
+
+    assert SLICE <= len(shard.ledger()) <= SLICE + 1
+    assert [timer.due <= at("13:00") for timer in shard.all_effects(SetTimer)] == [True]
+
+
 def test_a_year_of_seconds_costs_few_entries() -> None:
     shard = Shard()
     shard.save(schedules=EVERY_SECOND, misfire=Misfire.SKIP)

@@ -49,6 +49,40 @@ def test_another_job_of_the_same_name_is_refused() -> None:
     assert caught.value.kind is Kind.CONFLICT
 
 
+@pytest.mark.parametrize(
+    ("due", "is_taken"),
+    [("2027-01-04T11:59:49Z", False), ("2027-01-04T11:59:50Z", True), ("2027-01-05T00:00Z", True)],
+)
+def test_an_instant_later_than_its_grace_needs_a_misfire_policy(due: str, is_taken: bool) -> None:
+    spec = job(schedules=every(f"@at {due}"))
+
+    assert takes(Shard(), SaveJob(spec=spec, may_be_past=False)) is is_taken
+    assert takes(Shard(), SaveJob(spec=spec, may_be_past=True))
+
+
+def test_an_instant_that_has_passed_stays_in_a_job_that_is_replaced_and_comes_into_none() -> None:
+    shard = Shard()
+    past, other = every("@at 2027-01-04T11:00:00Z"), every("@at 2027-01-04T10:00:00Z")
+    shard.save_spec(job(schedules=past))
+
+    kept = SaveJob(spec=job(schedules=past, priority=1), may_replace=True, may_be_past=False)
+    added = SaveJob(spec=job(schedules=past + other), may_replace=True, may_be_past=False)
+
+    assert takes(shard, kept)
+    assert not takes(shard, added)
+
+
+def takes(shard: Shard, command: SaveJob) -> bool:
+    """Return True if *command* is carried out; another refusal than of past instants fails."""
+    try:
+        shard.do(command)
+    except Refused as refusal:
+        if refusal.code != "past_schedule":
+            raise
+        return False
+    return True
+
+
 def test_the_same_name_in_another_namespace_is_another_job() -> None:
     shard = Shard()
 

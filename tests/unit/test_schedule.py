@@ -1,10 +1,13 @@
 """What schedules mean: forms, zones, clock changes, and agreement with two independent oracles."""
 
+import re
 from calendar import monthrange
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from itertools import islice
+from pathlib import Path
 from random import Random  # noqa: TID251 - seeded, so that a failure repeats
 from zoneinfo import ZoneInfo
 
@@ -14,6 +17,8 @@ from cronsim import CronSim, CronSimError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rota.client.wire import JobBody
+from rota.core import schedule as schedule_module
 from rota.core.errors import Refused
 from rota.core.instants import (
     DAY,
@@ -28,7 +33,9 @@ from rota.core.instants import (
 )
 from rota.core.schedule import (
     LATEST_FIRE,
+    FirePreview,
     Schedule,
+    coming,
     fault_of,
     fire_times,
     is_manual,
@@ -38,6 +45,8 @@ from rota.core.schedule import (
     parse_schedule,
     preview,
 )
+from rota.node.api.bodies import job_spec
+from rota.node.api.codes import CODES
 
 FAR = LATEST_INSTANT
 
@@ -274,6 +283,30 @@ def test_refusal_says_what_is_wrong_and_what_would_be_right(text: str, detail: s
 
 
 @pytest.mark.parametrize(
+    "text", ["1," * 600 + "1 * * * *", "@every " + "1" * 400_000 + "s", "@at " + "9" * 400_000]
+)
+def test_overlong_schedule_is_refused_in_a_short_message(text: str) -> None:
+    with pytest.raises(Refused, match="characters long") as refused:
+        parse_schedule(text)
+
+    assert len(refused.value.detail) < 300
+
+
+@pytest.mark.parametrize("text", ["@wee\u212aly", "@da\u0131ly", "@every ٣s", "@every 5\u017f"])
+def test_letters_and_digits_outside_ascii_name_no_form_and_no_unit(text: str) -> None:
+    with pytest.raises(Refused):
+        parse_schedule(text)
+
+
+def test_long_zone_is_repeated_in_part() -> None:
+    with pytest.raises(Refused) as refused:
+        parse_schedule("@daily", "Europe/" + "a" * 400_000)
+
+    assert refused.value.code == "unknown_timezone"
+    assert len(refused.value.detail) < 300
+
+
+@pytest.mark.parametrize(
     ("zone", "hint"),
     [
         ("new york", "did you mean America/New_York?"),
@@ -291,6 +324,37 @@ def test_unknown_zone_is_refused_with_the_closest_names(zone: str, hint: str) ->
 
     assert refused.value.code == "unknown_timezone"
     assert hint in refused.value.detail
+
+
+# --- the reference -----------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "schedules.md").read_text()
+
+
+def test_codes_of_the_reference_are_those_of_the_api() -> None:
+    words = set(re.findall(r"code `(\w+)`", PAGE))
+
+    assert words == {"invalid_job", "past_schedule"}
+    assert words <= set(CODES)
+    for body in (JobBody(name="a", schedule="x"), JobBody(name="a", timezone="x")):
+        with pytest.raises(Refused) as refused:
+            job_spec(body)
+        assert refused.value.code in words
+
+
+def test_messages_of_the_reference_are_those_of_the_code() -> None:
+    section = PAGE.partition("## Refusals")[2]
+    messages = section.split("```")[1].strip().splitlines()
+
+    for message in messages:
+        found = re.match(r'"([^"]+)"|there is no schedule (\S+);', message)
+        assert found is not None, message
+        text, zone = found[1] or found[2], "UTC"
+        if "is not a time zone" in message:
+            text, zone = "@daily", text
+        with pytest.raises(Refused) as refused:
+            parse_schedule(text, zone)
+        assert refused.value.detail == message
 
 
 # --- clock changes, by example -----------------------------------------------------------------
@@ -358,6 +422,7 @@ def test_open_hours_do_not_fire_for_a_skipped_time() -> None:
         ("30 2 * * *", "Africa/Casablanca", "2026-02-14T12:00", "2026-02-15T01:30"),
         # Midnight does not exist.
         ("0 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00", "2018-11-04T03:00"),
+        ("0 */24 * * *", "America/Sao_Paulo", "2018-11-03T12:00", "2018-11-04T03:00"),
         # The hour before midnight is repeated.
         ("30 23 * * *", "America/Sao_Paulo", "2018-02-17T12:00", "2018-02-18T01:30"),
         # 30 December 2011 does not exist.
@@ -475,6 +540,49 @@ def test_next_range_and_latest_agree(
     following = next_fire(schedule, times[-1] if times else after)
     assert following is not None
     assert following > until
+
+
+RARE = [
+    parse_schedule(f"{number} 0 29 2 {number % 7}#5", "Europe/Paris", False) for number in range(60)
+]
+
+
+def test_coming_fires_of_many_schedules_are_found_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = 0
+
+    def counted(rule: Schedule, after: Instant) -> Instant | None:
+        nonlocal steps
+        steps += 1
+        return next_fire(rule, after)
+
+    monkeypatch.setattr(schedule_module, "next_fire", counted)
+
+    found = list(islice(coming(RARE, at("2026-01-01T00:00")), 10))
+
+    assert len(found) == 10
+    assert steps <= len(RARE) + len(found)
+
+
+def test_coming_fires_are_those_of_each_schedule_in_order() -> None:
+    schedules = [parse_schedule(text, "Europe/Paris") for text in EXAMPLES]
+    unreadable = Schedule(text="0 0 * * *", timezone="Europe/Atlantis")
+    after = at("2026-03-28T22:00")
+
+    found = list(islice(coming([unreadable, *schedules], after), 200))
+
+    each = [
+        (fire, number)
+        for number, schedule in enumerate(schedules, 1)
+        for fire in preview(schedule, after, 200)
+    ]
+    assert [(fire, number) for number, fire in found] == sorted(each, key=_place)[:200]
+
+
+def _place(found: tuple[FirePreview, int]) -> tuple[Instant, int]:
+    fire, number = found
+    return fire.instant, number
 
 
 def test_latest_fire_of_a_long_range_is_the_last() -> None:

@@ -37,6 +37,7 @@ def at(path: str, dues: Mapping[int, float]) -> None:
         {
             "name": f"{_word(path)}-at-{number}",
             "schedule": f"@at {datetime.fromtimestamp(due, UTC).strftime('%Y-%m-%dT%H:%M:%S.%fZ')}",
+            "misfire": "latest",
             **_marking(path, number),
         }
         for number, due in dues.items()

@@ -1,0 +1,23 @@
+"""Quotations of input in messages: short, and safe to print.
+
+A message repeats at most `QUOTED_MAX` characters of what was given, and none that a terminal would
+act on.
+"""
+
+QUOTED_MAX = 100
+
+
+def shortened(text: str) -> str:
+    """Return *text* with what cannot be printed escaped, cut to `QUOTED_MAX` characters."""
+    shown = "".join(_printable(char) for char in text[:QUOTED_MAX])
+    is_cut = len(shown) > QUOTED_MAX or len(text) > QUOTED_MAX
+    return f"{shown[: QUOTED_MAX - 3]}..." if is_cut else shown
+
+
+def quoted(text: str, mark: str = '"') -> str:
+    """Return *text* as `shortened` has it, between two of *mark*."""
+    return f"{mark}{shortened(text)}{mark}"
+
+
+def _printable(char: str) -> str:
+    return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
