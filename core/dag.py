@@ -9,6 +9,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from rota.core.errors import Problem
+from rota.core.quoting import in_quotes
 
 
 class TriggerRule(Enum):
@@ -145,7 +146,7 @@ def _duplicates(tasks: tuple[Vertex, ...]) -> list[Problem]:
     for number, task in enumerate(tasks):
         if task.name in seen:
             problems.append(
-                Problem(f"/tasks/{number}/name", f"there is already a task {task.name!r}")
+                Problem(f"/tasks/{number}/name", f"there is already a task {in_quotes(task.name)}")
             )
         seen.add(task.name)
         if len(set(task.needs)) < len(task.needs):
@@ -155,7 +156,8 @@ def _duplicates(tasks: tuple[Vertex, ...]) -> list[Problem]:
 
 def _unknown_need(task: Vertex, needed: str, names: set[str]) -> str:
     known = ", ".join(sorted(names - {task.name})[:10]) or "no other task"
-    return f"task {task.name!r} needs {needed!r}, which is not a task of this job ({known})"
+    missing = f"needs {in_quotes(needed)}, which is not a task of this job ({known})"
+    return f"task {in_quotes(task.name)} {missing}"
 
 
 def _find_cycle(tasks: tuple[Vertex, ...]) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ may match, a sentence for people, and, for bad input, one problem per offending 
 from dataclasses import dataclass
 from enum import Enum
 
+from rota.core.quoting import in_quotes
+
 
 class RotaError(Exception):
     """Anything rota raises on purpose."""
@@ -82,4 +84,4 @@ def invalid(code: str, detail: str, *problems: Problem) -> Refused:
 
 def not_found(what: str, name: str) -> Refused:
     """Return the refusal of a request about something that is not there."""
-    return Refused(Kind.NOT_FOUND, f"{what}_not_found", f"there is no {what} {name!r}")
+    return Refused(Kind.NOT_FOUND, f"{what}_not_found", f"there is no {what} {in_quotes(name)}")

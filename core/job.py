@@ -9,6 +9,7 @@ from rota.core.dag import TriggerRule, problems_of_graph
 from rota.core.errors import Problem
 from rota.core.ids import NAME_RULE, Index, JobId, is_full_name, is_name
 from rota.core.instants import SECOND, Duration, Instant
+from rota.core.quoting import in_quotes
 from rota.core.retry import DELAY_MAX, RETRIES_MAX, Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.runnable import TIMEOUT_MAX, problems_of_work
 from rota.core.schedule import Schedule
@@ -161,7 +162,7 @@ def _problems_of_names(spec: JobSpec) -> list[Problem]:
     named = [("/name", spec.name), ("/namespace", spec.namespace)]
     named += [(f"/tasks/{number}/name", task.name) for number, task in enumerate(spec.tasks)]
     return [
-        Problem(pointer, f"{name!r} is not a name: {NAME_RULE}")
+        Problem(pointer, f"{in_quotes(name)} is not a name: {NAME_RULE}")
         for pointer, name in named
         if not is_name(name)
     ]
@@ -197,7 +198,7 @@ def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:
         if name == spec.full_name
     ]
     problems += [
-        Problem(f"/dependencies/{number}", f"{name!r} is not a job's name: namespace/name")
+        Problem(f"/dependencies/{number}", f"{in_quotes(name)} is not a job's name: namespace/name")
         for number, name in enumerate(spec.dependencies)
         if not is_full_name(name)
     ]
@@ -217,7 +218,9 @@ def _problems_of_task(task: TaskSpec, pointer: str) -> list[Problem]:
         *problems_of_work(task.work, pointer),
         *_problems_of_retry(task.retry, f"{pointer}/retries"),
         *(
-            Problem(f"{pointer}/nodeSelector", f"{name!r} is not a label's name: {NAME_RULE}")
+            Problem(
+                f"{pointer}/nodeSelector", f"{in_quotes(name)} is not a label's name: {NAME_RULE}"
+            )
             for name, _ in task.selector
             if not is_name(name)
         ),
@@ -252,7 +255,8 @@ def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
         problems += [
             Problem(
                 f"{pointer}/{field}/{number}",
-                f"{name!r} is not the name of an exception, such as ValueError or shop.OutOfStock",
+                f"{in_quotes(name)} is not the name of an exception, such as ValueError or "
+                "shop.OutOfStock",
             )
             for number, name in enumerate(names)
             if not all(part.isidentifier() for part in name.split("."))

@@ -19,5 +19,10 @@ def quoted(text: str, mark: str = '"') -> str:
     return f"{mark}{shortened(text)}{mark}"
 
 
+def in_quotes(text: str) -> str:
+    """Return *text* as `shortened` has it, between single quotes."""
+    return quoted(text, "'")
+
+
 def _printable(char: str) -> str:
     return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from rota.core.attempt import Bind, Image, Limits, Sandbox, Work
 from rota.core.errors import Problem
 from rota.core.instants import DAY, Duration
+from rota.core.quoting import in_quotes
 
 TIMEOUT_MAX = Duration(365 * DAY)
 RESERVED = "ROTA_"
@@ -53,11 +54,13 @@ def _problems_of_program(work: Work, pointer: str) -> Iterator[Problem]:
     if any("\0" in text for text in (*work.argv, work.shell, work.cwd)):
         yield Problem(f"{pointer}/command", "contains a NUL character")
     if work.call and work.call.interpreter and not _is_path(work.call.interpreter):
-        detail = f"{work.call.interpreter!r} is not an absolute path"
+        detail = f"{in_quotes(work.call.interpreter)} is not an absolute path"
         yield Problem(f"{pointer}/python/interpreter", detail)
     for number, folder in enumerate(work.call.path if work.call else ()):
         if not _is_path(folder):
-            yield Problem(f"{pointer}/python/path/{number}", f"{folder!r} is not an absolute path")
+            yield Problem(
+                f"{pointer}/python/path/{number}", f"{in_quotes(folder)} is not an absolute path"
+            )
 
 
 def _problems_of_surroundings(work: Work, pointer: str) -> Iterator[Problem]:
@@ -67,18 +70,22 @@ def _problems_of_surroundings(work: Work, pointer: str) -> Iterator[Problem]:
         yield Problem(f"{pointer}/stopGrace", "must be between 0 and 365 days")
     for name, value in work.env:
         if not name or "=" in name or "\0" in name + value:
-            yield Problem(f"{pointer}/env", f"{name!r} cannot be a variable")
+            yield Problem(f"{pointer}/env", f"{in_quotes(name)} cannot be a variable")
         elif name.startswith(RESERVED):
-            yield Problem(f"{pointer}/env", f"{name!r}: names with {RESERVED} are rota's own")
+            yield Problem(
+                f"{pointer}/env", f"{in_quotes(name)}: names with {RESERVED} are rota's own"
+            )
     if work.cwd and not work.cwd.startswith("/"):
-        yield Problem(f"{pointer}/cwd", f"{work.cwd!r} is not an absolute path")
+        yield Problem(f"{pointer}/cwd", f"{in_quotes(work.cwd)} is not an absolute path")
 
 
 def _problems_of_sandbox(sandbox: Sandbox, executor: str, pointer: str) -> Iterator[Problem]:
     if sandbox == Sandbox():
         return
     if executor not in SANDBOXED:
-        yield Problem(pointer, f"only a command can have one, not a task of the type {executor!r}")
+        yield Problem(
+            pointer, f"only a command can have one, not a task of the type {in_quotes(executor)}"
+        )
     elif sandbox.profile == "none":
         yield Problem(pointer, "the profile none keeps nothing away; choose default or strict")
     yield from _problems_of_binds(sandbox.binds, pointer)
@@ -86,7 +93,7 @@ def _problems_of_sandbox(sandbox: Sandbox, executor: str, pointer: str) -> Itera
 
 def _problems_of_limits(limits: Limits, executor: str, pointer: str) -> Iterator[Problem]:
     if limits != Limits() and executor not in LIMITED:
-        yield Problem(pointer, f"a task of the type {executor!r} cannot have limits")
+        yield Problem(pointer, f"a task of the type {in_quotes(executor)} cannot have limits")
     if limits.cpu and not CPU_MIN <= limits.cpu <= CPU_MAX:
         yield Problem(
             f"{pointer}/cpu", f"{limits.cpu} is out of range; it goes from {CPU_MIN} to {CPU_MAX:g}"
@@ -101,11 +108,11 @@ def _problems_of_limits(limits: Limits, executor: str, pointer: str) -> Iterator
 
 def _problems_of_image(image: Image, pointer: str) -> Iterator[Problem]:
     if ":" in image.network:
-        detail = f"{image.network!r} would share the network of a container or process"
+        detail = f"{in_quotes(image.network)} would share the network of a container or process"
         yield Problem(f"{pointer}/network", f"{detail}; name one of the engine's networks")
     for field, text in (("network", image.network), ("user", image.user)):
         if any(each.isspace() or not each.isprintable() for each in text):
-            yield Problem(f"{pointer}/{field}", f"{text!r} is not a name")
+            yield Problem(f"{pointer}/{field}", f"{in_quotes(text)} is not a name")
     yield from _problems_of_binds(image.binds, pointer)
 
 
@@ -113,7 +120,9 @@ def _problems_of_binds(binds: tuple[Bind, ...], pointer: str) -> Iterator[Proble
     for number, bind in enumerate(binds):
         for path in (bind.source, bind.target):
             if not _is_path(path):
-                yield Problem(f"{pointer}/binds/{number}", f"{path!r} is not an absolute path")
+                yield Problem(
+                    f"{pointer}/binds/{number}", f"{in_quotes(path)} is not an absolute path"
+                )
         if _is_path(bind.source) and (why := why_never_bound(bind.source)):
             yield Problem(f"{pointer}/binds/{number}", why)
 
@@ -130,9 +139,12 @@ def why_never_bound(source: str) -> str:
     """
     path = "/" + posixpath.normpath(source).lstrip("/")
     if posixpath.basename(path) in ENGINE_SOCKETS:
-        return f"{source!r} is never bound: who reaches a container engine is root on its machine"
+        why = "who reaches a container engine is root on its machine"
+        return f"{in_quotes(source)} is never bound: {why}"
     if path == "/" or f"{path}/".startswith(NEVER_BOUND):
-        return f"{source!r} is never bound: it shows all of the machine; name what is needed"
+        return (
+            f"{in_quotes(source)} is never bound: it shows all of the machine; name what is needed"
+        )
     return ""
 
 

@@ -9,16 +9,41 @@ ITEMS_MAX = 1_000
 
 Json = Any
 """Any JSON value; Any because it is the user's own and only passed on."""
-Timespan = int | float | str
+Word = Annotated[str, msgspec.Meta(max_length=256)]
+"""A name or another short text."""
+LineText = Annotated[str, msgspec.Meta(max_length=1_000)]
+"""A schedule, a reason, the value of a label."""
+PathText = Annotated[str, msgspec.Meta(max_length=4_096)]
+"""A path, as long as Linux takes one."""
+BindText = Annotated[str, msgspec.Meta(max_length=8_200)]
+"""Two paths and a mode."""
+ProseText = Annotated[str, msgspec.Meta(max_length=10_000)]
+"""A text for people."""
+ArgumentText = Annotated[str, msgspec.Meta(max_length=131_071)]
+"""An argument or a variable of a program; Linux takes none of 128 KiB or more."""
+InputText = Annotated[str, msgspec.Meta(max_length=1_048_576)]
+"""The standard input of a program."""
+Command = ArgumentText | Annotated[list[ArgumentText], msgspec.Meta(max_length=10_000)]
+Names = Annotated[list[Word], msgspec.Meta(max_length=10_000)]
+Words = Annotated[list[Word], msgspec.Meta(max_length=256)]
+Labels = Annotated[dict[Word, LineText], msgspec.Meta(max_length=100)]
+Environment = Annotated[dict[Word, ArgumentText], msgspec.Meta(max_length=1_000)]
+Timespan = int | float | Annotated[str, msgspec.Meta(max_length=100)]
+SizeText = Annotated[str, msgspec.Meta(max_length=100)]
 InstantText = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
 # The limits are for readers of the schema. The node checks them itself, and tells all at once.
 NameText = Annotated[
     str,
-    msgspec.Meta(extra_json_schema={"pattern": "^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$"}),
+    msgspec.Meta(
+        max_length=1_000,
+        extra_json_schema={"pattern": "^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$"},
+    ),
 ]
 RetryCount = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1000})]
 Priority = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": -100, "maximum": 100})]
-Profile = Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["none", "default", "strict"]})]
+Profile = Annotated[
+    str, msgspec.Meta(max_length=256, extra_json_schema={"enum": ["none", "default", "strict"]})
+]
 Share = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
 
 

@@ -1,6 +1,6 @@
 """Executions, their tasks and the attempts at these."""
 
-from rota.client.wire.document import Body, InstantText, Json, Timespan, View
+from rota.client.wire.document import Body, InstantText, Json, Timespan, View, Word
 
 
 class ErrorView(View, frozen=True):
@@ -168,5 +168,5 @@ class WaitManyBody(Body, frozen=True):
         timeout: How long to wait; at most 300 seconds count.
     """
 
-    execution_ids: list[str]
+    execution_ids: list[Word]
     timeout: Timespan = 30

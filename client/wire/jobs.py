@@ -1,17 +1,27 @@
 """Jobs, as they are defined, created, paused and shown."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from rota.client.wire.document import (
     Body,
+    Command,
+    Environment,
+    InputText,
     InstantText,
     Json,
+    Labels,
+    LineText,
     NameText,
+    PathText,
     Priority,
     Profile,
+    ProseText,
     RetryCount,
     Timespan,
     View,
+    Word,
 )
 from rota.client.wire.problems import ProblemView
 from rota.client.wire.tasks import (
@@ -34,8 +44,8 @@ class ScheduleBody(Body, frozen=True):
         day_or: False: both day fields of a cron expression have to match.
     """
 
-    schedule: str
-    timezone: str | None = None
+    schedule: LineText
+    timezone: Word | None = None
     day_or: bool = True
 
 
@@ -79,32 +89,32 @@ class JobBody(Body, frozen=True):
 
     name: NameText
     namespace: NameText = "default"
-    description: str = ""
-    schedule: str | None = None
-    schedules: list[str | ScheduleBody] = []
-    timezone: str = "UTC"
-    command: str | list[str] | None = None
-    python: str | PythonBody | None = None
-    type: str | None = None
+    description: ProseText = ""
+    schedule: LineText | None = None
+    schedules: Annotated[list[LineText | ScheduleBody], msgspec.Meta(max_length=1_000)] = []
+    timezone: Word = "UTC"
+    command: Command | None = None
+    python: Word | PythonBody | None = None
+    type: Word | None = None
     parameters: Json = None
     tasks: list[TaskBody] = []
-    dependencies: list[str] = []
+    dependencies: Annotated[list[LineText], msgspec.Meta(max_length=1_000)] = []
     retries: RetryCount | RetryBody = 0
     timeout: Timespan = 0
     stop_grace: Timespan = "10s"
-    container: str | ContainerBody | None = None
+    container: LineText | ContainerBody | None = None
     sandbox: Profile | SandboxBody = "none"
     limits: LimitsBody | None = None
-    node_selector: dict[str, str] = {}
+    node_selector: Labels = {}
     misfire: Literal["all", "latest", "skip"] | None = None
     grace: Timespan = "10s"
     overlap: Literal["allow", "skip", "queue_one"] = "allow"
     consistency: Literal["strict", "available"] = "strict"
     priority: Priority = 0
-    env: dict[str, str] = {}
-    cwd: str = ""
-    stdin: str = ""
-    labels: dict[str, str] = {}
+    env: Environment = {}
+    cwd: PathText = ""
+    stdin: InputText = ""
+    labels: Labels = {}
 
 
 class CreateManyBody(Body, frozen=True):
@@ -124,7 +134,7 @@ class PauseBody(Body, frozen=True):
         reason: For people; may be empty.
     """
 
-    reason: str = ""
+    reason: LineText = ""
 
 
 class ScheduleView(View, frozen=True):

@@ -1,17 +1,33 @@
 """The tasks of a job: what they run, within which limits, and when they are tried again."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from rota.client.wire.document import (
+    BindText,
     Body,
+    Command,
+    Environment,
+    InputText,
     Json,
+    Labels,
+    LineText,
+    Names,
     NameText,
+    PathText,
     Profile,
     RetryCount,
     Share,
+    SizeText,
     Timespan,
     View,
+    Word,
+    Words,
 )
+
+Binds = Annotated[list[BindText], msgspec.Meta(max_length=256)]
+ExitCodes = Annotated[list[int], msgspec.Meta(max_length=256)]
 
 
 class RetryBody(Body, frozen=True):
@@ -38,12 +54,12 @@ class RetryBody(Body, frozen=True):
     delay: Timespan = "1s"
     factor: float = 2.0
     max_delay: Timespan = "5m"
-    delays: list[Timespan] = []
+    delays: Annotated[list[Timespan], msgspec.Meta(max_length=1_000)] = []
     jitter: Share = 0.0
-    on_exit_codes: list[int] = []
-    never_on_exit_codes: list[int] = []
-    on_exceptions: list[str] = []
-    never_on_exceptions: list[str] = []
+    on_exit_codes: ExitCodes = []
+    never_on_exit_codes: ExitCodes = []
+    on_exceptions: Words = []
+    never_on_exceptions: Words = []
 
 
 class SandboxBody(Body, frozen=True):
@@ -59,7 +75,7 @@ class SandboxBody(Body, frozen=True):
 
     profile: Profile = "default"
     network: bool | None = None
-    binds: list[str] = []
+    binds: Binds = []
 
 
 class LimitsBody(Body, frozen=True):
@@ -72,7 +88,7 @@ class LimitsBody(Body, frozen=True):
     """
 
     cpu: float | None = None
-    memory: int | str | None = None
+    memory: int | SizeText | None = None
     pids: int | None = None
 
 
@@ -87,11 +103,11 @@ class PythonBody(Body, frozen=True):
         path: Folders, absolute, where modules are looked for first.
     """
 
-    function: str
+    function: Word
     args: list[Json] = []
-    kwargs: dict[str, Json] = {}
-    interpreter: str = ""
-    path: list[str] = []
+    kwargs: Annotated[dict[Word, Json], msgspec.Meta(max_length=1_000)] = {}
+    interpreter: PathText = ""
+    path: Annotated[list[PathText], msgspec.Meta(max_length=256)] = []
 
 
 class ContainerBody(Body, frozen=True):
@@ -107,11 +123,11 @@ class ContainerBody(Body, frozen=True):
         user: A name or ``uid:gid``; empty for the image's.
     """
 
-    image: str
+    image: LineText
     pull: Literal["missing", "always", "never"] = "missing"
-    network: str = ""
-    binds: list[str] = []
-    user: str = ""
+    network: Word = ""
+    binds: Binds = []
+    user: Word = ""
 
 
 class TaskBody(Body, frozen=True):
@@ -139,22 +155,22 @@ class TaskBody(Body, frozen=True):
     """
 
     name: NameText
-    command: str | list[str] | None = None
-    python: str | PythonBody | None = None
-    type: str | None = None
+    command: Command | None = None
+    python: Word | PythonBody | None = None
+    type: Word | None = None
     parameters: Json = None
-    needs: list[str] = []
+    needs: Names = []
     trigger_rule: Literal["all_success", "all_done", "one_failed"] = "all_success"
-    env: dict[str, str] = {}
-    cwd: str | None = None
-    stdin: str | None = None
+    env: Environment = {}
+    cwd: PathText | None = None
+    stdin: InputText | None = None
     retries: RetryCount | RetryBody | None = None
     timeout: Timespan | None = None
     stop_grace: Timespan | None = None
-    container: str | ContainerBody | None = None
+    container: LineText | ContainerBody | None = None
     sandbox: Profile | SandboxBody | None = None
     limits: LimitsBody | None = None
-    node_selector: dict[str, str] | None = None
+    node_selector: Labels | None = None
 
 
 class SandboxView(View, frozen=True):

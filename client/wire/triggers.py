@@ -1,6 +1,6 @@
 """Executions that are asked for, one or many."""
 
-from rota.client.wire.document import Body, Json, View
+from rota.client.wire.document import Body, Json, LineText, View
 from rota.client.wire.problems import ProblemView
 
 
@@ -37,9 +37,9 @@ class TriggerItem(Body, frozen=True):
         idempotency_key: As the header ``Idempotency-Key``, for this item alone.
     """
 
-    job: str
+    job: LineText
     parameters: Json = None
-    idempotency_key: str | None = None
+    idempotency_key: LineText | None = None
 
 
 class TriggerManyBody(Body, frozen=True):

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import inspect
 
 from rota.core.errors import Kind, Problem, Refused, invalid
+from rota.core.quoting import QUOTED_MAX, in_quotes, shortened
 
 T = TypeVar("T")
 
@@ -56,14 +57,14 @@ def _refusal(text: str, kind: object) -> Refused:
     pointer, said = _pointer(path), _AT_PATH.sub("", text)
     info = _type_at(inspect.type_info(kind), path)
     if unknown := _UNKNOWN_FIELD.match(said):
-        name = unknown["name"]
-        said = f"there is no field {name!r}{_did_you_mean(name, info)}"
+        name = unknown["name"][: QUOTED_MAX + 1]
+        said = f"there is no field {in_quotes(name)}{_did_you_mean(name, info)}"
         # What the client wrote may have the signs that a pointer is made of (RFC 6901).
         pointer = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
     elif missing := _MISSING_FIELD.match(said):
         pointer = f"{pointer}/{missing['name']}"
     elif (refused := _NOT_ALLOWED.match(said)) and (words := _words(info)):
-        said = f"{refused['value']} is not one of {', '.join(words)}"
+        said = f"{shortened(refused['value'])} is not one of {', '.join(words)}"
     problem = Problem(pointer, said)
     return invalid("invalid_body", str(problem) if pointer else said, problem)
 
@@ -125,4 +126,4 @@ def _did_you_mean(name: str, info: inspect.Type | None) -> str:
         for field in each.fields
     ]
     close = get_close_matches(name, fields, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean {in_quotes(close[0])}?" if close else ""

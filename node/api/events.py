@@ -13,6 +13,7 @@ from rota.client.wire import EventView
 from rota.core.effects import JobEvent, TaskEvent
 from rota.core.errors import Problem, invalid, not_found
 from rota.core.ids import ExecutionId, JobId, is_execution_id
+from rota.core.quoting import in_quotes
 from rota.node.api.access import Verb, check
 from rota.node.api.codes import READING
 from rota.node.api.following import following
@@ -44,7 +45,7 @@ def _one_of(words: Iterable[tuple[str, Happening]]) -> Callable[[str], Happening
         found: Happenings = frozenset()
         for word in given.split(","):
             if word not in table:
-                raise ValueError(f"{word!r} is not one of {', '.join(table)}")
+                raise ValueError(f"{in_quotes(word)} is not one of {', '.join(table)}")
             found |= table[word]
         return found
 

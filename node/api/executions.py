@@ -19,6 +19,7 @@ from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.execution import Execution, ExecutionStatus, Task, in_place
 from rota.core.ids import ExecutionId, JobId, NodeId, instant_of, is_execution_id
 from rota.core.instants import SECOND, Duration, Instant, parse_duration, seconds
+from rota.core.quoting import in_quotes
 from rota.node.api import requests
 from rota.node.api.access import Verb, check
 from rota.node.api.codes import DECIDING, READING, WAITING
@@ -54,7 +55,7 @@ SCANNED_MAX = 10_000
 
 def _read_cursor(text: str) -> ExecutionId:
     if not is_execution_id(text):
-        raise ValueError(f"{text!r} is not the nextCursor of a page")
+        raise ValueError(f"{in_quotes(text)} is not the nextCursor of a page")
     return ExecutionId(text)
 
 
@@ -351,7 +352,7 @@ def _past(parts: Parts, execution_id: ExecutionId) -> Execution:
 
 def _checked_id(text: str, number: int) -> ExecutionId:
     if not is_execution_id(text):
-        detail = f"{text!r} is not an execution id"
+        detail = f"{in_quotes(text)} is not an execution id"
         raise invalid("invalid_execution_id", detail, Problem(f"/executionIds/{number}", detail))
     return ExecutionId(text)
 

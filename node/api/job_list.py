@@ -14,6 +14,7 @@ from aiohttp import web
 from rota.client.wire import JobList, JobView
 from rota.core.ids import is_full_name
 from rota.core.job import Job
+from rota.core.quoting import in_quotes
 from rota.node.api.access import Verb, check
 from rota.node.api.codes import READING
 from rota.node.api.forwarding import owners_of, shards_meant
@@ -35,7 +36,9 @@ STATUS = choice("status", "Only jobs in it.", JOB_STATUSES)
 def _read_label(given: str) -> tuple[str, str | None]:
     name, has_value, value = given.partition("=")
     if not name:
-        raise ValueError(f"{given!r} is not a label; write it as key=value, or key for any value")
+        raise ValueError(
+            f"{in_quotes(given)} is not a label; write it as key=value, or key for any value"
+        )
     return name, value if has_value else None
 
 
@@ -50,7 +53,7 @@ LABEL: Repeatable[tuple[str, str | None]] = Repeatable(
 
 def _read_cursor(given: str) -> str:
     if not is_full_name(given):
-        raise ValueError(f"{given!r} is not the nextCursor of a page")
+        raise ValueError(f"{in_quotes(given)} is not the nextCursor of a page")
     return given
 
 

@@ -20,12 +20,15 @@ from rota.core.instants import (
     parse_instant,
     seconds,
 )
+from rota.core.quoting import in_quotes
 
 T_co = TypeVar("T_co", covariant=True)
 
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 1_000
 DIGITS_MAX = 18
+TEXT_MAX = 1_000
+"""Characters of a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class Repeatable(Parameter[T_co]):
 
 def text(name: str, meaning: str) -> Parameter[str | None]:
     """Return a parameter that is any text; None where it is not given."""
-    return Parameter(name, meaning, str, None, {"type": "string"})
+    return Parameter(name, meaning, str, None, {"type": "string", "maxLength": TEXT_MAX})
 
 
 def whole_number(name: str, meaning: str, *, most: int) -> Parameter[int | None]:
@@ -103,7 +106,7 @@ def instant_or(default: Instant, name: str, meaning: str) -> Parameter[Instant]:
 
 def timespan(name: str, meaning: str, *, default: Duration) -> Parameter[Duration]:
     """Return a parameter that is a duration: seconds, or text with units."""
-    return Parameter(name, meaning, _timespan, default, {"type": "string"})
+    return Parameter(name, meaning, _timespan, default, {"type": "string", "maxLength": TEXT_MAX})
 
 
 def choice(name: str, meaning: str, words: Sequence[str]) -> Parameter[str | None]:
@@ -111,7 +114,7 @@ def choice(name: str, meaning: str, words: Sequence[str]) -> Parameter[str | Non
 
     def read(given: str) -> str:
         if given not in words:
-            raise ValueError(f"{given!r} is not one of {', '.join(words)}")
+            raise ValueError(f"{in_quotes(given)} is not one of {', '.join(words)}")
         return given
 
     return Parameter(name, meaning, read, None, {"type": "string", "enum": list(words)})
@@ -122,7 +125,7 @@ def flag(name: str, meaning: str) -> Parameter[bool]:
 
     def read(given: str) -> bool:
         if given not in _FLAGS:
-            raise ValueError(f"{given!r} is not one of {', '.join(_FLAGS)}")
+            raise ValueError(f"{in_quotes(given)} is not one of {', '.join(_FLAGS)}")
         return _FLAGS[given]
 
     schema = {"type": "string", "enum": list(_FLAGS), "default": "false"}
@@ -143,7 +146,9 @@ def check_query(request: web.Request, known: Sequence[Parameter[object]]) -> Non
     for name in request.query:
         if name not in by_name:
             listed = ", ".join(by_name) or "none"
-            raise bad_query(name, f"there is no parameter {name!r} here; there are: {listed}")
+            raise bad_query(
+                name, f"there is no parameter {in_quotes(name)} here; there are: {listed}"
+            )
         if not by_name[name].is_repeatable and len(request.query.getall(name)) > 1:
             raise bad_query(name, "is given more than once")
 
@@ -154,6 +159,8 @@ def bad_query(name: str, detail: str) -> Refused:
 
 
 def _read(parameter: Parameter[T_co], given: str) -> T_co:
+    if len(given) > TEXT_MAX:
+        raise bad_query(parameter.name, f"has {len(given)} characters; at most {TEXT_MAX} are read")
     try:
         return parameter.read(given)
     except (ValueError, OverflowError) as error:
@@ -165,7 +172,7 @@ def _whole_number(most: int) -> Callable[[str], int]:
         # Python refuses to read thousands of digits as a number; so do we, and earlier.
         is_number = given.isascii() and given.isdecimal() and len(given) <= DIGITS_MAX
         if not (is_number and 1 <= int(given) <= most):
-            raise ValueError(f"{given!r} is not a whole number from 1 to {most}")
+            raise ValueError(f"{in_quotes(given)} is not a whole number from 1 to {most}")
         return int(given)
 
     return read

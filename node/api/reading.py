@@ -9,6 +9,7 @@ from rota.client.wire import Json, ScheduleBody, Timespan
 from rota.core.attempt import Bind
 from rota.core.errors import Problem, Refused
 from rota.core.instants import Duration, parse_duration, seconds
+from rota.core.quoting import in_quotes
 from rota.core.runnable import PROFILES
 from rota.core.schedule import Schedule, load_zone, parse_schedule
 from rota.core.sizes import parse_size
@@ -62,7 +63,9 @@ class Reader:
         """Read the name of a sandbox's profile."""
         if text in PROFILES:
             return text
-        self.problems.append(Problem(pointer, f"{text!r} is not one of {', '.join(PROFILES)}"))
+        self.problems.append(
+            Problem(pointer, f"{in_quotes(text)} is not one of {', '.join(PROFILES)}")
+        )
         return "strict"
 
     def json(self, value: Json, pointer: str) -> str:
@@ -98,14 +101,14 @@ class Reader:
         module, _, function = text.partition(":")
         names = (*module.split("."), *function.split("."))
         if not all(name.isidentifier() for name in names):
-            detail = f"{text!r} is not a function; write it as package.module:function"
+            detail = f"{in_quotes(text)} is not a function; write it as package.module:function"
             self.problems.append(Problem(pointer, detail))
         return text
 
     def image(self, text: str, pointer: str) -> str:
         """Read the name of a container's image."""
         if not _IMAGE.fullmatch(text):
-            detail = f"{text!r} is not the name of an image, such as python:3.12-slim"
+            detail = f"{in_quotes(text)} is not the name of an image, such as python:3.12-slim"
             self.problems.append(Problem(pointer, detail))
         return text
 
@@ -115,7 +118,7 @@ class Reader:
         for number, text in enumerate(texts):
             parts = _BIND.fullmatch(text)
             if parts is None:
-                detail = f"{text!r} is not /source:/target, /source:/target:ro or :rw"
+                detail = f"{in_quotes(text)} is not /source:/target, /source:/target:ro or :rw"
                 self.problems.append(Problem(f"{pointer}/{number}", detail))
                 # In its place, for the others are pointed at by their numbers.
                 found.append(Bind("/nothing", "/nothing"))

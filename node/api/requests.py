@@ -12,6 +12,7 @@ from rota.client.wire import ITEMS_MAX, Json
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.ids import ExecutionId, JobId, is_execution_id, is_job_id
 from rota.core.job import Job
+from rota.core.quoting import in_quotes
 from rota.node.api.decoding import decode
 from rota.node.parts import Parts
 from rota.node.shard import Shard
@@ -152,7 +153,8 @@ def expected_version(request: web.Request) -> int | None:
     tag = _TAG.fullmatch(header)
     if tag is None:
         raise invalid(
-            "invalid_if_match", f'If-Match is {header!r}; send the ETag of the job, such as "3"'
+            "invalid_if_match",
+            f'If-Match is {in_quotes(header)}; send the ETag of the job, such as "3"',
         )
     return int(tag[1])
 
@@ -166,7 +168,7 @@ def only_creates(request: web.Request) -> bool:
     header = ", ".join(request.headers.getall("If-None-Match", [])).strip()
     if header in ("", "*"):
         return header == "*"
-    raise invalid("invalid_if_none_match", f"If-None-Match is {header!r}; only * is taken")
+    raise invalid("invalid_if_none_match", f"If-None-Match is {in_quotes(header)}; only * is taken")
 
 
 def find_job(request: web.Request, named: str) -> tuple[Shard, Job]:

@@ -6,6 +6,7 @@ from aiohttp import web
 from rota.core.errors import Problem, invalid
 from rota.core.ids import JobId, is_job_id
 from rota.core.job import JobSpec
+from rota.core.quoting import in_quotes
 from rota.node.api.lookups import job_by_id, job_by_name
 from rota.node.api.requests import PARTS
 from rota.node.api.works import OWN_FIELDS
@@ -30,7 +31,10 @@ async def resolve(request: web.Request, spec: JobSpec) -> JobSpec:
             full_names.append(found.full_name)
         else:
             problems.append(
-                Problem(f"/dependencies/{number}", f"there is no job {named!r}; create it first")
+                Problem(
+                    f"/dependencies/{number}",
+                    f"there is no job {in_quotes(named)}; create it first",
+                )
             )
     if problems:
         raise invalid("unknown_dependency", "; ".join(map(str, problems)), *problems)
@@ -42,7 +46,7 @@ def _check_types(parts: Parts, spec: JobSpec) -> None:
     problems = [
         Problem(
             f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}/{_field(task.work.executor)}",
-            f"there is no type {task.work.executor!r} here; there are {', '.join(known)}",
+            f"there is no type {in_quotes(task.work.executor)} here; there are {', '.join(known)}",
         )
         for number, task in enumerate(spec.tasks)
         if task.work.executor not in known
