@@ -20,7 +20,7 @@ import rota
 from rota.core.errors import Refused, RotaError
 from rota.node.cluster import WrongCluster
 from rota.node.config import NodeConfig, load_config
-from rota.node.coordination.credentials import AccessDenied
+from rota.node.coordination.coordinator import CoordinatorRefused
 from rota.node.logs import begin_logging
 from rota.node.node import Node
 from rota.node.own_address import NoOwnAddress
@@ -132,7 +132,7 @@ def run(config: NodeConfig, umask: int) -> int:
     _allow_open_files()
     try:
         uvloop.run(_serve(config, umask))
-    except (WrongCluster, NoOwnAddress, AccessDenied) as error:
+    except (WrongCluster, NoOwnAddress, CoordinatorRefused) as error:
         return _give_up(error, EX_USAGE)
     except StoreLocked as error:
         return _give_up(error, EX_TEMPFAIL)

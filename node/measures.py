@@ -192,6 +192,12 @@ _ALL = (
         "is over",
     ),
     Measure(
+        "rota_coordinator_refusals_total", _COUNTER, "calls",
+        "calls that etcd answered and did not do: quota, permission, too many requests. The node "
+        "works on as if etcd were away; an operator has to act",
+        see="../explanation/coordination.md#when-etcd-does-not-do-well",
+    ),
+    Measure(
         "rota_swaps_waiting", _GAUGE, "changes",
         "changes of configurations that wait to be asked of etcd",
     ),

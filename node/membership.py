@@ -30,6 +30,8 @@ from rota.node.coordination.coordinator import (
     ACTIVE,
     AWAY,
     Coordinator,
+    CoordinatorError,
+    CoordinatorRefused,
     CoordinatorUnavailable,
     Member,
     News,
@@ -40,6 +42,7 @@ from rota.node.coordination.coordinator import (
 )
 from rota.node.fitness import Fitness
 from rota.node.network import Network
+from rota.node.sampled_log import SampledLog
 from rota.node.shards import Shards
 
 log = logging.getLogger(__name__)
@@ -123,6 +126,11 @@ class Membership:
         self._swaps: dict[ShardId, Swap] = {}
         self._has_swaps = asyncio.Event()
         self._wants_view = asyncio.Event()
+        self.refusal_count = 0
+        """Calls that the coordinator answered and did not do."""
+        self._refusals = SampledLog(
+            log, "coordinator refused", now=clock.elapsed, level=logging.ERROR, limit=1
+        )
         self._is_urgent = asyncio.Event()
         """Something happened that replicas are not to learn only with the next tick."""
 
@@ -236,6 +244,7 @@ class Membership:
                     await self._register()
                 self._liveness.reaches_coordinator = True
             except (CoordinatorUnavailable, OutcomeUnknown, NodeIdTaken) as error:
+                self._note(error)
                 self._liveness.reaches_coordinator = isinstance(error, NodeIdTaken)
                 # An id is taken for a while by whoever had it with another data directory.
                 log.warning("session not renewed", extra={"reason": str(error)})
@@ -306,6 +315,7 @@ class Membership:
             except (TimeoutError, WatchLost):
                 continue
             except (CoordinatorUnavailable, OutcomeUnknown) as error:
+                self._note(error)
                 log.warning("view not read", extra={"reason": str(error)})
                 await asyncio.sleep(RETRY_S)
 
@@ -394,12 +404,19 @@ class Membership:
     async def _answers(self, swaps: list[Swap]) -> list[Swapped] | list[None]:
         try:
             return await self._coordinator.swap(swaps)
-        except CoordinatorUnavailable:
+        except CoordinatorUnavailable as error:
+            self._note(error)
             await asyncio.sleep(RETRY_S)
             # Certainly not done; and nothing has been heard of a newer configuration.
             return [Swapped(is_done=False, current=swap.expected) for swap in swaps]
         except OutcomeUnknown:
             return [None for _ in swaps]
+
+    def _note(self, error: CoordinatorError) -> None:
+        """Count and log a refusal, which does not pass by itself as an absence does."""
+        if isinstance(error, CoordinatorRefused):
+            self.refusal_count += 1
+            self._refusals.write(reason=str(error))
 
     # -- time -----------------------------------------------------------------------------------
 

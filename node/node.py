@@ -31,11 +31,12 @@ from rota.node.config import Address, NodeConfig
 from rota.node.coordination.coordinator import (
     Cluster,
     Coordinator,
+    CoordinatorRefused,
     CoordinatorUnavailable,
     Member,
     OutcomeUnknown,
 )
-from rota.node.coordination.credentials import AccessDenied, Credentials
+from rota.node.coordination.credentials import Credentials
 from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.gateway import GatewayOptions
@@ -222,13 +223,16 @@ class Node:
         """Return the cluster, however long etcd takes; None if the node is to stop before that.
 
         Raises:
-            AccessDenied: etcd does not accept the credentials, and will not by itself.
+            CoordinatorRefused: etcd does not accept the credentials, or such requests, and will
+                not by itself.
         """
         while not self._stop.is_set():
             try:
                 return await join(self.config, coordinator, known, self._random_name())
-            except AccessDenied:
-                raise
+            except CoordinatorRefused as error:
+                if not error.is_passing:
+                    raise
+                log.error("etcd refuses", extra={"reason": str(error)})
             except (CoordinatorUnavailable, OutcomeUnknown) as error:
                 log.warning("etcd does not answer", extra={"reason": str(error)})
             with suppress(TimeoutError):

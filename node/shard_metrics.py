@@ -23,6 +23,7 @@ def measure_shards(
     metrics.gauge("rota_entries_uncommitted", lambda: sum(len(shard.entries) for shard in shards))
     metrics.gauge("rota_swaps_waiting", lambda: membership.swaps_waiting)
     metrics.gauge("rota_session_age_seconds", lambda: membership.session_age_s)
+    metrics.counter("rota_coordinator_refusals_total", lambda: membership.refusal_count)
 
 
 def roles_of(shards: Shards, node_id: NodeId) -> dict[str, float]:

@@ -50,6 +50,8 @@ LOST_BY_S = 20.0
 """Likewise for the primary to be sure of it."""
 SYNC_US = 500
 ARRIVES_S = 0.001
+REFUSED = frozenset({"swap", "register", "change", "begin_session"})
+"""What etcd refuses at its quota; it renews leases and answers reads."""
 
 Loses = Callable[[NodeId, NodeId, Sent], bool]
 """Tells whether a message from one node to another is lost."""
@@ -108,6 +110,9 @@ class Node:
         self.id = node_id
         self.works: Works | None = None
         self.is_cut_off = False
+        self.refusal = ""
+        """Why the coordinator refuses this node's writes, as etcd does at its quota; empty: it does
+        not."""
         self.on_call: Callable[[str], None] = lambda call: None
         """Told of each call to the coordinator, just before it."""
         self.sync_us = SYNC_US
@@ -253,7 +258,10 @@ class Node:
         self.on_call(call)
         is_refused = self.is_cut_off or self._is_dead
         return Fate(
-            is_refused=is_refused, arrives_s=ARRIVES_S, returns_s=self._nodes.coordinator_returns_s
+            is_refused=is_refused,
+            refusal=self.refusal if call in REFUSED else "",
+            arrives_s=ARRIVES_S,
+            returns_s=self._nodes.coordinator_returns_s,
         )
 
 

@@ -158,6 +158,19 @@ class CoordinatorUnavailable(CoordinatorError):
     code = "coordinator_unavailable"
 
 
+class CoordinatorRefused(CoordinatorUnavailable):
+    """It answers and does not do it: credentials, quota, too many requests; nothing was done.
+
+    For a node that runs the same as a coordinator that is away, but an operator has to act.
+
+    Attributes:
+        is_passing: Whether the same call may be done later, with the settings of now.
+    """
+
+    code = "coordinator_refused"
+    is_passing = False
+
+
 class OutcomeUnknown(CoordinatorError):
     """No answer came: what was asked may have been done, or may still be."""
 
@@ -206,8 +219,9 @@ def check_format(found: Cluster, wanted: Cluster) -> None:
 class Coordinator(Protocol):
     """The seam; every implementation passes tests/contract/test_coordinator.py.
 
-    Every call is over within a time that the implementation states; none waits for ever. All but
-    the watch may raise `CoordinatorUnavailable`; those that change something, `OutcomeUnknown`.
+    Every call is over within a time that the implementation states; none waits for ever. All may
+    raise `CoordinatorRefused`, and all but the watch any other `CoordinatorUnavailable`; those that
+    change something, `OutcomeUnknown`.
     """
 
     async def found(self, wanted: Cluster) -> Cluster:

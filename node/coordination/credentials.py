@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rota.executor.warden.messages import CertificateFiles
-from rota.node.coordination.coordinator import CoordinatorUnavailable
+from rota.node.coordination.coordinator import CoordinatorRefused
 
 PASSWORD_BYTES_MAX = 4096
 PERMISSION_DENIED = 7
 UNAUTHENTICATED = 16
 
 
-class AccessDenied(CoordinatorUnavailable):
+class AccessDenied(CoordinatorRefused):
     """etcd does not accept the credentials; what was asked was certainly not done.
 
     Fatal for a node that starts. A node that runs tries again, for a password may be replaced at

@@ -14,8 +14,12 @@ from contextlib import aclosing
 from itertools import groupby
 
 from rota.core.decoding import UNDECODABLE
-from rota.node.coordination.coordinator import CoordinatorUnavailable, News, WatchLost
-from rota.node.coordination.credentials import AccessDenied
+from rota.node.coordination.coordinator import (
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+    News,
+    WatchLost,
+)
 from rota.node.coordination.gateway import Gateway
 from rota.node.coordination.keys import Keys
 from rota.node.coordination.messages import (
@@ -43,7 +47,7 @@ async def follow(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[
                 async for step in steps:
                     revision = step.revision
                     yield step
-        except AccessDenied:
+        except CoordinatorRefused:
             raise  # The caller says so in its log, and tries again.
         except CoordinatorUnavailable as error:
             log.debug("etcd watch broken", extra={"reason": str(error), "revision": revision})

@@ -26,7 +26,7 @@ import msgspec
 from rota.core.decoding import UNDECODABLE
 from rota.executor.warden.messages import Letter
 from rota.node.coordination.coordinator import (
-    CoordinatorError,
+    CoordinatorRefused,
     CoordinatorUnavailable,
     OtherCluster,
     OutcomeUnknown,
@@ -56,6 +56,8 @@ With the others (cancelled, unknown, deadline, aborted, internal, unavailable, d
 may be on its way."""
 NO_LEADER = "etcdserver: no leader"
 """The one answer under "unavailable" that comes before anything is proposed."""
+RESOURCE_EXHAUSTED = 8
+"""Quota used up, or too many requests."""
 UNIMPLEMENTED = 12
 STALE_TOKEN = "etcdserver: revision of auth store is old"
 """The one refusal of another code that a new token mends."""
@@ -85,7 +87,7 @@ class GatewayOptions:
     watch_idle_s: float = 5.0
 
 
-class EtcdRefused(CoordinatorError):
+class EtcdRefused(CoordinatorRefused):
     """etcd said no, and nothing was done.
 
     Attributes:
@@ -97,6 +99,7 @@ class EtcdRefused(CoordinatorError):
     def __init__(self, message: str, grpc_code: int) -> None:
         super().__init__(message)
         self.grpc_code = grpc_code
+        self.is_passing = grpc_code == RESOURCE_EXHAUSTED
 
 
 class _NotDone(Exception):
@@ -330,7 +333,7 @@ class Gateway:
         parse = partial(decode, kind=TokenAnswer)
         return (await self._post(endpoint, "/v3/auth/authenticate", body, parse, timeout_s)).token
 
-    def _explained(self, refusal: EtcdRefused) -> CoordinatorError:
+    def _explained(self, refusal: EtcdRefused) -> CoordinatorRefused:
         """Return *refusal*, or what to raise in its place if it is about credentials."""
         reason = self.options.credentials.why_refused(str(refusal), refusal.grpc_code)
         return AccessDenied(f"etcd: {reason}") if reason else refusal

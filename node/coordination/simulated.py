@@ -21,6 +21,7 @@ from rota.core.instants import SECOND
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import (
     Cluster,
+    CoordinatorRefused,
     CoordinatorUnavailable,
     Grant,
     Member,
@@ -54,11 +55,13 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
             the call's deadline is allowed: its caller has given up by then, and it happens.
         returns_s: How long the answer takes from there; None: it is lost.
         is_refused: The caller is told at once that nothing is done, and nothing is.
+        refusal: Likewise, with this as the coordinator's own reason.
     """
 
     arrives_s: float | None = 0.0
     returns_s: float | None = 0.0
     is_refused: bool = False
+    refusal: str = ""
 
 
 class Link(Protocol):
@@ -256,6 +259,8 @@ class SimulatedCoordinator:
         fate = self._link.fate(self._node_id, name)
         if fate.is_refused or not self._server.is_up:
             raise CoordinatorUnavailable(f"{name}: the coordinator cannot be reached")
+        if fate.refusal:
+            raise CoordinatorRefused(f"{name}: {fate.refusal}")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         if fate.arrives_s is not None:

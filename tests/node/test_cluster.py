@@ -1,14 +1,21 @@
 """Three real nodes on a real etcd form a cluster, answer for each other, and may be killed."""
 
 import json
+import re
+import urllib.error
 from base64 import b64decode, b64encode
 from collections import Counter
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cluster import SHARDS, Cluster, answer
-from etcd import needs_etcd
+from etcd import Etcd, EtcdCluster, needs_etcd
 from rotad import Rotad
 
 pytestmark = needs_etcd
@@ -101,6 +108,49 @@ def test_a_killed_nodes_shards_are_taken_over_with_all_that_was_acknowledged(
     assert [each["status"] for each in again] == ["success"] * 24
     primaries = {each["primary"] for each in own_cluster.configurations().values()}
     assert primaries == {"n2", "n3"}
+
+
+def test_nodes_live_and_answer_while_the_quota_of_etcd_is_used_up(tmp_path: Path) -> None:
+    for folder in ("etcd", "nodes"):
+        (tmp_path / folder).mkdir()
+    with (
+        EtcdCluster(tmp_path / "etcd", 1, "--quota-backend-bytes", str(4 << 20)) as etcd,
+        Cluster(tmp_path / "nodes", etcd) as cluster,
+    ):
+        cluster.start()
+        fill(etcd.members[0])
+
+        for life in cluster.sessions().values():  # New sessions are what etcd refuses.
+            lease = str(int(life["session"], 16))
+            etcd.members[0].ask("/v3/kv/lease/revoke", {"ID": lease})
+        for node in cluster:
+            cluster.wait_until(partial(is_refused, node), "etcd refuses nothing")
+        make_room(etcd.members[0])
+
+        assert [node.process.poll() for node in cluster] == [None, None, None]
+        cluster.wait_whole()
+
+
+def fill(member: Etcd) -> None:
+    """Use up the quota of a member of etcd."""
+    with suppress(urllib.error.HTTPError):  # That is how etcd refuses.
+        for number in range(60):
+            member.put(f"/other/{number}", "x" * 200_000)
+        pytest.fail("etcd has room for 12 MB")
+
+
+def make_room(member: Etcd) -> None:
+    """Undo `fill`, as an operator would."""
+    others = {"key": b"/other/", "range_end": b"/other0"}
+    removed = member.ask("/v3/kv/deleterange", others)
+    member.ask("/v3/kv/compaction", {"revision": removed["header"]["revision"], "physical": True})
+    member.ask("/v3/maintenance/defragment", {})
+    member.ask("/v3/maintenance/alarm", {"action": "DEACTIVATE", "alarm": "NOSPACE"})
+
+
+def is_refused(node: Rotad) -> bool:
+    lines = node.call("GET", "/metrics").splitlines()
+    return any(re.match(r"rota_coordinator_refusals_total [1-9]", line) for line in lines)
 
 
 def test_a_node_that_is_back_holds_its_shards_again(own_cluster: Cluster) -> None:

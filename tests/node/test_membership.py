@@ -74,6 +74,23 @@ def test_a_node_answers_no_reads_of_a_shard_that_is_anothers() -> None:
     run(story)
 
 
+def test_a_coordinator_that_refuses_ends_no_node_and_is_counted() -> None:
+    async def story(nodes: Nodes) -> None:
+        for node_id in (A, B):
+            nodes[node_id].refusal = "mvcc: database space exceeded"
+        await nodes[C].end()  # Its copies are to be replaced, which is refused.
+        await until(lambda: nodes[A].running.parts.membership.refusal_count > 1)
+        before = nodes.server.state.view().configurations[SHARD].members
+
+        for node_id in (A, B):
+            nodes[node_id].refusal = ""
+        await until(lambda: C not in nodes.server.state.view().configurations[SHARD].members)
+
+        assert C in before
+
+    run(story)
+
+
 def test_what_a_backup_missed_is_sent_with_the_link_and_not_with_the_next_beat() -> None:
     async def story(nodes: Nodes) -> None:
         shards = nodes[A].shards
