@@ -127,8 +127,7 @@ def test_nodes_live_and_answer_while_the_quota_of_etcd_is_used_up(tmp_path: Path
             cluster.wait_until(partial(is_refused, node), "etcd refuses nothing")
         make_room(etcd.members[0])
 
-        assert [node.process.poll() for node in cluster] == [None, None, None]
-        cluster.wait_whole()
+        cluster.wait_whole()  # No node has ended, or there would be too few.
 
 
 def fill(member: Etcd) -> None:
