@@ -15,7 +15,7 @@ SEEDS ?= 1000
 HISTORY ?= 1000000
 FROM ?= 0
 
-.PHONY: help demo dev test contract check format docs sim mutants chaos chaos-many chaos-mutants containers bench \
+.PHONY: help demo dev test contract fuzz check format docs sim mutants chaos chaos-many chaos-mutants containers bench \
 	bench-smoke bench-peers bench-parts dist lock pin-images clean
 
 help: ## Print this list
@@ -34,6 +34,10 @@ test: $(READY) programs ## Unit and contract tests, the tests of a whole node, a
 contract: $(READY) ## The API against its description, longer: make contract EXAMPLES=200 SEED=1
 	CONTRACT_EXAMPLES=$(EXAMPLES) CONTRACT_SEED=$(SEED) \
 	$(BIN)/python -P -m pytest tests/node/test_contract_of_api.py --timeout 3600
+
+fuzz: $(READY) ## Strange requests against a node: make fuzz REQUESTS=100000 SEED=1
+	FUZZ_REQUESTS=$(or $(REQUESTS),100000) FUZZ_SEED=$(SEED) \
+	$(BIN)/python -P -m pytest tests/fuzz -s -o faulthandler_timeout=0
 
 check: $(READY) ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -152,6 +152,8 @@ class Connection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Return the answer to what is no request, or to one that failed outside its handler."""
+        if isinstance(exc, ConnectionError):
+            raise exc  # The client has gone, which is no failure of this node.
         if status >= 500:
             return super().handle_error(request, status, exc, message)
         reason = ascii((message or "").partition("\n")[0].rstrip(": "))[1:-1][:TOLD_MAX]
