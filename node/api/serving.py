@@ -9,7 +9,7 @@ and waits holds a connection for a few seconds.
 import asyncio
 import resource
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -32,6 +32,9 @@ REPORT_S = 10.0
 FILES_SHARE = 2
 """One in so many of the open files that the process may have is for connections."""
 TOLD_MAX = 200
+
+
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Gate:
@@ -180,6 +183,7 @@ async def serving(
     try:
         server, gate = runner.server, Gate(config, metrics, app[STRANGERS])
         assert server is not None
+        server.request_handler = _without_strange_expectations(server.request_handler)
         listening = await asyncio.get_running_loop().create_server(
             lambda: Connection(server, gate, config.access_log),
             config.listen.host,
@@ -194,6 +198,24 @@ async def serving(
             listening.close()
     finally:
         await runner.cleanup()
+
+
+def _without_strange_expectations(handle: Handle) -> Handle:
+    """Return *handle* for requests whose ``Expect`` is understood, and 417 for all others.
+
+    aiohttp repeats what it does not understand, and fails where that is no text.
+    """
+
+    async def refuse(request: web.BaseRequest) -> web.StreamResponse:
+        view = problem(417, "bad_request", "Expect can only be 100-continue")
+        return response(view, request_id="", headers=dict(SAME_FOR_ALL))
+
+    def chosen(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+        expected = request.headers.get("Expect")
+        is_strange = expected is not None and expected.lower() != "100-continue"
+        return refuse(request) if is_strange else handle(request)
+
+    return chosen
 
 
 async def _report(strangers: Strangers) -> None:

@@ -624,7 +624,7 @@ async def slow_connection(url: str) -> AsyncGenerator[socket.socket]:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.connect((parts.hostname, parts.port))
         connection.sendall(
-            f"GET {FOLLOW} HTTP/1.1\r\nHost: x\r\nAccept: application/x-ndjson\r\n\r\n".encode()
+            f"GET {FOLLOW} HTTP/1.1\r\nHost: [::1]\r\nAccept: application/x-ndjson\r\n\r\n".encode()
         )
         connection.setblocking(False)
         yield connection
