@@ -86,7 +86,9 @@ async def running_works(
 ) -> AsyncGenerator[Works]:
     """Run all of a node but its API on *store*, in its life number *life*."""
     listen = Address("127.0.0.1", 0)
-    config = NodeConfig(data_dir=folder, listen=listen, drain=Duration(0), slots=slots)
+    config = NodeConfig(
+        data_dir=folder, listen=listen, node_id=NodeId("n"), drain=Duration(0), slots=slots
+    )
     with DataDirectory.open(folder, store_id="s", shard_count=SHARDS, cluster="c") as directory:
         coordinator = EmbeddedCoordinator(folder / "COORDINATION", SystemEntropy())
         clock = clock or SystemClock()
