@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rota.core.configuration import Configuration
 from rota.core.ids import AllocationId, Index, NodeId, Session
 from rota.core.instants import SECOND, Duration, Instant, later
-from rota.core.journal import DamagedEntry
+from rota.core.journal import DamagedEntry, hash_of
 from rota.core.replication.copy import LocalCopy
 from rota.core.replication.messages import (
     Answer,
@@ -145,6 +145,7 @@ class Backup:
         if self.copy.allocation is None or self.copy.allocation != message.allocation:
             self._tell_holding(sender, message, now)  # R5: the copy that is meant is not here.
             return
+        self.copy.check_committed(message.previous, message.previous_hash)
         gives_lease = self._promise(message.configuration, newest, now)
         if self.copy.hash_at(message.previous) != message.previous_hash:
             mismatch = Mismatch(
@@ -186,11 +187,15 @@ class Backup:
         """Make the journal as the primary's up to the last of its entries; return its index.
 
         A damaged entry, and those after it, are as if they had not come: they are sent again.
+
+        Raises:
+            Diverged: One of them is another than the one that is committed here (R8).
         """
         index = message.previous
         for value in message.entries:
             index = Index(index + 1)
             if index <= self.copy.tip.index:
+                self.copy.check_committed(index, hash_of(value))
                 if index <= self.copy.committed or self.copy.entry(index) == value:
                     continue
                 self.copy.cut_after(Index(index - 1))  # R8: it refuses to cut what is committed.
@@ -249,7 +254,9 @@ class Backup:
         make a lesser copy by the name of one that may count (found by the simulation, seed 5260).
         """
         is_as_told = (self.copy.allocation, self._since) == (part.replaces, part.since)
-        return is_as_told and not self._counts(newest)
+        # A snapshot that lacks what is committed here is old, or of a copy that was set back.
+        has_all = part.base.index >= self.copy.committed
+        return is_as_told and has_all and not self._counts(newest)
 
     def _filled(self, allocation: AllocationId) -> int:
         """Return how many parts of the copy *allocation* are here."""

@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from rota.core.attempt import Token
+from rota.core.errors import RotaError
 from rota.core.ids import AllocationId, Epoch, Index
 from rota.core.instants import MICROSECOND, Instant
 from rota.core.journal import (
@@ -131,6 +132,23 @@ NOTHING = Stored(
 )
 
 
+class Diverged(RotaError):
+    """The primary has another entry in the place of one that is committed here (R8).
+
+    One of the two copies was set back, or etcd was, and which of them clients were answered from
+    cannot be known here: the node ends, and its data stays as it is.
+    """
+
+    code = "copy_diverged"
+
+    def __init__(self, index: Index, committed: Index) -> None:
+        super().__init__(
+            f"the primary has another entry {index} than this copy, which knows all up to "
+            f"{committed} to be committed: a disk or etcd was set back. Keep the data directories "
+            "of all nodes as they are, and see docs/how-to/operate.md, Copies that differ"
+        )
+
+
 @dataclass(slots=True)
 class _Written:
     """What is durable once batch *number* is."""
@@ -205,6 +223,15 @@ class LocalCopy:
     def position(self) -> Token:
         """Where an entry of one's own would stand next."""
         return Token(self.epoch, Index(self.tip.index + 1))
+
+    def check_committed(self, index: Index, its_hash: bytes) -> None:
+        """Compare a primary's entry with the one here, if that is committed and still known.
+
+        Raises:
+            Diverged: They differ.
+        """
+        if index <= self.committed and self.hash_at(index) not in (None, its_hash):
+            raise Diverged(index, self.committed)
 
     def shard_time(self, wall: Instant) -> Instant:
         """Return the instant of a decision made now: later than every one before (R7)."""

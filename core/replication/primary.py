@@ -19,6 +19,7 @@ from rota.core.journal import EntryKind
 from rota.core.replication.copy import LocalCopy
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import (
+    Answer,
     Append,
     Appended,
     Fenced,
@@ -313,7 +314,7 @@ class Primary:
         """
         if isinstance(message, Appended | Mismatch | Holding | PartTaken):
             is_future = message.epoch > self.copy.epoch or message.sent_at > now
-            if is_future or (isinstance(message, Appended) and message.match > self.copy.tip.index):
+            if is_future or self._lacks_what_is_told(message):
                 return False
         match message:
             case Appended():
@@ -330,6 +331,17 @@ class Primary:
             case _:
                 pass
         return True
+
+    def _lacks_what_is_told(self, answer: Answer) -> bool:
+        """Return True if *answer* tells of entries of ours, or committed ones, that are not here.
+
+        Either it is forged, or this copy was set back: then the other is not to be overwritten.
+        """
+        match answer:
+            case Appended(match=index) | Mismatch(committed=index) | Holding(committed=index):
+                return index > self.copy.tip.index
+            case _:
+                return False
 
     def _appended(self, answer: Appended, sender: NodeId, now: Instant) -> None:
         peer = self._peer(sender, answer.epoch, answer.allocation)
