@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from in_process import Client, running_works, save, serving, trigger, until
+from in_process import Client, running_works, save, serving
 from rota.core.changes import Record, Table
 from rota.core.codec import encode_record
 from rota.core.ids import JobId, ShardId
 from rota.core.instants import DAY, LATEST_INSTANT, SECOND, Instant
 from rota.core.job import Plan
-from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.schedule import Schedule
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix
@@ -76,52 +75,6 @@ def test_a_job_that_cannot_be_read_is_deleted(
 
         assert status == 204
         assert [job["name"] for job in left] == ["sound"]
-
-    asyncio.run(main())
-
-
-def test_an_execution_and_a_ledger_entry_that_cannot_be_shown_leave_the_others_in_their_lists(
-    tmp_path: Path,
-) -> None:
-    async def main() -> None:
-        store = MemoryStore()
-        async with running_works(store, tmp_path) as works:
-            job_id = await save(works.parts.shards, "odd")
-            shard = works.parts.shards.of_id(job_id)
-            ids = [await trigger(works.parts.shards, job_id) for _ in range(2)]
-            await until(lambda: not shard.state.executions)
-            past = works.parts.history.execution(shard.id, ids[0])
-        assert past is not None
-        odd = replace(past, finished_at=BEYOND)
-        entry = LedgerEntry(
-            job_id=job_id,
-            schedule=0,
-            fire_at=Instant(DAY),
-            until=BEYOND,
-            count=2,
-            outcome=FireOutcome.MISSED,
-            recorded_at=Instant(DAY),
-        )
-        put(
-            store,
-            shard.id,
-            {
-                (Table.PAST_EXECUTION, odd.id): odd,
-                (Table.LEDGER, ledger_key(job_id, Instant(DAY), 0)): entry,
-            },
-        )
-
-        async with running_works(store, tmp_path, life=2) as works, serving(works) as client:
-            executions = (await found(client, "/executions"))["items"]
-            one = await found(client, f"/executions/{odd.id}")
-            ledger = (await found(client, f"/jobs/{job_id}/ledger"))["items"]
-
-        assert {each["executionId"] for each in executions} == set(ids)
-        assert [bool(each["broken"]) for each in executions if each["executionId"] != odd.id] == [
-            False
-        ]
-        assert "cannot be shown" in one["broken"]
-        assert ["cannot be shown" in each["broken"] for each in ledger] == [True]
 
     asyncio.run(main())
 

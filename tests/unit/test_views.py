@@ -2,14 +2,16 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rota.client.wire import AttemptView
 from rota.core.attempt import Ending, Outcome, Raised, Usage
 from rota.core.commands import FinishAttempt
 from rota.core.ids import ExecutionId
-from rota.core.instants import Duration
+from rota.core.instants import LATEST_INSTANT, SECOND, Duration, Instant, format_instant
+from rota.core.ledger import FireOutcome, LedgerEntry
 from rota.core.retry import RetryPolicy
-from rota.node.api.views import execution_view, view_of
+from rota.node.api.views import execution_view, ledger_entry_view, view_of
 from unit.shard import Shard, task
 
 FOUR = (task("a"), task("b"), task("c"), task("d", "a"))
@@ -98,6 +100,30 @@ def test_what_an_attempt_used_is_shown_in_seconds_and_bytes() -> None:
     assert (counted.out_of_memory, counted.unenforced) == (True, ["no cgroup for pids"])
     assert (uncounted.cpu_seconds, uncounted.memory_peak_bytes) == (None, None)
     assert (uncounted.result, uncounted.error, uncounted.out_of_memory) == (None, None, False)
+
+
+def test_an_execution_and_a_ledger_entry_that_cannot_be_shown_are_shown_as_broken() -> None:
+    shard = Shard()
+    execution = shard.execution(shard.run())
+    beyond = Instant(LATEST_INSTANT + SECOND)
+    entry = LedgerEntry(
+        job_id=execution.job_id,
+        schedule=0,
+        fire_at=Instant(SECOND),
+        until=beyond,
+        count=2,
+        outcome=FireOutcome.MISSED,
+        recorded_at=Instant(SECOND),
+    )
+
+    shown = execution_view(replace(execution, finished_at=beyond))
+    told = ledger_entry_view(entry)
+
+    assert "cannot be shown" in shown.broken
+    assert (shown.execution_id, shown.finished_at) == (execution.id, format_instant(LATEST_INSTANT))
+    assert "cannot be shown" in told.broken
+    assert (told.count, told.until) == (2, format_instant(LATEST_INSTANT))
+    assert execution_view(execution).broken == ""
 
 
 def execution_progress(shard: Shard, execution_id: ExecutionId) -> int:
