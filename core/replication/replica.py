@@ -507,13 +507,23 @@ class Replica:
                 fresh = _next(configuration, primary=me, session=NOBODY)
                 self._swap_to(fresh, expected=configuration)
         elif configuration.primary_session != session:
-            # R6: a new life of the primary begins under a new epoch, like any new primary. Before
-            # it knew that it is one it may have given another time (R16 b), and waits like any.
-            if self._has_kept_promises(now):
+            # R6: a new life of the primary begins under a new epoch, like any new primary.
+            if self._may_begin_again(configuration, now):
                 fresh = _next(configuration, primary=me, session=session)
                 self._swap_to(fresh, expected=configuration)
         else:
             self._take_up(configuration, now)
+
+    def _may_begin_again(self, configuration: Configuration, now: Instant) -> bool:
+        """Return True if nobody acts by a lease of this copy, whose node was named primary (R6).
+
+        Before it knew that it is primary it may have given another time, in this life or in one
+        before, whose promises are forgotten. Not if the epoch is durable here: whoever made it so
+        had waited.
+        """
+        was_obeyed = self.copy.epoch >= configuration.epoch
+        has_waited = was_obeyed or self._has_outlived_leases(now)
+        return has_waited and self._has_kept_promises(now)
 
     def _may_take_over(self, configuration: Configuration, now: Instant) -> bool:
         """Tell whether the primary's place is vacant, and it is this node's turn (R16)."""
@@ -534,9 +544,11 @@ class Replica:
         primary, session = configuration.primary, configuration.primary_session
         # R16 d: unless it resigned or its session is over, it may act by that.
         has_ended = session == NOBODY or self._liveness.is_gone(primary, session)
-        # R16 c: it may act by a lease that this node gave before it was restarted.
-        has_waited = now - self._liveness.born_at >= self._timing.grace
-        return has_ended and has_waited and self._has_kept_promises(now)
+        return has_ended and self._has_outlived_leases(now) and self._has_kept_promises(now)
+
+    def _has_outlived_leases(self, now: Instant) -> bool:
+        """Return True if no lease holds that this node gave before it was restarted (R16 c)."""
+        return now - self._liveness.born_at >= self._timing.grace
 
     def _has_kept_promises(self, now: Instant) -> bool:
         """Tell whether nobody acts by a lease of this copy any more (R16 b).

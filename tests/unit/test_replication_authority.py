@@ -335,19 +335,53 @@ def test_a_primary_that_was_restarted_waits_for_what_it_promised_before_it_knew(
     cluster.tick("b")
     cluster.lose_answer("b", is_done=True)
     cluster.restart("b")
+    cluster.sleep(1 * SECOND)
     cluster.tick("a")
     cluster.settle("abc")
     assert cluster.has_authority("a")
 
     cluster.see("b")
-    cluster.pass_time(1 * SECOND, among="bc")
+    cluster.pass_time(LEASE - 300 * MILLISECOND, among="bc")
 
     assert not cluster.has_authority("b")
 
-    cluster.pass_time(2 * SECOND, among="bc")
+    cluster.pass_time(1 * SECOND, among="bc")
 
     assert cluster.has_authority("b")
     assert not cluster.has_authority("a")
+
+
+def test_a_primary_that_was_restarted_twice_waits_for_what_the_life_before_promised() -> None:
+    """As above, but b is restarted once more, and has forgotten the time that it gave to a."""
+    cluster = Cluster()
+    only_leases(cluster)
+    cluster.sleep(10 * SECOND)
+    cluster.tick("b")
+    cluster.lose_answer("b", is_done=True)
+    cluster.restart("b")
+    cluster.tick("a")
+    cluster.settle("abc")
+    cluster.sleep(300 * MILLISECOND)
+    cluster.restart("b")
+    cluster.see("b")
+
+    cluster.pass_time(500 * MILLISECOND, among="bc")
+    assert cluster.has_authority("a")
+    assert not cluster.has_authority("b")
+
+    cluster.pass_time(3 * SECOND, among="bc")
+    assert cluster.has_authority("b")
+    assert not cluster.has_authority("a")
+
+
+def test_a_restarted_primary_whose_epoch_was_durable_does_not_wait() -> None:
+    cluster = Cluster()
+    cluster.restart("a")
+    cluster.see("a")
+
+    cluster.pass_time(300 * MILLISECOND)
+
+    assert cluster.has_authority("a")
 
 
 def test_a_candidate_gives_no_time_and_the_primary_makes_its_takeover_impossible() -> None:
