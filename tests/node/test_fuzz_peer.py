@@ -26,7 +26,7 @@ from rota.node.links.frames import Garbage, Ping
 from rota.node.links.hello import NotWelcome
 from rota.node.links.proof import PeerCredentials, draw_bytes
 from unit.fuzzing import Tree, grafted
-from unit.test_fuzz_decoders import SENT, fields_of
+from unit.samples import SENT, fields_of
 
 pytestmark = needs_etcd
 FRAMES = int(os.environ.get("FUZZ_FRAMES", "2000"))

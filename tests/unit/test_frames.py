@@ -9,7 +9,7 @@ from rota.core.ids import ShardId
 from rota.core.instants import LATEST_INSTANT
 from rota.node.links import frames
 from rota.node.links.frames import Chunk, Garbage, Joining, Lane, Partials
-from unit.test_fuzz_decoders import SENT, fields_of
+from unit.samples import SENT, fields_of
 
 Fields = Any  # Any: the fields of messages, into which a test puts what no node sends.
 
