@@ -4,8 +4,8 @@ The other implementation is the ``msgpack`` package. It is given, and gives, pla
 fields of a message, in the order and under the names in which they are sent.
 """
 
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgpack  # type: ignore[import-untyped]  # it has no types
 import msgspec
@@ -57,11 +57,19 @@ def plain(value: object) -> Plain:
 
 
 def listed(value: Plain) -> Plain:
-    if isinstance(value, dict):
-        return {name: listed(each) for name, each in cast("dict[Plain, Plain]", value).items()}
-    if isinstance(value, list | tuple):
-        return [listed(each) for each in cast("list[Plain]", value)]
-    return value
+    kind: object = value.__class__
+    return LISTED[kind](value) if kind in LISTED else value
+
+
+def _fields(fields: dict[Plain, Plain]) -> Plain:
+    return {name: listed(each) for name, each in fields.items()}
+
+
+def _items(items: Iterable[Plain]) -> Plain:
+    return [listed(each) for each in items]
+
+
+LISTED: dict[object, Callable[[Plain], Plain]] = {dict: _fields, list: _items, tuple: _items}
 
 
 def read_by_other(value: bytes) -> Plain:
