@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
 from rota.node.clock import Clock
 from rota.node.links import death
@@ -21,12 +20,12 @@ from rota.node.metrics import LinkMetrics
 from rota.node.sampled_log import SampledLog
 
 log = logging.getLogger(__name__)
-http_log = logging.getLogger(f"{__name__}.http")
-"""Of the server itself, which logs each malformed request with a traceback unless filtered."""
 
 PATH = "/peer"
 BROWSERS_OWN = "sec-fetch-"
 """Every current browser sends such headers, and no page can prevent or forge them."""
+SERVER = {"Server": "rota"}
+"""In every answer: without it aiohttp sends its version, and that of Python."""
 REPORT_S = 10.0
 """How often lines left out of the log are reported."""
 
@@ -62,19 +61,14 @@ class PeerPort:
         app = web.Application(middlewares=[self._guard], client_max_size=death.BYTES_MAX)
         app.router.add_get(PATH, self._accept)
         app.router.add_post(death.PATH, self._hear_death)
+        app.on_response_prepare.append(_add_headers)
         # A client that hangs up cancels nothing: each link notices its end by itself, and logs it.
-        runner = web.AppRunner(
-            app,
-            access_log=None,
-            shutdown_timeout=CLOSE_S,
-            auto_decompress=False,
-            logger=http_log,
-        )
-        http_log.addFilter(self._is_own_error)
+        runner = web.AppRunner(app, shutdown_timeout=CLOSE_S)
         await runner.setup()
         try:
-            assert runner.server is not None, "set up"
-            self._door.serve = runner.server
+            http = runner.server
+            assert http is not None, "set up"
+            self._door.serve = lambda: _Connection(http, self.refused)
             server = await asyncio.get_running_loop().create_server(self._door, host, port)
             try:
                 yield int(server.sockets[0].getsockname()[1])
@@ -82,7 +76,6 @@ class PeerPort:
                 server.close()
         finally:
             await runner.cleanup()
-            http_log.removeFilter(self._is_own_error)
 
     @property
     def stranger_count(self) -> int:
@@ -111,15 +104,6 @@ class PeerPort:
     def _limited(self, limit: str, address: str) -> None:
         self.refused(limit, address, f"a connection that is no link yet reached a limit: {limit}")
 
-    def _is_own_error(self, record: logging.LogRecord) -> bool:
-        """Return True for errors of this node; count a malformed request in their place."""
-        error = record.exc_info[1] if record.exc_info else None
-        if not isinstance(error, HttpProcessingError):
-            return True
-        address = str(record.args[0]) if isinstance(record.args, tuple) and record.args else ""
-        self.refused("malformed", address, error.message or "no HTTP")
-        return False
-
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if any(name.lower().startswith((BROWSERS_OWN, "origin")) for name in request.headers):
@@ -131,7 +115,43 @@ class PeerPort:
         return await handler(request)
 
 
+class _Connection(web.RequestHandler):
+    """aiohttp's connection, with answers of this port to what is no request."""
+
+    __slots__ = ("_refused",)
+
+    def __init__(self, server: web.Server, refused: Callable[[str, str | None, str], None]) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # none; aiohttp accepts that
+            auto_decompress=False,
+            logger=log,
+        )
+        self._refused = refused
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Return the answer to what is no request, or to one whose handler failed."""
+        if status < 500:
+            self._refused("malformed", request.remote, (message or "no HTTP").partition("\n")[0])
+            return _refusal(status, "this is no HTTP request that can be read")
+        answer = super().handle_error(request, status, exc, message)
+        answer.headers.update(SERVER)
+        return answer
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    del request
+    response.headers.update(SERVER)
+
+
 def _refusal(status: int, text: str) -> web.Response:
-    response = web.Response(status=status, text=f"{text}\n")
+    response = web.Response(status=status, text=f"{text}\n", headers=SERVER)
     response.force_close()
     return response

@@ -202,6 +202,40 @@ async def test_a_death_that_names_too_much_is_refused(
     assert end.deaths == []
 
 
+# -- what an answer tells --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (UPGRADE + b"\r\n", 101),
+        (UPGRADE + b"Origin: http://evil.example\r\n\r\n", 403),
+        (b"POST /peer/death HTTP/1.1\r\nHost: b\r\nContent-Encoding: br\r\n\r\n", 415),
+        (b"POST /peer/death HTTP/1.1\r\nHost: b\r\nContent-Length: 3\r\n\r\nbad", 400),
+        (b"GET / HTTP/1.1\r\nHost: b\r\n\r\n", 404),
+        (b"DELETE /peer HTTP/1.1\r\nHost: b\r\n\r\n", 405),
+        (b"GET /peer HTTP/1.1\r\nHost: b\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400),
+        (b"\x16\x03\x01 this is TLS\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: b\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", 400),
+    ],
+    ids=[
+        *("link", "browser", "compressed", "bad death", "elsewhere", "method", "no upgrade"),
+        *("malformed", "TLS", "long header"),
+    ],
+)
+async def test_no_answer_names_the_software_behind_it(
+    end: End, request_: bytes, status: int
+) -> None:
+    answer = (await answer_to(end, request_)).lower()
+
+    assert answer.startswith((b"http/1.1 %d " % status, b"http/1.0 %d " % status))
+    assert answer.count(b"\r\nserver: ") == 1
+    assert b"\r\nserver: rota\r\n" in answer
+    assert b"aiohttp" not in answer
+    assert b"python" not in answer
+
+
 # -- the log ---------------------------------------------------------------------------------------
 
 
