@@ -1,13 +1,19 @@
 """What waits to be decided, and how much of it one turn and one entry take."""
 
+import asyncio
 from collections import deque
+from dataclasses import dataclass
 
 from rota.core.commands import Command, own_bytes
 from rota.core.errors import Kind, Refused
-from rota.node.shard import OnAnswer, Shard
+from rota.core.instants import SECOND, Duration, Instant
+from rota.node.shard import Answer, OnAnswer, Shard
 
 INBOX_MAX = 20_000
 """Requests that may wait to be decided; one more is refused with 503 and Retry-After."""
+HELD_MAX = Duration(10 * SECOND)
+"""How long requests wait for a shard that admits nothing; then they are refused, for otherwise they
+would be carried out hours after their callers gave up."""
 TURN_MAX = 512
 """Commands that one turn decides: about 30 ms of work, then the loop sees to the rest.
 
@@ -22,6 +28,18 @@ An entry is one message to each copy, and no message may have more than 128 MiB.
 Asked = tuple[Shard, Command, OnAnswer | None]
 Waiting = tuple[Command, OnAnswer | None]
 Taken = dict[Shard, list[Waiting]]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The caller of a request: one who may ask again, unlike the node's own timers and outcomes."""
+
+    answered: asyncio.Future[Answer]
+
+    def __call__(self, answer: Answer) -> None:
+        """Give the caller an answer, unless that has gone away meanwhile."""
+        if not self.answered.done():
+            self.answered.set_result(answer)
 
 
 class Inbox:
@@ -39,6 +57,8 @@ class Inbox:
         self.length = 0
         self.held: Taken = {}
         self._held_count = 0
+        self._held_since: dict[Shard, Instant] = {}
+        """Since when each shard of *held* admits nothing."""
 
     def check_room(self) -> None:
         """Refuse a request that is one too many.
@@ -63,6 +83,7 @@ class Inbox:
     def take(self) -> Taken:
         """Take out what one turn decides."""
         taken, self.held = self.held, {}
+        self._held_since = {shard: self._held_since[shard] for shard in taken}
         self._held_count = count = 0
         while self.items and (not count or count + len(self.items[0]) <= TURN_MAX):
             together = self.items.popleft()
@@ -80,10 +101,21 @@ class Inbox:
             self.length += len(rest)
         return commands[:end]
 
-    def hold(self, shard: Shard, commands: list[Waiting]) -> None:
-        """Keep what was taken for a shard that admits nothing at the moment."""
-        self.held.setdefault(shard, []).extend(commands)
-        self._held_count += len(commands)
+    def hold(self, shard: Shard, commands: list[Waiting], now: Instant) -> list[Waiting]:
+        """Keep what was taken for a shard that admits nothing at the moment.
+
+        Returns:
+            The requests among *commands*, if that has been so for `HELD_MAX`: they are not kept.
+        """
+        since = self._held_since.setdefault(shard, now)
+        late: list[Waiting] = []
+        if now - since >= HELD_MAX:
+            late = [each for each in commands if isinstance(each[1], Caller)]
+            commands = [each for each in commands if not isinstance(each[1], Caller)]
+        if commands:
+            self.held.setdefault(shard, []).extend(commands)
+            self._held_count += len(commands)
+        return late
 
     def hold_no_more(self, shard: Shard) -> list[Waiting]:
         """Take out what is held for a shard."""
@@ -97,6 +129,7 @@ class Inbox:
         waiting += [each for together in self.items for _, _, each in together if each]
         self.items.clear()
         self.held.clear()
+        self._held_since.clear()
         self.length = self._held_count = 0
         return waiting
 

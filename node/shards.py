@@ -33,9 +33,9 @@ from rota.node.clock import Clock
 from rota.node.disk import FoundSpace
 from rota.node.entropy import Entropy
 from rota.node.host import Commit, Host, Outside
-from rota.node.inbox import Asked
+from rota.node.inbox import Asked, Caller
 from rota.node.shard import Answer, OnAnswer, Shard
-from rota.node.turning import Turning, resolve
+from rota.node.turning import Turning
 from rota.ring.placement import shard_of
 from rota.storage.store import Store, Ticket
 
@@ -299,7 +299,7 @@ class Shards:
         """
         self.check_open(command)
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.submit(shard, command, partial(resolve, answered))
+        self.submit(shard, command, Caller(answered))
         answer = await answered
         if isinstance(answer, Refused):
             raise answer
@@ -319,7 +319,7 @@ class Shards:
         for shard, command in requests:
             answered: asyncio.Future[Answer] = loop.create_future()
             waiting.append(answered)
-            asked.append((shard, command, partial(resolve, answered)))
+            asked.append((shard, command, Caller(answered)))
         if asked:
             self._inbox.put(*asked)
             self._turning.plan()

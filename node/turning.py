@@ -39,7 +39,7 @@ from rota.node.entropy import Entropy
 from rota.node.holding import Holding
 from rota.node.host import Commit, Host, Outside
 from rota.node.inbox import Inbox, Taken, Waiting
-from rota.node.shard import Answer, Entry, OnAnswer, Shard, Turn
+from rota.node.shard import Answer, Entry, NotPrimary, OnAnswer, Shard, Turn
 from rota.storage.store import Batch, Store, Ticket
 
 log = logging.getLogger(__name__)
@@ -210,7 +210,8 @@ class Turning:
                 self._taken[shard] = self.inbox.for_one_entry(shard, commands)
                 self._decide(shard, self._taken[shard], turn)
             else:
-                self.inbox.hold(shard, commands)
+                late = self.inbox.hold(shard, commands, self._clock.elapsed())
+                self._refuse_all(late, NotPrimary(shard.id, None, is_unsure=True))
         self._taken = {}
         if turn.open_count:
             self._turns.append(turn)

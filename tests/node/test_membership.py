@@ -6,13 +6,15 @@ import logging
 import pytest
 from msgspec.structs import replace
 
-from in_process import save
+from in_process import save, trigger
 from nodes import TIMING, A, B, C, Nodes, run, until
 from rota.core.configuration import Swap
 from rota.core.errors import Refused
 from rota.core.ids import Epoch, ShardId
 from rota.core.instants import SECOND
+from rota.node.inbox import HELD_MAX
 from rota.node.membership import AUDIT_S
+from rota.node.shard import Shard
 
 SHARD = ShardId(0)
 
@@ -161,3 +163,41 @@ def test_a_node_writes_its_record_again_when_the_coordinator_has_that_of_an_earl
         await until(lambda: nodes.server.state.view().members[A] == own)
 
     run(story)
+
+
+def test_a_request_that_a_shard_cannot_decide_for_long_is_refused_and_never_carried_out() -> None:
+    async def story(nodes: Nodes) -> None:
+        shards = nodes[A].shards
+        job_id = await save(shards, "job")
+        shard = shards.of_id(job_id)
+        await cut_off_from_all(nodes, shard)
+
+        began_at = nodes.loop.now
+        with pytest.raises(Refused, match="cannot be sure to be the primary of shard"):
+            await trigger(shards, job_id)
+        waited = nodes.loop.now - began_at
+        mend(nodes)
+        await nodes.settle()
+        primary = nodes.primary(shard.id)
+
+        assert HELD_MAX <= waited < HELD_MAX + SECOND
+        assert primary is not None
+        assert not primary.state.executions
+
+    run(story)
+
+
+async def cut_off_from_all(nodes: Nodes, shard: Shard) -> None:
+    """Have the primary of a shard be unable to decide, and no other node able to take its place."""
+    for each in (A, B, C):
+        nodes[each].is_cut_off = True
+    nodes.cut(A, B, C)
+    clock = nodes[A].clock
+    await until(lambda: not shard.replica.is_admitting(clock.elapsed()))
+
+
+def mend(nodes: Nodes) -> None:
+    """Undo `cut_off_from_all`."""
+    nodes.mend()
+    for each in (A, B, C):
+        nodes[each].is_cut_off = False
