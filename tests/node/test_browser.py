@@ -1,5 +1,6 @@
 """A real browser shows pages of strangers, which try to use a node through it."""
 
+import asyncio
 import json
 import os
 import re
@@ -16,11 +17,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from contract.networks import A, B, End, introduce
 from deploy.programs import needs
 from rotad import Rotad
 
 pytestmark = needs("chromium", "chromium")
 PAGE = Path(__file__).with_name("strange_page.html").read_text()
+PEER_PAGE = Path(__file__).with_name("strange_peer_page.html").read_text()
 WITHIN_S = 60
 UNSEEN = "TypeError: Failed to fetch"
 TRIES = {
@@ -87,6 +90,21 @@ def test_a_page_that_the_node_itself_would_serve_under_a_strange_name_is_refused
     assert "victim" in own
 
 
+async def test_a_page_gets_no_link_and_reports_no_death(tmp_path: Path) -> None:
+    """The peer port does not even read what a page sends: the browser names the page's origin."""
+    async with End(B).living() as end:
+        introduce(end, End(A))
+
+        tried = await asyncio.to_thread(
+            tries_of_a_page, f"http://127.0.0.1:{end.port}", tmp_path, tmp_path, page=PEER_PAGE
+        )
+
+        assert tried == {"socket /peer": "closed", "post /peer/death": "opaque"}
+        assert end.count("rota_peer_refused_total", reason="browser") == len(tried)
+        assert end.deaths == []
+        assert end.links.peers == ()
+
+
 @contextmanager
 def refusing(node: Rotad) -> Generator[None]:
     """Raise if the node does not refuse requests while the body runs: the page was not shown."""
@@ -113,10 +131,11 @@ def assert_untouched(node: Rotad, mark: Path) -> None:
 
 
 def tries_of_a_page(
-    node: str, mark: Path, folder: Path, *flags: str, at: str = "127.0.0.1"
+    node: str, mark: Path, folder: Path, *flags: str, at: str = "127.0.0.1", page: str = PAGE
 ) -> dict[str, str]:
     """Return what a page, shown under the name *at*, tried at *node*, and what it saw of it."""
-    with page_server(node, mark, at) as (url, reports), chromium(folder, *flags, url):
+    filled = page.replace("@NODE@", node).replace("@MARK@", str(mark))
+    with page_server(filled, at) as (url, reports), chromium(folder, *flags, url):
         try:
             return dict(reports.get(timeout=WITHIN_S))
         except Empty:
@@ -125,17 +144,14 @@ def tries_of_a_page(
 
 
 @contextmanager
-def page_server(
-    node: str, mark: Path, at: str
-) -> Generator[tuple[str, "Queue[list[tuple[str, str]]]"]]:
-    """Serve the page on the loopback, and yield its address and its reports."""
+def page_server(page: str, at: str) -> Generator[tuple[str, "Queue[list[tuple[str, str]]]"]]:
+    """Serve *page* on the loopback, and yield its address and its reports."""
     reports: Queue[list[tuple[str, str]]] = Queue()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             own = f"http://{at}:{server.server_address[1]}"
-            page = PAGE.replace("@NODE@", node).replace("@MARK@", str(mark)).replace("@OWN@", own)
-            self._answer(page.encode())
+            self._answer(page.replace("@OWN@", own).encode())
 
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
