@@ -5,8 +5,9 @@ simulation gives it its own of each.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from rota.core.commands import Due
 from rota.core.decision import Limits
@@ -283,10 +284,10 @@ class Works:
             self._shards.start(self._acting, self._membership, commit, failure=self._failure)
             self._stand_ins.start(commit, failure=self._failure)
             async with (
-                beside(self._or_fail(self._membership.run())),
-                beside(self._or_fail(self._look_after_attempts())),
-                beside(self._or_fail(self._keep_warden())),
-                beside(self._or_fail(self._look_for_absent())),
+                beside(self._or_fail(self._membership.run)),
+                beside(self._or_fail(self._look_after_attempts)),
+                beside(self._or_fail(self._keep_warden)),
+                beside(self._or_fail(self._look_for_absent)),
             ):
                 if self._is_alone:
                     await self._started()
@@ -341,8 +342,8 @@ class Works:
             tasks = [
                 group.create_task(self._or_fail(work))
                 for work in (
-                    self._housekeeping.guard_disk(),
-                    self._housekeeping.keep(self._executors.values()),
+                    self._housekeeping.guard_disk,
+                    partial(self._housekeeping.keep, self._executors.values()),
                 )
             ]
             self._failure.add_done_callback(lambda _: stop.set())
@@ -356,10 +357,10 @@ class Works:
         if self._failure.done():
             self._failure.result()
 
-    async def _or_fail(self, work: Coroutine[None, None, None]) -> None:
+    async def _or_fail(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Do housekeeping; an error there ends the node as one of the journal does (R25)."""
         try:
-            await work
+            await work()
         except ExceptionGroup as group:
             self._shards.fail(group.exceptions[0])  # The others only say that they were cancelled.
         except Exception as error:

@@ -172,8 +172,9 @@ def _task_row(task: TaskSpecView) -> tuple[str, ...]:
 
 
 def _sandbox_text(sandbox: SandboxView) -> str:
-    network = () if sandbox.network else ("no network",)
-    return ", ".join((sandbox.profile, *network, *sandbox.binds))
+    network = "network" if sandbox.network else "no network"
+    is_plain = sandbox.profile == "default" and sandbox.network
+    return ", ".join((sandbox.profile, *(() if is_plain else (network,)), *sandbox.binds))
 
 
 def _limits_text(limits: LimitsView) -> str:

@@ -135,8 +135,9 @@ class HostNotAllowed(Refused):
             Kind.FORBIDDEN,
             "host_not_allowed",
             f"this node does not answer to the name {_shown(host)}: while there is no "
-            "authentication the Host header has to be an IP address, localhost, or a name in the "
-            "node's setting allowed_hosts (ROTA_ALLOWED_HOSTS)",
+            "authentication the Host header has to be an IP address, localhost, a name that ends "
+            "with .localhost, or one that the node's settings allow (allowed_hosts = "
+            f"[{_shown(host_name(host) or 'jobs.example')}], or ROTA_ALLOWED_HOSTS)",
         )
 
 

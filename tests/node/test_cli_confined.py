@@ -82,13 +82,16 @@ def test_sandboxes_and_limits_are_shown_where_there_are_any(rota: Rota) -> None:
     sandbox = ("--sandbox", "strict", "--bind", "/a")
     rota("jobs", "create", "kept", *sandbox, *limits, "--", "true")
     rota("jobs", "create", "free", "--", "true")
+    rota("jobs", "create", "online", "--sandbox", "strict", "--network", "--", "true")
 
     kept, free = rota("jobs", "show", "kept").out, rota("jobs", "show", "free").out
+    online = rota("jobs", "show", "online").out
 
     titles, row = kept.splitlines()[-2:]
     assert titles.split()[4:6] == ["SANDBOX", "LIMITS"]
     assert "strict, no network, /a:/a:ro  1.5 cpu, 1.0GiB, 50 processes" in row
     assert not {"SANDBOX", "LIMITS"} & set(free.split())
+    assert "strict, network" in online
 
 
 def test_nothing_to_run_is_wrong_usage(rota: Rota) -> None:

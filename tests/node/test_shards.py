@@ -1,6 +1,7 @@
 """Shards: commit before answer and effect, turns, and what a failing disk leads to."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -268,6 +269,17 @@ async def test_housekeeping_that_finds_the_store_gone_ends_the_node_by_that_erro
         async with asyncio.timeout(5):
             with pytest.raises(StoreFailed):
                 await works.run_until(asyncio.Event())
+
+
+@pytest.mark.filterwarnings("error")  # Of a coroutine that was made and never began.
+async def test_a_node_that_is_told_to_stop_while_it_starts_leaves_nothing_undone(
+    tmp_path: Path,
+) -> None:
+    stop = asyncio.Event()
+    stop.set()
+    async with running_works(HeldStore(), tmp_path) as works:
+        await works.run_until(stop)
+        gc.collect()
 
 
 async def test_one_turn_makes_one_entry_for_each_shard(tmp_path: Path) -> None:

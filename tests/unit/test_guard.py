@@ -180,7 +180,7 @@ def test_a_body_may_not_be_compressed(method: str, encoding: str, code: str | No
 @pytest.mark.parametrize(
     ("headers", "told"),
     [
-        ({"Host": "evil.example"}, "allowed_hosts"),
+        ({"Host": "jobs.example:7500"}, "allowed_hosts = ['jobs.example']"),
         ({"Origin": PAGE}, "allowed_origins"),
         ({"Content-Type": FORM}, "'Content-Type: application/json'"),
     ],
