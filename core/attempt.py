@@ -8,18 +8,19 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from rota.core.ids import (
+from rota.core.checked import (
+    CheckedDuration,
     CheckedEpoch,
     CheckedExecutionId,
     CheckedIndex,
+    CheckedInstant,
     CheckedName,
     CheckedNodeId,
     CheckedSession,
     Count,
-    Session,
-    is_name,
 )
-from rota.core.instants import CheckedDuration, CheckedInstant, Duration, Instant
+from rota.core.ids import Session, is_name
+from rota.core.instants import Duration, Instant
 
 RESULT_BYTES_MAX = 1 << 20
 RESULTS_BYTES_MAX = 8 << 20

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from rota.core.checked import CheckedFullName, CheckedIndex, CheckedNodeId
 from rota.core.execution import Execution, Task
-from rota.core.ids import CheckedFullName, CheckedIndex, CheckedNodeId, JobId, NodeId
+from rota.core.ids import JobId, NodeId
 from rota.core.instants import Instant
 from rota.core.job import Job, JobSpec, Plan
 from rota.core.ledger import LedgerEntry

@@ -10,15 +10,15 @@ import msgspec
 
 from rota.core.attempt import AttemptKey, Ending, Report, Token
 from rota.core.changes import Account, Letter, Pointer
-from rota.core.execution import Task
-from rota.core.ids import (
+from rota.core.checked import (
     CheckedAllocation,
-    CheckedExecutionId,
     CheckedJobId,
-    CheckedName,
     CheckedNodeId,
     CheckedShard,
     Count,
+)
+from rota.core.execution import Task
+from rota.core.ids import (
     Epoch,
     ExecutionId,
     JobId,
@@ -34,8 +34,9 @@ from rota.core.instants import Instant
 from rota.core.job import Job, JobSpec, Plan
 from rota.core.ledger import LedgerEntry
 
-PLACE_LENGTH_MAX = 256
-"""Of a letter's key in its sender's outbox: instants, numbers and two ids."""
+PLACE_LENGTH_MAX = 1_024
+"""Of a letter's key in its sender's outbox: instants, numbers and three full names of jobs, each of
+up to 257 characters (`rota.core.outbox`)."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,14 +114,14 @@ class Cancel(msgspec.Struct, frozen=True, kw_only=True):
 class Fire(msgspec.Struct, frozen=True, kw_only=True, tag="fire"):
     """A job's next fire time has come."""
 
-    job_id: CheckedJobId
+    job_id: JobId
 
 
 class Wake(msgspec.Struct, frozen=True, kw_only=True, tag="wake"):
     """A task's delay before its attempt *number* is over."""
 
-    execution_id: CheckedExecutionId
-    task: CheckedName
+    execution_id: ExecutionId
+    task: str
     number: Count
 
 

@@ -9,16 +9,8 @@ from typing import Annotated
 
 import msgspec
 
-from rota.core.ids import (
-    AllocationId,
-    CheckedAllocation,
-    CheckedEpoch,
-    CheckedNodeId,
-    CheckedSession,
-    NodeId,
-    Session,
-    ShardId,
-)
+from rota.core.checked import CheckedAllocation, CheckedEpoch, CheckedNodeId, CheckedSession
+from rota.core.ids import AllocationId, NodeId, Session, ShardId
 
 COPIES_MAX = 64
 """More than any cluster wants of one shard."""

@@ -16,9 +16,10 @@ from enum import Enum
 import msgspec
 
 from rota.core.attempt import Attempt
+from rota.core.checked import CheckedInstant, CheckedName, Count
 from rota.core.dag import Standing
-from rota.core.ids import CheckedName, Count, ExecutionId, JobId, NodeId
-from rota.core.instants import CheckedInstant, Instant
+from rota.core.ids import ExecutionId, JobId, NodeId
+from rota.core.instants import Instant
 
 
 class ExecutionStatus(Enum):

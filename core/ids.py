@@ -8,18 +8,13 @@ time:
     job        3f2a 9c0011223344                       slot, 48 random bits
     execution  3f2a9c0011223344-0647b1c2d3e4f5-0000    job, instant, nonce
 
-The ``Checked`` types are for fields of what is decoded: same values, whose form is checked then. So
-what another node sends is refused as a whole, before anything acts on it.
-
 The nonce of a fire is the number of its schedule, so the same fire always gets the same id
 (PROTOCOL R33); that of a trigger is random, with its top bit set.
 """
 
 import re
 from hashlib import blake2b
-from typing import Annotated, NewType
-
-from msgspec import Meta
+from typing import NewType
 
 from rota.core.instants import Instant
 
@@ -37,12 +32,12 @@ AllocationId = NewType("AllocationId", str)
 
 SLOT_BITS = 16
 
-_NAME_FORM = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?"
-_JOB_ID_FORM = r"[0-9a-f]{16}"
-_EXECUTION_ID_FORM = r"[0-9a-f]{16}-[0-9a-f]{14}-[0-9a-f]{4}"
-_NAME = re.compile(_NAME_FORM, re.ASCII)
-_JOB_ID = re.compile(_JOB_ID_FORM, re.ASCII)
-_EXECUTION_ID = re.compile(_EXECUTION_ID_FORM, re.ASCII)
+NAME_FORM = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?"
+JOB_ID_FORM = r"[0-9a-f]{16}"
+EXECUTION_ID_FORM = r"[0-9a-f]{16}-[0-9a-f]{14}-[0-9a-f]{4}"
+_NAME = re.compile(NAME_FORM, re.ASCII)
+_JOB_ID = re.compile(JOB_ID_FORM, re.ASCII)
+_EXECUTION_ID = re.compile(EXECUTION_ID_FORM, re.ASCII)
 _TRIGGERED = 0x8000
 
 INT64_MAX = (1 << 63) - 1
@@ -50,19 +45,6 @@ SHARDS_MAX = 1 << 16
 """Of the numbers of shards and of sides."""
 
 NAME_LENGTH_MAX = 128
-
-Count = Annotated[int, Meta(ge=0, le=INT64_MAX)]
-CheckedName = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
-"""Of its form only the length: a pattern takes 1 us, and most names are only looked up."""
-CheckedFullName = Annotated[str, Meta(pattern=rf"\A{_NAME_FORM}/{_NAME_FORM}\Z")]
-CheckedNodeId = Annotated[NodeId, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
-CheckedJobId = Annotated[JobId, Meta(pattern=rf"\A{_JOB_ID_FORM}\Z")]
-CheckedExecutionId = Annotated[ExecutionId, Meta(pattern=rf"\A{_EXECUTION_ID_FORM}\Z")]
-CheckedSession = Annotated[Session, Meta(max_length=64)]
-CheckedAllocation = Annotated[AllocationId, Meta(max_length=64)]
-CheckedShard = Annotated[ShardId, Meta(ge=0, lt=SHARDS_MAX)]
-CheckedEpoch = Annotated[Epoch, Meta(ge=0, le=INT64_MAX)]
-CheckedIndex = Annotated[Index, Meta(ge=0, le=INT64_MAX)]
 
 NAME_RULE = "1 to 128 letters, digits, '.', '_' or '-', beginning and ending with a letter or digit"
 

@@ -7,9 +7,7 @@ does), a duration of any sign. Integers order, add and store exactly; text is RF
 import re
 from datetime import UTC, datetime, timedelta
 from math import isfinite
-from typing import Annotated, NewType
-
-from msgspec import Meta
+from typing import NewType
 
 from rota.core.quoting import quoted
 
@@ -26,10 +24,6 @@ WEEK = Duration(7 * DAY)
 
 LATEST_INSTANT = Instant(253_402_300_799 * SECOND)
 """9999-12-31T23:59:59Z, the last second that calendars here can name."""
-
-CheckedInstant = Annotated[Instant, Meta(ge=0, le=LATEST_INSTANT)]
-CheckedDuration = Annotated[Duration, Meta(ge=0, le=LATEST_INSTANT)]
-"""Checked when they are decoded: an instant that cannot be shown would spoil every list with it."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {

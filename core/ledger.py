@@ -9,8 +9,9 @@ from enum import Enum
 
 import msgspec
 
-from rota.core.ids import Count, ExecutionId, JobId
-from rota.core.instants import CheckedInstant, Instant
+from rota.core.checked import CheckedInstant, Count
+from rota.core.ids import ExecutionId, JobId
+from rota.core.instants import Instant
 
 
 class FireOutcome(Enum):

@@ -166,7 +166,9 @@ def _carry(tools: Tools, network: int, owner: int, alive: int) -> subprocess.Pop
             )
         finally:
             os.close(theirs)
-        if select.select((ready,), (), (), _READY_S)[0] and os.read(ready, 1):
+        poll = select.poll()  # select takes no descriptor above 1,023.
+        poll.register(ready, select.POLLIN)
+        if poll.poll(_READY_S * 1_000) and os.read(ready, 1):
             return process
         process.kill()
         process.wait()

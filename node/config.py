@@ -180,7 +180,9 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     def own_names(self) -> tuple[str, ...]:
         """The names under which the API is reached, beside addresses and ``localhost``."""
         told = self.advertise.rpartition(":")[0].strip("[]")
-        return (*self.allowed_hosts, self.listen.host.lower(), told.lower())
+        own = (self.listen.host, told)
+        # The final dot of a name, usual in Kubernetes, is not sent as part of Host.
+        return (*self.allowed_hosts, *(name.lower().removesuffix(".") for name in own))
 
     @property
     def ends_attempts(self) -> bool:

@@ -26,9 +26,8 @@ from typing import Annotated
 import msgspec
 
 from rota.core.attempt import AttemptKey, Order
+from rota.core.checked import CheckedEpoch, CheckedInstant, CheckedSession, Count
 from rota.core.commands import Claim, FinishAttempt, Receive, ReportAttempt, TakeAccount
-from rota.core.ids import CheckedEpoch, CheckedSession, Count
-from rota.core.instants import CheckedInstant
 from rota.core.replication.messages import Message
 
 COMMANDS_MAX = 1_024

@@ -19,9 +19,9 @@ from typing import Annotated
 
 import msgspec
 
+from rota.core.checked import CheckedAllocation, CheckedEpoch, CheckedIndex, CheckedInstant, Count
 from rota.core.configuration import Configuration
-from rota.core.ids import CheckedAllocation, CheckedEpoch, CheckedIndex, Count
-from rota.core.instants import CheckedInstant, Instant
+from rota.core.instants import Instant
 from rota.core.journal import ORIGIN_HASH
 
 EntryHash = Annotated[bytes, msgspec.Meta(min_length=len(ORIGIN_HASH), max_length=len(ORIGIN_HASH))]

@@ -184,9 +184,10 @@ def _guard(warden: int, directory: Path, store_id: str) -> int:
         log.error("attempts ended by the guard", extra={"reason": "the warden stood still"})
 
     signal.signal(signal.SIGUSR1, end_late)
-    pid = status = 0
-    while pid != warden:
-        pid, status = os.wait()
+    pid, status = 0, signal.SIGKILL.value
+    with suppress(ChildProcessError):  # It was killed, and waited for, by `end_late`.
+        while pid != warden:
+            pid, status = os.wait()
     _end_all(store_id)
     if os.WIFSIGNALED(status):
         log.error("warden killed", extra={"signal": os.WTERMSIG(status)})

@@ -151,6 +151,7 @@ class Server:
             if held.ending is None:
                 self._groups.allow(held.group, Instant(self._elapsed() + RESUMED_FOR))
                 self._began(held)
+                self._tell_watchdog()
                 self._give(held, is_new=False)
 
     async def _end_when_idle(self) -> None:
@@ -176,7 +177,7 @@ class Server:
 
     def heard(self) -> None:
         """Go on after all that came at once has been heard."""
-        self._watchdog.due_at = self._groups.next_end_after(self._elapsed())
+        self._tell_watchdog()
         self._launch_all()
 
     def lost(self, connection: FromNode) -> None:
@@ -270,6 +271,7 @@ class Server:
     def _launch_all(self) -> None:
         if not self._to_launch:
             return
+        self._tell_watchdog()
         self._journal.write()
         to_launch, self._to_launch = self._to_launch, []
         for held in to_launch:
@@ -349,6 +351,10 @@ class Server:
             log.warning(
                 "attempt fenced", extra={"attempt": str(held.order.key), "group": held.group}
             )
+
+    def _tell_watchdog(self) -> None:
+        """Have the next deadline kept whatever the loop does now."""
+        self._watchdog.due_at = self._groups.next_end_after(self._elapsed())
 
     # -- what there is to say -------------------------------------------------------------------
 

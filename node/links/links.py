@@ -214,7 +214,8 @@ class Links:
             try:
                 await self._speak(*await self._dial(member))
                 told = ""
-            except (NotWelcome, aiohttp.ClientError, OSError) as error:
+            except (NotWelcome, aiohttp.ClientError, OSError, UnicodeError) as error:
+                # UnicodeError: an address that is no name, as another node advertises it.
                 why = str(error) or f"it does not answer within {CONNECT_S} s"
                 if why != told:  # While a node is down it is the same every second.
                     where = {"peer": member.node_id, "address": member.peer_address}

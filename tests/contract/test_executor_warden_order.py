@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ from rota.executor.warden.messages import (
     Ended,
     Hello,
     Launch,
+    Stop,
     ToNode,
     ToWarden,
     frames,
@@ -44,8 +46,18 @@ from rota.executor.warden.watchdog import Watchdog
 GROUP = "7/session"
 
 
+WATCHDOG = Watchdog(elapsed=elapsed, on_late=lambda: None)
+"""Not started; it is only looked at."""
+
+
 class Looking(scripted.ScriptedExecutor):
-    """Plays attempts, whose output is the journal as it was when they began."""
+    """Plays attempts, whose output is the journal as it was when they began.
+
+    Attributes:
+        watched: The deadline that the watchdog knew of when each began.
+    """
+
+    watched: ClassVar[list[Instant | None]] = []
 
     def __init__(
         self, directory: Path, *, ended: OnEnded, now: Callable[[], Instant], **_: object
@@ -62,6 +74,7 @@ class Looking(scripted.ScriptedExecutor):
     def launch(self, order: Order) -> None:
         """Look, then play it."""
         self._found[order.key] = self._journal.read_bytes()
+        self.watched.append(WATCHDOG.due_at)
         super().launch(order)
 
 
@@ -97,7 +110,7 @@ class Node:
 
 
 @pytest.mark.usefixtures("looking")
-async def test_every_attempt_of_a_frame_is_in_the_journal_before_the_first_of_them_begins(
+async def test_attempts_are_in_the_journal_and_their_deadline_is_watched_before_any_begins(
     tmp_path: Path,
 ) -> None:
     around = Around(
@@ -109,8 +122,10 @@ async def test_every_attempt_of_a_frame_is_in_the_journal_before_the_first_of_th
         terms=USUAL,
     )
     journal = Journal(tmp_path / JOURNAL)
-    watchdog = Watchdog(elapsed=elapsed, on_late=lambda: None)
-    server = Server(around, journal, elapsed=elapsed, watchdog=watchdog, made_of="test")
+    WATCHDOG.due_at = None
+    Looking.watched.clear()
+    until = later(elapsed(), Duration(HOUR))
+    server = Server(around, journal, elapsed=elapsed, watchdog=WATCHDOG, made_of="test")
     orders = [
         Order(
             key=AttemptKey(EXECUTION_ID, name, 1),
@@ -128,13 +143,15 @@ async def test_every_attempt_of_a_frame_is_in_the_journal_before_the_first_of_th
             node = Node(own)
             await node.say(
                 Hello(VERSION),
-                Allow({GROUP: later(elapsed(), Duration(HOUR))}),
+                Allow({GROUP: until}),
                 *(Launch(GROUP, order) for order in orders),
+                Stop(AttemptKey(EXECUTION_ID, "another-task", 1), None),  # Has all begin before it.
             )
             ended = await node.hear(Ended, len(orders))
             server.retire(Duration(0))
         journal.close()
 
+    assert Looking.watched == [until, until]
     for each in ended:
         assert isinstance(each, Ended)
         assert each.ending.outcome is Outcome.SUCCEEDED

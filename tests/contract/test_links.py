@@ -8,6 +8,7 @@ from socket import create_connection
 import aiohttp
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from contract.networks import (
     SHARD,
@@ -137,6 +138,19 @@ async def test_what_waits_to_be_sent_is_counted_until_it_has_gone(end: End) -> N
         await until(lambda: bool(other.heard))
 
         assert end.count("rota_peer_waiting_bytes") == 0
+
+
+async def test_an_address_that_is_no_name_costs_the_link_to_that_node_alone(end: End) -> None:
+    lost = replace(End(NodeId("z")).member(), peer_address="foo..bar:7401")
+    async with End(A).living() as dialler:
+        introduce(end, dialler)
+        members = (dialler.member(), end.member(), lost)
+
+        dialler.links.meet({each.node_id: each for each in members})
+
+        await until(lambda: dialler.links.peers == (B,))
+        await asyncio.sleep(2 * PAUSE_S)  # The other is dialled again meanwhile.
+        assert dialler.links.peers == (B,)
 
 
 async def test_who_hangs_up_before_it_is_answered_is_no_error(

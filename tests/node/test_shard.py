@@ -93,6 +93,7 @@ def test_an_entry_that_another_primary_put_in_the_place_of_ours_is_the_one_appli
         committed=index,
         sent_at=NOW,
     )
+    shard.replica.learn(message.configuration, NOW)
     shard.replica.receive(message, OTHER, NOW)
     disk.write()
     disk.apply()

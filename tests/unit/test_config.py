@@ -36,7 +36,7 @@ def test_a_node_is_reached_under_the_names_that_it_listens_on_and_tells_others()
     flags = {
         "listen": "Node:7400",
         "insecure": True,
-        "advertise": "Rota-0.nodes:7400",
+        "advertise": "Rota-0.nodes.:7400",
         "allowed_hosts": "rota",
     }
 

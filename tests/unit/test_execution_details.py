@@ -45,7 +45,7 @@ def test_a_traceback_is_printed_and_cannot_steer_the_terminal(
         "main, attempt 1:",
         "Traceback (most recent call last):",
         '  File "x.py", line 1',
-        "ValueError:  [31mno",
+        "ValueError: \\x1b[31mno",
     ]
 
 
