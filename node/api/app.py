@@ -1,8 +1,7 @@
 """The application: its routes, and what every request passes through."""
 
 import logging
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 
 import msgspec
@@ -27,11 +26,12 @@ from rota.node.api import (
     problems,
 )
 from rota.node.api.access_log import BEGAN_AT, IS_LOGGED
+from rota.node.api.body_memory import BodyMemory
 from rota.node.api.forwarding import answer_anywhere
-from rota.node.api.guard import Guard, UnsupportedEncoding, UnsupportedMediaType
+from rota.node.api.guard import Guard, UnexpectedBody, UnsupportedEncoding, UnsupportedMediaType
 from rota.node.api.operations import ACCEPTED
 from rota.node.api.parameters import IS_DRY_RUN
-from rota.node.api.requests import PARTS, REQUEST_ID
+from rota.node.api.requests import BODY_MEMORY, PARTS, REQUEST_ID, forget_body
 from rota.node.api.stopping import STOPPING, Stopping
 from rota.node.api.strangers import STRANGERS, Strangers
 from rota.node.parts import Parts
@@ -39,8 +39,6 @@ from rota.node.parts import Parts
 log = logging.getLogger(__name__)
 
 REQUEST_ID_MAX = 128
-BODIES_MAX = 256 << 20
-"""Bytes of request bodies in memory; beyond it requests are refused with 503 and Retry-After."""
 
 OPERATIONS = [
     operation
@@ -70,7 +68,6 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         parts: The node.
         next_id: 64 random bits for a request's id.
     """
-    bodies = _Bodies(largest=parts.config.body_max_mb << 20)
     guard = Guard(parts.config.own_names, parts.config.allowed_origins)
     strangers = Strangers(parts.clock.elapsed)
 
@@ -93,8 +90,10 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         if refusal is not None:
             answer = _refused(request, refusal, strangers)
         else:
-            with bodies.held(request) as refusal:
-                answer = _refusal(request, refusal) if refusal else await _answer(request, handler)
+            try:
+                answer = await _answer(request, handler)
+            finally:
+                forget_body(request)
         if parts.membership.is_leaving and not answer.prepared:
             # So that no request is on its way over a connection when this node closes it.
             answer.force_close()
@@ -105,6 +104,7 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
         middlewares=[pass_through], client_max_size=parts.config.body_max_mb << 20
     )
     app[PARTS] = parts
+    app[BODY_MEMORY] = BodyMemory(largest=parts.config.body_max_mb << 20)
     app[STRANGERS] = strangers
     app[STOPPING] = Stopping()
     app.on_shutdown.append(app[STOPPING].begin)
@@ -127,7 +127,10 @@ def _refused(request: web.Request, refusal: Refused, strangers: Strangers) -> we
     """Return the answer to a request that the guard refuses, logged here: a stranger sends many."""
     request[IS_LOGGED] = True
     strangers.refused.write(code=refusal.code, detail=refusal.detail, remote=request.remote)
-    return _refusal(request, refusal)
+    answer = _refusal(request, refusal)
+    if isinstance(refusal, UnexpectedBody):
+        answer.force_close()
+    return answer
 
 
 async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None:
@@ -138,37 +141,6 @@ async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None
         answer.headers["X-Request-Id"] = request[REQUEST_ID]
     if request.get(IS_DRY_RUN):
         answer.headers["Rota-Dry-Run"] = "true"
-
-
-class _Bodies:
-    """The bodies of the requests at hand, which may together hold so much memory and no more.
-
-    Args:
-        largest: What a body may have that does not say how long it is.
-    """
-
-    def __init__(self, largest: int) -> None:
-        self._largest = largest
-        self._bytes = 0
-
-    @contextmanager
-    def held(self, request: web.Request) -> Generator[Refused | None]:
-        """Count a request's body while it is answered, or give the refusal to answer with."""
-        length = request.content_length if request.body_exists else 0
-        size = min(self._largest if length is None else length, self._largest)
-        if self._bytes + size > max(BODIES_MAX, self._largest):
-            yield Refused(
-                Kind.UNAVAILABLE,
-                "busy",
-                f"the bodies of the requests at hand fill {BODIES_MAX >> 20} MiB, the limit here",
-                retry_after_s=1,
-            )
-            return
-        self._bytes += size
-        try:
-            yield None
-        finally:
-            self._bytes -= size
 
 
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:

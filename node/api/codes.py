@@ -17,6 +17,7 @@ class Code:
 
 
 CODES = {
+    "unexpected_body": Code(400, "a question (GET, HEAD, OPTIONS) has a body, which none needs"),
     "malformed_json": Code(400, "the body is not JSON"),
     "bad_request": Code(400, "the request is not HTTP as it should be"),
     "forbidden": Code(403, "whoever asks may not do this"),
@@ -69,7 +70,8 @@ CODES = {
     "catching_up": Code(503, "a replaced job still decides fire times of its past"),
     "busy": Code(
         503,
-        "too many requests wait already, their bodies fill 256 MiB, or too many change one job",
+        "too many requests wait already, their bodies fill 256 MiB (128 MiB of one address), or "
+        "too many change one job",
     ),
     "too_many_waiters": Code(503, "too many requests wait for executions already"),
     "too_many_readers": Code(503, "1,000 requests follow events already"),

@@ -65,7 +65,7 @@ class Guard:
         if encoding and encoding.lower() != "identity":
             return UnsupportedEncoding(encoding)
         if method in SAFE_METHODS:
-            return None
+            return UnexpectedBody(method) if _announces_body(headers) else None
         return self._cross_origin(headers) or _wrong_type(method, headers, has_body=has_body)
 
     def _allows(self, host: str) -> bool:
@@ -110,6 +110,11 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _announces_body(headers: Mapping[str, str]) -> bool:
+    """Return True if a body follows these headers; an ``Upgrade`` announces none."""
+    return bool(headers.get("Content-Length", "").strip("0")) or "Transfer-Encoding" in headers
 
 
 def _accepted(method: str) -> tuple[str, ...]:
@@ -176,6 +181,18 @@ class UnsupportedEncoding(Refused):
             "unsupported_encoding",
             f"the body has the encoding {_shown(encoding)}; send it as it is, without the header "
             "Content-Encoding",
+        )
+
+
+class UnexpectedBody(Refused):
+    """The request has a body where none is ever read."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__(
+            Kind.INVALID,
+            "unexpected_body",
+            f"a {method} request has no body here; send it without Content-Length and "
+            "Transfer-Encoding, and what is asked for in the query",
         )
 
 

@@ -139,10 +139,13 @@ class Operation:
     def codes(self) -> list[str]:
         """The codes of all its failures, by status."""
         of_all = ["busy", "internal", "host_not_allowed", "unsupported_encoding"]
-        of_change = () if self.method == "GET" else ("cross_origin", "unsupported_media_type")
+        is_question = self.method == "GET"
+        of_method = (
+            ("unexpected_body",) if is_question else ("cross_origin", "unsupported_media_type")
+        )
         of_query = ["invalid_query"] if self.query is not None else []
         of_body = _BODY_PROBLEMS if self.body else ()
-        found = {*self.problems, *of_all, *of_change, *of_query, *of_body}
+        found = {*self.problems, *of_all, *of_method, *of_query, *of_body}
         return sorted(found, key=list(CODES).index)
 
     def route(self) -> web.RouteDef:

@@ -13,6 +13,7 @@ from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.ids import ExecutionId, JobId, is_execution_id, is_job_id
 from rota.core.job import Job
 from rota.core.quoting import in_quotes
+from rota.node.api.body_memory import BodyMemory, Reserved
 from rota.node.api.decoding import decode
 from rota.node.parts import Parts
 from rota.node.shard import Shard
@@ -21,6 +22,9 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 PARTS: web.AppKey[Parts] = web.AppKey("parts", Parts)
 REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
+BODY_MEMORY: web.AppKey[BodyMemory] = web.AppKey("body_memory", BodyMemory)
+_RESERVED: web.RequestKey[Reserved] = web.RequestKey("reserved", Reserved)
+"""Memory for the body, from the first read until the request is answered: so long it is kept."""
 IDEMPOTENCY_KEY_MAX = 255
 _TAG = re.compile(r'"(\d{1,18})"', re.ASCII)
 BODY_TIMEOUT_S = 30
@@ -64,17 +68,29 @@ async def read_content(request: web.Request) -> bytes:
     """Return the request's body; again, if it has been read before.
 
     Raises:
-        Refused: It is too long, too slow, or breaks off.
+        Refused: It is too long, too slow, or breaks off; or there is no memory for it now.
     """
+    if request.body_exists and _RESERVED not in request:
+        memory = request.app[BODY_MEMORY]
+        request[_RESERVED] = memory.reserve(request.remote or "", request.content_length)
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
-            return await request.read()
+            content = await request.read()
     except TimeoutError as error:
         raise BodyTooSlow from error
     except web.HTTPRequestEntityTooLarge as error:
         raise BodyTooLarge(request) from error
     except web.RequestPayloadError as error:
         raise invalid("invalid_body", f"the body cannot be read: {error}") from error
+    if _RESERVED in request:
+        request[_RESERVED].shrink(len(content))
+    return content
+
+
+def forget_body(request: web.Request) -> None:
+    """Free the memory that is reserved for a request's body."""
+    if _RESERVED in request:
+        request[_RESERVED].shrink(0)
 
 
 class BodyTooLarge(Refused):

@@ -1,7 +1,9 @@
 """The API under junk, vanished clients, a slow disk and a stop."""
 
 import asyncio
+import select
 import signal
+import socket
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,7 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from in_process import HeldStore, running_works, save, serving, submit, trigger, turns, until
-from raw_http import connection, document_of, exchange, request_of, status_of
+from raw_http import (
+    bare_request,
+    connection,
+    document_of,
+    exchange,
+    headers_of,
+    request_of,
+    status_of,
+)
 from rota.core.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.changes import Pointer, Table, past_key
 from rota.core.codec import encode_record
@@ -488,6 +498,48 @@ def test_bodies_that_never_come_do_not_fill_the_memory(own_node: Rotad) -> None:
     assert refused.value.status == 503
     assert refused.value.headers["Retry-After"]
     assert ready == "ok\n"
+
+
+def test_bodies_that_one_address_never_sends_leave_room_for_others(own_node: Rotad) -> None:
+    own_node.start()
+    held = request_of("POST", "/api/v1/jobs").replace(
+        b"Content-Length: 0", b"Content-Length: %d" % (4 << 20)
+    )
+
+    with ExitStack() as stack:
+        senders = [stack.enter_context(connection(own_node, "127.0.0.2")) for _ in range(70)]
+        for sender in senders:
+            sender.sendall(held)
+        own_node.wait_until(lambda: len(answered(senders)) >= 6)
+        refused = answered(senders)[0].recv(100)
+
+        own_node.create(name="of-another", command="true")
+
+    assert status_of(refused) == 503
+
+
+def answered(connections: list[socket.socket]) -> list[socket.socket]:
+    """Return those on which an answer has come."""
+    return select.select(connections, [], [], 0)[0]
+
+
+def test_a_question_with_a_body_is_refused_and_its_body_not_counted(own_node: Rotad) -> None:
+    own_node.start()
+    follow = bare_request(
+        "GET /api/v1/events HTTP/1.1", "Host: localhost", "Content-Length: 4194304"
+    )
+
+    with ExitStack() as stack:
+        asked = [stack.enter_context(connection(own_node)) for _ in range(70)]
+        for connected in asked:
+            connected.sendall(follow)
+        answers = [connected.recv(65_536) for connected in asked]
+
+        own_node.create(name="meanwhile", command="true")
+
+    assert {status_of(answer) for answer in answers} == {400}
+    assert all(headers_of(answer)["connection"] == "close" for answer in answers)
+    assert b'"unexpected_body"' in answers[0]
 
 
 def is_busy(node: Rotad) -> bool:

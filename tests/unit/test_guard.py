@@ -76,6 +76,15 @@ def test_what_changes_nothing_may_be_asked_for_any_page() -> None:
     assert [code_of(method, headers) for method in ("GET", "HEAD", "OPTIONS")] == [None] * 3
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+def test_a_question_has_no_body(method: str) -> None:
+    assert code_of(method, {"Content-Length": "4194304"}) == "unexpected_body"
+    assert code_of(method, {"Transfer-Encoding": "chunked"}) == "unexpected_body"
+    assert code_of(method, {"Content-Length": "0"}) is None
+    # With an upgrade, as curl --http2 offers it, the server cannot know whether there is more.
+    assert code_of(method, {"Upgrade": "h2c"}, has_body=True) is None
+
+
 @pytest.mark.parametrize(
     "host",
     [
