@@ -4,12 +4,17 @@ A task looks at the tasks it needs through a `Census` of their states; its trigg
 census into a verdict. A new rule is a new row of `RULES` and nothing else.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from rota.core.errors import Problem
-from rota.core.quoting import in_quotes
+from rota.core.quoting import in_quotes, shortened
+
+_SHOWN_MAX = 10
+"""Names of tasks in one message."""
 
 
 class TriggerRule(Enum):
@@ -115,49 +120,61 @@ def dependents(tasks: Iterable[Vertex]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(names) for name, names in found.items()}
 
 
-def problems_of_graph(tasks: tuple[Vertex, ...]) -> list[Problem]:
-    """Return what is wrong with the graph: duplicate names, unknown needs, a cycle with its path.
+def problems_of_graph(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
+    """Yield what is wrong with the graph: duplicate names, unknown needs, a cycle with its path.
 
-    Pointers are those of the API's ``tasks`` list.
+    Pointers are those of the API's ``tasks`` list. Each problem is found when it is asked for, so
+    a caller that wants the first few pays for no more.
     """
-    names = {task.name for task in tasks}
-    problems = [
-        *_duplicates(tasks),
-        *(
-            Problem(f"/tasks/{number}/needs/{place}", _unknown_need(task, needed, names))
-            for number, task in enumerate(tasks)
-            for place, needed in enumerate(task.needs)
-            if needed not in names
-        ),
-    ]
-    cycle = () if problems else _find_cycle(tasks)
+    is_sound = True
+    for problem in chain(_duplicates(tasks), _unknown_needs(tasks)):
+        is_sound = False
+        yield problem
+    cycle = _find_cycle(tasks) if is_sound else ()
     if cycle:
         number = next(i for i, task in enumerate(tasks) if task.name == cycle[0])
-        path = " -> ".join(cycle)
-        problems.append(
-            Problem(f"/tasks/{number}/needs", f"tasks need each other in a circle: {path}")
+        yield Problem(
+            f"/tasks/{number}/needs", f"tasks need each other in a circle: {_path(cycle)}"
         )
-    return problems
 
 
-def _duplicates(tasks: tuple[Vertex, ...]) -> list[Problem]:
+def _path(cycle: tuple[str, ...]) -> str:
+    left_out = len(cycle) - _SHOWN_MAX
+    if left_out <= 0:
+        return " -> ".join(cycle)
+    return " -> ".join((*cycle[: _SHOWN_MAX - 1], f"({left_out:,} more)", cycle[-1]))
+
+
+def _duplicates(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
     seen: set[str] = set()
-    problems: list[Problem] = []
     for number, task in enumerate(tasks):
         if task.name in seen:
-            problems.append(
-                Problem(f"/tasks/{number}/name", f"there is already a task {in_quotes(task.name)}")
+            yield Problem(
+                f"/tasks/{number}/name", f"there is already a task {in_quotes(task.name)}"
             )
         seen.add(task.name)
         if len(set(task.needs)) < len(task.needs):
-            problems.append(Problem(f"/tasks/{number}/needs", "names the same task twice"))
-    return problems
+            yield Problem(f"/tasks/{number}/needs", "names the same task twice")
 
 
-def _unknown_need(task: Vertex, needed: str, names: set[str]) -> str:
-    known = ", ".join(sorted(names - {task.name})[:10]) or "no other task"
+def _unknown_needs(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
+    names = {task.name for task in tasks}
+    first: list[str] = []
+    for number, task in enumerate(tasks):
+        for place, needed in enumerate(task.needs):
+            if needed not in names:
+                # Once for all needs: one more than are shown, because a task's own is left out.
+                first = first or heapq.nsmallest(_SHOWN_MAX + 1, names)
+                yield Problem(
+                    f"/tasks/{number}/needs/{place}", _unknown_need(task.name, needed, first)
+                )
+
+
+def _unknown_need(name: str, needed: str, first: list[str]) -> str:
+    others = [shortened(other) for other in first if other != name][:_SHOWN_MAX]
+    known = ", ".join(others) or "no other task"
     missing = f"needs {in_quotes(needed)}, which is not a task of this job ({known})"
-    return f"task {in_quotes(task.name)} {missing}"
+    return f"task {in_quotes(name)} {missing}"
 
 
 def _find_cycle(tasks: tuple[Vertex, ...]) -> tuple[str, ...]:

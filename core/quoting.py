@@ -9,6 +9,8 @@ QUOTED_MAX = 100
 
 def shortened(text: str) -> str:
     """Return *text* with what cannot be printed escaped, cut to `QUOTED_MAX` characters."""
+    if len(text) <= QUOTED_MAX and text.isprintable():
+        return text
     shown = "".join(_printable(char) for char in text[:QUOTED_MAX])
     is_cut = len(shown) > QUOTED_MAX or len(text) > QUOTED_MAX
     return f"{shown[: QUOTED_MAX - 3]}..." if is_cut else shown
