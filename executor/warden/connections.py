@@ -6,7 +6,7 @@ import os
 import select
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, cast
 
 from rota.core.decoding import UNDECODABLE
@@ -15,7 +15,8 @@ from rota.executor.warden.messages import (
     Met,
     ToNode,
     ToWarden,
-    frames,
+    encode,
+    frames_of,
     node_reader,
     warden_reader,
 )
@@ -53,8 +54,12 @@ class Writer:
 
     def write(self, messages: Sequence[ToWarden] | Sequence[ToNode]) -> None:
         """Send messages; those after the end of the connection go nowhere."""
+        self.write_encoded(map(encode, messages))
+
+    def write_encoded(self, messages: Iterable[bytes]) -> None:
+        """Send messages that are encoded; those after the end of the connection go nowhere."""
         if not self._transport.is_closing():
-            for frame in frames(messages):
+            for frame in frames_of(messages):
                 self._transport.write(frame)
 
     def close(self) -> None:

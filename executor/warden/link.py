@@ -66,6 +66,13 @@ class Right(NamedTuple):
     until: Instant
 
 
+class _Said(NamedTuple):
+    """A message that waits to be sent, and its bytes."""
+
+    message: say.ToWarden
+    encoded: bytes
+
+
 class Link:
     """A node's warden. Made on the node's loop.
 
@@ -121,7 +128,7 @@ class Link:
         self._allowed: dict[str, Instant] = {}
         self._newly_allowed: dict[str, Instant] = {}
         self._will: say.Will | None = None
-        self._said: list[say.ToWarden] = []
+        self._said: list[_Said] = []
         self._is_flush_planned = False
         self._answers: dict[int, asyncio.Future[say.Data | say.Expired]] = {}
         self._numbers = itertools.count(1)
@@ -300,8 +307,8 @@ class Link:
             return None
         answer: asyncio.Future[say.Data | say.Expired] = self._loop.create_future()
         self._answers[number] = answer
-        self._say(question)
         try:
+            self._say(question)
             return await answer
         except ConnectionError:
             return None
@@ -342,8 +349,12 @@ class Link:
     # -- what goes ------------------------------------------------------------------------------
 
     def _say(self, message: say.ToWarden) -> None:
-        self._said.append(message)
+        self._add(message)
         self._plan_flush()
+
+    def _add(self, message: say.ToWarden) -> None:
+        # Encoded here, so that a message that cannot be fails alone, and not what is sent with it.
+        self._said.append(_Said(message, say.encode(message)))
 
     def _plan_flush(self) -> None:
         if not self._is_flush_planned:
@@ -355,12 +366,12 @@ class Link:
         connection = self._connection
         if connection is None or connection.is_full or self._is_parting:
             return
-        said, self._said = self._said, []
+        encoded = [each.encoded for each in self._said]
         if self._newly_allowed:
             # First, for a launch is refused whose group has no time.
-            said.insert(0, say.Allow(self._newly_allowed))
-            self._newly_allowed = {}
-        connection.write(said)
+            encoded.insert(0, say.encode(say.Allow(self._newly_allowed)))
+        self._said, self._newly_allowed = [], {}
+        connection.write_encoded(encoded)
 
     def may_write(self) -> None:
         """Go on after the connection was full."""
@@ -391,7 +402,7 @@ class Link:
         if not self._is_closed:
             self.why_away = "the warden has ended and is replaced"
             log.error("warden gone", extra={"pid": connection.pid})
-        self._said = [each for each in self._said if isinstance(each, LASTING)]
+        self._said = [each for each in self._said if isinstance(each.message, LASTING)]
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(ConnectionError("the warden went away"))
@@ -445,12 +456,14 @@ class Link:
             self._compare(held)
         self._newly_allowed = dict(self._allowed)
         if self._will is not None:
-            self._said.append(self._will)
+            self._add(self._will)
         self._flush()
 
     def _compare(self, held: Mapping[AttemptKey, say.Held]) -> None:
         """See what became of attempts while there was no warden."""
-        unsent = {each.order.key for each in self._said if isinstance(each, say.Launch)}
+        unsent = {
+            said.message.order.key for said in self._said if isinstance(said.message, say.Launch)
+        }
         for key, order in list(self._known.items()):
             there = held.get(key)
             if there is None and key not in unsent:
@@ -458,4 +471,4 @@ class Link:
             elif there is not None and there.ending is not None:
                 self._end_attempt(key, there.ending)
         for key in held.keys() - self._unforgotten:
-            self._said.append(say.Forget(key))  # The warden before it has not heard it.
+            self._add(say.Forget(key))  # The warden before it has not heard it.

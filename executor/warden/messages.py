@@ -221,12 +221,26 @@ _ENCODER = msgspec.msgpack.Encoder()
 _ARRAY_32 = b"\xdd"  # MessagePack's mark of an array whose length has four bytes.
 
 
+def encode(message: ToWarden | ToNode) -> bytes:
+    """Return the bytes of a message in a frame.
+
+    Raises:
+        OverflowError: A number has more than 64 bits.
+        UnicodeEncodeError: A text cannot be written in UTF-8.
+    """
+    return _ENCODER.encode(message)
+
+
 def frames(messages: "Iterable[ToWarden] | Iterable[ToNode]") -> Iterator[bytes]:
     """Yield *messages* in frames, each of little more than `FRAME_BYTES` at most."""
+    return frames_of(map(encode, messages))
+
+
+def frames_of(encoded: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield encoded messages in frames, each of little more than `FRAME_BYTES` at most."""
     parts: list[bytes] = []
     size = 0
-    for message in messages:
-        part = _ENCODER.encode(message)
+    for part in encoded:
         parts.append(part)
         size += len(part)
         if size >= FRAME_BYTES:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from rota.core.attempt import Attempt, AttemptKey
-from rota.core.errors import not_found
+from rota.core.errors import invalid, not_found
 from rota.core.execution import Task
-from rota.core.ids import ExecutionId
+from rota.core.ids import ExecutionId, is_name
 from rota.executor.executor import Output
 from rota.node.api import requests
 from rota.node.api.access import Verb, check
@@ -16,7 +16,7 @@ from rota.node.api.codes import READING
 from rota.node.api.executions import load_execution
 from rota.node.api.forwarding import forward_to
 from rota.node.api.operations import TEXT, Operations, Success
-from rota.node.api.parameters import flag, whole_number
+from rota.node.api.parameters import flag, number_in, whole_number
 from rota.node.api.requests import PARTS
 from rota.node.api.stopping import STOPPING, Stops
 from rota.node.parts import Parts
@@ -24,7 +24,8 @@ from rota.node.parts import Parts
 log = logging.getLogger(__name__)
 
 operations = Operations("Executions")
-ATTEMPT = whole_number("attempt", "The attempt's number; by default the latest.", most=2_000_000)
+NUMBER_MAX = 2_000_000
+ATTEMPT = whole_number("attempt", "The attempt's number; by default the latest.", most=NUMBER_MAX)
 KEPT = "Rota-Kept"
 """The header of a question to the node that ran an attempt: its number, of which nothing but what
 that node has kept is wanted. It is asked by the shard's primary, also on behalf of another node."""
@@ -75,9 +76,16 @@ async def _kept_here(request: web.Request, execution_id: ExecutionId) -> web.Str
     """Return what an attempt wrote that ran here, for a shard that another node decides for.
 
     Raises:
-        Refused: It is not here: that node has its end in the attempt's record.
+        Refused: The header or the name cannot be an attempt's; or it is not here: that node has
+            its end in the attempt's record.
     """
-    number, name = int(request.headers[KEPT]), request.match_info["task"]
+    name = request.match_info["task"]
+    if not is_name(name):
+        raise not_found("task", name)
+    try:
+        number = number_in(request.headers[KEPT], least=1, most=NUMBER_MAX)
+    except ValueError as error:
+        raise invalid("invalid_query", f"{KEPT}: {error}") from error
     kept = await request.app[PARTS].attempts.output(AttemptKey(execution_id, name, number))
     if kept is None:
         raise not_found("attempt", f"{number} of task {name}")

@@ -153,6 +153,19 @@ def check_query(request: web.Request, known: Sequence[Parameter[object]]) -> Non
             raise bad_query(name, "is given more than once")
 
 
+def number_in(given: str, *, least: int, most: int) -> int:
+    """Return the whole number from *least* to *most* that *given* is.
+
+    Raises:
+        ValueError: It is none.
+    """
+    # Python refuses to read thousands of digits as a number; so do we, and earlier.
+    is_number = given.isascii() and given.isdecimal() and len(given) <= DIGITS_MAX
+    if not (is_number and least <= int(given) <= most):
+        raise ValueError(f"{in_quotes(given)} is not a whole number from {least} to {most}")
+    return int(given)
+
+
 def bad_query(name: str, detail: str) -> Refused:
     """Return the refusal of the parameter *name*."""
     return invalid("invalid_query", f"{name}: {detail}", Problem(f"/query/{name}", detail))
@@ -168,14 +181,7 @@ def _read(parameter: Parameter[T_co], given: str) -> T_co:
 
 
 def _whole_number(most: int) -> Callable[[str], int]:
-    def read(given: str) -> int:
-        # Python refuses to read thousands of digits as a number; so do we, and earlier.
-        is_number = given.isascii() and given.isdecimal() and len(given) <= DIGITS_MAX
-        if not (is_number and 1 <= int(given) <= most):
-            raise ValueError(f"{in_quotes(given)} is not a whole number from 1 to {most}")
-        return int(given)
-
-    return read
+    return lambda given: number_in(given, least=1, most=most)
 
 
 def _number_schema(most: int) -> dict[str, Json]:

@@ -14,10 +14,12 @@ from typing import NamedTuple, Protocol, TypeVar
 import msgspec
 from aiohttp import web
 
+from rota.client.wire import ITEMS_MAX
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Refused, invalid
 from rota.core.ids import NodeId
 from rota.node.api.forwarding import OF_ITEMS, ask_parts, headers_of, is_forwarded, owners_of
+from rota.node.api.parameters import number_in
 from rota.node.api.requests import PARTS, check_count, read_body, target_of
 from rota.node.others import Asked
 from rota.node.shard import Shard
@@ -95,7 +97,10 @@ def _numbered(request: web.Request, raws: list[msgspec.Raw]) -> list[Item]:
     given = request.headers.get(OF_ITEMS)
     if given is None:
         return [Item(*pair) for pair in enumerate(raws)]
-    numbers = [int(number) for number in given.split(",") if number.isdecimal()]
+    try:
+        numbers = [number_in(each, least=0, most=ITEMS_MAX - 1) for each in given.split(",")]
+    except ValueError as error:
+        raise invalid("invalid_body", f"{OF_ITEMS}: {error}") from error
     if len(numbers) != len(raws):
         raise invalid("invalid_body", f"{OF_ITEMS} does not number the {len(raws)} items")
     return [Item(*pair) for pair in zip(numbers, raws, strict=True)]

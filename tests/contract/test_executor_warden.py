@@ -224,6 +224,18 @@ async def test_what_is_asked_for_while_there_is_no_warden_is_done_by_the_next(
         assert (await life.host.ending(stopped)).outcome is Outcome.CANCELLED
 
 
+async def test_a_question_that_cannot_be_sent_fails_alone(directory: Path) -> None:
+    async with life_of(directory) as life:
+        launched = life.host.launch(Work(shell="echo fine"))
+        too_large = KEY._replace(number=1 << 70)
+
+        with pytest.raises(OverflowError):
+            async with asyncio.timeout(LIMIT_S):
+                await life.executor.output(too_large)
+
+        assert (await life.host.ending(launched)).output == b"fine\n"
+
+
 async def test_what_was_sent_to_a_warden_that_is_gone_is_lost(directory: Path) -> None:
     async with life_of(directory) as life:
         await life.host.run(Work(shell="true"))

@@ -44,6 +44,10 @@ HEADERS = [
         "Rota-Shards: -1",
         "Rota-Items: x",
         "Rota-Items: 9,9",
+        "Rota-Items: " + "9" * 5_000,
+        "Rota-Kept: x",
+        "Rota-Kept: -1",
+        "Rota-Kept: " + "9" * 23,
     ),
     *("Last-Event-ID: x", "Accept: x/y", "traceparent: x", "X-Request-Id: \xff", " folded: line"),
     *(

@@ -129,6 +129,37 @@ def test_no_body_is_too_strange_for_an_answer(node: Rotad, path: str, body: byte
     assert document_of(answer)["code"]
 
 
+@pytest.mark.parametrize(
+    ("task", "number"),
+    [
+        *(
+            ("main", text)
+            for text in ("x", "1,2", "", "0", "-1", "\xff", "\u0663", "9" * 23, NINES)
+        ),
+        *((name, "1") for name in ("a%2Fb", "%FF", "x" * 129)),
+    ],
+)
+def test_no_attempt_asked_for_as_by_another_node_is_too_strange(
+    node: Rotad, task: str, number: str
+) -> None:
+    path = f"/api/v1/executions/{ANY_ID}/tasks/{task}/output"
+    headers = b"Rota-Kept: " + number.encode("utf-8") + b"\r\n"
+
+    answer = exchange(node, request_of("GET", path, headers=headers))
+
+    assert 400 <= status_of(answer) < 500
+    assert document_of(answer)["code"] in ("invalid_query", "task_not_found")
+
+
+@pytest.mark.parametrize("numbers", ["x", "-1", "", "9" * 23, NINES])
+def test_no_numbers_of_a_batch_are_too_strange(node: Rotad, numbers: str) -> None:
+    body, headers = b'{"items":[{"job":"x"}]}', f"Rota-Items: {numbers}\r\n".encode()
+
+    answer = exchange(node, request_of("POST", "/api/v1/executions:batch", body, headers))
+
+    assert document_of(answer)["code"] == "invalid_body"
+
+
 def test_a_key_that_is_not_text_is_refused_and_the_node_lives(node: Rotad) -> None:
     node.create(name="keyed", type="scripted")
     headers = b"Idempotency-Key: \xff\xfe\r\n"
