@@ -1,5 +1,6 @@
 """Jobs: what a person asked for, and what the scheduler still owes it."""
 
+from collections.abc import Iterator
 from enum import Enum
 
 import msgspec
@@ -140,47 +141,49 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     upstreams: tuple[Upstream, ...] = ()
 
 
-def problems_of(spec: JobSpec) -> list[Problem]:
-    """Return everything wrong with *spec*, with pointers into the API's job body.
+def problems_of(spec: JobSpec) -> Iterator[Problem]:
+    """Yield everything wrong with *spec*, with pointers into the API's job body.
 
-    Schedules are not looked at: they were parsed when the spec was made.
+    Each problem is found when it is asked for. Schedules are not looked at: they were parsed when
+    the spec was made.
     """
+    yield from _problems_of_names(spec)
+    yield from problems_of_counts(len(spec.tasks), len(spec.schedules), len(spec.dependencies))
+    yield from _problems_of_values(spec)
+    yield from _problems_of_dependencies(spec)
+    for number, task in enumerate(spec.tasks):
+        yield from _problems_of_task(task, f"/tasks/{number}")
+    yield from problems_of_graph(spec.tasks)
+
+
+def problems_of_counts(tasks: int, schedules: int, dependencies: int) -> list[Problem]:
+    """Return which lists of a job are too long, given how many items they have."""
+    counted = (
+        ("/tasks", tasks, TASKS_MAX),
+        ("/schedules", schedules, SCHEDULES_MAX),
+        ("/dependencies", dependencies, DEPENDENCIES_MAX),
+    )
     return [
-        *_problems_of_names(spec),
-        *_problems_of_counts(spec),
-        *_problems_of_dependencies(spec),
-        *(
-            problem
-            for number, task in enumerate(spec.tasks)
-            for problem in _problems_of_task(task, f"/tasks/{number}")
-        ),
-        *problems_of_graph(spec.tasks),
+        Problem(pointer, f"has {count} items; at most {most} are allowed")
+        for pointer, count, most in counted
+        if count > most
     ]
 
 
-def _problems_of_names(spec: JobSpec) -> list[Problem]:
+def _problems_of_names(spec: JobSpec) -> Iterator[Problem]:
     named = [("/name", spec.name), ("/namespace", spec.namespace)]
     named += [(f"/tasks/{number}/name", task.name) for number, task in enumerate(spec.tasks)]
-    return [
-        Problem(pointer, f"{in_quotes(name)} is not a name: {NAME_RULE}")
-        for pointer, name in named
-        if not is_name(name)
-    ]
+    for pointer, name in named:
+        if not is_name(name):
+            yield Problem(pointer, f"{in_quotes(name)} is not a name: {NAME_RULE}")
 
 
-def _problems_of_counts(spec: JobSpec) -> list[Problem]:
+def _problems_of_values(spec: JobSpec) -> list[Problem]:
     problems: list[Problem] = []
     if not spec.tasks:
         problems.append(
             Problem("/tasks", "needs a command, a type, a function, a container or a task")
         )
-    for pointer, count, most in (
-        ("/tasks", len(spec.tasks), TASKS_MAX),
-        ("/schedules", len(spec.schedules), SCHEDULES_MAX),
-        ("/dependencies", len(spec.dependencies), DEPENDENCIES_MAX),
-    ):
-        if count > most:
-            problems.append(Problem(pointer, f"has {count} items; at most {most} are allowed"))
     if not 0 <= spec.grace <= TIMEOUT_MAX:
         problems.append(Problem("/grace", "must be between 0 and 365 days"))
     if not -PRIORITY_MAX <= spec.priority <= PRIORITY_MAX:

@@ -30,6 +30,7 @@ from rota.node.api.operations import IDEMPOTENCY_KEY, Body, Operations, Success
 from rota.node.api.pacing import Pace
 from rota.node.api.parameters import DRY_RUN
 from rota.node.api.problems import problem_of
+from rota.node.api.reading import Hints
 from rota.node.api.requests import (
     PARTS,
     REQUEST_ID,
@@ -85,17 +86,19 @@ async def create_many(request: web.Request) -> web.Response:
         return request.app[PARTS].shards.of_name(named.namespace, named.name)
 
     room = SCHEDULES_MAX
+    hints = Hints()
 
     async def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
         nonlocal room
-        shard, command = await creation_of(request, decode(raw, JobBody), _key_of(key, number))
-        room -= len(command.spec.schedules)
+        body = decode(raw, JobBody)
+        # Before they are read: a schedule that is refused may cost as much as its first fire time.
+        room -= len(body.schedules) + (body.schedule is not None)
         if room < 0:
             detail = (
                 f"the batch has more than {SCHEDULES_MAX:,} schedules; send this job in another"
             )
             raise invalid("invalid_job", detail, Problem("/schedules", detail))
-        return shard, command
+        return await creation_of(request, body, _key_of(key, number), hints)
 
     async def create(items: list[Item]) -> list[CreatedItem]:
         answers, written = await _write_each(request, items, command_of)

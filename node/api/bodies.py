@@ -1,20 +1,35 @@
-"""From what a client sends to what the core understands, every mistake reported at once."""
+"""From what a client sends to what the core understands, the mistakes reported at once.
+
+Only the first `PROBLEMS_MAX` are, and no more are looked for: what a body costs does not grow with
+what is wrong in it.
+"""
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody
 from rota.core.dag import TriggerRule
-from rota.core.errors import Problem, invalid
-from rota.core.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec, problems_of
+from rota.core.errors import Problem, Refused, invalid
+from rota.core.job import (
+    Consistency,
+    JobSpec,
+    Misfire,
+    Overlap,
+    TaskSpec,
+    problems_of,
+    problems_of_counts,
+)
 from rota.core.retry import Backoff, Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.schedule import Schedule
-from rota.node.api.reading import Reader
+from rota.node.api.reading import Hints, Reader
 from rota.node.api.works import given, work_of
 
 MAIN_TASK = "main"
 """The name of a job's only task, where the job has a command and no tasks."""
+PROBLEMS_MAX = 20
+"""Problems of a job in one answer; a batch may have a thousand such jobs."""
 SHARED = {
     "cwd": "cwd",
     "stdin": "stdin",
@@ -31,13 +46,21 @@ SHARED = {
 _OF_A_TASK = re.compile(r"/tasks/(?P<number>\d+)/(?P<field>\w+)(?P<rest>.*)")
 
 
-def job_spec(body: JobBody) -> JobSpec:
+def job_spec(body: JobBody, hints: Hints | None = None) -> JobSpec:
     """Return the job that *body* defines.
 
+    Args:
+        body: As sent.
+        hints: Those left of the request, if it has several jobs.
+
     Raises:
-        Refused: Code ``invalid_job``, with every problem in it.
+        Refused: Code ``invalid_job``, with the first `PROBLEMS_MAX` problems in it.
     """
-    reader = Reader()
+    # First of all, so that nothing is read of lists that are too long.
+    counts = problems_of_counts(len(body.tasks), len(body.schedules), len(body.dependencies))
+    if counts:
+        raise _refusal(counts)
+    reader = Reader(hints)
     tasks = _tasks(body, reader)
     spec = JobSpec(
         name=body.name,
@@ -54,14 +77,26 @@ def job_spec(body: JobBody) -> JobSpec:
         labels=tuple(sorted(body.labels.items())),
         parameters="" if body.type else reader.json(body.parameters, "/parameters"),
     )
-    found = problems_of(spec)
-    if len(_ways(body)) > 1:
-        # Which of them is meant is not known, so neither is what is wrong with its tasks.
-        found = [problem for problem in found if problem.pointer != "/tasks"]
-    problems = _relocated((*reader.problems, *found), body)
-    if problems:
-        raise invalid("invalid_job", "; ".join(str(problem) for problem in problems), *problems)
+    found = list(islice(_all_problems(reader, spec, body), PROBLEMS_MAX + 1))
+    if found:
+        problems = _relocated(found[:PROBLEMS_MAX], body)
+        if len(found) > PROBLEMS_MAX:
+            problems.append(Problem("", "there may be more problems, which are not listed"))
+        raise _refusal(problems)
     return spec
+
+
+def _all_problems(reader: Reader, spec: JobSpec, body: JobBody) -> Iterator[Problem]:
+    yield from reader.problems
+    if len(reader.problems) > PROBLEMS_MAX:
+        return  # Not all tasks were read.
+    # With several ways it is not known which is meant, so neither is what is wrong with its tasks.
+    has_one_way = len(_ways(body)) <= 1
+    yield from (each for each in problems_of(spec) if has_one_way or each.pointer != "/tasks")
+
+
+def _refusal(problems: list[Problem]) -> Refused:
+    return invalid("invalid_job", "; ".join(str(problem) for problem in problems), *problems)
 
 
 def parameters_json(value: Json) -> str:
@@ -110,9 +145,7 @@ def _tasks(body: JobBody, reader: Reader) -> tuple[TaskSpec, ...]:
         )
         return ()
     if body.tasks:
-        return tuple(
-            _task(task, body, reader, f"/tasks/{number}") for number, task in enumerate(body.tasks)
-        )
+        return tuple(_each_task(body, reader))
     if not ways and body.container is None:
         return ()
     only = TaskBody(
@@ -126,6 +159,14 @@ def _tasks(body: JobBody, reader: Reader) -> tuple[TaskSpec, ...]:
         limits=body.limits,
     )
     return (_task(only, body, reader, ""),)
+
+
+def _each_task(body: JobBody, reader: Reader) -> Iterator[TaskSpec]:
+    """Yield the tasks of *body*, up to that with which there are too many problems."""
+    for number, task in enumerate(body.tasks):
+        if len(reader.problems) > PROBLEMS_MAX:
+            return
+        yield _task(task, body, reader, f"/tasks/{number}")
 
 
 def _ways(body: JobBody) -> list[str]:

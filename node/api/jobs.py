@@ -48,6 +48,7 @@ from rota.node.api.parameters import (
     text,
     whole_number_or,
 )
+from rota.node.api.reading import Hints
 from rota.node.api.repeating import write_once
 from rota.node.api.requests import (
     PARTS,
@@ -279,19 +280,22 @@ async def _job_view(parts: Parts, job_id: JobId, state: State) -> JobView:
     return view
 
 
-async def creation_of(request: web.Request, body: JobBody, key: str) -> tuple[Shard, SaveJob]:
+async def creation_of(
+    request: web.Request, body: JobBody, key: str, hints: Hints | None = None
+) -> tuple[Shard, SaveJob]:
     """Return the command that creates the job *body*, and for whom it is.
 
     Args:
         request: By whom it is asked.
         body: The job.
         key: The idempotency key, or empty.
+        hints: Those left of the request, if it has several jobs.
 
     Raises:
         Refused: It is not a job that could work here, or its namespace is not theirs.
     """
     check(request, Verb.WRITE, body.namespace)
-    spec = job_spec(body)
+    spec = job_spec(body, hints)
     shard = request.app[PARTS].shards.of_name(spec.namespace, spec.name)
     # Its primary says whether it could work: that node is to run it.
     shard.check_open()

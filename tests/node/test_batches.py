@@ -48,6 +48,30 @@ def test_each_item_has_the_answer_that_it_would_have_alone(node: Rotad) -> None:
     assert all(each["error"]["status"] == each["status"] for each in results[2:])
 
 
+def test_schedules_of_a_batch_are_counted_before_they_are_read(node: Rotad) -> None:
+    items = [
+        {"name": f"many-{number}", "command": "true", "schedules": ["61 * * * *"] * 64}
+        for number in range(32)
+    ]
+
+    *_, read, counted = create_many(node, items)
+
+    assert "has minute 61" in read["error"]["detail"]
+    assert "the batch has more than 2,000 schedules" in counted["error"]["detail"]
+
+
+def test_a_few_unknown_zones_of_a_batch_get_a_hint(node: Rotad) -> None:
+    items = [
+        {"name": "job", "command": "true", "timezone": f"Europe/Paris{number}"}
+        for number in range(5)
+    ]
+
+    results = create_many(node, items)
+
+    hinted = ["did you mean Europe/Paris" in each["error"]["detail"] for each in results]
+    assert hinted == [True, True, True, False, False]
+
+
 def test_a_batch_is_made_once_however_often_it_is_sent_with_its_key(node: Rotad) -> None:
     items = [{"name": f"keyed-{number}", "type": "scripted"} for number in range(3)]
 

@@ -275,7 +275,7 @@ def test_a_dependency_that_is_no_full_name_is_refused(name: str) -> None:
 
 
 def test_a_sound_job_has_no_problems() -> None:
-    assert problems_of(job(dependencies=("team-a/b.c_d", "default/x"))) == []
+    assert list(problems_of(job(dependencies=("team-a/b.c_d", "default/x")))) == []
 
 
 def test_a_job_cannot_depend_on_itself_nor_twice_on_another() -> None:
@@ -292,4 +292,4 @@ def test_every_problem_is_told_at_once() -> None:
     pointers = {problem.pointer for problem in problems_of(spec)}
 
     assert pointers == {"/name", "/tasks/0/name", "/grace", "/tasks/1/needs/0"}
-    assert problems_of(job(*ONE_TASK)) == []
+    assert list(problems_of(job(*ONE_TASK))) == []
