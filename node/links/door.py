@@ -1,9 +1,9 @@
 """Limits on connections to the peer port that have not yet proven to be a member's.
 
 Every connection is counted from the moment it is made, whatever it is for: their number, for each
-address and in all; what each may send, and all of them together; and the time until it is admitted
-or over. One that exceeds a limit is aborted, which costs its other end only that connection. An
-admitted one is a link's, and is neither counted nor looked at any more.
+address and in all; what each may send, those of an address, and all of them together; and the time
+until it is admitted or over. One that exceeds a limit is aborted, which costs its other end only
+that connection. An admitted one is a link's, and is neither counted nor looked at any more.
 """
 
 import asyncio
@@ -17,8 +17,10 @@ STRANGERS_PER_ADDRESS_MAX = 64
 """A handshake takes milliseconds; so many at once are of nodes behind one address, or an attack."""
 BYTES_MAX = 1 << 20
 """From one: a death with all that a warden may report; `Door.narrow` allows others less."""
+BYTES_PER_ADDRESS_MAX = 4 << 20
+"""From one address: four deaths of the largest size; usual ones have some 10 kB."""
 BYTES_IN_ALL_MAX = 16 << 20
-"""From all together."""
+"""From all together; one address can use up a quarter."""
 STRANGER_S = 8.0
 """From the connection to its admission or its end; a handshake of two slow words is shorter."""
 
@@ -43,6 +45,7 @@ class Door:
         self._refused = refused
         self._strangers: dict[asyncio.BaseTransport, _Stranger] = {}
         self._addresses: Counter[str] = Counter()
+        self._received_from: Counter[str] = Counter()
         self._received = 0
 
     def __call__(self) -> asyncio.Protocol:
@@ -81,8 +84,14 @@ class Door:
     def receive(self, stranger: "_Stranger", byte_count: int) -> bool:
         """Count bytes of a connection, or return False: they are too many."""
         stranger.received += byte_count
+        self._received_from[stranger.address] += byte_count
         self._received += byte_count
-        if stranger.received <= stranger.bytes_max and self._received <= BYTES_IN_ALL_MAX:
+        is_within = (
+            stranger.received <= stranger.bytes_max
+            and self._received_from[stranger.address] <= BYTES_PER_ADDRESS_MAX
+            and self._received <= BYTES_IN_ALL_MAX
+        )
+        if is_within:
             return True
         self._refused("bytes", stranger.address)
         return False
@@ -98,9 +107,10 @@ class Door:
             return
         stranger.timer.cancel()
         self._received -= stranger.received
+        self._received_from[stranger.address] -= stranger.received
         self._addresses[stranger.address] -= 1
         if not self._addresses[stranger.address]:
-            del self._addresses[stranger.address]
+            del self._addresses[stranger.address], self._received_from[stranger.address]
 
 
 class _Stranger(asyncio.Protocol):

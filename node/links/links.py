@@ -42,6 +42,8 @@ LIVES_MAX = 4
 CONNECT_S = 3.0
 HANDSHAKE_BYTES_MAX = 4 << 10
 """After the request: two words, and what carries them."""
+NODE_ID_SHOWN_MAX = 64
+"""Characters of a node's id in the log, where the id is not yet known to be one."""
 PAUSE_S = 0.05
 PAUSE_S_MAX = 1.0
 """A node that is back is dialled no later than this; news of its record end the pause at once."""
@@ -295,7 +297,8 @@ class Links:
         is_ours = news.cluster == self._ours.cluster
         if not is_ours or death.life_of(news.secret) not in self._lives.get(news.node_id, ()):
             # Nothing was promised to whom nobody has spoken with.
-            log.warning("death not believed", extra={"peer": news.node_id})
+            peer = ascii(news.node_id[:NODE_ID_SHOWN_MAX])
+            self._port.refused("unproven", request.remote, f"a death of {peer} is not believed")
             return web.Response(status=403, text="no such process has spoken with this one\n")
         log.info("peer dead", extra={"peer": news.node_id, "session": news.session})
         self.saw_death(news.node_id, news.session, left)

@@ -112,7 +112,11 @@ class PeerPort:
         if "Content-Encoding" in request.headers:
             self.refused("encoding", request.remote, "its body is compressed")
             return _refusal(415, "compressed bodies are not accepted")
-        return await handler(request)
+        try:
+            return await handler(request)
+        except ConnectionError as error:
+            self._log.write(address=request.remote or "", reason=f"it broke off: {error}")
+            raise
 
 
 class _Connection(web.RequestHandler):
@@ -138,6 +142,8 @@ class _Connection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Return the answer to what is no request, or to one whose handler failed."""
+        if isinstance(exc, ConnectionError):
+            raise exc  # The other end has gone, which is no failure of this node.
         if status < 500:
             self._refused("malformed", request.remote, (message or "no HTTP").partition("\n")[0])
             return _refusal(status, "this is no HTTP request that can be read")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from contract.networks import A, B, End, dialled, greet, introduce, until
-from rota.core.ids import Session
+from rota.core.ids import NodeId, Session
 from rota.node.links import death, door
 from rota.node.links.hello import NotWelcome
 
@@ -189,6 +189,31 @@ async def test_half_sent_requests_take_bounded_memory_in_all(
         assert end.links.stranger_count <= 3
 
 
+async def test_half_sent_requests_of_one_address_leave_room_for_others(
+    end: End, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "BYTES_PER_ADDRESS_MAX", 100_000, raising=False)
+    monkeypatch.setattr(door, "BYTES_IN_ALL_MAX", 150_000)
+    head = b"POST /peer/death HTTP/1.1\r\nHost: b\r\nContent-Length: %d\r\n\r\n"
+    async with AsyncExitStack() as stack:
+        for _ in range(4):
+            _, writer = await asyncio.open_connection(
+                "127.0.0.1", end.port, local_addr=("127.0.0.2", 0)
+            )
+            stack.callback(writer.close)
+            writer.write(head % 1_000_000 + bytes(40_000))
+        await until(lambda: end.count("rota_peer_refused_total", reason="bytes") >= 1)
+
+        of_another = await answer_to(end, head % 40_000 + bytes(40_000))
+
+        assert of_another.startswith(b"HTTP/1.1 400 ")
+
+    await until(lambda: end.links.stranger_count == 0)
+    again = head % 40_000 + bytes(40_000)
+    for _ in range(4):
+        assert (await answer_to(end, again)).startswith(b"HTTP/1.1 400 ")
+
+
 async def test_a_death_that_names_too_much_is_refused(
     end: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,3 +273,40 @@ async def test_strangers_do_not_fill_the_log(end: End, caplog: pytest.LogCapture
     assert end.count("rota_peer_refused_total", reason="browser") == 40
     assert end.count("rota_peer_refused_total", reason="malformed") == 40
     assert len(caplog.records) < 20
+
+
+CHUNKED = b"POST /peer/death HTTP/1.1\r\nHost: b\r\nTransfer-Encoding: chunked\r\n\r\n"
+HALF = b"POST /peer/death HTTP/1.1\r\nHost: b\r\nContent-Length: 9000\r\n\r\n"
+
+
+@pytest.mark.parametrize("request_", [HALF + b"half", CHUNKED + b"5\r\nhal"])
+async def test_a_body_that_breaks_off_has_a_line_in_the_log_at_most(
+    end: End, request_: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for _ in range(40):
+        _, writer = await asyncio.open_connection("127.0.0.1", end.port)
+        writer.write(request_)
+        await until(lambda: end.links.stranger_count == 1)
+        writer.transport.abort()
+        await until(lambda: end.links.stranger_count == 0)
+
+    assert len(caplog.records) < 20
+    assert not any(record.exc_info for record in caplog.records)
+
+
+async def test_deaths_that_are_not_believed_do_not_fill_the_log(
+    end: End, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    news = death.Death(
+        cluster="c", node_id=NodeId("x" * 10_000), session=Session("5e55"), secret="s"
+    )
+    body = msgspec.msgpack.encode((death.encode(news), None))
+    head = b"POST /peer/death HTTP/1.1\r\nHost: b\r\nContent-Length: %d\r\n\r\n" % len(body)
+    for _ in range(40):
+        assert (await answer_to(end, head + body)).startswith(b"HTTP/1.1 403 ")
+
+    assert end.count("rota_peer_refused_total", reason="unproven") == 40
+    assert len(caplog.records) < 20
+    assert all(len(str(vars(record))) < 2_000 for record in caplog.records)
