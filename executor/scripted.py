@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from rota.core.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Order, Outcome
+from rota.core.decoding import UNDECODABLE
 from rota.core.instants import SECOND, Duration, Instant, format_duration
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Ended, Output
 
@@ -79,7 +80,7 @@ class ScriptedExecutor:
         try:
             parameters = order.work.parameters
             script = _DECODER.decode(parameters) if parameters else _SUCCESS
-        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        except (*UNDECODABLE, UnicodeEncodeError) as error:
             played.reason = f"bad parameters of a scripted task: {error}"
             self._end_soon(played)
             return

@@ -10,6 +10,7 @@ No attempt costs a thread or a watch: all files are looked at once a second, in 
 may be hostile: what is read is a plain file of the folder itself, and bounded.
 """
 
+import logging
 import os
 import stat
 from contextlib import suppress
@@ -19,6 +20,9 @@ from typing import NamedTuple, Self
 import msgspec
 
 from rota.core.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX, Report
+from rota.core.decoding import UNDECODABLE
+
+log = logging.getLogger(__name__)
 
 PROGRESS, CHECKPOINT, RESULT = ".rota-progress", ".rota-checkpoint", ".rota-result"
 FILES = {"ROTA_PROGRESS": PROGRESS, "ROTA_CHECKPOINT": CHECKPOINT, "ROTA_RESULT": RESULT}
@@ -112,13 +116,20 @@ class Told:
         return Report(percent=percent, checkpoint=checkpoint)
 
     def collect(self) -> Collected:
-        """Return what is new, and the result, of a program that has ended."""
-        report, result, bad_result = self.news(), b"", ""
+        """Return what is new, and the result, of a program that has ended.
+
+        Nothing is raised, also by a bug: what a program wrote must not keep its attempt running.
+        """
         try:
-            result = self.result()
-        except BadResultError as error:
-            bad_result = str(error)
-        return Collected(report, result, bad_result, self.complaint)
+            report, result, bad_result = self.news(), b"", ""
+            try:
+                result = self.result()
+            except BadResultError as error:
+                bad_result = str(error)
+            return Collected(report, result, bad_result, self.complaint)
+        except Exception as error:
+            log.exception("result not read", extra={"folder": str(self.folder)})
+            return Collected(bad_result=f"what it told cannot be read: {error!r}")
 
     @property
     def complaint(self) -> str:
@@ -145,7 +156,9 @@ class Told:
         if content:
             try:
                 msgspec.json.decode(content)
-            except msgspec.DecodeError as error:
+            except RecursionError as error:
+                raise BadResultError("its result is nested too deeply") from error
+            except UNDECODABLE as error:
                 raise BadResultError(f"its result is not JSON: {error}") from error
         return content
 
@@ -179,7 +192,7 @@ def percent_in(content: bytes) -> int | None:
     Whatever else stands there is not understood, which fails no attempt.
     """
     line = _last_line(content).removesuffix(b"%")
-    with suppress(ValueError, OverflowError, msgspec.DecodeError):
+    with suppress(ValueError, OverflowError, *UNDECODABLE):
         is_json = line.startswith(b"{")
         told = msgspec.json.decode(line, type=_Percent).percent if is_json else float(line)
         return max(0, min(100, int(told)))

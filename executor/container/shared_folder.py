@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rota.core.attempt import AttemptKey, Report
-from rota.executor.telling import CHECKPOINT, BadResultError, Told
+from rota.executor.telling import CHECKPOINT, Told
 
 
 class SharedFolder:
@@ -48,11 +48,8 @@ class SharedFolder:
             (self.path / CHECKPOINT).chmod(0o644)
 
     def _last_words(self) -> tuple[Report | None, bytes, str]:
-        news = self._told.news()
-        try:
-            return news, self._told.result(), self._told.complaint
-        except BadResultError as error:
-            return news, b"", str(error)
+        told = self._told.collect()
+        return told.report, told.result, told.bad_result or told.complaint
 
 
 def all_news(folders: Mapping[AttemptKey, SharedFolder]) -> list[tuple[AttemptKey, Report]]:

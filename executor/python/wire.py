@@ -10,10 +10,12 @@ a message is `Garbled`.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
-from rota.core.attempt import RESULT_BYTES_MAX, Raised
+from rota.core.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX, Raised
+from rota.core.checked import Count
 from rota.core.decoding import UNDECODABLE
 
 PROGRAM = str(Path(__file__).with_name("worker.py"))
@@ -68,8 +70,12 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tol
         checkpoint: JSON.
     """
 
-    percent: int | None = None
+    percent: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
     checkpoint: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no report can hold."""
+        _check_size("checkpoint", self.checkpoint or "", CHECKPOINT_BYTES_MAX)
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ended"):
@@ -87,15 +93,24 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="en
         is_spent: Whether the worker should serve no other call.
     """
 
-    exit_code: int = 0
+    exit_code: Annotated[int, msgspec.Meta(ge=-1, le=255)] = 0
     reason: str = ""
     result: str = ""
     raised: Raised | None = None
     is_interrupted: bool = False
-    cpu: int = 0
-    memory_peak: int = 0
-    resident: int = 0
+    cpu: Count = 0
+    memory_peak: Count = 0
+    resident: Count = 0
     is_spent: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no ending can hold."""
+        _check_size("result", self.result, RESULT_BYTES_MAX)
+
+
+def _check_size(what: str, text: str, limit: int) -> None:
+    if len(text.encode()) > limit:
+        raise ValueError(f"a {what} of more than {limit} bytes")
 
 
 Message = Ready | Told | Ended
@@ -121,7 +136,8 @@ class Frames:
         """Yield the messages that *part* completes.
 
         Raises:
-            Garbled: It is none, or longer than `FRAME_BYTES_MAX`.
+            Garbled: It is none, has what no record of an attempt can hold, or is longer than
+                `FRAME_BYTES_MAX`.
         """
         self._buffer += part
         while len(self._buffer) >= _HEAD:

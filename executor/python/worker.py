@@ -404,7 +404,7 @@ def _arguments_of(text: str, context: Context) -> tuple[list[Json], dict[str, Js
     if text:
         try:
             given = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise NotCallable(f"the arguments are not JSON: {error}") from None
     elif not isinstance(context.parameters, dict):
         return [], {}

@@ -34,6 +34,8 @@ from rota.executor.telling import PROGRESS, Told, percent_in
 
 T = TypeVar("T")
 
+DEEP = "[" * 2_000 + "]" * 2_000
+
 KEY = AttemptKey(EXECUTION_ID, "tells", 2)
 GATE = "while [ ! -e {} ]; do sleep 0.01; done"
 
@@ -176,18 +178,34 @@ def test_result_is_handed_on(bench: Bench, profile: str) -> None:
     ("shell", "reason"),
     [
         ("echo '{rows: 3}' > $ROTA_RESULT", "its result is not JSON: "),
+        (f"echo '{DEEP}' > $ROTA_RESULT", "its result is nested too deeply"),
+        ("printf '\"\\377\"' > $ROTA_RESULT", "its result is not JSON: "),
         (
             f"(printf '\"'; head -c {RESULT_BYTES_MAX} /dev/zero; echo '\"') > $ROTA_RESULT",
             "its result is larger than 1048576 bytes",
         ),
     ],
-    ids=["not JSON", "too large"],
+    ids=["not JSON", "deep", "not UTF-8", "too large"],
 )
 def test_bad_result_fails_the_attempt(bench: Bench, shell: str, reason: str) -> None:
     ending = bench.ending_of(shell)
 
     assert (ending.outcome, ending.exit_code, ending.result) == (Outcome.FAILED, 0, b"")
     assert ending.reason.startswith(reason)
+
+
+def test_an_error_of_ours_in_reading_a_result_ends_the_attempt(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Told) -> bytes:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Told, "result", fail)
+
+    ending = bench.ending_of("echo 1 > $ROTA_RESULT")
+
+    assert ending.outcome is Outcome.FAILED
+    assert ending.reason == "what it told cannot be read: ZeroDivisionError('a bug')"
 
 
 def test_failed_attempt_hands_nothing_on(bench: Bench) -> None:
@@ -232,6 +250,8 @@ def test_what_is_no_file_of_the_folder_is_not_read(bench: Bench, make: str) -> N
         (b"inf", None),
         (b'{"percent": "x"}', None),
         (b'{"percent"', None),
+        (b'{"percent":' + DEEP.encode(), None),
+        (b'{"x":' + DEEP.encode() + b',"percent":1}', None),
     ],
 )
 def test_percentage_is_that_of_the_last_line(content: bytes, percent: int | None) -> None:
