@@ -6,7 +6,7 @@ what is wrong in it.
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 
 from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody
@@ -23,6 +23,7 @@ from rota.core.job import (
 )
 from rota.core.retry import Backoff, Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.schedule import Schedule
+from rota.node.api.pacing import finished
 from rota.node.api.reading import Hints, Reader
 from rota.node.api.works import given, work_of
 
@@ -56,18 +57,26 @@ def job_spec(body: JobBody, hints: Hints | None = None) -> JobSpec:
     Raises:
         Refused: Code ``invalid_job``, with the first `PROBLEMS_MAX` problems in it.
     """
+    return finished(reading(body, hints))
+
+
+def reading(body: JobBody, hints: Hints | None = None) -> Generator[None, None, JobSpec]:
+    """Return the job as `job_spec` does, with a pause after each task."""
     # First of all, so that nothing is read of lists that are too long.
     counts = problems_of_counts(len(body.tasks), len(body.schedules), len(body.dependencies))
     if counts:
         raise _refusal(counts)
     reader = Reader(hints)
-    tasks = _tasks(body, reader)
+    tasks: list[TaskSpec] = []
+    for task in _tasks(body, reader):
+        tasks.append(task)
+        yield
     spec = JobSpec(
         name=body.name,
         namespace=body.namespace,
         description=body.description,
         schedules=_schedules(body, reader),
-        tasks=tasks,
+        tasks=tuple(tasks),
         dependencies=tuple(_full_name(name, body.namespace) for name in body.dependencies),
         misfire=Misfire(body.misfire or Misfire.LATEST),
         grace=reader.timespan(body.grace, "/grace"),
@@ -133,7 +142,8 @@ def _schedules(body: JobBody, reader: Reader) -> tuple[Schedule, ...]:
     return tuple(schedule for schedule in schedules if schedule.text != "@manual")
 
 
-def _tasks(body: JobBody, reader: Reader) -> tuple[TaskSpec, ...]:
+def _tasks(body: JobBody, reader: Reader) -> Iterator[TaskSpec]:
+    """Yield the tasks of *body*, up to that with which there are too many problems."""
     ways = _ways(body)
     if len(ways) > 1:
         reader.problems.append(
@@ -143,11 +153,13 @@ def _tasks(body: JobBody, reader: Reader) -> tuple[TaskSpec, ...]:
                 f"command), not {' and '.join(ways)}",
             )
         )
-        return ()
-    if body.tasks:
-        return tuple(_each_task(body, reader))
-    if not ways and body.container is None:
-        return ()
+        return
+    for number, task in enumerate(body.tasks):
+        if len(reader.problems) > PROBLEMS_MAX:
+            return
+        yield _task(task, body, reader, f"/tasks/{number}")
+    if body.tasks or (not ways and body.container is None):
+        return
     only = TaskBody(
         name=MAIN_TASK,
         command=body.command,
@@ -158,15 +170,7 @@ def _tasks(body: JobBody, reader: Reader) -> tuple[TaskSpec, ...]:
         sandbox=body.sandbox,
         limits=body.limits,
     )
-    return (_task(only, body, reader, ""),)
-
-
-def _each_task(body: JobBody, reader: Reader) -> Iterator[TaskSpec]:
-    """Yield the tasks of *body*, up to that with which there are too many problems."""
-    for number, task in enumerate(body.tasks):
-        if len(reader.problems) > PROBLEMS_MAX:
-            return
-        yield _task(task, body, reader, f"/tasks/{number}")
+    yield _task(only, body, reader, "")
 
 
 def _ways(body: JobBody) -> list[str]:

@@ -16,7 +16,7 @@ from rota.core.decision import Reply
 from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.job import Job
 from rota.node.api.access import PRINCIPAL, Verb, check
-from rota.node.api.bodies import job_spec
+from rota.node.api.bodies import reading
 from rota.node.api.codes import DECIDING, KEYED
 from rota.node.api.decoding import decode
 from rota.node.api.definitions import definition_of
@@ -31,6 +31,7 @@ from rota.node.api.operations import (
     Operations,
     Success,
 )
+from rota.node.api.pacing import paced
 from rota.node.api.parameters import DRY_RUN
 from rota.node.api.repeating import answer_before, ask_of, write_once
 from rota.node.api.requests import (
@@ -212,7 +213,7 @@ async def _save(
 async def _definition_in(request: web.Request, content: dict[str, Json]) -> SaveJob:
     """Return the command that creates the job *content*."""
     body = decode(msgspec.json.encode(content), JobBody)
-    spec = job_spec(body)
+    spec = await paced(reading(body))
     request.app[PARTS].shards.of_name(spec.namespace, spec.name).check_open()
     spec = await resolve(request, spec)
     return SaveJob(spec=spec, may_be_past=body.misfire is not None)

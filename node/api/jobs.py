@@ -26,7 +26,7 @@ from rota.core.job import Job
 from rota.core.schedule import coming
 from rota.core.state import State
 from rota.node.api.access import Verb, check
-from rota.node.api.bodies import job_spec, parameters_json, print_of
+from rota.node.api.bodies import parameters_json, print_of, reading
 from rota.node.api.codes import DECIDING, KEYED, READING
 from rota.node.api.operations import (
     ETAG,
@@ -37,7 +37,7 @@ from rota.node.api.operations import (
     Operations,
     Success,
 )
-from rota.node.api.pacing import Pace
+from rota.node.api.pacing import Pace, paced
 from rota.node.api.parameters import (
     DRY_RUN,
     FROM,
@@ -295,7 +295,7 @@ async def creation_of(
         Refused: It is not a job that could work here, or its namespace is not theirs.
     """
     check(request, Verb.WRITE, body.namespace)
-    spec = job_spec(body, hints)
+    spec = await paced(reading(body, hints))
     shard = request.app[PARTS].shards.of_name(spec.namespace, spec.name)
     # Its primary says whether it could work: that node is to run it.
     shard.check_open()

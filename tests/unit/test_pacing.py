@@ -1,8 +1,11 @@
 """Pauses of a handler that computes for long."""
 
 import asyncio
+from itertools import count
 
-from rota.node.api.pacing import SLICE_S, Pace
+from rota.client.wire import JobBody, TaskBody
+from rota.node.api.bodies import job_spec, reading
+from rota.node.api.pacing import SLICE_S, Pace, paced
 
 
 def test_others_have_their_turn_once_a_slice_is_over_and_not_before() -> None:
@@ -24,3 +27,29 @@ def test_others_have_their_turn_once_a_slice_is_over_and_not_before() -> None:
     asyncio.run(compute())
 
     assert turns == [SLICE_S]
+
+
+def test_others_have_their_turns_while_the_tasks_of_a_job_are_read() -> None:
+    """10,000 of them take 0.2 s."""
+    names = [f"t{number}" for number in range(100)]
+    body = JobBody(name="job", tasks=[TaskBody(name=name, command="true") for name in names])
+    clock = count()
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def read() -> None:
+        async with asyncio.TaskGroup() as group:
+            others = group.create_task(other())
+            # By this clock a second passes with each look at it.
+            spec = await paced(reading(body), Pace(lambda: next(clock)))
+            others.cancel()
+        assert spec == job_spec(body)
+
+    asyncio.run(read())
+
+    assert turns >= len(names)
