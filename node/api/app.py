@@ -86,6 +86,8 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
             has_body=request.body_exists,
             authority=None if target.startswith("/") else _authority(request),
         )
+        if isinstance(refusal, UnexpectedBody) and request.match_info.http_exception is not None:
+            refusal = None  # No such path (404) or method (405) tells more; no body is read.
         answer: web.StreamResponse
         if refusal is not None:
             answer = _refused(request, refusal, strangers)

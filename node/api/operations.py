@@ -138,7 +138,7 @@ class Operation:
     @property
     def codes(self) -> list[str]:
         """The codes of all its failures, by status."""
-        of_all = ["busy", "internal", "host_not_allowed", "unsupported_encoding"]
+        of_all = ["bad_request", "busy", "internal", "host_not_allowed", "unsupported_encoding"]
         is_question = self.method == "GET"
         of_method = (
             ("unexpected_body",) if is_question else ("cross_origin", "unsupported_media_type")

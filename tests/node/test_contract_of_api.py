@@ -64,6 +64,7 @@ def known(node: Rotad) -> dict[str, str]:
         "execution": execution,
         "task": "main",
         "node": node.call("GET", "/version")["nodeId"],
+        "shard": "0",
     }
 
 
@@ -101,7 +102,10 @@ def _answered(case: Case, node: Rotad) -> None:
     left_out = NOT_CHECKED.get(case.operation.definition.raw["operationId"], ())
     names = [each for each in CHECKED if each not in left_out]
     checks: Any = CHECKS.get_by_names(names)  # Any: it may be told of more than a case takes.
-    case.call_and_validate(base_url=node.url, checks=checks, timeout=30)
+    answer = case.call(base_url=node.url, timeout=30)
+    # A line that is longer than HTTP lines may be is refused before there is an operation.
+    if answer.status_code != 400 or "Got more than 8190 bytes" not in answer.text:
+        case.validate_response(answer, checks=checks)
 
 
 # -- queries ---------------------------------------------------------------------------------------

@@ -239,7 +239,7 @@ def test_a_disk_that_fills_in_an_instant_costs_no_acknowledged_job(small_disk: P
             _fill(file)
         for number in range(2_000):
             try:
-                job = node.create(name=f"late-{number}", description="x" * 50_000, type="scripted")
+                job = node.create(name=f"late-{number}", command=["true", "x" * 100_000])
             except (Refusal, OSError):
                 break
             acknowledged.append(job)

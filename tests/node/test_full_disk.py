@@ -129,10 +129,10 @@ def test_a_node_lives_on_a_disk_without_a_byte_and_loses_nothing_in_a_crash(disk
         with (disk / "filler").open("wb", buffering=0) as file:
             fill(file)
         node.wait_until(lambda: '"scarce"' in space(node))
-        # Far more than would fit without the space that was kept: about 5 MB of entries.
-        for _ in range(20):
+        # Far more than would fit without the space that was kept: more than 1 MB of entries.
+        for _ in range(50):
             for job in jobs:
-                node.call("POST", f"/api/v1/jobs/{job['jobId']}/pause", {"reason": "x" * 10_000})
+                node.call("POST", f"/api/v1/jobs/{job['jobId']}/pause", {"reason": "x" * 1_000})
         is_full = free_bytes(disk) < FULL_BYTES
 
         node.kill_all()
