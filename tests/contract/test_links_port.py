@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 import msgspec
 import pytest
 
-from contract.networks import A, B, End, dialled, greet, introduce, until
+from contract.networks import A, B, End, acquaint, dialled, greet, introduce, until
 from rota.core.ids import NodeId, Session
 from rota.node.links import death, door
 from rota.node.links.hello import NotWelcome
@@ -310,3 +310,15 @@ async def test_deaths_that_are_not_believed_do_not_fill_the_log(
     assert end.count("rota_peer_refused_total", reason="unproven") == 40
     assert len(caplog.records) < 20
     assert all(len(str(vars(record))) < 2_000 for record in caplog.records)
+
+
+async def test_bytes_of_handshakes_that_are_over_count_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(door, "BYTES_IN_ALL_MAX", 3_000)
+    async with End(B).living() as end:
+        for _ in range(20):  # Each of them takes some 500 bytes.
+            async with End(A).living() as dialler:
+                acquaint(dialler, end)
+                await until(lambda: end.links.peers == (A,))
+            await until(lambda: not end.links.peers)

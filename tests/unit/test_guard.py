@@ -225,3 +225,13 @@ def test_a_refusal_repeats_no_long_or_broken_text() -> None:
 )
 def test_a_host_is_read_without_its_port(authority: str, name: str) -> None:
     assert host_name(authority) == name
+
+
+def test_names_that_requests_invent_are_remembered_within_a_limit() -> None:
+    guard = Guard(("*.example",))
+
+    for number in range(2 * KNOWN_MAX):
+        given = CIMultiDict({"Host": f"n{number}.example"})
+        assert guard.refusal("GET", given, has_body=False) is None
+
+    assert len(guard._known) <= KNOWN_MAX  # pyright: ignore[reportPrivateUsage] - its memory.
