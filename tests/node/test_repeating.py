@@ -12,7 +12,9 @@ from aiohttp.test_utils import make_mocked_request
 
 from in_process import Client, HeldStore, running_works, serving, until
 from rota.node.api.access import OPERATOR, PRINCIPAL, Principal
+from rota.node.api.body_memory import BodyMemory
 from rota.node.api.repeating import ask_of
+from rota.node.api.requests import BODY_MEMORY
 
 Json = Any  # Any: what a node answers, looked into by the test that knows it.
 KEY = {"Idempotency-Key": "k"}
@@ -221,6 +223,9 @@ def said(
     payload = StreamReader(BaseProtocol(asyncio.get_running_loop()), 1 << 16)
     payload.feed_data(body)
     payload.feed_eof()
-    request = make_mocked_request(method, path, {**KEY, **(headers or {})}, payload=payload)
+    app = web.Application()
+    app[BODY_MEMORY] = BodyMemory(largest=1 << 20)
+    given = {**KEY, **(headers or {})}
+    request = make_mocked_request(method, path, given, payload=payload, app=app)
     request[PRINCIPAL] = principal
     return request
