@@ -28,7 +28,12 @@ _ROUTE_S = 10.0
 _END_S = 5.0
 _SAID_BYTES = 400
 _SYSTEM_PATH = "/usr/sbin:/sbin"  # Where `ip` is, and not every PATH leads.
-_PACKAGES = {"slirp4netns": "slirp4netns", "nsenter": "util-linux", "ip": "iproute2"}
+_PACKAGES = {
+    "slirp4netns": "slirp4netns",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "ip": "iproute2",
+}
 
 
 class NoEgressError(Exception):
@@ -40,6 +45,7 @@ class Tools(NamedTuple):
 
     slirp4netns: str
     nsenter: str
+    unshare: str
     ip: str
 
 
@@ -136,10 +142,15 @@ def _close_loopback(tools: Tools, network: int, owner: int) -> None:
         raise NoEgressError(f"its way to the machine's loopback cannot be closed: {why}")
 
 
-def _own_confinement() -> tuple[str, ...]:
-    """Return what slirp4netns, which reads what hostile programs send, is to be kept from."""
+def _confined(tools: Tools) -> tuple[str, ...]:
+    """Return how slirp4netns begins, which reads what hostile programs send."""
     # Its own sandbox needs a group 0 in the user namespace, which only root can map.
-    return ("--enable-seccomp", *(("--enable-sandbox",) if os.geteuid() == 0 else ()))
+    if os.geteuid() != 0:
+        return (tools.slirp4netns, "--enable-seccomp")
+    # That sandbox unmounts what it does not need, also below shared mounts: the machine's own
+    # /run/netns was gone with it (seen with 1.2.0). Here nothing of it reaches the machine.
+    alone = (tools.unshare, "--mount", "--propagation", "private")
+    return (*alone, tools.slirp4netns, "--enable-seccomp", "--enable-sandbox")
 
 
 def _carry(tools: Tools, network: int, owner: int, alive: int) -> subprocess.Popen[bytes]:
@@ -151,8 +162,8 @@ def _carry(tools: Tools, network: int, owner: int, alive: int) -> subprocess.Pop
         try:
             process = subprocess.Popen(
                 (
-                    *(tools.slirp4netns, "--configure", "--disable-host-loopback", "--mtu=65520"),
-                    *_own_confinement(),
+                    *_confined(tools),
+                    *("--configure", "--disable-host-loopback", "--mtu=65520"),
                     *(f"--ready-fd={theirs}", f"--exit-fd={alive}"),
                     *("--netns-type=path", f"--userns-path=/proc/self/fd/{owner}"),
                     *(f"/proc/self/fd/{network}", "tap0"),

@@ -536,6 +536,7 @@ def elsewhere() -> Iterator[int]:
             assert server.stdout is not None
             assert server.stdout.readline() == b"up\n"
             yield 7007
+            ip("-n", name, "link")  # What a sandbox unmounts, it unmounts for itself alone.
         finally:
             server.kill()
             server.communicate()
