@@ -119,7 +119,7 @@ clean: ## Remove the virtual environment and everything built
 # Each as the program and Debian's package that it is in.
 PROGRAMS := etcd:etcd-server openssl:openssl bwrap:bubblewrap haproxy:haproxy nginx:nginx-light \
 	promtool:prometheus systemd-analyze:systemd dockerd:docker.io debootstrap:debootstrap busybox:busybox-static \
-	iptables:iptables chromium:chromium
+	iptables:iptables chromium:chromium slirp4netns:slirp4netns
 ENGINE := dockerd:docker.io docker-compose:docker-compose debootstrap:debootstrap \
 	busybox:busybox-static ip:iproute2 iptables:iptables unshare:util-linux
 
