@@ -5,7 +5,7 @@ Configurations come from the coordinator alone, by its watch, its views and its 
 message that only a primary may send is measured against them:
 
     its epoch                                           verdict
-    lower than the promised one, or out of date         STALE    the sender is told to look (R2)
+    lower than the promised one, or out of date         STALE    the sender gets `Fenced` (R2)
     that of a known configuration, and its primary's    VALID
     that of a known configuration, and not its          FORBIDDEN
       primary's, or naming another configuration
@@ -110,7 +110,7 @@ class EarlyClaims:
         return taken
 
     def expire(self, now: Instant) -> list[Claim]:
-        """Drop and return those that nobody confirmed in time."""
+        """Drop and return the claims that were not confirmed in time."""
         dropped: list[Claim] = []
         while self._waiting and now - self._waiting[0].came_at >= WAITING_FOR:
             claim = self._waiting.popleft().claim

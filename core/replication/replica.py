@@ -221,7 +221,7 @@ class Replica:
                 self._refuse(claim)
 
     def _obey(self, claim: Claim, sender: NodeId, now: Instant) -> None:
-        # Nobody sends itself messages, so a valid one is never for the primary.
+        # No node sends messages to itself, so a valid one is never for the primary.
         if isinstance(claim, Succeed) or isinstance(self._duty, Primary):
             return
         self.copy.promise(claimed_epoch(claim))

@@ -63,7 +63,7 @@ def _values(info: inspect.Type, overrides: Overrides) -> Values:
             key, value = (_values(each, overrides) for each in (info.key_type, info.value_type))
             return st.dictionaries(key, value, max_size=SIZE_MAX)
         case _:
-            raise NotImplementedError(f"no values of {info}; add them here")
+            raise TypeError(f"no values of {info}; add them here")
 
 
 def _structs(info: inspect.StructType, overrides: Overrides) -> Values:
