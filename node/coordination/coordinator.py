@@ -232,6 +232,14 @@ class Coordinator(Protocol):
         """
         ...
 
+    async def recover(self, expected: Cluster | None, fresh: Cluster) -> bool:
+        """Replace the cluster's record; False: it is not as *expected* any more, and stays.
+
+        For a recovery of a coordinator that lost its state. None: there is no record. Of several
+        recoveries at the same time, one succeeds.
+        """
+        ...
+
     async def register(self, member: Member) -> None:
         """Make *member* known, or known anew."""
         ...

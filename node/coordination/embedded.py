@@ -85,6 +85,10 @@ class EmbeddedCoordinator:
         """Return what the file says, or put *wanted* there."""
         return self._do(lambda state: state.found(wanted))
 
+    async def recover(self, expected: Cluster | None, fresh: Cluster) -> bool:
+        """Replace the cluster in the file, if it is as expected."""
+        return self._do(lambda state: state.recover(expected, fresh))
+
     async def register(self, member: Member) -> None:
         """Put *member* into the file."""
         self._do(lambda state: state.register(member))

@@ -61,8 +61,8 @@ class EtcdCoordinator:
     """Coordination through etcd; see the seam.
 
     Each request is over within ``options.call_timeout_s``, a renewal within ``renew_timeout_s``.
-    Most calls are one request; `begin_session` up to four in a round, `change` two, `swap` one
-    for each 32.
+    Most calls are one request; `begin_session` up to four in a round, `change` and `recover` two,
+    `swap` one for each 32.
 
     Beyond the seam's errors, every call may raise `EtcdRefused`: etcd said no (permissions, quota,
     versions), and why; and `OtherCluster`: another etcd answered.
@@ -87,6 +87,16 @@ class EtcdCoordinator:
             found = read(meta, there.value, Cluster)
         check_format(found, wanted)
         return found
+
+    async def recover(self, expected: Cluster | None, fresh: Cluster) -> bool:
+        """Put *fresh* in the place of the value that was read as *expected*, however written."""
+        meta = self._keys.meta
+        there = await self._value(meta)
+        if (read(meta, there.value, Cluster) if there else None) != expected:
+            return False
+        is_as_read = holds(meta, there.value) if there else is_absent(meta)
+        answer = await self._transact(put_if([is_as_read], put(meta, write(fresh)), otherwise=meta))
+        return answer.succeeded
 
     async def register(self, member: Member) -> None:
         """Put a member."""

@@ -180,6 +180,10 @@ class SimulatedCoordinator:
         """See the seam."""
         return await self._call("found", lambda state: state.found(wanted))
 
+    async def recover(self, expected: Cluster | None, fresh: Cluster) -> bool:
+        """See the seam."""
+        return await self._call("recover", lambda state: state.recover(expected, fresh))
+
     async def register(self, member: Member) -> None:
         """See the seam."""
         await self._call("register", lambda state: state.register(member))

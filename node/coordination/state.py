@@ -82,6 +82,13 @@ class CoordinationState:
         check_format(self.cluster, wanted)
         return self.cluster
 
+    def recover(self, expected: Cluster | None, fresh: Cluster) -> bool:
+        """See `Coordinator.recover`."""
+        if self.cluster != expected:
+            return False
+        self.cluster = fresh
+        return True
+
     def register(self, member: Member) -> None:
         """See `Coordinator.register`."""
         self._members[member.node_id] = member

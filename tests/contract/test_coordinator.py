@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from etcd import EtcdCluster, needs_etcd
@@ -141,6 +142,38 @@ async def test_a_cluster_of_another_format_is_not_joined(coordinator: Coordinato
 
     with pytest.raises(OtherCluster, match="founded in format 2"):
         await coordinator.found(Cluster(id="two", shards=64, replicas=3, format=1))
+
+
+async def test_the_record_of_a_cluster_is_replaced_by_who_knows_it(
+    coordinator: Coordinator,
+) -> None:
+    founded = await coordinator.found(Cluster(id="first", shards=8, replicas=3))
+    fresh = msgspec.structs.replace(founded, replicas=5)
+
+    assert await coordinator.recover(founded, fresh)
+
+    assert (await coordinator.view()).cluster == fresh
+
+
+async def test_the_record_of_a_cluster_that_is_not_as_expected_stays(
+    coordinator: Coordinator,
+) -> None:
+    founded = await coordinator.found(Cluster(id="first", shards=8, replicas=3))
+    other = msgspec.structs.replace(founded, replicas=5)
+
+    assert not await coordinator.recover(None, other)
+    assert not await coordinator.recover(other, other)
+
+    assert (await coordinator.view()).cluster == founded
+
+
+async def test_the_record_of_a_cluster_that_is_gone_is_put_once(coordinator: Coordinator) -> None:
+    first, second = (Cluster(id=each, shards=8, replicas=3) for each in ("first", "second"))
+
+    done = await asyncio.gather(coordinator.recover(None, first), coordinator.recover(None, second))
+
+    assert sorted(done) == [False, True]
+    assert (await coordinator.view()).cluster == (first if done[0] else second)
 
 
 async def test_a_member_is_known_as_it_registered_last(coordinator: Coordinator) -> None:
