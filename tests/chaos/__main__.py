@@ -11,11 +11,20 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from chaos.harness import shim
+from chaos.harness import disks, shim
 from chaos.harness.cluster import INSTALLED
 from chaos.harness.network import Loopback, Namespaces, Network, enclosed
 from chaos.harness.run import Plan, run
-from chaos.harness.schedule import COMPILER, KINDS, MIXED, NAMESPACES, NONE, Fault, schedule
+from chaos.harness.schedule import (
+    COMPILER,
+    KINDS,
+    MIXED,
+    NAMESPACES,
+    NONE,
+    VOLUMES,
+    Fault,
+    schedule,
+)
 from chaos.harness.workloads import Rates
 from chaos.judge.__main__ import main as judge
 
@@ -65,10 +74,15 @@ def main() -> int:
 
 def _can(network: Network) -> list[str]:
     """Return what this machine has; say what it has not."""
-    why = shim.lacking()
-    if why:
-        print(f"NO CALENDARS AND NO DISKS OF THEIR OWN ({why})", flush=True)
-    return [NAMESPACES] * network.can_cut + [COMPILER] * (not why)
+    no_shim = shim.lacking()
+    if no_shim:
+        print(f"NO CALENDARS AND NO DISKS OF THEIR OWN ({no_shim})", flush=True)
+    no_volumes = disks.lacking() if network.can_cut else "no namespaces to mount them in"
+    if no_volumes:
+        print(f"NO DISKS THAT STAND STILL ({no_volumes})", flush=True)
+    return (
+        [NAMESPACES] * network.can_cut + [COMPILER] * (not no_shim) + [VOLUMES] * (not no_volumes)
+    )
 
 
 def _tell_left_out(faults: list[Fault]) -> None:

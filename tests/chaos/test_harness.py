@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import rota
-from chaos.harness import shim
+from chaos.harness import disks, shim
 from chaos.harness.builds import next_build
+from chaos.harness.disks import FrozenDisk
 from chaos.harness.histories import History
 from chaos.harness.hosts import Node
 from chaos.harness.network import Host, Loopback
@@ -59,6 +60,27 @@ def test_a_process_believes_what_its_host_is_ordered_to(
     )  # fmt: skip
 
     assert looks.stdout.strip() == seen
+
+
+@pytest.mark.skipif(bool(disks.lacking()), reason=f"no frozen disks: {disks.lacking()}")
+def test_a_write_to_a_frozen_disk_waits_until_it_is_thawed(tmp_path: Path) -> None:
+    disk = FrozenDisk(tmp_path / "disk")
+    try:
+        disk.freeze()
+        with subprocess.Popen(["touch", str(tmp_path / "disk" / "file")]) as writer:
+            while _state_of(writer.pid) != "D":
+                assert writer.poll() is None
+            disk.thaw()
+
+            assert writer.wait(20) == 0
+        assert (tmp_path / "disk" / "file").exists()
+    finally:
+        disk.unmount()
+
+
+def _state_of(pid: int) -> str:
+    """Return the letter of a process's state."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _now() -> float:

@@ -5,10 +5,10 @@ from itertools import pairwise
 import pytest
 
 from chaos.harness.deeds import DEEDS
-from chaos.harness.schedule import COMPILER, KINDS, NAMESPACES, RARELY, Fault, schedule
+from chaos.harness.schedule import COMPILER, KINDS, NAMESPACES, RARELY, VOLUMES, Fault, schedule
 
 NODES = ("n1", "n2", "n3")
-ALL = (NAMESPACES, COMPILER)
+ALL = (NAMESPACES, COMPILER, VOLUMES)
 
 
 def faults(
@@ -42,8 +42,9 @@ def test_a_long_mixed_run_has_what_takes_minutes_again_now_and_then() -> None:
     assert all(2 <= kinds.count(kind) <= 6 for kind in RARELY)
 
 
-def test_what_is_on_a_small_disk_is_always_the_same_node() -> None:
-    assert {fault.hosts for fault in faults("disk-full", minutes=5)} == {("n3",)}
+@pytest.mark.parametrize(("kind", "node"), [("disk-full", "n3"), ("frozen-disk", "n1")])
+def test_what_has_a_disk_of_its_own_is_always_the_same_node(kind: str, node: str) -> None:
+    assert {fault.hosts for fault in faults(kind, minutes=5)} == {(node,)}
 
 
 def test_faults_follow_one_another_and_end_in_time() -> None:

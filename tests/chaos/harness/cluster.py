@@ -208,9 +208,11 @@ class Cluster:
     ) -> None:
         self.network.mend()
         for node in self.all_nodes.values():
+            node.obey_nothing()
             if node.process is not None:
                 node.resume()
                 node.kill_host()
+            node.unmount()
         for member in self.etcd.members:
             member.kill()
 

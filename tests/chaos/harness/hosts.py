@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from chaos.harness.disks import SmallDisk
+from chaos.harness.disks import FrozenDisk, SmallDisk
 from chaos.harness.histories import boottime
 from chaos.harness.network import Host, Network
 from chaos.harness.shim import Orders
@@ -40,7 +40,8 @@ class Node(Rotad):
 
     Attributes:
         build: The folder of the package that its next life runs; None: the one that is installed.
-        disk: What its data is on, if that is not the harness's own.
+        disk: What its data is on, if that is not the harness's own: one that can be full.
+        volume: Likewise: one that can stand still.
         orders: For its calendar and its disk, if they can be had.
         is_damaged: Whether its data was damaged, and it has not begun with an empty disk since.
         ends: Those of its lives that nobody asked for.
@@ -57,6 +58,7 @@ class Node(Rotad):
         )
         self.build: Path | None = None
         self.disk: SmallDisk | None = None
+        self.volume: FrozenDisk | None = None
         self.orders: Orders | None = None
         self.is_damaged = False
         self.ends: list[Json] = []
@@ -199,6 +201,21 @@ class Node(Rotad):
         assert self.disk is not None, f"{self.name} is not on a small disk"
         self.disk.leave_room(room_bytes)
 
+    def on_volume(self) -> None:
+        """Have its data on a disk that can stand still; only before its first life."""
+        self.volume = FrozenDisk(self.data_dir)
+
+    def freeze(self) -> None:
+        """Let its disk stand still, until `obey_nothing`."""
+        assert self.volume is not None, f"{self.name} has no disk that can stand still"
+        self.volume.freeze()
+
+    def unmount(self) -> None:
+        """Take its disk away; only while nothing of it runs."""
+        for disk in (self.disk, self.volume):
+            if disk is not None:
+                disk.unmount()
+
     def order(
         self, *, ahead_s: float = 0.0, sync_takes_s: float = 0.0, sync_fails: bool = False
     ) -> None:
@@ -207,7 +224,9 @@ class Node(Rotad):
         self.orders.give(ahead_s=ahead_s, sync_takes_s=sync_takes_s, sync_fails=sync_fails)
 
     def obey_nothing(self) -> None:
-        """Undo `leave_room` and `order`."""
+        """Undo `leave_room`, `freeze` and `order`."""
+        if self.volume is not None:
+            self.volume.thaw()
         if self.disk is not None:
             self.disk.leave_room(None)
         if self.orders is not None:

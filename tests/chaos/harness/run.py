@@ -18,7 +18,7 @@ from chaos.harness.definitions import Definitions
 from chaos.harness.histories import History, boottime
 from chaos.harness.nemesis import Nemesis
 from chaos.harness.network import Network
-from chaos.harness.schedule import COMPILER, KINDS, ON_SMALL_DISK, Fault
+from chaos.harness.schedule import COMPILER, KINDS, ON_SMALL_DISK, ON_VOLUME, Fault
 from chaos.harness.sink import Sink
 from chaos.harness.stalls import Watch
 from chaos.harness.workloads import Load, Rates
@@ -121,6 +121,8 @@ def _prepare(cluster: Cluster, plan: Plan, folder: Path) -> None:
             node.orders = shim.Orders(folder / f"{node.name}.orders", library)
     for name in kinds.get(ON_SMALL_DISK, ()):
         cluster.nodes[name].on_small_disk()
+    for name in kinds.get(ON_VOLUME, ()):
+        cluster.nodes[name].on_volume()
 
 
 class _loading:  # noqa: N801 - it reads as what goes on
@@ -219,7 +221,7 @@ def _quiet(cluster: Cluster) -> None:
         "race-",
         "available-",
     ):  # They are paused, and of that a ledger is kept, too.
-        while jobs := node.call("GET", f"/api/v1/jobs?q={name}&limit=1000")["items"]:
+        while jobs := answer(node, "GET", f"/api/v1/jobs?q={name}&limit=1000")["items"]:
             for job in jobs:
                 answer(node, "DELETE", f"/api/v1/jobs/{job['jobId']}")
     time.sleep(BEATS_S)

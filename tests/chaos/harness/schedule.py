@@ -10,6 +10,8 @@ NAMESPACES = "namespaces"
 """Hosts of their own, whose cables can be cut, and whose disks can be small."""
 COMPILER = "compiler"
 """Calendars and disks of their own, which take a library that is compiled first."""
+VOLUMES = "volumes"
+"""Disks of their own that can stand still, which take loop devices."""
 ALL = 99
 """More hosts than there are: all of them, in an order that is drawn."""
 
@@ -50,6 +52,7 @@ KINDS = {
     "old-copy": Kind((0, 0), gap_s=15, takes_s=45, calm=True),
     "flip": Kind((2, 5), gap_s=15, takes_s=10, calm=True),
     "disk-full": Kind((5, 15), needs=NAMESPACES),
+    "frozen-disk": Kind((3, 20), needs=VOLUMES),
     "slow-disk": Kind((5, 15), needs=COMPILER),
     "bad-disk": Kind((2, 6), needs=COMPILER),
     "clock": Kind((4, 15), needs=COMPILER),
@@ -66,6 +69,7 @@ KINDS = {
     "stale-link": Kind((5, 15), needs=NAMESPACES),
     "etcd-stop": Kind((15, 60), gap_s=15, hosts=0),
     "etcd-leader": Kind((5, 15), hosts=0, members=3),
+    "etcd-quota": Kind((8, 30)),
     "revoke": Kind((0, 0), hosts=0),
     "rolling": Kind((0, 0), takes_s=25, hosts=0, calm=True),
     "upgrade": Kind((0, 0), takes_s=25, hosts=0, calm=True),
@@ -81,6 +85,8 @@ HURRY_S = 12.0, 5.0
 """Where all kinds would not fit: so long they last at most, if they can, and the gaps are."""
 ON_SMALL_DISK = "disk-full"
 """It is always done to the last of the nodes, whose data is on a small disk from the beginning."""
+ON_VOLUME = "frozen-disk"
+"""It is always done to the first of the nodes, whose data is on a loop device all the time."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ def schedule(
         seed: From which everything follows.
         minutes: After which nothing begins.
         nodes: Names of those that things are done to.
-        can: What this machine has: of `NAMESPACES` and `COMPILER`.
+        can: What this machine has: of `NAMESPACES`, `COMPILER` and `VOLUMES`.
         members: How many members etcd has.
 
     Raises:
@@ -164,6 +170,8 @@ def _takes_s(name: str) -> float:
 def _hosts(rng: random.Random, name: str, nodes: Sequence[str]) -> tuple[str, ...]:
     if name == ON_SMALL_DISK:
         return (nodes[-1],)
+    if name == ON_VOLUME:
+        return (nodes[0],)
     return tuple(rng.sample(nodes, min(KINDS[name].hosts, len(nodes))))
 
 

@@ -80,6 +80,11 @@ def free(cluster: Cluster, fault: Fault) -> None:
     cluster.nodes[fault.hosts[0]].leave_room()
 
 
+def freeze(cluster: Cluster, fault: Fault) -> None:
+    """Let a disk stand still; see `Node.on_volume`."""
+    cluster.nodes[fault.hosts[0]].freeze()
+
+
 def slow_down(cluster: Cluster, fault: Fault) -> None:
     """Let each sync take longer."""
     takes_s = random.Random(fault.number).uniform(*SYNC_S)

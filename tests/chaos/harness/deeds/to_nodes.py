@@ -58,5 +58,5 @@ def set_calendar(cluster: Cluster, fault: Fault) -> None:
 
 
 def obey(cluster: Cluster, fault: Fault) -> None:
-    """Give a host its true calendar, and a disk that syncs."""
-    cluster.nodes[fault.hosts[0]].order()
+    """Give a host its true calendar, and a disk that works and syncs."""
+    cluster.nodes[fault.hosts[0]].obey_nothing()
