@@ -29,14 +29,15 @@ from rota.node.clock import Clock
 from rota.node.coordination.coordinator import (
     ACTIVE,
     AWAY,
+    Claim,
     Coordinator,
     CoordinatorError,
     CoordinatorRefused,
     CoordinatorUnavailable,
     Member,
     News,
-    NodeIdTaken,
     OutcomeUnknown,
+    Taken,
     View,
     WatchLost,
 )
@@ -74,6 +75,7 @@ class Membership:
         network: To the other nodes.
         member: What this node says of itself.
         shards: Of this node.
+        lock: On its data directory; see `Claim`.
         liveness: Of this node, kept up to date here.
         fitness: Of this node, which is looked at with every tick.
         beacons: Put on what the replicas send.
@@ -92,6 +94,7 @@ class Membership:
         member: Member,
         shards: Shards,
         *,
+        lock: str,
         liveness: Liveness,
         fitness: Fitness,
         beacons: Beacons,
@@ -105,6 +108,7 @@ class Membership:
         self._coordinator = coordinator
         self._network = network
         self._member = member
+        self._claim = Claim(node_id=member.node_id, store_id=member.store_id, lock=lock)
         self._shards = shards
         self._liveness = liveness
         self._fitness = fitness
@@ -243,10 +247,10 @@ class Membership:
                     # Only then: who lives under this id with other data keeps its record.
                     await self._register()
                 self._liveness.reaches_coordinator = True
-            except (CoordinatorUnavailable, OutcomeUnknown, NodeIdTaken) as error:
+            except (CoordinatorUnavailable, OutcomeUnknown, Taken) as error:
                 self._note(error)
-                self._liveness.reaches_coordinator = isinstance(error, NodeIdTaken)
-                # An id is taken for a while by whoever had it with another data directory.
+                self._liveness.reaches_coordinator = isinstance(error, Taken)
+                # Until the session of a process that may have ended has run out.
                 log.warning("session not renewed", extra={"reason": str(error)})
                 await asyncio.sleep(RETRY_S)
                 continue
@@ -258,7 +262,7 @@ class Membership:
         liveness, asked_at = self._liveness, self._clock.elapsed()
         if liveness.session == NOBODY:
             grant = await self._coordinator.begin_session(
-                liveness.node_id, self._member.store_id, self._timing.session / SECOND
+                self._claim, self._timing.session / SECOND
             )
             liveness.session_end = self._session_end(asked_at, grant.ttl_s)
             liveness.session = grant.session

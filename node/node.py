@@ -29,12 +29,15 @@ from rota.node.clock import Clock, SystemClock
 from rota.node.cluster import join, timing_of, why_cut_off, why_unready
 from rota.node.config import Address, NodeConfig
 from rota.node.coordination.coordinator import (
+    Claim,
     Cluster,
     Coordinator,
     CoordinatorRefused,
     CoordinatorUnavailable,
     Member,
     OutcomeUnknown,
+    Taken,
+    predecessor,
 )
 from rota.node.coordination.credentials import Credentials
 from rota.node.coordination.embedded import EmbeddedCoordinator
@@ -146,6 +149,11 @@ class Node:
             directory = self._open_directory(
                 stack, shard_count=known.shard_count, cluster=known.cluster
             )
+        claim = Claim(
+            node_id=config.node_id,
+            store_id=directory.identity.store_id if directory else "",
+            lock=directory.lock_id if directory else "",
+        )
         coordinator = EtcdCoordinator(
             # Each begins elsewhere, so that they do not all ask one member.
             GatewayOptions(
@@ -163,7 +171,7 @@ class Node:
             entropy=self.entropy,
         )
         stack.push_async_callback(coordinator.close)
-        cluster = await self._join(coordinator, known)
+        cluster = await self._join(coordinator, known, claim)
         if cluster is None:
             return None
         directory = directory or self._open_directory(
@@ -219,8 +227,13 @@ class Node:
         )
         return _Placed(around, links)
 
-    async def _join(self, coordinator: Coordinator, known: Identity | None) -> Cluster | None:
-        """Return the cluster, however long etcd takes; None if the node is to stop before that.
+    async def _join(
+        self, coordinator: Coordinator, known: Identity | None, claim: Claim
+    ) -> Cluster | None:
+        """Return the cluster once the node may live in it; None if it is to stop before that.
+
+        However long etcd takes, or another process that lives as this node or with these data: its
+        attempts have the mark of these data, and a warden that starts here would end them.
 
         Raises:
             CoordinatorRefused: etcd does not accept the credentials, or such requests, and will
@@ -228,7 +241,11 @@ class Node:
         """
         while not self._stop.is_set():
             try:
-                return await join(self.config, coordinator, known, self._random_name())
+                cluster = await join(self.config, coordinator, known, self._random_name())
+                predecessor((await coordinator.view()).lives, claim)
+                return cluster
+            except Taken as error:
+                log.error("node not started", extra={"reason": str(error)})
             except CoordinatorRefused as error:
                 if not error.is_passing:
                     raise
@@ -363,6 +380,7 @@ def alone(
         return {"scripted": ScriptedExecutor(ended=ended, now=clock.now)}
 
     return Surroundings(
+        lock=directory.lock_id,
         incarnation=directory.begin_incarnation(clock.now()),
         member=Member(
             node_id=config.node_id,

@@ -31,6 +31,7 @@ class Surroundings:
 
     Attributes:
         member: What it says of itself.
+        lock: On its data directory (`rota.node.coordination.coordinator.Claim`).
         incarnation: Number of this process of the node: higher than that of every earlier one.
         store: Where its shards are; whoever made it closes it.
         shard_count: Of the cluster.
@@ -50,6 +51,7 @@ class Surroundings:
     """
 
     member: Member
+    lock: str
     incarnation: int
     store: Store
     shard_count: int

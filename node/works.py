@@ -128,6 +128,7 @@ class Works:
             around.network,
             around.member,
             self._shards,
+            lock=around.lock,
             liveness=self._liveness,
             fitness=self._fitness,
             beacons=self._beacons,

@@ -44,6 +44,7 @@ _INCARNATION_FILE = "INCARNATION"
 _UNFINISHED = ".new"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LOCK_FILE = "LOCK"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # Every ext file system has a lost+found at its root, and the root is what gets mounted for us.
 _NOT_FOREIGN = frozenset({_LOCK_FILE, _FORMAT_FILE + _UNFINISHED, "lost+found"})
 
@@ -78,6 +79,8 @@ class DataDirectory:
         identity: What it is for.
         store_path: Where the store lives.
         output_path: Where the output of attempts lives.
+        lock_id: Names the lock among all locks on files; empty if it has no name. Of two processes
+            with the same name at most one runs: the kernel is the same, and the file.
     """
 
     def __init__(self, path: Path, identity: Identity, lock: int) -> None:
@@ -85,6 +88,7 @@ class DataDirectory:
         self.identity = identity
         self.store_path = path / "db"
         self.output_path = path / "output"
+        self.lock_id = _lock_id(lock)
         self._lock = lock
 
     @classmethod
@@ -230,6 +234,19 @@ def _lock(path: Path) -> int:
         os.close(lock)
         raise
     return lock
+
+
+def _lock_id(lock: int) -> str:
+    """Return the running kernel, the file system and the number of the file that *lock* locks.
+
+    A file that is locked keeps its number and its file system, so no other file has them meanwhile.
+    """
+    try:
+        kernel = _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+    file = os.fstat(lock)
+    return f"{kernel}/{file.st_dev:x}/{file.st_ino}" if kernel else ""
 
 
 def _read_or_write_identity(path: Path, wanted: Identity) -> Identity:

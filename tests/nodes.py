@@ -219,6 +219,7 @@ class Node:
             clock,
             entropy,
             Surroundings(
+                lock=f"lock of {self.id}",
                 incarnation=self._life,
                 member=Member(
                     node_id=self.id,

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from etcd import EtcdCluster
 from rota.core.configuration import Configuration, Copy, Swap
 from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.node.coordination.coordinator import Claim
 from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.gateway import GatewayOptions
 from rota.node.entropy import SystemEntropy
@@ -72,7 +73,7 @@ async def measure(endpoints: tuple[str, ...]) -> None:
     coordinator = EtcdCoordinator(
         GatewayOptions(endpoints=endpoints), cluster="bench", entropy=SystemEntropy()
     )
-    grant = await coordinator.begin_session(NODES[0], "store", 60)
+    grant = await coordinator.begin_session(Claim(node_id=NODES[0], store_id="store", lock=""), 60)
     for _ in range(5):
         await swap_all(coordinator, grant.session)
     await timed("renewal", 500, lambda: coordinator.renew(grant.session))

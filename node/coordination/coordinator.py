@@ -85,10 +85,31 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as all see it: which one, and of which data directory."""
+    """A session as all see it: which one, and of which data directory.
+
+    Attributes:
+        lock: See `Claim`; empty for a node of rota 0.1.
+    """
 
     session: Session
     store_id: str
+    lock: str = ""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that begins a session, and the data directory that it uses.
+
+    Attributes:
+        node_id: The node's id.
+        store_id: The data directory's id; the same in a copy of the directory.
+        lock: The lock on the directory that this process holds
+            (`rota.storage.directory.DataDirectory.lock_id`): another in a copy, and after the
+            machine was started again. Empty if it has no name.
+    """
+
+    node_id: NodeId
+    store_id: str
+    lock: str
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,17 +198,65 @@ class OutcomeUnknown(CoordinatorError):
     code = "outcome_unknown"
 
 
-class NodeIdTaken(CoordinatorError):
-    """Another data directory lives under this node's id."""
+class Taken(CoordinatorError):
+    """A process that may still run has the session that is asked for."""
+
+    code = "taken"
+
+
+class NodeIdTaken(Taken):
+    """This node has a session already, and its process is not proven to have ended."""
 
     code = "node_id_taken"
 
 
-def node_id_taken(node_id: NodeId) -> NodeIdTaken:
-    """Return what to raise when *node_id* lives with another data directory."""
+class StoreIdTaken(Taken):
+    """Another node has a session with this data directory, or a copy of it."""
+
+    code = "store_id_taken"
+
+
+def predecessor(lives: Mapping[NodeId, Life], claim: Claim) -> Session | None:
+    """Return the session that ends when *claim* begins one; None if there is none.
+
+    The process of that session has ended, for *claim* holds the lock that it held. Any other
+    process may still run: on another machine, on a copy of the directory, or on this directory by
+    way of a file system that does not tell other machines of locks. No sign from outside proves
+    more: machines made from one image share their id, and their names.
+
+    Raises:
+        NodeIdTaken: The node has a session under another lock.
+        StoreIdTaken: Another node has a session with that data directory.
+    """
+    for node_id, other in lives.items():
+        if other.store_id == claim.store_id and node_id != claim.node_id:
+            raise StoreIdTaken(
+                f'node "{node_id}" is alive with this data directory or a copy of it: start this '
+                "node with an empty data directory (--data-dir), or stop that one and wait until "
+                "its session has run out"
+            )
+    life = lives.get(claim.node_id)
+    if life is None:
+        return None
+    if life.store_id != claim.store_id:
+        raise NodeIdTaken(
+            f'another data directory is alive as node "{claim.node_id}": give each node an id of '
+            "its own, or stop that one and wait until its session has run out"
+        )
+    if not claim.lock or life.lock != claim.lock:
+        raise NodeIdTaken(
+            f'node "{claim.node_id}" is alive with this data directory or a copy of it: stop the '
+            "other process. If it has ended with its machine, this node starts when its session "
+            "has run out"
+        )
+    return life.session
+
+
+def still_taken(claim: Claim) -> NodeIdTaken:
+    """Return what to raise when other processes began sessions as often as *claim* asked."""
     return NodeIdTaken(
-        f'another data directory is alive as node "{node_id}": give each node an id of its own, or '
-        "stop that one and wait until its session has run out"
+        f'other processes begin sessions as node "{claim.node_id}", or with its data directory: '
+        "give each node an id and a data directory of its own"
     )
 
 
@@ -255,13 +324,12 @@ class Coordinator(Protocol):
         """Take a node that will not come back from the members; False: it lives, and stays."""
         ...
 
-    async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:
-        """Begin a session; an earlier one of the same node with the same data directory ends.
-
-        Whoever calls this holds that directory's lock, so no process of that earlier life is left.
+    async def begin_session(self, claim: Claim, ttl_s: float) -> Grant:
+        """Begin a session; the one under which the process of the same lock ran ends.
 
         Raises:
-            NodeIdTaken: The node lives with another data directory.
+            NodeIdTaken: See `predecessor`.
+            StoreIdTaken: Likewise.
         """
         ...
 

@@ -19,6 +19,7 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.ids import NodeId, Session, ShardId
 from rota.core.instants import Instant
 from rota.node.coordination.coordinator import (
+    Claim,
     Cluster,
     CoordinatorError,
     Grant,
@@ -101,15 +102,15 @@ class EmbeddedCoordinator:
         """Take a node out of the file, unless it lives."""
         return self._do(lambda state: state.forget(node_id))
 
-    async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:
+    async def begin_session(self, claim: Claim, ttl_s: float) -> Grant:
         """Begin a session that does not run out, whatever *ttl_s* is."""
         del ttl_s
         session = Session(f"{self._entropy.draw():016x}")
 
         def begin(state: CoordinationState) -> None:
-            if earlier := state.predecessor(node_id, store_id):
+            if earlier := state.predecessor(claim):
                 state.end(earlier)
-            state.begin(node_id, store_id, session, ttl_s=0, now=NO_TIME)
+            state.begin(claim, session, ttl_s=0, now=NO_TIME)
 
         self._do(begin)
         return Grant(session=session, ttl_s=math.inf)

@@ -13,6 +13,7 @@ from rota.core.configuration import Swap, Swapped
 from rota.core.ids import NodeId, Session
 from rota.executor.warden.messages import Letter
 from rota.node.coordination.coordinator import (
+    Claim,
     Cluster,
     CoordinatorUnavailable,
     Grant,
@@ -23,7 +24,8 @@ from rota.node.coordination.coordinator import (
     View,
     check_format,
     check_swaps,
-    node_id_taken,
+    predecessor,
+    still_taken,
 )
 from rota.node.coordination.etcd_watch import follow
 from rota.node.coordination.gateway import EtcdRefused, Gateway, GatewayOptions
@@ -81,7 +83,9 @@ class EtcdCoordinator:
     async def found(self, wanted: Cluster) -> Cluster:
         """Put *wanted* unless a cluster is there."""
         meta = self._keys.meta
-        answer = await self._transact(put_if([is_absent(meta)], put(meta, write(wanted)), meta))
+        answer = await self._transact(
+            put_if([is_absent(meta)], put(meta, write(wanted)), otherwise=meta)
+        )
         found = wanted
         if there := _key_in(answer):
             found = read(meta, there.value, Cluster)
@@ -119,16 +123,14 @@ class EtcdCoordinator:
         answer = await self._transact(delete_if([is_gone], self._keys.member(node_id)))
         return answer.succeeded
 
-    async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:
+    async def begin_session(self, claim: Claim, ttl_s: float) -> Grant:
         """Revoke the lease of the session before, and put the node's life under a new one."""
         for _ in range(BEGIN_ROUNDS):
-            if there := await self._life(node_id):
-                if read(there.key, there.value, Life).store_id != store_id:
-                    break
-                await self.end_session(session_of(there.lease))
-            if grant := await self._begin(node_id, store_id, ttl_s):
+            if earlier := predecessor(await self._lives(), claim):
+                await self.end_session(earlier)
+            if grant := await self._begin(claim, ttl_s):
                 return grant
-        raise node_id_taken(node_id)
+        raise still_taken(claim)
 
     async def renew(self, session: Session) -> float | None:
         """Renew the lease; to etcd, one that is over is no error."""
@@ -212,20 +214,26 @@ class EtcdCoordinator:
         records = self._keys.records((each.key, each.value) for each in _keys_in(answer))
         return Swapped(is_done=False, current=records.configurations.get(swap.shard))
 
-    async def _begin(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant | None:
-        """Begin a session unless the node has one."""
+    async def _begin(self, claim: Claim, ttl_s: float) -> Grant | None:
+        """Begin a session unless the node or its data directory has one."""
         wanted: Json = {"TTL": str(math.ceil(ttl_s)), "ID": str(self._entropy.draw() >> 1)}
         lease = await self._gateway.write("/v3/lease/grant", wanted, LeaseAnswer)
-        life = Life(session=session_of(lease.ID), store_id=store_id)
-        key = self._keys.life(node_id)
-        answer = await self._transact(
-            put_if([is_absent(key)], put(key, write(life), lease.ID), otherwise=key)
+        life = Life(session=session_of(lease.ID), store_id=claim.store_id, lock=claim.lock)
+        key, of_store = self._keys.life(claim.node_id), self._keys.store(claim.store_id)
+        # The second key: copies of one directory may begin at once under several node ids.
+        fresh = (
+            put(key, write(life), lease.ID),
+            put(of_store, claim.node_id.encode(), lease.ID),
         )
+        answer = await self._transact(put_if([is_absent(key), is_absent(of_store)], *fresh))
         # A lease that is not needed after all runs out by itself; there is nothing under it.
         return Grant(session=life.session, ttl_s=lease.TTL) if answer.succeeded else None
 
-    async def _life(self, node_id: NodeId) -> KeyValue | None:
-        return await self._value(self._keys.life(node_id))
+    async def _lives(self) -> dict[NodeId, Life]:
+        request = all_below(self._keys.lives)
+        answer = await self._gateway.read("/v3/kv/range", request, RangeAnswer)
+        records = self._keys.records((each.key, each.value) for each in answer.kvs)
+        return {node_id: each for node_id, each in records.lives.items() if each}
 
     async def _value(self, key: bytes) -> KeyValue | None:
         answer = await self._gateway.read("/v3/kv/range", one(key), RangeAnswer)

@@ -3,6 +3,7 @@
 /rota/<cluster>/meta          the cluster; put once
 /rota/<cluster>/node/<id>     a member
 /rota/<cluster>/sess/<id>     a node's life; gone with its lease
+/rota/<cluster>/store/<id>    the node that lives with a data directory; gone with that lease
 /rota/<cluster>/shard/<s>     a configuration; compared as a whole value
 """
 
@@ -42,6 +43,7 @@ class Keys:
     def __init__(self, cluster: str) -> None:
         self.prefix = f"/rota/{cluster}/".encode()
         self.meta = self.prefix + b"meta"
+        self.lives = self.prefix + b"sess/"
 
     def member(self, node_id: NodeId) -> bytes:
         """Return the key of what a node says of itself."""
@@ -49,7 +51,11 @@ class Keys:
 
     def life(self, node_id: NodeId) -> bytes:
         """Return the key that is there while a node lives."""
-        return self.prefix + b"sess/" + node_id.encode()
+        return self.lives + node_id.encode()
+
+    def store(self, store_id: str) -> bytes:
+        """Return the key that is there while a node lives with a data directory."""
+        return self.prefix + b"store/" + store_id.encode()
 
     def configuration(self, shard: ShardId) -> bytes:
         """Return the key of a shard's configuration."""

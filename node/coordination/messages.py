@@ -165,12 +165,12 @@ def is_not_under(key: bytes, lease: int) -> Json:
     return {"key": key, "target": "LEASE", "result": "NOT_EQUAL", "lease": str(lease)}
 
 
-def put_if(conditions: Sequence[Json], fresh: Json, otherwise: bytes) -> Json:
-    """Return a transaction: put *fresh* if all *conditions* hold, else read a key."""
+def put_if(conditions: Sequence[Json], *fresh: Json, otherwise: bytes | None = None) -> Json:
+    """Return a transaction: put all of *fresh* if all *conditions* hold, else read a key if any."""
     return {
         "compare": conditions,
-        "success": [{"request_put": fresh}],
-        "failure": [{"request_range": one(otherwise)}],
+        "success": [{"request_put": each} for each in fresh],
+        "failure": [{"request_range": one(otherwise)}] if otherwise else [],
     }
 
 

@@ -20,6 +20,7 @@ from rota.core.ids import NodeId, Session
 from rota.core.instants import SECOND
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import (
+    Claim,
     Cluster,
     CoordinatorRefused,
     CoordinatorUnavailable,
@@ -29,7 +30,7 @@ from rota.node.coordination.coordinator import (
     OutcomeUnknown,
     View,
     check_swaps,
-    node_id_taken,
+    still_taken,
 )
 from rota.node.coordination.state import CoordinationState
 from rota.node.entropy import Entropy
@@ -196,24 +197,22 @@ class SimulatedCoordinator:
         """See the seam."""
         return await self._call("forget", lambda state: state.forget(node_id))
 
-    async def begin_session(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant:
+    async def begin_session(self, claim: Claim, ttl_s: float) -> Grant:
         """See the seam; up to three requests, each with its own fate and deadline, in a round."""
         for _ in range(BEGIN_ROUNDS):
-            earlier = await self._call(
-                "view", lambda state: state.predecessor(node_id, store_id), is_read=True
-            )
+            earlier = await self._call("view", lambda state: state.predecessor(claim), is_read=True)
             if earlier is not None:
                 await self.end_session(earlier)
-            if grant := await self._begin(node_id, store_id, ttl_s):
+            if grant := await self._begin(claim, ttl_s):
                 return grant
-        raise node_id_taken(node_id)
+        raise still_taken(claim)
 
-    async def _begin(self, node_id: NodeId, store_id: str, ttl_s: float) -> Grant | None:
+    async def _begin(self, claim: Claim, ttl_s: float) -> Grant | None:
         session = Session(f"{self._entropy.draw():016x}")
         clock = self._server.clock
         return await self._call(
             "begin_session",
-            lambda state: state.begin(node_id, store_id, session, ttl_s=ttl_s, now=clock.elapsed()),
+            lambda state: state.begin(claim, session, ttl_s=ttl_s, now=clock.elapsed()),
         )
 
     async def renew(self, session: Session) -> float | None:

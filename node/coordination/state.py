@@ -15,6 +15,7 @@ from rota.core.configuration import Configuration, Swap, Swapped
 from rota.core.ids import NodeId, Session, ShardId
 from rota.core.instants import SECOND, Instant
 from rota.node.coordination.coordinator import (
+    Claim,
     Cluster,
     Grant,
     Life,
@@ -24,7 +25,7 @@ from rota.node.coordination.coordinator import (
     WatchLost,
     check_format,
     check_swaps,
-    node_id_taken,
+    predecessor,
 )
 
 STEPS_MAX = 1_000
@@ -109,27 +110,24 @@ class CoordinationState:
             self._step(members={node_id: None})
         return True
 
-    def predecessor(self, node_id: NodeId, store_id: str) -> Session | None:
+    def predecessor(self, claim: Claim) -> Session | None:
         """Return the session that has to be ended before the node can begin another.
 
         Raises:
-            NodeIdTaken: It is another data directory's.
+            NodeIdTaken: See `predecessor` of the seam.
+            StoreIdTaken: Likewise.
         """
-        life = self._lives.get(node_id)
-        if life and life.store_id != store_id:
-            raise node_id_taken(node_id)
-        return life.session if life else None
+        return predecessor(self._lives, claim)
 
-    def begin(
-        self, node_id: NodeId, store_id: str, session: Session, *, ttl_s: float, now: Instant
-    ) -> Grant | None:
-        """Begin *session*, which nobody ever had; or return None: the node has one.
+    def begin(self, claim: Claim, session: Session, *, ttl_s: float, now: Instant) -> Grant | None:
+        """Begin *session*, which nobody ever had; None if the node or its data have one.
 
         So a request that arrives late ends no session that was begun after it.
         """
-        if node_id in self._lives:
+        node_id, store_id = claim.node_id, claim.store_id
+        if node_id in self._lives or store_id in (each.store_id for each in self._lives.values()):
             return None
-        life = Life(session=session, store_id=store_id)
+        life = Life(session=session, store_id=store_id, lock=claim.lock)
         self._lives[node_id] = life
         self._leases[session] = _Lease(node_id, ttl_s, _after(now, ttl_s))
         self._step(lives={node_id: life})

@@ -13,12 +13,15 @@ from rota.core.configuration import NOBODY, Configuration, Copy, Swap
 from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import (
+    Claim,
     Cluster,
     Coordinator,
+    Life,
     Member,
     News,
     NodeIdTaken,
     OtherCluster,
+    StoreIdTaken,
     WatchLost,
 )
 from rota.node.coordination.embedded import EmbeddedCoordinator
@@ -101,8 +104,13 @@ def swap(
     )
 
 
+def claim(node_id: NodeId = A, store_id: str = "", lock: str = "") -> Claim:
+    store_id = store_id or f"store of {node_id}"
+    return Claim(node_id=node_id, store_id=store_id, lock=lock or f"lock on {store_id}")
+
+
 async def life(coordinator: Coordinator, node_id: NodeId = A, ttl_s: float = LONG_S) -> Session:
-    grant = await coordinator.begin_session(node_id, f"store of {node_id}", ttl_s)
+    grant = await coordinator.begin_session(claim(node_id), ttl_s)
     return grant.session
 
 
@@ -253,7 +261,7 @@ async def test_forgetting_a_node_that_nobody_knows_is_fine(coordinator: Coordina
 
 
 async def test_a_session_lives_at_least_as_long_as_asked_for(coordinator: Coordinator) -> None:
-    grant = await coordinator.begin_session(A, "store", 7.5)
+    grant = await coordinator.begin_session(claim(), 7.5)
 
     assert grant.ttl_s >= 7.5
     assert (await coordinator.renew(grant.session) or 0) >= 7.5
@@ -264,8 +272,8 @@ async def test_who_lives_is_seen_with_session_and_data_directory(coordinator: Co
 
     view = await coordinator.view()
 
-    assert {node: (each.session, each.store_id) for node, each in view.lives.items()} == {
-        A: (session, "store of node-a")
+    assert view.lives == {
+        A: Life(session=session, store_id="store of node-a", lock="lock on store of node-a")
     }
 
 
@@ -285,16 +293,80 @@ async def test_another_data_directory_cannot_live_under_the_same_id(
     session = await life(coordinator)
 
     with pytest.raises(NodeIdTaken, match=r'alive as node "node-a"'):
-        await coordinator.begin_session(A, "another store", LONG_S)
+        await coordinator.begin_session(claim(A, "another store"), LONG_S)
 
     assert await coordinator.renew(session) is not None
+
+
+@pytest.mark.parametrize("lock", ["of a copy, or before the machine's start", ""])
+async def test_a_process_under_another_lock_ends_no_session(
+    coordinator: Coordinator, lock: str
+) -> None:
+    session = await life(coordinator)
+
+    with pytest.raises(NodeIdTaken, match="alive with this data directory or a copy of it"):
+        await coordinator.begin_session(msgspec.structs.replace(claim(), lock=lock), LONG_S)
+
+    assert await coordinator.renew(session) is not None
+
+
+@with_time
+async def test_a_process_under_another_lock_begins_when_the_session_before_has_run_out(
+    coordinator: Coordinator,
+) -> None:
+    revision = (await coordinator.view()).revision
+    await life(coordinator, A, TTL_S)
+    async with aclosing(coordinator.watch(revision)) as watch:
+        assert [set(step.lives.values()) == {None} for step in await steps(watch, 2)] == [
+            False,
+            True,
+        ]
+
+    grant = await coordinator.begin_session(claim(lock="of a copy"), LONG_S)
+
+    assert await coordinator.renew(grant.session) is not None
+
+
+async def test_a_session_without_a_lock_is_not_ended_by_who_has_none_either(
+    coordinator: Coordinator,
+) -> None:
+    unnamed = msgspec.structs.replace(claim(), lock="")
+    await coordinator.begin_session(unnamed, LONG_S)
+
+    with pytest.raises(NodeIdTaken):
+        await coordinator.begin_session(unnamed, LONG_S)
+
+
+async def test_a_copy_of_a_data_directory_cannot_live_under_another_id(
+    coordinator: Coordinator,
+) -> None:
+    session = await life(coordinator)
+
+    with pytest.raises(StoreIdTaken, match='node "node-a" is alive with this data directory'):
+        await coordinator.begin_session(claim(B, "store of node-a", "another"), LONG_S)
+
+    assert set((await coordinator.view()).lives) == {A}
+    await coordinator.end_session(session)
+    await coordinator.begin_session(claim(B, "store of node-a"), LONG_S)
+
+
+async def test_of_two_copies_that_begin_at_once_under_two_ids_one_lives(
+    coordinator: Coordinator,
+) -> None:
+    begun = await asyncio.gather(
+        *(coordinator.begin_session(claim(each, "store", each), LONG_S) for each in (A, B)),
+        return_exceptions=True,
+    )
+
+    assert len((await coordinator.view()).lives) == 1
+    assert sum(isinstance(each, StoreIdTaken) for each in begun) == 1
 
 
 async def test_of_two_data_directories_that_begin_at_once_one_lives(
     coordinator: Coordinator,
 ) -> None:
     begun = await asyncio.gather(
-        *(coordinator.begin_session(A, f"store {number}", LONG_S) for number in range(2)),
+        *(coordinator.begin_session(claim(A, f"store {number}"), LONG_S) for number in range(2)),
         return_exceptions=True,
     )
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -75,6 +76,40 @@ def test_an_existing_directory_keeps_its_identity(tmp_path: Path) -> None:
     with open_directory(tmp_path / "data", store_id="other", cluster="other") as directory:
         assert directory.identity.store_id == "store-1"
         assert directory.identity.cluster == "cluster-1"
+
+
+def test_a_lock_has_the_name_that_it_had_and_a_copys_lock_has_another(tmp_path: Path) -> None:
+    with open_directory(tmp_path / "data") as directory:
+        first = directory.lock_id
+    shutil.copytree(tmp_path / "data", tmp_path / "copy", copy_function=shutil.copy2)
+
+    with (
+        open_directory(tmp_path / "data") as again,
+        open_directory(tmp_path / "copy") as copied,
+    ):
+        assert again.lock_id == first
+        assert copied.lock_id not in (first, "")
+
+
+def test_a_lock_has_another_name_after_the_machine_has_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_directory(tmp_path / "data") as directory:
+        before = directory.lock_id
+    (tmp_path / "boot_id").write_text("5f0f1b8e-another\n")
+    monkeypatch.setattr("rota.storage.directory._BOOT_ID", tmp_path / "boot_id")
+
+    with open_directory(tmp_path / "data") as directory:
+        assert directory.lock_id not in (before, "")
+
+
+def test_a_lock_has_no_name_where_the_kernel_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.storage.directory._BOOT_ID", tmp_path / "missing")
+
+    with open_directory(tmp_path / "data") as directory:
+        assert directory.lock_id == ""
 
 
 def test_an_empty_mount_point_becomes_a_data_directory(tmp_path: Path) -> None:

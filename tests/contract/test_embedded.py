@@ -7,11 +7,12 @@ import pytest
 
 from rota.core.configuration import Configuration, Copy, Swap
 from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
-from rota.node.coordination.coordinator import Cluster, Member
+from rota.node.coordination.coordinator import Claim, Cluster, Member
 from rota.node.coordination.embedded import CoordinationFailed, EmbeddedCoordinator
 from rota.node.entropy import SystemEntropy
 
 NODE = NodeId("node-a")
+CLAIM = Claim(node_id=NODE, store_id="s", lock="lock")
 MEMBER = Member(node_id=NODE, store_id="s", address="127.0.0.1:7400")
 CLUSTER = Cluster(id="one", shards=64, replicas=1)
 
@@ -47,7 +48,7 @@ async def test_everything_but_sessions_is_there_after_a_restart(path: Path) -> N
     before = opened(path)
     await before.found(CLUSTER)
     await before.register(MEMBER)
-    session = (await before.begin_session(NODE, "s", math.inf)).session
+    session = (await before.begin_session(CLAIM, math.inf)).session
     first = swap(None, session)
     await before.swap([first])
 
@@ -62,7 +63,7 @@ async def test_everything_but_sessions_is_there_after_a_restart(path: Path) -> N
 
 async def test_the_file_of_the_first_version_is_read(old_path: Path) -> None:
     coordinator = opened(old_path)
-    session = (await coordinator.begin_session(NODE, "s", math.inf)).session
+    session = (await coordinator.begin_session(CLAIM, math.inf)).session
     there = (await coordinator.view()).configurations[ShardId(1)]
 
     [swapped] = await coordinator.swap([swap(there, session)])
@@ -75,7 +76,7 @@ async def test_the_file_of_the_first_version_is_read(old_path: Path) -> None:
 async def test_a_session_lives_as_long_as_its_process(path: Path) -> None:
     coordinator = opened(path)
 
-    grant = await coordinator.begin_session(NODE, "s", 1.0)
+    grant = await coordinator.begin_session(CLAIM, 1.0)
 
     assert grant.ttl_s == math.inf
     assert await coordinator.renew(grant.session) == math.inf
@@ -83,7 +84,7 @@ async def test_a_session_lives_as_long_as_its_process(path: Path) -> None:
 
 async def test_what_cannot_be_written_is_not_carried_out(path: Path) -> None:
     coordinator = opened(path)
-    session = (await coordinator.begin_session(NODE, "s", math.inf)).session
+    session = (await coordinator.begin_session(CLAIM, math.inf)).session
     first = swap(None, session)
     await coordinator.swap([first])
     path.with_suffix(".new").mkdir()
@@ -101,7 +102,7 @@ async def test_what_changes_nothing_durable_writes_nothing(path: Path) -> None:
 
     await coordinator.register(MEMBER)
 
-    assert (await coordinator.begin_session(NODE, "s", math.inf)).session
+    assert (await coordinator.begin_session(CLAIM, math.inf)).session
 
 
 def test_a_damaged_file_is_refused(path: Path) -> None:

@@ -17,6 +17,7 @@ from rota.core.configuration import Configuration, Copy, Swap, Swapped
 from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.executor.warden.last_will import post_all
 from rota.node.coordination.coordinator import (
+    Claim,
     Cluster,
     CoordinatorError,
     CoordinatorUnavailable,
@@ -84,8 +85,12 @@ def three(three_at_first: EtcdCluster) -> EtcdCluster:
     return three_at_first
 
 
+def claim(node_id: NodeId) -> Claim:
+    return Claim(node_id=node_id, store_id=f"store of {node_id}", lock="lock")
+
+
 async def life(coordinator: EtcdCoordinator, node_id: NodeId = A) -> Session:
-    return (await coordinator.begin_session(node_id, "store", LONG_S)).session
+    return (await coordinator.begin_session(claim(node_id), LONG_S)).session
 
 
 def configuration(epoch: int, session: Session) -> Configuration:
@@ -224,11 +229,16 @@ async def test_keys_and_values_are_those_that_other_versions_read(
         '"session_ttl":5000000,"peer_lease":2000000,"attempt_lease":15000000,"format":1}',
         f"{prefix}node/node-a": '{"node_id":"node-a","store_id":"s1","address":"h:1",'
         '"peer_address":"","zone":"","weight":1.0,"labels":{},"state":"active","version":"","key":""}',
-        f"{prefix}sess/node-a": f'{{"session":"{session}","store_id":"store"}}',
+        f"{prefix}sess/node-a": f'{{"session":"{session}","store_id":"store of node-a",'
+        '"lock":"lock"}',
         f"{prefix}shard/12": f'{{"epoch":1,"primary":"node-a","primary_session":"{session}",'
         '"sync":[["node-a","a1"]]}',
+        f"{prefix}store/store of node-a": "node-a",
     }
-    assert {key for key, lease in leases.items() if lease} == {f"{prefix}sess/node-a"}
+    assert {key for key, lease in leases.items() if lease} == {
+        f"{prefix}sess/node-a",
+        f"{prefix}store/store of node-a",
+    }
     assert leases[f"{prefix}sess/node-a"] == int(session, 16)
 
 
@@ -286,7 +296,7 @@ async def test_a_foreign_key_below_the_prefix_does_no_harm(
         while not (step := (await steps(watch, 1))[0]).lives:
             assert not step.configurations
 
-    assert step.lives == {A: Life(session=session, store_id="store")}
+    assert step.lives == {A: Life(session=session, store_id="store of node-a", lock="lock")}
     assert (await coordinator.view()).configurations == {}
 
 
@@ -306,7 +316,7 @@ async def test_the_shortest_session_is_as_long_as_etcd_says(
 ) -> None:
     coordinator = connect(*etcd.urls)
 
-    grant = await coordinator.begin_session(A, "store", 0.01)
+    grant = await coordinator.begin_session(claim(A), 0.01)
 
     assert grant.ttl_s == 1  # etcd's minimum goes by its election timeout; asked was 10 ms.
 

@@ -12,6 +12,7 @@ from rota.core.configuration import Configuration, Swap, Swapped
 from rota.core.ids import Epoch, NodeId, Session, ShardId
 from rota.core.instants import SECOND, Instant
 from rota.node.coordination.coordinator import (
+    Claim,
     CoordinatorUnavailable,
     News,
     OutcomeUnknown,
@@ -57,6 +58,10 @@ class LoopClock:
         return Instant(round(asyncio.get_running_loop().time() * SECOND))
 
 
+def claim(node_id: NodeId) -> Claim:
+    return Claim(node_id=node_id, store_id=f"store of {node_id}", lock="lock")
+
+
 class Counter:
     """An entropy without surprises."""
 
@@ -91,7 +96,7 @@ class World:
 
     async def begin(self, ttl_s: float = 60) -> Session:
         """Begin the node's session."""
-        return (await self.node.begin_session(A, "store", ttl_s)).session
+        return (await self.node.begin_session(claim(A), ttl_s)).session
 
     async def swap(self, session: Session, expected: Configuration | None = None) -> Swapped:
         """Ask for the configuration after *expected*."""
@@ -290,7 +295,7 @@ def test_a_session_ends_on_time_though_nobody_asks() -> None:
 def test_all_sessions_may_be_revoked_at_once() -> None:
     async def scene(world: World) -> None:
         session = await world.begin()
-        await world.node.begin_session(B, "another", 60)
+        await world.node.begin_session(claim(B), 60)
 
         world.server.change(lambda state: state.revoke_all())
 

@@ -1,6 +1,9 @@
 """A node finds its cluster, founds it, or does not start: and says why."""
 
+import itertools
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from rota.node.config import load_config
 from rota.node.coordination.coordinator import Cluster as Founded
 from rota.node.coordination.coordinator import Member
 from rota.node.targets import Targets
-from rotad import Rotad
+from rotad import Rotad, processes_of
 
 Json = Any  # Any: what nodes answer, looked into by the test that knows it.
 USAGE = 64
@@ -90,6 +93,36 @@ def test_two_nodes_of_one_name_do_not_both_live(cluster: Cluster, tmp_path: Path
         # The first one's record is still its own, so the others find it where it was.
         assert cluster.member("n1")["store_id"] == store_id_of(cluster.node("n1"))
         assert not twin.is_ready()
+
+
+@needs_etcd
+@pytest.mark.parametrize(
+    ("node_id", "told"),
+    [
+        ("n1", 'node \\"n1\\" is alive with this data directory or a copy of it'),
+        ("n9", 'node \\"n1\\" is alive with this data directory or a copy of it'),
+    ],
+)
+def test_a_copy_of_a_data_directory_in_use_starts_nothing_and_ends_nothing(
+    cluster: Cluster, tmp_path: Path, node_id: str, told: str
+) -> None:
+    first = cluster.node("n1")
+    job = next(name for name in names() if cluster.primary_of(name) is first)
+    execution_id = first.trigger(first.create(name=job, command="sleep 1000")["jobId"])
+    running = wait_for_processes(first)
+    session = cluster.sessions()["n1"]
+    shutil.copytree(first.data_dir, tmp_path / "copy" / node_id, ignore=ignored)
+
+    with another(cluster, tmp_path / "copy" / node_id) as twin:
+        twin.spawn()
+        twin.wait_logged(told, times=2)
+
+        assert not (twin.data_dir / "warden.lock").exists()
+        assert (cluster.sessions()["n1"], processes_of(first.data_dir)) == (session, running)
+    tasks = first.call("GET", f"/api/v1/executions/{execution_id}")["tasks"]
+    assert [len(task["attempts"]) for task in tasks.values()] == [1]
+    first.call("POST", f"/api/v1/executions/{execution_id}/cancel")
+    first.ended(execution_id)
 
 
 # -- etcd is away -------------------------------------------------------------------------------
@@ -246,6 +279,21 @@ def test_an_address_for_others_may_be_another_than_where_a_node_listens() -> Non
 def another(cluster: Cluster, data_dir: Path, *flags: str) -> Rotad:
     """Return a further node of a cluster, named as its directory; not started."""
     return Rotad(data_dir, *cluster.flags_of(data_dir.name), *flags)
+
+
+def names() -> Iterator[str]:
+    return (f"copied-{number}" for number in itertools.count())
+
+
+def ignored(folder: str, entries: list[str]) -> set[str]:
+    """Return what is not copied: what the node and its warden change meanwhile."""
+    del folder
+    return {name for name in entries if name == "db" or name.startswith("warden.")}
+
+
+def wait_for_processes(node: Rotad) -> list[int]:
+    node.wait_until(lambda: bool(processes_of(node.data_dir)))
+    return processes_of(node.data_dir)
 
 
 def members_of(*members: Member) -> dict[NodeId, Member]:

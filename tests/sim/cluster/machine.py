@@ -74,6 +74,7 @@ class Machine:
     Attributes:
         life: The node that lives on it; None while it is off.
         life_count: Lives so far.
+        power_count: How often it has lost its power.
         slow_sync: Between how much and how much time a sync takes, in microseconds, if it is slow.
         is_to_fail: Whether its node may end by itself, since something was done to its disk.
         is_nearly_full: Whether its disk has so little room that no requests are to be taken.
@@ -95,6 +96,7 @@ class Machine:
         )
         self.life: Life | None = None
         self.life_count = 0
+        self.power_count = 0
         self.slow_sync: tuple[int, int] | None = None
         self.is_to_fail = False
         self.is_nearly_full = False
@@ -144,6 +146,7 @@ class Machine:
         self.store = self.store.crash(keep=kept)
         life.die()
         self._world.observer.died(self.id)
+        self.power_count += 1
         self.clock.reboot()
 
     def kill(self) -> None:
@@ -382,6 +385,7 @@ class Life:
             machine.clock,
             entropy,
             Surroundings(
+                lock=f"{machine.id}/{machine.power_count}",
                 incarnation=number,
                 member=Member(node_id=machine.id, store_id=machine.store_id, address=machine.id),
                 store=machine.store,
