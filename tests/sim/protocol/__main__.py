@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from sim.protocol.faults import FAULTS, RARE
+from sim.protocol.faults import ALL
 from sim.protocol.run import run
 from sim.seeds import add_options, run_seeds
 
@@ -13,7 +13,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser)
     options = parser.parse_args()
-    return run_seeds(run, options, again="python -m sim.protocol 1", faults=FAULTS | RARE)
+    return run_seeds(run, options, again="python -m sim.protocol 1", faults=ALL)
 
 
 if __name__ == "__main__":

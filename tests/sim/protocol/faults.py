@@ -86,6 +86,22 @@ def slow_disk(world: World, node: Node) -> bool:
     return True
 
 
+def freeze_disk(world: World, node: Node) -> bool:
+    """Have the next sync not return for seconds; in half of the cases never, for the node ends."""
+    node.frozen_until = world.now + world.chance.choice([2, 6, 15]) * SECOND
+    life = node.life
+
+    def end() -> None:
+        if node.is_up and node.life == life:
+            node.frozen_until = 0
+            node.crash()
+            world.after(500 * MS, lambda: _restart(node))
+
+    if world.chance.random() < 0.5:
+        world.after(node.frozen_until - world.now - 1, end)
+    return True
+
+
 def partition(world: World, node: Node) -> bool:
     """Part the nodes in two."""
     del node
@@ -155,6 +171,13 @@ def stop_coordinator(world: World, node: Node) -> bool:
     return True
 
 
+def refuse(world: World, node: Node) -> bool:
+    """Have the coordinator do nothing but renew sessions for a while, as without a quota left."""
+    del node
+    world.refuses_until = world.now + world.chance.choice([800, 4_000, 12_000]) * MS
+    return True
+
+
 def storm(world: World, node: Node) -> bool:
     """Have every message come many times, in any order."""
     del node
@@ -198,6 +221,17 @@ def forge(world: World, node: Node) -> bool:
         if other is not node and other.is_up:
             forged = world.chance.choice(_forged(current, far, node, other))
             world.carry(node.id, other, forged)
+    return True
+
+
+def replay(world: World, node: Node) -> bool:
+    """Have a member send old messages once more: its own, and others' in its own name."""
+    if len(world.sent) < REPLAYED:
+        return False
+    for sender, receiver, message in world.chance.sample(list(world.sent), REPLAYED):
+        other = receiver if sender == node.id else world.chance.choice(world.nodes).id
+        if other != node.id:
+            world.carry(node.id, world.by_id[other], message)
     return True
 
 
@@ -260,6 +294,14 @@ FAULTS: dict[str, Callable[[World, Node], bool]] = {
     "forged message": forge,
 }
 RARE: dict[str, Callable[[World, Node], bool]] = {"session revoked": revoke_session}
+APART: dict[str, Callable[[World, Node], bool]] = {
+    "frozen disk": freeze_disk,
+    "coordinator refuses": refuse,
+    "replayed messages": replay,
+}
+"""Drawn apart from the others (`chance_apart`)."""
+ALL = FAULTS | RARE | APART
+REPLAYED = 50
 
 
 def meet_fault(world: World) -> None:
@@ -268,7 +310,7 @@ def meet_fault(world: World) -> None:
         return
     kind = world.chance.choice(world.plan.faults)
     node = world.chance.choice(world.nodes)
-    if (FAULTS | RARE)[kind](world, node):
+    if ALL[kind](world, node):
         world.count(kind)
         world.note(kind, node.id)
     world.after(world.chance.choice(world.plan.pauses_ms) * MS, lambda: meet_fault(world))
@@ -281,8 +323,11 @@ def heal(world: World) -> None:
     world.cut_off.clear()
     world.storm_until = 0
     world.is_coordinator_down = False
+    world.refuses_until = 0
     for node in world.nodes:
-        node.slow_until = 0
+        if node.is_up and world.now < node.frozen_until:
+            node.crash()  # A sync that hangs would outlast the faults; who mends ends the process.
+        node.slow_until = node.frozen_until = 0
         if not node.is_up:
             node.start()
         elif node.is_paused:

@@ -86,6 +86,7 @@ class Node:
         stash: What waits for the end of a pause.
         targets: Which nodes ought to have copies, as it saw last.
         slow_until: Until when its disk is slow, in the world's time.
+        frozen_until: Likewise, until when no sync ends that begins now.
     """
 
     def __init__(self, name: str, world: Surroundings) -> None:
@@ -93,13 +94,14 @@ class Node:
         self.world = world
         self.disk = Disk()
         self.offset = world.chance.randrange(10**9)
-        self.rate = 1 + world.chance.uniform(-0.01, 0.01)
+        self.rate = 1 + _drawn_drift(world.plan, world.chance)
         self.life = 0
         self.is_up = False
         self.is_paused = False
         self.stash: list[Callable[[], None]] = []
         self.targets: tuple[NodeId, ...] = ()
         self.slow_until = 0
+        self.frozen_until = 0
         self.liveness: Liveness
         self.replica: Replica
         self._waiting: dict[Index, bytes] = {}
@@ -275,6 +277,12 @@ class Node:
                 self.replica.found(AllocationId(f"{self.world.chance.getrandbits(64):016x}"))
 
         self.world.ask(self, self.world.view, seen)
+
+
+def _drawn_drift(plan: Plan, chance: Random) -> float:
+    """Return by which share of true time a node's clock runs too fast, below 0 too slow."""
+    drawn = chance.uniform(-1, 1)
+    return plan.drift * ((1 if drawn > 0 else -1) if plan.drifts_fully else drawn)
 
 
 def rows_of(value: bytes) -> tuple[tuple[bytes, bytes | None], ...]:

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from random import Random
 
 from rota.core.instants import MILLISECOND, SECOND, Duration
-from rota.core.replication.timing import Timing
+from rota.core.replication.timing import DRIFT_PERCENT, Timing
+from sim.apart import chance_apart
+from sim.sizes import Sizes, draw_sizes
 
 MS = MILLISECOND
 TIMING = Timing(
@@ -16,6 +18,9 @@ TIMING = Timing(
 
 PACES = [(20, 150, 600), (150, 600, 1_500), (150, 600, 4_000), (600, 4_000, 7_000)]
 """From hectic to so slow that sessions end and others take over before anything else happens."""
+
+DRIFT_MAX = DRIFT_PERCENT / 100
+"""What is promised to do no harm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,9 @@ class Plan:
         has_slow_disks: Whether a sync may take seconds.
         is_lazy: Whether nodes take several events before they do what follows from them.
         kept: How many applied entries stay in the journal.
+        drift: How much faster or slower a node's clock may run than true time, as a share of it.
+        drifts_fully: Whether each clock runs as wrong as it may, the one fast and the other slow.
+        sizes: Of the window of entries on their way, and of what is kept in memory.
     """
 
     node_count: int
@@ -41,18 +49,26 @@ class Plan:
     has_slow_disks: bool
     is_lazy: bool
     kept: int
+    drift: float
+    drifts_fully: bool
+    sizes: Sizes
 
 
-def draw_plan(chance: Random, kinds: tuple[str, ...], rare: tuple[str, ...]) -> Plan:
+def draw_plan(
+    chance: Random, kinds: tuple[str, ...], rare: tuple[str, ...], apart: tuple[str, ...]
+) -> Plan:
     """Draw a plan.
 
     Args:
         chance: Of the seed.
         kinds: Faults of which each world has only some, so that each can be alone.
         rare: Faults that only few worlds have, because they excuse something.
+        apart: Faults that few worlds have, and that leave the others as they are.
     """
+    own = chance_apart(chance)
     faults = [kind for kind in kinds if chance.random() < 0.7] or ["crash"]
     faults += [kind for kind in rare if chance.random() < 0.15]
+    faults += [kind for kind in apart if own.random() < 0.15]
     return Plan(
         node_count=chance.choice([3, 4, 5, 5, 7]),
         replicas=chance.choice([1, 2, 2, 3, 3, 3, 3]),
@@ -63,4 +79,7 @@ def draw_plan(chance: Random, kinds: tuple[str, ...], rare: tuple[str, ...]) -> 
         has_slow_disks=chance.random() < 0.3,
         is_lazy=chance.random() < 0.5,
         kept=chance.choice([0, 3, 12]),
+        drift=own.choice([DRIFT_MAX / 2, DRIFT_MAX]),
+        drifts_fully=own.random() < 0.3,
+        sizes=draw_sizes(own),
     )

@@ -4,10 +4,11 @@ from random import Random
 
 from rota.core.instants import SECOND, Duration
 from sim.protocol.checks import Violation
-from sim.protocol.faults import FAULTS, RARE, heal, meet_fault
+from sim.protocol.faults import APART, FAULTS, RARE, heal, meet_fault
 from sim.protocol.plan import MS, TIMING, Plan, draw_plan
 from sim.protocol.world import World
 from sim.seeds import Result
+from sim.sizes import in_use
 
 FAULTS_FOR = Duration(40 * SECOND)
 LEFT_OVER_FOR = Duration(6 * SECOND)
@@ -24,11 +25,12 @@ def run(seed: int, plan: Plan | None = None) -> Result:
         plan: In place of the one drawn from the seed.
     """
     chance = Random(seed)
-    drawn = draw_plan(chance, tuple(FAULTS), tuple(RARE))
+    drawn = draw_plan(chance, tuple(FAULTS), tuple(RARE), tuple(APART))
     world = World(chance, plan or drawn)
     violation = ""
     try:
-        live(world)
+        with in_use(world.plan.sizes):
+            live(world)
     except Exception as error:  # A replica that crashes has broken a rule like any other.
         violation = f"{type(error).__name__}: {error} at {world.now / SECOND:.3f} s"
     simulated = Duration(world.now)

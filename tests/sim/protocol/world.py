@@ -5,7 +5,7 @@ simulated. Everything random comes from the seed.
 """
 
 import heapq
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -25,6 +25,8 @@ from sim.protocol.plan import MS, TIMING, Plan
 T = TypeVar("T")
 
 ANSWER_TIMEOUT = Duration(1_500 * MS)
+SENT_KEPT = 1_000
+"""Messages that a node may send once more, of the last seconds or minutes."""
 
 
 @dataclass(slots=True)
@@ -51,7 +53,9 @@ class World:
             two nodes may think that they have authority (PROTOCOL, on mass revokes).
         cuts: From whom to whom no message gets.
         cut_off: Who does not reach the coordinator.
+        refuses_until: Until when the coordinator answers that it does nothing but renew sessions.
         storm_until: Until when messages come many times.
+        sent: The last messages, each with its sender and its receiver.
         swaps_on_their_way: Those that the coordinator does not have yet.
     """
 
@@ -68,7 +72,9 @@ class World:
         self.cuts: set[tuple[NodeId, NodeId]] = set()
         self.cut_off: set[NodeId] = set()
         self.is_coordinator_down = False
+        self.refuses_until = 0
         self.storm_until = 0
+        self.sent: deque[tuple[NodeId, NodeId, Message]] = deque(maxlen=SENT_KEPT)
         self.swaps_on_their_way: list[Swap] = []
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._event_count = 0
@@ -139,6 +145,7 @@ class World:
         """Send a message, which tells the truth."""
         self.counts["messages"] += 1
         self.checks.saw_answer(sender, message)
+        self.sent.append((sender.id, receiver_id, message))
         self.carry(sender.id, self.by_id[receiver_id], message)
 
     def carry(self, sender_id: NodeId, receiver: Node, message: Message) -> None:
@@ -195,7 +202,12 @@ class World:
             self.swaps_on_their_way.remove(swap)
             if node.id in self.cut_off or self.is_coordinator_down:
                 return
-            answer = self.coordination.swap(swap, Instant(self.now))
+            # A node takes a refusal for a swap that is certainly not done (`Membership`).
+            answer = (
+                Swapped(is_done=False, current=swap.expected)
+                if self.now < self.refuses_until
+                else self.coordination.swap(swap, Instant(self.now))
+            )
             if answer.is_done:
                 self.note("swapped", swap.fresh)
                 if swap.expected is not None:
@@ -217,6 +229,8 @@ class World:
         """Renew a session; None if it is over; `NOBODY` begins one."""
         now = Instant(self.now)
         if session == NOBODY:
+            if now < self.refuses_until:
+                return None
             return self.coordination.begin_session(node_id, now)
         return session if self.coordination.renew(node_id, session, now) else None
 
@@ -230,6 +244,8 @@ class World:
         """Draw how long a sync takes."""
         if self.is_healing:
             return 1 * MS
+        if self.now < node.frozen_until:
+            return node.frozen_until - self.now
         if self.now < node.slow_until:
             return self.chance.randrange(2 * SECOND)
         if self.plan.has_slow_disks and self.chance.random() < 0.02:

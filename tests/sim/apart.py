@@ -1,0 +1,10 @@
+"""Chance apart from a world's own: what is added to plans leaves known seeds as they are."""
+
+from random import Random
+
+
+def chance_apart(chance: Random) -> Random:
+    """Return another stream that follows from the state of *chance*, which stays as it is."""
+    twin = Random()
+    twin.setstate(chance.getstate())
+    return Random(twin.getrandbits(64))
