@@ -3,6 +3,10 @@
 A configuration names a primary, in one of its lives, and the copies that count: every entry that
 anyone was told is committed is on all of them. Each change is a new configuration with the next
 epoch, so epochs order all that ever held a shard (PROTOCOL R1).
+
+The upper bits of an epoch are its *generation*. Changes stay in their generation. Only the recovery
+of a coordinator that lost its state begins another one, above every generation known, so that no
+epoch is used twice: not even one that only a node out of reach has seen.
 """
 
 from typing import Annotated
@@ -10,12 +14,24 @@ from typing import Annotated
 import msgspec
 
 from rota.core.checked import CheckedAllocation, CheckedEpoch, CheckedNodeId, CheckedSession
-from rota.core.ids import AllocationId, NodeId, Session, ShardId
+from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
 
 COPIES_MAX = 64
 """More than any cluster wants of one shard."""
 NOBODY = Session("")
 """The session of a primary that resigned: any in-sync backup may take over (PROTOCOL R5)."""
+GENERATION_BITS = 40
+"""A generation has room for a change every millisecond for 34 years; there are 4 million."""
+
+
+def generation_of(epoch: Epoch) -> int:
+    """Return the generation of an epoch, from 0."""
+    return epoch >> GENERATION_BITS
+
+
+def first_epoch(generation: int) -> Epoch:
+    """Return the first epoch of a generation; that of generation 0 is 1."""
+    return Epoch((generation << GENERATION_BITS) + 1)
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):

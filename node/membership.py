@@ -21,6 +21,7 @@ import msgspec
 from rota.core.configuration import NOBODY, Configuration, Swap, Swapped
 from rota.core.ids import NodeId, Session, ShardId
 from rota.core.instants import LATEST_INSTANT, SECOND, Instant, seconds
+from rota.core.replication.continuity import Continuity
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
 from rota.core.replication.timing import Timing
@@ -77,6 +78,7 @@ class Membership:
         shards: Of this node.
         lock: On its data directory; see `Claim`.
         liveness: Of this node, kept up to date here.
+        continuity: Likewise.
         fitness: Of this node, which is looked at with every tick.
         beacons: Put on what the replicas send.
         timing: Of the cluster.
@@ -96,6 +98,7 @@ class Membership:
         *,
         lock: str,
         liveness: Liveness,
+        continuity: Continuity,
         fitness: Fitness,
         beacons: Beacons,
         timing: Timing,
@@ -111,6 +114,7 @@ class Membership:
         self._claim = Claim(node_id=member.node_id, store_id=member.store_id, lock=lock)
         self._shards = shards
         self._liveness = liveness
+        self._continuity = continuity
         self._fitness = fitness
         self._beacons = beacons
         self._timing = timing

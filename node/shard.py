@@ -12,6 +12,7 @@ from rota.core.errors import Kind, Refused
 from rota.core.ids import Epoch, Index, NodeId, ShardId
 from rota.core.instants import Instant
 from rota.core.journal import decode_entry
+from rota.core.replication.continuity import Continuity
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.primary import Copies, Primary
 from rota.core.replication.replica import Replica
@@ -81,6 +82,7 @@ class Shard:
         store: Where it is.
         number: Which.
         liveness: The node's knowledge of who is alive.
+        continuity: The node's knowledge of the coordinator's past.
         timing: The cluster's.
         transfers: The node's snapshots.
         copies: How many copies there are to be.
@@ -97,6 +99,7 @@ class Shard:
         number: ShardId,
         *,
         liveness: Liveness,
+        continuity: Continuity,
         timing: Timing,
         transfers: Transfers,
         copies: Copies,
@@ -108,6 +111,7 @@ class Shard:
             self.file.stored(),
             self.file,
             liveness=liveness,
+            continuity=continuity,
             timing=timing,
             transfers=transfers,
             copies=copies,

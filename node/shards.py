@@ -24,6 +24,7 @@ from rota.core.ids import (
     slot_of_id,
 )
 from rota.core.instants import Duration, Instant
+from rota.core.replication.continuity import Continuity
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
@@ -49,6 +50,7 @@ class Shards:
         store: Where they are; opened, and used by nobody else for shards.
         count: How many there are.
         liveness: Who is alive, as this node knows it; this node is named in it.
+        continuity: What this node knows of the coordinator's past.
         timing: The cluster's.
         copies: How many copies of each shard there are to be.
         clock: Gives the instants of decisions.
@@ -65,6 +67,7 @@ class Shards:
         count: int,
         *,
         liveness: Liveness,
+        continuity: Continuity,
         timing: Timing,
         copies: Copies,
         clock: Clock,
@@ -79,6 +82,7 @@ class Shards:
             Shard,
             store,
             liveness=liveness,
+            continuity=continuity,
             timing=timing,
             transfers=Transfers(),
             copies=copies,

@@ -13,6 +13,7 @@ from rota.core.commands import FinishAttempt, ReportAttempt
 from rota.core.decision import Limits
 from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.instants import LATEST_INSTANT, Duration
+from rota.core.replication.continuity import Continuity
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
@@ -61,6 +62,7 @@ class Sides(Shards):
             store,
             0,
             liveness=liveness,
+            continuity=Continuity(),
             timing=timing,
             copies=_ALONE,
             clock=clock,

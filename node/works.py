@@ -49,6 +49,7 @@ from rota.node.standing_in import StandIns
 from rota.node.surroundings import Surroundings
 from rota.node.timers import Timers
 from rota.node.watch import Watch
+from rota.storage.continuity import stored_continuity
 from rota.storage.group_commit import CLOSE_TIMEOUT_S
 from rota.storage.history import History
 
@@ -102,10 +103,12 @@ class Works:
             every=around.timing.beat,
             lendable=self._places.lendable,
         )
+        self._continuity = stored_continuity(around.store)
         self._shards = Shards(
             around.store,
             around.shard_count,
             liveness=self._liveness,
+            continuity=self._continuity,
             timing=around.timing,
             copies=around.copies,
             clock=clock,
@@ -130,6 +133,7 @@ class Works:
             self._shards,
             lock=around.lock,
             liveness=self._liveness,
+            continuity=self._continuity,
             fitness=self._fitness,
             beacons=self._beacons,
             timing=around.timing,

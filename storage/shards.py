@@ -1,6 +1,7 @@
 """One shard in a store: its journal, its state, its history, and how they are found again.
 
     META     s:shard                    header: what the copy is, where its journal begins
+    META     c:shard                    newest configuration that the coordinator was seen to have
     JOURNAL  shard index                an entry (rota.core.journal)
     STATE    shard table key            a record
     HIST     shard table key            a record of a table from Table.HISTORY on
@@ -19,6 +20,7 @@ import msgspec
 
 from rota.core.changes import Change, Record, Table
 from rota.core.codec import RawChange, decode_record
+from rota.core.configuration import Configuration
 from rota.core.decoding import UNDECODABLE
 from rota.core.ids import AllocationId, Epoch, Index, ShardId
 from rota.core.instants import Instant
@@ -29,6 +31,7 @@ from rota.core.replication.copy import (
     CutAfter,
     PutHeader,
     PutRows,
+    PutSeen,
     Rows,
     Stored,
     Write,
@@ -40,6 +43,7 @@ JOURNAL_KEPT = 1_000
 
 
 _HEADER = b"s:"
+_SEEN = b"c:"
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -62,6 +66,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 _EMPTY = Header(first=Index(1), before_first=(Epoch(0), Instant(0), ORIGIN.hash), applied=Index(0))
 _header_decoder = msgspec.msgpack.Decoder(Header)
+_seen_decoder = msgspec.msgpack.Decoder(Configuration)
 
 
 class ShardFile:
@@ -71,7 +76,8 @@ class ShardFile:
         tip: Where the journal ended when it was opened.
 
     Raises:
-        StoreDamaged: At construction, if the header or the journal is not whole; it says where.
+        StoreDamaged: At construction, if the header or the journal is not whole, and from `stored`,
+            if the configuration is not; it says where.
     """
 
     def __init__(self, store: Store, shard: ShardId) -> None:
@@ -81,6 +87,7 @@ class ShardFile:
         self._header_key = _HEADER + self._prefix
         value = store.get(Family.META, self._header_key)
         self._header = _EMPTY if value is None else self._decoded(value)
+        self._seen_key = _SEEN + self._prefix
         self.tip = self._read_journal()
 
     # -- what a replica reads -------------------------------------------------------------------
@@ -94,6 +101,7 @@ class ShardFile:
             before_first=self.before_first,
             tip=self.tip,
             committed=self._header.applied,
+            seen=self._read_seen(),
         )
 
     @property
@@ -150,6 +158,9 @@ class ShardFile:
                         batch.put(_family_of(key[0]), self._prefix + key, value)
                 case PutHeader():
                     self._put_header(batch, write)
+                case PutSeen(configuration=configuration):
+                    value = msgspec.msgpack.encode(configuration)
+                    batch.put(Family.META, self._seen_key, value)
         return size
 
     def apply(
@@ -209,6 +220,15 @@ class ShardFile:
             return _header_decoder.decode(header)
         except UNDECODABLE as error:
             raise self._damaged(f"its header cannot be read: {error}") from error
+
+    def _read_seen(self) -> Configuration | None:
+        value = self._store.get(Family.META, self._seen_key)
+        if value is None:
+            return None
+        try:
+            return _seen_decoder.decode(value)
+        except UNDECODABLE as error:
+            raise self._damaged(f"the configuration seen last cannot be read: {error}") from error
 
     def _read_journal(self) -> Tip:
         tip = self.before_first

@@ -14,6 +14,7 @@ from rota.core.configuration import Configuration, Copy
 from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.instants import HOUR, Instant
 from rota.core.journal import ORIGIN, EntryKind
+from rota.core.replication.continuity import Continuity
 from rota.core.replication.copy import Rows, Stored
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
@@ -82,6 +83,7 @@ def make_replicas() -> dict[NodeId, Replica]:
             stored,
             Nothing(),
             liveness=liveness,
+            continuity=Continuity(),
             timing=Timing(),
             transfers=Transfers(),
             copies=Copies(),

@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from rota.core.attempt import Token
+from rota.core.configuration import Configuration
 from rota.core.errors import RotaError
 from rota.core.ids import AllocationId, Epoch, Index
 from rota.core.instants import MICROSECOND, Instant
@@ -77,7 +78,13 @@ class PutHeader(msgspec.Struct, frozen=True):
     base: Base | None = None
 
 
-Write = AppendEntry | CutAfter | Clear | PutRows | PutHeader
+class PutSeen(msgspec.Struct, frozen=True):
+    """Store the newest configuration of the shard that the coordinator was seen to have."""
+
+    configuration: Configuration
+
+
+Write = AppendEntry | CutAfter | Clear | PutRows | PutHeader | PutSeen
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,7 @@ class Stored:
         before_first: The entry before the oldest one that is kept.
         tip: Where its journal ends.
         committed: Up to where its rows are, and so certainly committed.
+        seen: The newest configuration that the coordinator was seen to have; None if it had none.
     """
 
     epoch: Epoch
@@ -125,6 +133,7 @@ class Stored:
     before_first: Tip
     tip: Tip
     committed: Index
+    seen: Configuration | None = None
 
 
 NOTHING = Stored(
@@ -174,6 +183,8 @@ class LocalCopy:
         durable_epoch: The promised epoch that does.
         taken_number: Counts the batches of writes taken.
         durable_number: Up to which of them all is durable.
+        seen: The newest configuration that the coordinator was seen to have, also in earlier lives
+            and while there is no copy; None if it had none.
     """
 
     def __init__(self, stored: Stored, storage: Storage) -> None:
@@ -181,6 +192,7 @@ class LocalCopy:
         self.allocation = stored.allocation
         self.tip = stored.tip
         self.committed = stored.committed
+        self.seen = stored.seen
         self.durable = stored.tip.index
         self.taken_number = 0
         self.durable_number = 0
@@ -245,6 +257,16 @@ class LocalCopy:
         if epoch > self.epoch:
             self.epoch = epoch
             self._writes.append(PutHeader(epoch, self.allocation))
+
+    def see(self, configuration: Configuration) -> None:
+        """Note that the coordinator has *configuration*; older ones change nothing.
+
+        It is written before any promise under it, so a promise that is durable here implies that
+        its configuration is, unless the promise is of a version that kept none.
+        """
+        if self.seen is None or configuration.epoch > self.seen.epoch:
+            self.seen = configuration
+            self._writes.append(PutSeen(configuration))
 
     def append(self, body: bytes, at: Instant, kind: EntryKind) -> int:
         """Add an entry of one's own as a primary, stamped with the epoch; return its size (R7)."""

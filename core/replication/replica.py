@@ -19,6 +19,7 @@ from rota.core.instants import Instant
 from rota.core.journal import ORIGIN, EntryKind
 from rota.core.replication.backup import Backup, Promises
 from rota.core.replication.claims import Claim, EarlyClaims, Verdict, claimed_epoch, judge
+from rota.core.replication.continuity import Continuity
 from rota.core.replication.copy import LocalCopy, Storage, Stored, Write
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Append, Base, Fenced, Message, Succeed, name_of
@@ -60,13 +61,15 @@ class Replica:
         stored: What the node's store has of it.
         storage: For reading more.
         liveness: The node's, shared by its replicas.
+        continuity: Likewise.
         timing: The cluster's.
         transfers: The node's, shared by its replicas.
         copies: How many there are to be.
 
     Attributes:
         copy: The journal and what of it is committed; for reading.
-        newest: The newest configuration that the coordinator gave; None if it gave none.
+        newest: The newest configuration that the coordinator gave in this life of the node; None
+            if it gave none.
         refused: Messages whose senders had no right to them, or that cannot be true, by name.
         is_owing: Whether something that is committed waits for its time here (R27); for its node to
             say.
@@ -81,6 +84,7 @@ class Replica:
         storage: Storage,
         *,
         liveness: Liveness,
+        continuity: Continuity,
         timing: Timing,
         transfers: Transfers,
         copies: Copies,
@@ -92,6 +96,9 @@ class Replica:
         self.is_owing = False
         self.is_frozen = False
         self._liveness = liveness
+        self._continuity = continuity
+        if stored.seen is not None:
+            continuity.saw(stored.seen.epoch)
         self._timing = timing
         self._transfers = transfers
         self._copies = copies
@@ -159,6 +166,11 @@ class Replica:
         """Tell whether `propose` may be called."""
         primary = self.primary
         return primary is not None and primary.is_admitting(now)
+
+    @property
+    def seen(self) -> Configuration | None:
+        """The newest configuration that the coordinator was seen to have, also in earlier lives."""
+        return self.copy.seen
 
     @property
     def epoch(self) -> Epoch:
@@ -278,6 +290,11 @@ class Replica:
         """Take note of a configuration that is or was in force; the coordinator gave it (R41)."""
         if self.newest is not None and configuration.epoch <= self.newest.epoch:
             return
+        self.copy.see(configuration)
+        self._continuity.saw(configuration.epoch)
+        self._take_note(configuration, now)
+
+    def _take_note(self, configuration: Configuration, now: Instant) -> None:
         self._before, self.newest = self.newest, configuration
         self._follow(configuration, now)
         for early in self._early.take(configuration.epoch):
@@ -354,7 +371,7 @@ class Replica:
             primary_session=self._liveness.session,
             sync=(Copy(me, allocation),),
         )
-        self.learn(configuration, now)
+        self._take_note(configuration, now)
 
     def give_up_alone(self) -> None:
         """Be no copy any more, as if there never had been one."""

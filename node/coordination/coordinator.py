@@ -38,6 +38,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         session_ttl: Time to live of a node's session.
         peer_lease: How long backups keep from taking over, once they have heard the primary.
         attempt_lease: How long attempts go on without word from their shard's primary.
+        generation: Of the epochs that shards are founded under; a recovery raises it.
         format: Of everything the nodes share.
     """
 
@@ -49,6 +50,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     peer_lease: Duration = Duration(2 * SECOND)
     attempt_lease: Duration = Duration(15 * SECOND)
     format: int = 1
+    generation: int = 0
 
 
 ACTIVE, DRAINING, AWAY = "active", "draining", "away"

@@ -8,10 +8,13 @@ import pytest
 
 from rota.core.changes import Change, Name, Table
 from rota.core.codec import RawChange, encode_body, encode_change
-from rota.core.ids import Epoch, JobId, ShardId
+from rota.core.configuration import Configuration, Copy
+from rota.core.ids import AllocationId, Epoch, JobId, NodeId, Session, ShardId
 from rota.core.instants import Instant
 from rota.core.journal import EntryKind
-from rota.core.replication.copy import Clear, LocalCopy
+from rota.core.replication.continuity import Continuity
+from rota.core.replication.copy import Clear, LocalCopy, PutSeen, Write
+from rota.storage.continuity import put_continuity, stored_continuity
 from rota.storage.memory import MemoryStore
 from rota.storage.rocks import RocksStore
 from rota.storage.shards import JOURNAL_KEPT, ShardFile, shard_prefix
@@ -59,6 +62,57 @@ def spoil(store: Store, index: int, how: Callable[[bytes], bytes]) -> None:
     batch = store.batch()
     batch.put(Family.JOURNAL, journal_key(index), how(value))
     store.write(batch)
+
+
+CONFIGURATION = Configuration(
+    epoch=Epoch(9),
+    primary=NodeId("a"),
+    primary_session=Session("life"),
+    sync=(Copy(NodeId("a"), AllocationId("copy")),),
+)
+
+
+@pytest.mark.parametrize("last", [PutSeen(CONFIGURATION), Clear()])
+def test_the_configuration_seen_last_is_there_after_a_restart_with_and_without_a_copy(
+    last: Write,
+) -> None:
+    store = MemoryStore()
+    batch = store.batch()
+    ShardFile(store, SHARD).write(batch, [PutSeen(CONFIGURATION), last])
+    store.write(batch)
+
+    assert ShardFile(store, SHARD).stored().seen == CONFIGURATION
+    assert ShardFile(store, ShardId(8)).stored().seen is None
+
+
+def test_a_seen_configuration_that_cannot_be_read_is_refused() -> None:
+    store = MemoryStore()
+    batch = store.batch()
+    batch.put(Family.META, b"c:" + shard_prefix(SHARD), b"spoilt")
+    store.write(batch)
+
+    with pytest.raises(StoreDamaged, match="shard 7: the configuration seen last"):
+        ShardFile(store, SHARD).stored()
+
+
+def test_what_is_known_of_the_coordinators_past_is_there_after_a_restart() -> None:
+    store = MemoryStore()
+    assert stored_continuity(store) == Continuity()
+    batch = store.batch()
+    put_continuity(batch, Continuity(lost=3, revision=17))
+    store.write(batch)
+
+    assert stored_continuity(store) == Continuity(lost=3, revision=17)
+
+
+def test_a_damaged_record_of_the_coordinators_past_is_refused() -> None:
+    store = MemoryStore()
+    batch = store.batch()
+    batch.put(Family.META, b"continuity", b"spoilt")
+    store.write(batch)
+
+    with pytest.raises(StoreDamaged, match="coordinator's past"):
+        stored_continuity(store)
 
 
 def test_entries_that_were_not_committed_are_kept_and_not_applied() -> None:

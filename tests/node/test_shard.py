@@ -7,6 +7,7 @@ from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.instants import HOUR, SECOND, Instant
 from rota.core.journal import Entry as JournalEntry
 from rota.core.journal import EntryKind, encode_entry
+from rota.core.replication.continuity import Continuity
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Append
 from rota.core.replication.primary import Copies
@@ -30,6 +31,7 @@ class Disk:
             self._store,
             ShardId(0),
             liveness=liveness,
+            continuity=Continuity(),
             timing=Timing(),
             transfers=Transfers(),
             copies=Copies(wanted=1, least=1),

@@ -16,6 +16,7 @@ from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.journal import decode_entry
 from rota.core.replication.claims import Claim, claimed_epoch
+from rota.core.replication.continuity import Continuity
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies, Primary
@@ -55,6 +56,7 @@ class Member:
         self.disk = Disk()
         self.swaps: list[Swap] = []
         self.liveness: Liveness
+        self.continuity: Continuity
         self.replica: Replica
 
 
@@ -122,11 +124,13 @@ class Cluster:
         member = self.member(name)
         member.swaps.clear()
         member.liveness = Liveness(member.id, born_at=self.now)
+        member.continuity = Continuity()
         member.replica = Replica(
             SHARD,
             member.disk.now.stored(),
             member.disk,
             liveness=member.liveness,
+            continuity=member.continuity,
             timing=TIMING,
             transfers=member.transfers,
             copies=self.copies,

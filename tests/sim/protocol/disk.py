@@ -6,6 +6,7 @@ A crash leaves what was synced and, by chance, some of what was written after it
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rota.core.configuration import Configuration
 from rota.core.ids import AllocationId, Epoch, Index
 from rota.core.journal import ORIGIN, Tip, decode_entry, hash_of
 from rota.core.replication.copy import (
@@ -14,6 +15,7 @@ from rota.core.replication.copy import (
     CutAfter,
     PutHeader,
     PutRows,
+    PutSeen,
     Rows,
     Stored,
     Write,
@@ -42,6 +44,7 @@ class Image:
     applied: Index = Index(0)
     entries: dict[int, bytes] = field(default_factory=dict[int, bytes])
     rows: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+    seen: Configuration | None = None
 
     def copy(self) -> "Image":
         """Return an image that changes independently."""
@@ -52,6 +55,7 @@ class Image:
             self.applied,
             dict(self.entries),
             dict(self.rows),
+            self.seen,
         )
 
     @property
@@ -91,6 +95,8 @@ class Image:
                 if base is not None:
                     self.before_first = Tip(base.epoch, base.index, base.at, base.hash)
                     self.applied = base.index
+            case PutSeen(configuration=configuration):
+                self.seen = configuration
             case Apply(index=index, rows=changed, trim_to=trim_to):
                 for key, row in changed:
                     if row is None:
@@ -112,6 +118,7 @@ class Image:
             before_first=self.before_first,
             tip=self.tip(),
             committed=self.applied,
+            seen=self.seen,
         )
 
 

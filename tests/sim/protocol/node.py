@@ -9,6 +9,7 @@ from rota.core.configuration import NOBODY, Configuration, Swap
 from rota.core.ids import AllocationId, Index, NodeId, Session, ShardId
 from rota.core.instants import Duration, Instant
 from rota.core.journal import ORIGIN, decode_entry
+from rota.core.replication.continuity import Continuity
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
@@ -103,6 +104,7 @@ class Node:
         self.slow_until = 0
         self.frozen_until = 0
         self.liveness: Liveness
+        self.continuity: Continuity
         self.replica: Replica
         self._waiting: dict[Index, bytes] = {}
         self._is_syncing = False
@@ -122,11 +124,13 @@ class Node:
         self._waiting.clear()
         self._is_syncing = self._has_turn = False
         self.liveness = Liveness(self.id, born_at=self.clock())
+        self.continuity = Continuity()
         self.replica = Replica(
             SHARD,
             self.disk.now.stored(),
             self.disk,
             liveness=self.liveness,
+            continuity=self.continuity,
             timing=TIMING,
             transfers=Transfers(),
             copies=self.world.copies,

@@ -1,0 +1,46 @@
+"""What a node knows of the coordinator's past, in one row of its store.
+
+META     continuity                 the generation that was lost, the highest revision seen
+"""
+
+import msgspec
+
+from rota.core.decoding import UNDECODABLE
+from rota.core.replication.continuity import Continuity
+from rota.storage.store import Batch, Family, Store, StoreDamaged
+
+_KEY = b"continuity"
+
+
+class _Row(msgspec.Struct, frozen=True, array_like=True):
+    lost: int | None
+    revision: int
+
+
+_decoder = msgspec.msgpack.Decoder(_Row)
+
+
+def stored_continuity(store: Store) -> Continuity:
+    """Return what the store has; what was never written is nothing known.
+
+    Raises:
+        StoreDamaged: The row cannot be read.
+    """
+    value = store.get(Family.META, _KEY)
+    if value is None:
+        return Continuity()
+    try:
+        row = _decoder.decode(value)
+    except UNDECODABLE as error:
+        raise StoreDamaged(
+            f"the record of the coordinator's past cannot be read: {error}. The data directory "
+            "cannot be trusted: restore it from a backup, or move it away to begin with an empty "
+            "one"
+        ) from error
+    return Continuity(lost=row.lost, revision=row.revision)
+
+
+def put_continuity(batch: Batch, continuity: Continuity) -> None:
+    """Add to *batch* what is to be known in the next life of the node."""
+    row = _Row(continuity.lost, continuity.revision)
+    batch.put(Family.META, _KEY, msgspec.msgpack.encode(row))
