@@ -225,9 +225,18 @@ def _unreachable(url: str, error: Exception) -> Unreachable:
 
 
 def _what_went_wrong(error: Exception) -> str:
+    cause = error.__cause__ or error
     match error:
         case TimeoutError():
             return "it took too long"
+        case aiohttp.ClientConnectorCertificateError():
+            return f"its certificate is not trusted here ({cause})"
+        case aiohttp.ClientConnectorSSLError():
+            return f"no TLS there ({cause}); without TLS the URL begins with http://"
+        case aiohttp.ServerDisconnectedError():
+            return (
+                "the connection was closed without an answer; with TLS the URL begins with https://"
+            )
         case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))) if number > 0:
             return os.strerror(number)
         case aiohttp.ClientConnectorError(os_error=cause):

@@ -127,9 +127,11 @@ def _cron(text: str, *, day_or: bool) -> Cron:
     if found := _ZONE.match(text):
         raise _Mistake(f"begins with a zone; give it as the timezone: {quoted(found['zone'])}")
     if len(fields) not in (5, 6, 7):
+        count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
+        hint = "; in a shell, quote the whole expression" if len(fields) == 1 else ""
         raise _Mistake(
-            f"has {len(fields)} fields; a cron expression has 5 (minute hour day month weekday), "
-            "6 (seconds first) or 7 (seconds first, year last)"
+            f"has {count}; a cron expression has 5 (minute hour day month weekday), "
+            f"6 (seconds first) or 7 (seconds first, year last){hint}"
         )
     try:
         cron = _cron_of(fields, day_or=day_or)
@@ -214,6 +216,8 @@ _BEFORE_ALL = datetime(_YEARS.first - 1, 12, 31, 23, 59, 59)  # noqa: DTZ001 - a
 # Not str.upper, which makes the ASCII letters of names out of others: of the dotless i of Turkish.
 _CAPITALS = str.maketrans(ascii_lowercase, ascii_uppercase)
 _ZONE = re.compile(r"(?:CRON_)?TZ=(?P<zone>\S*)")
+_NAME_LENGTH = 3
+"""Letters of the name of a month or weekday."""
 _OPEN = re.compile(r"\*(?:/[0-9]+)?")
 _ITEM = re.compile(r"(?:\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?")
 _HASHED = re.compile(r"[HR](?:\([0-9-]*\))?(?:/[0-9]+)?")
@@ -292,6 +296,8 @@ def _hint_of(field: _Field, item: str) -> str:
         return f"; the last one of a month is {last[1]}L"
     if field is _DAYS and ("L" in item or "W" in item):
         return "; besides there are L, L-n, nW and LW"
+    if (short := item[:_NAME_LENGTH]) in field.names and item.isalpha():
+        return f"; write {short}"
     return ""
 
 

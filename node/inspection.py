@@ -26,6 +26,9 @@ from rota.node.coordination.coordinator import ACTIVE, AWAY, DRAINING, Member
 from rota.node.parts import Parts
 from rota.node.shard import Shard
 
+ETCD_SILENT_S = 3.0
+"""Several renewals, of which there is one a second; `RotaEtcdSilent` is the alert for it."""
+ETCD_SILENT = "etcd does not renew the session; until it does, no shard changes hands"
 GONE = "gone"
 PRIMARY, BACKUP, LEARNER = "primary", "backup", "learner"
 COPY, HANDOVER, REMOVAL = "copy", "handover", "removal"
@@ -48,14 +51,18 @@ def whole(parts: Parts, told: Mapping[NodeId, ClusterView]) -> ClusterView:
     """
     known = {each.shard: each for view in told.values() for each in view.shards}
     shards = [_newer(_shard(parts, shard), known.get(shard.id)) for shard in parts.shards]
-    loads = {each.node_id: each.load for view in told.values() for each in view.nodes}
-    nodes = [
-        msgspec.structs.replace(each, load=loads.get(each.node_id, each.load))
-        for each in _nodes(parts, shards)
-    ]
+    own_accounts = {each.node_id: each for view in told.values() for each in view.nodes}
+    nodes = [_completed(each, own_accounts.get(each.node_id)) for each in _nodes(parts, shards)]
     copies = parts.copies
     moves = [move for shard in shards for move in moves_of(shard, copies)]
     return _view(parts, nodes, shards, moves)
+
+
+def _completed(node: NodeView, own_account: NodeView | None) -> NodeView:
+    """Return *node* with what only that node knows, if it answered."""
+    if own_account is None:
+        return node
+    return msgspec.structs.replace(node, load=own_account.load, troubles=own_account.troubles)
 
 
 def node_as(parts: Parts, member: Member) -> NodeView:
@@ -136,6 +143,7 @@ def _counts(shards: Iterable[ShardView]) -> Counter[tuple[str, str]]:
 def _node(parts: Parts, member: Member, counts: Counter[tuple[str, str]]) -> NodeView:
     node_id = member.node_id
     session = parts.membership.sessions.get(node_id)
+    is_own = node_id == parts.config.node_id
     return NodeView(
         node_id=node_id,
         state=_state(member.state) if session else GONE,
@@ -147,10 +155,18 @@ def _node(parts: Parts, member: Member, counts: Counter[tuple[str, str]]) -> Nod
         address=member.address,
         peer_address=member.peer_address,
         version=member.version,
-        load=_load(parts) if node_id == parts.config.node_id else None,
+        load=_load(parts) if is_own else None,
         primaries=counts[node_id, PRIMARY],
         backups=counts[node_id, BACKUP],
+        troubles=_troubles(parts) if is_own else None,
     )
+
+
+def _troubles(parts: Parts) -> list[str]:
+    """Return what is wrong with this node, and with etcd as this node sees it."""
+    unready = parts.unready(exclude_cluster=True)
+    is_silent = parts.membership.session_age_s > ETCD_SILENT_S
+    return [trouble for trouble in (unready, ETCD_SILENT if is_silent else None) if trouble]
 
 
 def _state(said: str) -> str:

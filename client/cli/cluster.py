@@ -194,5 +194,6 @@ def _print_status(status: StatusView) -> None:
                 if status.kept
                 else "",
             ),
+            *(("trouble", each) for each in status.troubles),
         ]
     )

@@ -16,7 +16,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     Attributes:
         node_id: Who told it.
-        is_whole: Every node is there, every shard is open and where it ought to be.
+        is_whole: Every node is there and has no trouble, every shard is open and where it ought to
+            be.
         active: The nodes that are to hold something and live.
         draining: Those that are to hold nothing and live.
         gone: Those that do not live.
@@ -30,6 +31,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         removals: Those that take a copy away.
         kept: Copies on draining nodes that stay, for there is no other node, and too few would
             remain.
+        troubles: What is wrong by the nodes' own account, with the nodes that say so.
     """
 
     cluster: str
@@ -49,6 +51,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     handovers: int
     removals: int
     kept: int
+    troubles: list[str]
 
 
 def status_of(view: ClusterView) -> StatusView:
@@ -59,10 +62,12 @@ def status_of(view: ClusterView) -> StatusView:
     is_open = Counter(_state(shard) for shard in view.shards)
     lags = [each.lag for shard in view.shards for each in _backups(shard) if each.lag is not None]
     moves = Counter(move.change for move in view.moves)
+    troubles = _troubles(view)
     return StatusView(
         cluster=view.cluster,
         node_id=view.node_id,
-        is_whole=not view.moves and not by_state["gone"] and is_open["open"] == len(view.shards),
+        is_whole=not (view.moves or by_state["gone"] or troubles)
+        and is_open["open"] == len(view.shards),
         replicas=view.replicas,
         active=by_state["active"],
         draining=by_state["draining"],
@@ -77,7 +82,17 @@ def status_of(view: ClusterView) -> StatusView:
         handovers=moves["handover"],
         removals=moves["removal"],
         kept=sum(_kept(view, node) for node in view.nodes if node.state == "draining"),
+        troubles=troubles,
     )
+
+
+def _troubles(view: ClusterView) -> list[str]:
+    """Return each trouble once, with the nodes that have it."""
+    nodes: dict[str, list[str]] = {}
+    for node in view.nodes:
+        for trouble in node.troubles or ():
+            nodes.setdefault(trouble, []).append(node.node_id)
+    return [f"{', '.join(names)}: {trouble}" for trouble, names in nodes.items()]
 
 
 def _kept(view: ClusterView, node: NodeView) -> int:

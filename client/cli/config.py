@@ -14,13 +14,13 @@ from rota.client.cli.options import (
     examples,
     format_option,
     profile_option,
+    seconds_of,
     url_option,
 )
 from rota.client.cli.printing import out, say
 from rota.client.cli.settings import KEYS, Profiles
 from rota.client.cli.show import Column, Look, show_many
 from rota.client.endpoints import urls_of
-from rota.core.instants import parse_duration
 
 
 class SettingView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -206,5 +206,5 @@ CHECKS: dict[str, Callable[[str], object]] = {
     "url": urls_of,
     "namespace": _check_namespace,
     "output": _check_output,
-    "timeout": parse_duration,
+    "timeout": seconds_of,
 }

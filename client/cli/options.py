@@ -56,7 +56,7 @@ def connect_async() -> "AsyncClient":
 def _made(kind: Callable[..., C]) -> C:
     url, timeout = value_of("url"), value_of("timeout")
     try:
-        timeout_s = parse_duration(timeout.text) / SECOND
+        timeout_s = seconds_of(timeout.text)
     except ValueError as error:
         raise click.UsageError(f"{error} ({timeout.source})") from error
     try:
@@ -254,6 +254,15 @@ def as_seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> 
     if text is None:
         return None
     try:
-        return parse_duration(f"{text}s" if text[-1:].isdecimal() else text) / SECOND
+        return seconds_of(text)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from error
+
+
+def seconds_of(text: str) -> float:
+    """Return a duration in seconds; a bare number is seconds.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    return parse_duration(f"{text}s" if text[-1:].isdecimal() else text) / SECOND

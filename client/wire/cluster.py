@@ -32,6 +32,8 @@ class NodeView(View, frozen=True):
         peer_address: Where other nodes reach it.
         version: Of rota.
         load: Null if the node did not answer, or was not asked.
+        troubles: What is wrong with the node by its own account, as `/readyz` tells it, and whether
+            etcd is away; null if the node did not answer, or was not asked.
         primaries: Shards that it decides for.
         backups: Further copies of it that count.
     """
@@ -49,6 +51,7 @@ class NodeView(View, frozen=True):
     load: LoadView | None
     primaries: int
     backups: int
+    troubles: list[str] | None = None
 
 
 class ReplicaView(View, frozen=True):

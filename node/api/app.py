@@ -193,7 +193,8 @@ def _http_error(request: web.Request, error: web.HTTPException) -> web.Response:
     codes = {404: "no_such_path", 405: "method_not_allowed", 413: "body_too_large"}
     code = codes.get(error.status, "bad_request")
     details = {
-        404: f"there is nothing at {request.path}; the API begins with /api/v1",
+        404: f"there is nothing at {request.path}; the API begins with /api/v1; "
+        "/livez, /readyz and /metrics are for monitoring",
         405: f"{request.method} is not allowed at {request.path}",
     }
     detail = details.get(error.status, error.reason)

@@ -147,6 +147,8 @@ def test_a_request_takes_no_longer_than_its_timeout(rota_alone: Rota, silent_url
 
     assert asking.returncode == 6
     assert "took too long" in err
+    bare = rota_alone("jobs", "--url", silent_url, "--request-timeout", "0.05")
+    assert "took too long" in bare.err
     wrong = rota_alone("jobs", "--url", silent_url, "--request-timeout", "soon")
     assert wrong.status == 2
     assert "(--request-timeout)" in wrong.err

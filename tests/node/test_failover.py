@@ -116,6 +116,18 @@ def test_no_time_at_all_is_not_taken_for_as_much_as_it_takes() -> None:
         client.within(0.0).version()
 
 
+def test_https_to_a_node_without_tls_is_refused_with_the_scheme_to_use(node: Rotad) -> None:
+    url = node.url.replace("http:", "https:")
+    with (
+        Client(url, repeats_max=0) as client,
+        pytest.raises(Unreachable, match="http://") as caught,
+    ):
+        client.version()
+
+    assert "no TLS there" in caught.value.detail
+    assert not caught.value.may_have_arrived
+
+
 def test_dead_endpoints_are_all_named() -> None:
     with (
         dead() as one,

@@ -101,12 +101,14 @@ def test_a_task_that_fills_the_disk_can_be_stopped_and_no_fire_starts_another(di
         node.call("POST", f"/api/v1/executions/{filler}/cancel")
         ended = node.ended(filler)
         is_full = free_bytes(disk) < FULL_BYTES
+        [told] = node.call("GET", "/api/v1/cluster")["nodes"]
         (disk / "filler").unlink()
         node.wait_ready()
         fired = len(outcomes(node, "tick"))
         node.wait_until(lambda: outcomes(node, "tick")[fired + 1 :].count("fired") >= 2)
 
         assert is_full
+        assert ["MiB in reserve" in trouble for trouble in told["troubles"]] == [True]
         assert load == {resumed} == {"disk_full"}
         assert ended["status"] == "cancelled"
         assert node.call("GET", "/api/v1/jobs/restless")["status"] == "paused"

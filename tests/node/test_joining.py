@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster import Cluster
+from cluster import Cluster, answer
 from etcd import EtcdCluster, needs_etcd
 from rota.core.errors import Refused
 from rota.core.ids import NodeId, ShardId
@@ -20,6 +20,7 @@ from rota.node.cluster import timing_of
 from rota.node.config import load_config
 from rota.node.coordination.coordinator import Cluster as Founded
 from rota.node.coordination.coordinator import Member
+from rota.node.inspection import ETCD_SILENT
 from rota.node.targets import Targets
 from rotad import Rotad, processes_of
 
@@ -164,11 +165,13 @@ def test_what_is_owned_goes_on_while_etcd_is_away_and_after(tmp_path: Path) -> N
                 node.wait_logged("session not renewed", times=3)
             ended = [node.run(name=node.data_dir.name, command="true") for node in cluster]
             are_ready = [node.is_ready() for node in cluster]
+            without_etcd = answer(cluster.nodes[0], "GET", "/api/v1/cluster")["nodes"]
         after = [node.run(name=f"{node.data_dir.name}-2", command="true") for node in cluster]
         primaries = {shard: each["primary"] for shard, each in cluster.configurations().items()}
 
     assert {each["status"] for each in ended + after} == {"success"}
     assert are_ready == [True] * 3
+    assert [each["troubles"] for each in without_etcd] == [[ETCD_SILENT]] * 3
     assert set(primaries) == set(epochs)
 
 

@@ -222,7 +222,8 @@ FIELD_COUNTS = (
         ("0 0 1,L-1W * *", f'has day "L-1W"; {DAYS}'),
         ("0 0 5-40 * *", 'has day "5-40"; days go from 1 to 31'),
         ("0 0 * 13 *", "has month 13; months go from 1 to 12 or JAN to DEC"),
-        ("0 0 * JUNE *", "has month JUNE; months go from 1 to 12 or JAN to DEC"),
+        ("0 0 * JUNE *", "has month JUNE; months go from 1 to 12 or JAN to DEC; write JUN"),
+        ("0 0 * * tuesday", f"has weekday TUESDAY; {WEEKDAYS}; write TUE"),
         (
             "0 0 * * 8",
             "has weekday 8; weekdays go from 0 to 7 (0 and 7 are Sunday) or SUN to SAT",

@@ -123,6 +123,11 @@ WELL = shard("a", "b", "c", target="a b c")
 MOVE = MoveView(shard=7, change="copy", source=None, target="c", is_running=True)
 
 
+def troubled(name: str, *troubles: str) -> NodeView:
+    """Return a node that has these troubles."""
+    return msgspec.structs.replace(node(name), troubles=list(troubles))
+
+
 def test_a_cluster_is_whole_when_all_are_there_and_all_is_where_it_ought_to_be() -> None:
     status = status_of(view([WELL]))
 
@@ -141,10 +146,17 @@ def test_a_cluster_is_whole_when_all_are_there_and_all_is_where_it_ought_to_be()
         pytest.param(
             view([WELL, shard("a", "b", "c", target="a b c", is_open=None)]), id="not known"
         ),
+        pytest.param(view([WELL], [troubled("a", "disk")]), id="a node has a trouble"),
     ],
 )
 def test_a_cluster_is_not_whole_when(unwell: ClusterView) -> None:
     assert not status_of(unwell).is_whole
+
+
+def test_a_trouble_of_several_nodes_is_one_line() -> None:
+    nodes = [troubled("a", "no etcd"), troubled("b", "no etcd", "disk"), node("c")]
+
+    assert status_of(view([WELL], nodes)).troubles == ["a, b: no etcd", "b: disk"]
 
 
 def test_shards_are_counted_by_what_is_wrong_with_them() -> None:
