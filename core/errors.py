@@ -47,6 +47,8 @@ class Kind(Enum):
     UNAVAILABLE = "unavailable"
     """This node cannot do it now; trying later, or elsewhere, may work."""
     FORBIDDEN = "forbidden"
+    UNREADABLE = "unreadable"
+    """What is stored cannot be read by this version; trying again does not help."""
 
 
 class Refused(RotaError):

@@ -5,14 +5,17 @@ side forgets what it told. What a side still has is what it has to tell, so noth
 of it elsewhere, and a crash loses none of it. When a side has nothing more it is wiped.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from rota.core.changes import Account, Table
+from rota.core.codec import Undecodable
 from rota.core.commands import Claim, Forget, Past, TakeAccount, own_bytes
 from rota.core.execution import Execution, Task
 from rota.core.ids import ExecutionId, NodeId, ShardId
 from rota.core.instants import LATEST_INSTANT, Instant
+from rota.core.ledger import LedgerEntry
 from rota.core.sides import outward_task
 from rota.core.standing_in import place_of
 from rota.node.bringing import Bringing
@@ -20,6 +23,8 @@ from rota.node.messages import Brought
 from rota.node.shard import Shard
 from rota.node.sides import EXECUTIONS_MAX, Sides
 from rota.storage.history import History
+
+log = logging.getLogger(__name__)
 
 LOAD_MAX = 64
 """Claims or accounts of one load: some 100 KB, unless tasks handed much on."""
@@ -80,6 +85,11 @@ class Accounts:
             self._bring(shard, telling, tuple(load), claimed)
             return
         pasts, others = self._ended(side)
+        # What cannot be read cannot be told, and must not keep the rest from being told.
+        lost = tuple(pasts.pop(each) for each in list(pasts) if not self._is_readable(side, each))
+        if lost:
+            self._sides.submit(side, Forget(pasts=lost))
+            return
         if pasts:
             accounts = self._load(side, sorted(pasts, key=lambda past: self._place(side, past)))
             told = tuple(pasts[each.account.execution.id] for each in accounts)
@@ -113,9 +123,10 @@ class Accounts:
     def _claims(self, side: Shard) -> list[Claim]:
         claims: list[Claim] = []
         for job in side.state.jobs.values():
-            entries = self._history.ledger(side.id, job.id, Instant(0), LATEST_INSTANT)
+            rows = self._history.ledger(side.id, job.id, Instant(0), LATEST_INSTANT)
+            entries = tuple(row for row in rows if isinstance(row, LedgerEntry))
             claim = Claim(
-                job_id=job.id, version=job.version, node_id=self._node_id, entries=tuple(entries)
+                job_id=job.id, version=job.version, node_id=self._node_id, entries=entries
             )
             if claim.entries:
                 claims.append(claim)
@@ -131,6 +142,17 @@ class Accounts:
         }
         others = [piece for piece in pieces if piece.pointer.table != Table.PAST_EXECUTION]
         return ended, tuple(others)
+
+    def _is_readable(self, side: Shard, execution_id: ExecutionId) -> bool:
+        try:
+            self._past(side, execution_id)
+        except Undecodable as error:
+            log.error(
+                "account dropped",
+                extra={"shard": side.id, "execution": execution_id, "reason": str(error)},
+            )
+            return False
+        return True
 
     def _load(self, side: Shard, ids: list[ExecutionId]) -> tuple[TakeAccount, ...]:
         """Return the accounts of the first of *ids*, in their order; at least one."""

@@ -1,16 +1,19 @@
 """What is over: finished executions, ledger entries, journals; read by people, never to schedule.
 
-Pages are read newest or oldest first from a key, so that page n costs no more than page 1.
+Pages are read newest or oldest first from a key, so that page n costs no more than page 1. A row
+whose record cannot be decoded is one of the page, named by its key, and goes by age like the rest.
 """
 
 import heapq
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 
-from rota.core.changes import Account, Pointer, Table
-from rota.core.codec import decode_record
+from rota.core.changes import Account, Pointer, Record, Table
+from rota.core.codec import Undecodable, decode_record
 from rota.core.commands import Past
 from rota.core.execution import Execution, Task, in_place
-from rota.core.ids import ExecutionId, JobId, ShardId
+from rota.core.ids import ExecutionId, JobId, ShardId, job_of
 from rota.core.instants import LATEST_INSTANT, Instant
 from rota.core.ledger import LedgerEntry
 from rota.storage.shards import shard_prefix
@@ -18,6 +21,39 @@ from rota.storage.store import Family, Store
 
 LOOKED_AT = 4
 """Pieces that are looked at for each one that may be dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableExecution:
+    """A finished execution whose record cannot be decoded.
+
+    Attributes:
+        id: Of its key.
+        why: What is wrong with the record.
+    """
+
+    id: ExecutionId
+    why: str
+
+    @property
+    def job_id(self) -> JobId:
+        """Its job."""
+        return job_of(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableEntry:
+    """A ledger entry whose record cannot be decoded.
+
+    Attributes:
+        schedule: Of its key: the schedule's number in the job, from 0.
+        fire_at: Of its key: the first of its fire times.
+        why: What is wrong with the record.
+    """
+
+    schedule: int
+    fire_at: Instant
+    why: str
 
 
 class History:
@@ -33,45 +69,57 @@ class History:
         self._shards = shards
 
     def execution(self, shard: ShardId, execution_id: ExecutionId) -> Execution | None:
-        """Return a finished execution."""
+        """Return a finished execution.
+
+        Raises:
+            Undecodable: Its record cannot be read.
+        """
         value = self._store.get(Family.HIST, _key(shard, Table.PAST_EXECUTION, execution_id))
         return None if value is None else _execution(value)
 
     def tasks(self, shard: ShardId, execution_id: ExecutionId) -> dict[str, Task]:
-        """Return the tasks of a finished execution, by name, in the order of their definition."""
+        """Return the tasks of a finished execution, by name, in the order of their definition.
+
+        Raises:
+            Undecodable: The record of one cannot be read.
+        """
         start = _key(shard, Table.PAST_TASK, f"{execution_id}/")
         end = _key(shard, Table.PAST_TASK, f"{execution_id}0")
         tasks: list[Task] = []
-        for _, value in self._store.scan(Family.HIST, start, end):
-            task = decode_record(Table.PAST_TASK, value)
+        for key, value in self._store.scan(Family.HIST, start, end):
+            task = _decoded(Table.PAST_TASK, key, value)
             assert isinstance(task, Task)
             tasks.append(task)
         return in_place(tasks)
 
     def accounts(self, shard: ShardId, execution_id: ExecutionId) -> list[Account]:
-        """Return what stand-ins told of an execution that is not theirs, by node."""
+        """Return what stand-ins told of an execution that is not theirs, by node.
+
+        Raises:
+            Undecodable: The record of one cannot be read.
+        """
         start = _key(shard, Table.DOUBLE, f"{execution_id}/")
         end = _key(shard, Table.DOUBLE, f"{execution_id}0")
         accounts: list[Account] = []
-        for _, value in self._store.scan(Family.HIST, start, end):
-            account = decode_record(Table.DOUBLE, value)
+        for key, value in self._store.scan(Family.HIST, start, end):
+            account = _decoded(Table.DOUBLE, key, value)
             assert isinstance(account, Account)
             accounts.append(account)
         return accounts
 
     def executions_of(
         self, shard: ShardId, job_id: JobId, before: ExecutionId | None
-    ) -> Iterator[Execution]:
+    ) -> Iterator[Execution | UnreadableExecution]:
         """Yield a job's finished executions, latest fire time first, those before *before*."""
         start, beyond = _key(shard, Table.PAST_EXECUTION, f"{job_id}-"), f"{job_id}."
         # Another job's id as a cursor must not lead out of this job's range.
         end = _key(shard, Table.PAST_EXECUTION, min(before or beyond, beyond))
-        for _, value in self._store.scan(Family.HIST, start, max(start, end), reverse=True):
-            yield _execution(value)
+        for key, value in self._store.scan(Family.HIST, start, max(start, end), reverse=True):
+            yield _shown(ExecutionId(key[3:].decode()), value)
 
     def executions(
         self, before: str, among: Iterable[ShardId] | None = None
-    ) -> Iterator[Execution]:
+    ) -> Iterator[Execution | UnreadableExecution]:
         """Yield the finished executions of all shards, latest fire time first.
 
         Args:
@@ -82,9 +130,10 @@ class History:
         streams = (self._pasts_down(shard, before) for shard in shards)
         # The streams are each in descending order of their keys, which begin with the instant.
         for _, shard, pointer in heapq.merge(*streams, key=lambda past: past[0], reverse=True):
-            execution = self.execution(shard, ExecutionId(pointer.key))
-            if execution is not None:
-                yield execution
+            execution_id = ExecutionId(pointer.key)
+            value = self._store.get(Family.HIST, _key(shard, Table.PAST_EXECUTION, execution_id))
+            if value is not None:
+                yield _shown(execution_id, value)
 
     def ledger(
         self,
@@ -94,15 +143,14 @@ class History:
         until: Instant,
         *,
         newest_first: bool = False,
-    ) -> Iterator[LedgerEntry]:
+    ) -> Iterator[LedgerEntry | UnreadableEntry]:
         """Yield a job's ledger entries that begin in ``[since, until)``, oldest first or newest."""
         start = _key(shard, Table.LEDGER, f"{job_id}/{since:014x}")
         end = _key(shard, Table.LEDGER, f"{job_id}/{until:014x}")
         # Asked for a range that ends before it begins, a store need not answer.
-        for _, value in self._store.scan(Family.HIST, start, max(start, end), reverse=newest_first):
-            entry = decode_record(Table.LEDGER, value)
-            assert isinstance(entry, LedgerEntry)
-            yield entry
+        rows = self._store.scan(Family.HIST, start, max(start, end), reverse=newest_first)
+        for key, value in rows:
+            yield _entry(key, value)
 
     def older_than(self, shard: ShardId, instant: Instant, limit: int) -> tuple[Past, ...]:
         """Return at most *limit* pieces of history that were over before *instant*.
@@ -113,23 +161,37 @@ class History:
         start, end = _key(shard, Table.PAST, ""), _key(shard, Table.PAST, f"{instant:014x}")
         pasts: list[Past] = []
         for key, value in self._store.scan(Family.HIST, start, end, limit=LOOKED_AT * limit):
-            pointer = decode_record(Table.PAST, value)
-            assert isinstance(pointer, Pointer)
+            pointer = _pointer(key, value)
             if self._ended_at(shard, pointer) >= instant:
                 continue
             tasks: tuple[str, ...] = ()
             if pointer.table == Table.PAST_EXECUTION:
-                tasks = tuple(self.tasks(shard, ExecutionId(pointer.key)))
+                tasks = self._task_names(shard, ExecutionId(pointer.key))
             pasts.append(Past(instant=_instant(key), pointer=pointer, tasks=tasks))
             if len(pasts) >= limit:
                 break
         return tuple(pasts)
 
+    def _task_names(self, shard: ShardId, execution_id: ExecutionId) -> tuple[str, ...]:
+        """Return the names of an execution's tasks, also of those that cannot be read."""
+        start = _key(shard, Table.PAST_TASK, f"{execution_id}/")
+        end = _key(shard, Table.PAST_TASK, f"{execution_id}0")
+        return tuple(
+            key[len(start) :].decode() for key, _ in self._store.scan(Family.HIST, start, end)
+        )
+
     def _ended_at(self, shard: ShardId, pointer: Pointer) -> Instant:
-        """Return when a piece of history became one; the beginning of time if it is gone."""
+        """Return when a piece of history became one.
+
+        The beginning of time if it is gone, or if its record cannot be read: its fire time alone
+        says then how old it is.
+        """
         table = Table(pointer.table)
         value = self._store.get(Family.HIST, _key(shard, table, pointer.key))
-        record = decode_record(table, value) if value is not None else None
+        record: Record | None = None
+        if value is not None:
+            with suppress(Undecodable):
+                record = decode_record(table, value)
         match record:
             case Execution():
                 return record.finished_at
@@ -141,8 +203,7 @@ class History:
     def _pasts_down(self, shard: ShardId, before: str) -> Iterator[tuple[bytes, ShardId, Pointer]]:
         start, end = _key(shard, Table.PAST, ""), _key(shard, Table.PAST, before)
         for key, value in self._store.scan(Family.HIST, start, end, reverse=True):
-            pointer = decode_record(Table.PAST, value)
-            assert isinstance(pointer, Pointer)
+            pointer = _pointer(key, value)
             if pointer.table == Table.PAST_EXECUTION:
                 yield key[3:], shard, pointer
 
@@ -164,7 +225,42 @@ def _instant(past_key: bytes) -> Instant:
     return Instant(int(past_key[3:17], 16))
 
 
+def _decoded(table: Table, key: bytes, value: bytes) -> Record:
+    try:
+        return decode_record(table, value)
+    except Undecodable as error:
+        raise Undecodable(f"{key[3:].decode()}: {error}") from error
+
+
 def _execution(value: bytes) -> Execution:
     execution = decode_record(Table.PAST_EXECUTION, value)
     assert isinstance(execution, Execution)
     return execution
+
+
+def _shown(execution_id: ExecutionId, value: bytes) -> Execution | UnreadableExecution:
+    try:
+        return _execution(value)
+    except Undecodable as error:
+        return UnreadableExecution(execution_id, str(error))
+
+
+def _entry(key: bytes, value: bytes) -> LedgerEntry | UnreadableEntry:
+    try:
+        entry = decode_record(Table.LEDGER, value)
+    except Undecodable as error:
+        _, fire_at, schedule = key[3:].decode().split("/")
+        return UnreadableEntry(int(schedule, 16), Instant(int(fire_at, 16)), str(error))
+    assert isinstance(entry, LedgerEntry)
+    return entry
+
+
+def _pointer(key: bytes, value: bytes) -> Pointer:
+    """Return where a piece of history stands; its key says the same as its record."""
+    try:
+        pointer = decode_record(Table.PAST, value)
+    except Undecodable:
+        _, table, place = key[3:].decode().split("/", 2)
+        return Pointer(int(table, 16), place)
+    assert isinstance(pointer, Pointer)
+    return pointer

@@ -109,7 +109,8 @@ class ExecutionView(View, frozen=True):
         job_id: Its job.
         job: That job's ``namespace/name``.
         job_version: Of the definition that it runs.
-        status: ``queued``, ``running``, ``success``, ``failed`` or ``cancelled``.
+        status: ``queued``, ``running``, ``success``, ``failed`` or ``cancelled``; in lists
+            ``broken`` if its record cannot be decoded. Then only the ids and *fire_time* are known.
         trigger: ``schedule``, ``manual`` or ``dependencies``.
         fire_time: When it was due; for a trigger, when it was asked for.
         queued_at: When it was made.

@@ -11,7 +11,8 @@ class LedgerEntryView(View, frozen=True):
         until: The last of them.
         count: How many they are; usually one.
         schedule: The schedule's number.
-        outcome: ``fired``, ``skipped``, ``missed``, ``coalesced`` or ``paused``.
+        outcome: ``fired``, ``skipped``, ``missed``, ``coalesced`` or ``paused``; ``broken`` if its
+            record cannot be decoded. Then only *fire_time* and *schedule* are known.
         execution_id: The execution made, in the way, or standing for it; null for ``missed`` and
             ``paused``.
         reason: A sentence for people; empty for ``fired``, unless a stand-in did it.

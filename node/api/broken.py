@@ -2,7 +2,7 @@
 
 Another version, or a fault, may have stored what no document can hold, such as an instant after
 the year 9999. A list shows the other records all the same, and this one with the reason: its names
-and ids are enough to delete it.
+and ids are enough to delete it. Of a record that cannot even be decoded, its key is shown.
 """
 
 from collections.abc import Callable
@@ -10,10 +10,12 @@ from typing import TypeVar
 
 from rota.client.wire import ExecutionView, JobView, LedgerEntryView
 from rota.core.execution import Execution
+from rota.core.ids import instant_of
 from rota.core.instants import LATEST_INSTANT, SECOND, Instant, format_instant
 from rota.core.job import Job, JobSpec
 from rota.core.ledger import LedgerEntry
 from rota.core.schedule import fault_of
+from rota.storage.history import UnreadableEntry, UnreadableExecution
 
 View = TypeVar("View")
 
@@ -82,6 +84,38 @@ def broken_entry(entry: LedgerEntry, why: str) -> LedgerEntryView:
         reason=entry.reason,
         recorded_at=_nearest(entry.recorded_at),
         broken=why,
+    )
+
+
+def unreadable_execution(execution: UnreadableExecution) -> ExecutionView:
+    """Return the document of an execution whose record cannot be decoded."""
+    fire_time = _nearest(instant_of(execution.id))
+    return ExecutionView(
+        execution_id=execution.id,
+        job_id=execution.job_id,
+        job="",
+        job_version=0,
+        status="broken",
+        trigger="",
+        fire_time=fire_time,
+        queued_at=fire_time,
+        broken=execution.why,
+    )
+
+
+def unreadable_entry(entry: UnreadableEntry) -> LedgerEntryView:
+    """Return the document of a ledger entry whose record cannot be decoded."""
+    fire_time = _nearest(entry.fire_at)
+    return LedgerEntryView(
+        fire_time=fire_time,
+        until=fire_time,
+        count=1,
+        schedule=entry.schedule,
+        outcome="broken",
+        execution_id=None,
+        reason="",
+        recorded_at=fire_time,
+        broken=entry.why,
     )
 
 

@@ -67,6 +67,9 @@ CODES = {
     "too_many_executions": Code(429, "the shard holds as many executions as it may"),
     "too_many_jobs": Code(429, "the shard holds as many jobs as it may"),
     "internal": Code(500, "a bug in rota; the node's log has the details under the request id"),
+    "record_unreadable": Code(
+        500, "a record is damaged, or of another version's format; `detail` names it"
+    ),
     "catching_up": Code(503, "a replaced job still decides fire times of its past"),
     "busy": Code(
         503,

@@ -2,7 +2,8 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 
 import msgspec
 from aiohttp import web
@@ -14,6 +15,7 @@ from rota.client.wire import (
     Timespan,
     WaitManyBody,
 )
+from rota.core.codec import Undecodable
 from rota.core.commands import Cancel
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.execution import Execution, ExecutionStatus, Task, in_place
@@ -40,7 +42,7 @@ from rota.node.api.writing import write
 from rota.node.others import Asked
 from rota.node.parts import Parts
 from rota.node.shard import Shard
-from rota.storage.history import NEWEST, past_before
+from rota.storage.history import NEWEST, UnreadableExecution, past_before
 
 operations = Operations("Executions")
 WAIT_DEFAULT = Duration(30 * SECOND)
@@ -70,7 +72,7 @@ async def load_execution(
     """Return an execution and its tasks, as committed.
 
     Raises:
-        Refused: There is none with that id.
+        Refused: There is none with that id, or one of its records cannot be read.
     """
     shard = parts.shards.of_id(execution_id)
     live = shard.state.executions.get(execution_id)
@@ -79,7 +81,17 @@ async def load_execution(
         await parts.shards.settled(shard)
         return live, tasks
     await parts.shards.settled(shard)
-    return _past(parts, execution_id), parts.history.tasks(shard.id, execution_id)
+    with _readable():
+        return _past(parts, execution_id), parts.history.tasks(shard.id, execution_id)
+
+
+@contextmanager
+def _readable() -> Generator[None]:
+    """Turn the error of a record that cannot be decoded into a refusal that names the record."""
+    try:
+        yield
+    except Undecodable as error:
+        raise Refused(Kind.UNREADABLE, "record_unreadable", str(error)) from error
 
 
 async def _whole(parts: Parts, execution_id: ExecutionId) -> ExecutionView:
@@ -88,10 +100,11 @@ async def _whole(parts: Parts, execution_id: ExecutionId) -> ExecutionView:
     One that only a stand-in ran, where the ledger says why its shard did not, is that alone.
 
     Raises:
-        Refused: There is none with that id.
+        Refused: There is none with that id, or one of its records cannot be read.
     """
     shard = parts.shards.of_id(execution_id)
-    accounts = parts.history.accounts(shard.id, execution_id)
+    with _readable():
+        accounts = parts.history.accounts(shard.id, execution_id)
     try:
         execution, tasks = await load_execution(parts, execution_id)
     except Refused as refusal:
@@ -107,7 +120,7 @@ async def _whole(parts: Parts, execution_id: ExecutionId) -> ExecutionView:
     "GET",
     "/api/v1/executions/{execution}",
     Success(200, "The execution and its tasks.", ExecutionView),
-    problems=("execution_not_found", *READING),
+    problems=("execution_not_found", "record_unreadable", *READING),
 )
 async def get_execution(request: web.Request) -> web.Response:
     """Show an execution with its tasks."""
@@ -121,7 +134,7 @@ async def get_execution(request: web.Request) -> web.Response:
     "/api/v1/executions/{execution}/wait",
     Success(200, "The execution, as it is then.", ExecutionView),
     query=(TIMEOUT,),
-    problems=("execution_not_found", *WAITING),
+    problems=("execution_not_found", "record_unreadable", *WAITING),
 )
 async def wait_for_execution(request: web.Request) -> web.Response:
     """Answer when an execution has ended, or after a timeout.
@@ -144,7 +157,7 @@ async def wait_for_execution(request: web.Request) -> web.Response:
     "/api/v1/executions/{execution}/cancel",
     Success(202, "The execution; its end is asked for.", ExecutionView),
     query=(DRY_RUN,),
-    problems=("execution_not_found", *DECIDING),
+    problems=("execution_not_found", "record_unreadable", *DECIDING),
 )
 async def cancel_execution(request: web.Request) -> web.Response:
     """End an execution.
@@ -230,7 +243,7 @@ async def _ended(
     live = [parts.shards.of_id(each).state.executions.get(each) for each in ids]
     await parts.shards.settled(*{parts.shards.of_id(each) for each in ids})
     return {
-        each: execution_view(execution or _past(parts, each))
+        each: execution_view(execution or _past_or_unreadable(parts, each))
         for each, execution in zip(ids, live, strict=True)
     }
 
@@ -267,7 +280,8 @@ async def list_executions(request: web.Request) -> web.Response:
     return document(ExecutionList(items=list(page.items), next_cursor=page.next_cursor))
 
 
-Stream = Callable[[], Iterable[Execution]]
+Listed = Execution | UnreadableExecution
+Stream = Callable[[], Iterable[Listed]]
 """Yields executions, newest first."""
 
 
@@ -324,19 +338,26 @@ def _order_of(execution_id: ExecutionId) -> tuple[Instant, ExecutionId]:
     return instant_of(execution_id), execution_id
 
 
-def _order(execution: Execution) -> tuple[Instant, ExecutionId]:
+def _order(execution: Listed) -> tuple[Instant, ExecutionId]:
     return _order_of(execution.id)
 
 
-def _filter_of(request: web.Request) -> Callable[[Execution], bool]:
+def _filter_of(request: web.Request) -> Callable[[Listed], bool]:
     status = STATUS.of(request)
     since, until = FROM.of(request), TO.of(request)
     within = "" if JOB.of(request) else _prefix_of(NAMESPACE.of(request))
-    return lambda execution: (
-        (status is None or execution.status.value == status)
-        and since <= execution.fire_at < until
-        and execution.job_name.startswith(within)
-    )
+
+    def matches(execution: Listed) -> bool:
+        if isinstance(execution, UnreadableExecution):
+            # Its status and its namespace are not known.
+            return status is None and not within and since <= instant_of(execution.id) < until
+        return (
+            (status is None or execution.status.value == status)
+            and since <= execution.fire_at < until
+            and execution.job_name.startswith(within)
+        )
+
+    return matches
 
 
 def _prefix_of(namespace: str | None) -> str:
@@ -348,6 +369,13 @@ def _past(parts: Parts, execution_id: ExecutionId) -> Execution:
     if past is None:
         raise not_found("execution", execution_id)
     return past
+
+
+def _past_or_unreadable(parts: Parts, execution_id: ExecutionId) -> Execution | UnreadableExecution:
+    try:
+        return _past(parts, execution_id)
+    except Undecodable as error:
+        return UnreadableExecution(execution_id, str(error))
 
 
 def _checked_id(text: str, number: int) -> ExecutionId:

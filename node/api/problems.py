@@ -15,6 +15,7 @@ STATUS = {
     Kind.TOO_MANY: 429,
     Kind.UNAVAILABLE: 503,
     Kind.FORBIDDEN: 403,
+    Kind.UNREADABLE: 500,
 }
 CONTENT_TYPE = "application/problem+json"
 

@@ -37,10 +37,13 @@ from rota.node.api.broken import (
     broken_execution,
     broken_job,
     unreadable,
+    unreadable_entry,
+    unreadable_execution,
     whole_or_broken,
 )
 from rota.node.api.definitions import definition_of
 from rota.node.api.works import bind_text
+from rota.storage.history import UnreadableEntry, UnreadableExecution
 
 JOB_STATUSES = ("scheduled", "running", "paused", "finished", "broken")
 
@@ -121,11 +124,13 @@ def job_view(
 
 
 def execution_view(
-    execution: Execution,
+    execution: Execution | UnreadableExecution,
     tasks: Mapping[str, Task] | None = None,
     accounts: Iterable[Account] | None = None,
 ) -> ExecutionView:
     """Return an execution's document, with its tasks and what else ran if they are given."""
+    if isinstance(execution, UnreadableExecution):
+        return unreadable_execution(execution)
     return whole_or_broken(
         lambda: _execution_view(execution, tasks, accounts),
         lambda why: broken_execution(execution, why),
@@ -170,8 +175,10 @@ def _duplicate_view(account: Account) -> DuplicateView:
     )
 
 
-def ledger_entry_view(entry: LedgerEntry) -> LedgerEntryView:
+def ledger_entry_view(entry: LedgerEntry | UnreadableEntry) -> LedgerEntryView:
     """Return a ledger entry's document."""
+    if isinstance(entry, UnreadableEntry):
+        return unreadable_entry(entry)
     return whole_or_broken(lambda: _ledger_entry_view(entry), lambda why: broken_entry(entry, why))
 
 

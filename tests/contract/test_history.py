@@ -6,11 +6,12 @@ import pytest
 
 from rota.core.changes import Pointer, Record, Table, past_key
 from rota.core.codec import encode_record
+from rota.core.commands import Past
 from rota.core.execution import Execution, ExecutionStatus, Origin
 from rota.core.ids import ExecutionId, JobId, ShardId, fire_execution_id
 from rota.core.instants import DAY, Duration, Instant, later
 from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
-from rota.storage.history import History
+from rota.storage.history import NEWEST, History
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family
@@ -50,6 +51,10 @@ def missed(fire_at: Instant, recorded_at: Instant) -> LedgerEntry:
 
 
 def history_of(*records: Execution | LedgerEntry) -> History:
+    return History(store_of(*records), range(1))
+
+
+def store_of(*records: Execution | LedgerEntry) -> MemoryStore:
     store = MemoryStore()
     batch = store.batch()
 
@@ -65,7 +70,7 @@ def history_of(*records: Execution | LedgerEntry) -> History:
         put(Table(pointer.table), pointer.key, record)
         put(Table.PAST, past_key(record.fire_at, pointer), pointer)
     store.write(batch)
-    return History(store, range(1))
+    return store
 
 
 @pytest.mark.parametrize("make", [execution, missed], ids=["execution", "ledger entry"])
@@ -77,6 +82,29 @@ def test_what_was_due_long_ago_and_is_over_only_now_stays(
     found = history_of(fresh, old).older_than(SHARD, KEPT_SINCE, 10)
 
     assert [past.instant for past in found] == [old.fire_at]
+
+
+@pytest.mark.parametrize("table", [Table.PAST_EXECUTION, Table.PAST_TASK, Table.PAST])
+def test_what_cannot_be_decoded_goes_by_its_fire_time(table: Table) -> None:
+    ended = execution(LONG_AGO, LONG_AGO)
+    pointer = Pointer(Table.PAST_EXECUTION, ended.id)
+    keys = {
+        Table.PAST_EXECUTION: ended.id,
+        Table.PAST_TASK: f"{ended.id}/main",
+        Table.PAST: past_key(LONG_AGO, pointer),
+    }
+    store = store_of(ended)
+    batch = store.batch()
+    for damaged in {table, Table.PAST_TASK}:
+        place = shard_prefix(SHARD) + bytes((damaged,)) + keys[damaged].encode()
+        batch.put(Family.HIST, place, b"\x01\xc1")
+    store.write(batch)
+    history = History(store, range(1))
+
+    found = history.older_than(SHARD, KEPT_SINCE, 10)
+
+    assert found == (Past(instant=LONG_AGO, pointer=pointer, tasks=("main",)),)
+    assert [each.id for each in history.executions(NEWEST)] == [ended.id]
 
 
 def test_a_page_holds_no_more_than_is_asked_for() -> None:

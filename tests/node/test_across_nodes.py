@@ -25,7 +25,7 @@ from rota.client.wire import RetryBody
 from rota.core.attempt import AttemptKey, Ending, Outcome
 from rota.core.commands import Cancel, FinishAttempt, SaveJob, Trigger
 from rota.core.errors import Refused
-from rota.core.execution import ExecutionStatus, Task, TaskStatus
+from rota.core.execution import Execution, ExecutionStatus, Task, TaskStatus
 from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, ShardId
 from rota.core.instants import SECOND, Duration, Instant, later
 from rota.core.replication.messages import Append
@@ -703,6 +703,7 @@ def test_a_letter_to_a_shard_elsewhere_takes_effect_once(kind: type[Sent]) -> No
 
         history = nodes[B].running.parts.history
         [execution] = history.executions_of(DOWN, downstream, None)
+        assert isinstance(execution, Execution)
         assert execution.status is ExecutionStatus.SUCCESS
 
     run(story)

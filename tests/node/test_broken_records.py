@@ -6,18 +6,20 @@ deleted.
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from in_process import Client, running_works, save, serving
+from in_process import Client, running_works, save, serving, trigger, until
 from rota.core.changes import Record, Table
 from rota.core.codec import encode_record
-from rota.core.ids import JobId, ShardId
-from rota.core.instants import DAY, LATEST_INSTANT, SECOND, Instant
+from rota.core.ids import ExecutionId, JobId, ShardId
+from rota.core.instants import DAY, HOUR, LATEST_INSTANT, SECOND, Instant
 from rota.core.job import Plan
+from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.schedule import Schedule
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix
@@ -75,6 +77,120 @@ def test_a_job_that_cannot_be_read_is_deleted(
 
         assert status == 204
         assert [job["name"] for job in left] == ["sound"]
+
+    asyncio.run(main())
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A job with two finished executions of the instants 1 and 2, and two ledger entries."""
+
+    store: MemoryStore
+    job_id: JobId
+    shard: ShardId
+    execution_ids: list[ExecutionId]
+
+    def damage(self, table: Table, key: str, value: bytes = b"\x01\xc1") -> None:
+        """Put bytes that no record has in the place of the record of *table* at *key*."""
+        place = shard_prefix(self.shard) + bytes((table,)) + key.encode()
+        assert self.store.get(Family.HIST, place) is not None
+        batch = self.store.batch()
+        batch.put(Family.HIST, place, value)
+        self.store.write(batch)
+        self.store.sync()
+
+
+async def ended_executions(folder: Path) -> Ended:
+    store = MemoryStore()
+    async with running_works(store, folder) as works:
+        shards = works.parts.shards
+        job_id = await save(shards, "job", schedule="@every 1h")
+        ids = [await trigger(shards, job_id) for _ in range(2)]
+        shard = shards.of_id(job_id)
+        await until(lambda: not shard.state.executions)
+        await shards.settled(shard)
+    records: dict[tuple[Table, str], Record] = {
+        (Table.LEDGER, ledger_key(job_id, Instant(hour * HOUR), 0)): LedgerEntry(
+            job_id=job_id,
+            schedule=0,
+            fire_at=Instant(hour * HOUR),
+            until=Instant(hour * HOUR),
+            count=1,
+            outcome=FireOutcome.PAUSED,
+            recorded_at=Instant(hour * HOUR),
+        )
+        for hour in (1, 2)
+    }
+    put(store, shard.id, records)
+    return Ended(store, job_id, shard.id, sorted(ids, reverse=True))
+
+
+DAMAGED = [b"", b"\x07\x90", b"\x01\xc1", b"\x01\x93\x01\x02\x03"]
+
+
+@pytest.mark.parametrize("value", DAMAGED, ids=["empty", "format 7", "no msgpack", "other types"])
+def test_an_execution_that_cannot_be_decoded_is_listed_as_broken(
+    tmp_path: Path, value: bytes
+) -> None:
+    async def main() -> None:
+        ended = await ended_executions(tmp_path)
+        odd, sound = ended.execution_ids
+        ended.damage(Table.PAST_EXECUTION, odd, value)
+
+        async with running_works(ended.store, tmp_path, life=2) as works, serving(works) as client:
+            of_job = (await found(client, f"/executions?jobId={ended.job_id}"))["items"]
+            of_all = (await found(client, "/executions"))["items"]
+            succeeded = (await found(client, "/executions?status=success"))["items"]
+            status, alone = await client.call("GET", f"/api/v1/executions/{odd}")
+            body = {"executionIds": [odd, sound]}
+            _, waited = await client.call("POST", "/api/v1/executions:wait", body)
+            cancelled, _ = await client.call("POST", f"/api/v1/executions/{odd}/cancel")
+            deleted, _ = await client.call("DELETE", f"/api/v1/jobs/{ended.job_id}")
+
+        assert [each["executionId"] for each in of_job] == [odd, sound]
+        assert [each["status"] for each in of_job] == ["broken", "success"]
+        assert "PAST_EXECUTION" in of_job[0]["broken"]
+        assert of_all == of_job == waited["items"]
+        assert [each["executionId"] for each in succeeded] == [sound]
+        assert (status, alone["code"]) == (500, "record_unreadable")
+        assert cancelled == 500
+        assert deleted == 204
+
+    asyncio.run(main())
+
+
+def test_an_execution_with_a_task_that_cannot_be_decoded_is_listed(tmp_path: Path) -> None:
+    async def main() -> None:
+        ended = await ended_executions(tmp_path)
+        odd, sound = ended.execution_ids
+        ended.damage(Table.PAST_TASK, f"{odd}/main")
+
+        async with running_works(ended.store, tmp_path, life=2) as works, serving(works) as client:
+            listed = (await found(client, "/executions"))["items"]
+            status, alone = await client.call("GET", f"/api/v1/executions/{odd}")
+            output, _ = await client.call("GET", f"/api/v1/executions/{odd}/tasks/main/output")
+
+        assert [each["executionId"] for each in listed] == [odd, sound]
+        assert (status, alone["code"], output) == (500, "record_unreadable", 500)
+        assert f"{odd}/main" in alone["detail"]
+
+    asyncio.run(main())
+
+
+def test_a_ledger_entry_that_cannot_be_decoded_is_listed_as_broken(tmp_path: Path) -> None:
+    async def main() -> None:
+        ended = await ended_executions(tmp_path)
+        ended.damage(Table.LEDGER, ledger_key(ended.job_id, Instant(HOUR), 0))
+
+        async with running_works(ended.store, tmp_path, life=2) as works, serving(works) as client:
+            page = (await found(client, f"/jobs/{ended.job_id}/ledger"))["items"]
+
+        assert [each["fireTime"] for each in page] == [
+            "1970-01-01T01:00:00.000000Z",
+            "1970-01-01T02:00:00.000000Z",
+        ]
+        assert [each["outcome"] for each in page] == ["broken", "paused"]
+        assert "LEDGER" in page[0]["broken"]
 
     asyncio.run(main())
 

@@ -63,12 +63,13 @@ class Records:
         job_ids = {*state.jobs, *(JobId(each[:16]) for each in _past_executions(machine, shard))}
         for job_id in sorted(job_ids):
             for execution in history.executions_of(shard.id, job_id, None):
+                assert isinstance(execution, Execution), execution
                 if execution.id in self.executions:
                     raise Violation(f"I14: {execution.id} is both finished and not")
                 self.executions[execution.id] = execution
                 self.tasks[execution.id] = history.tasks(shard.id, execution.id)
             entries = history.ledger(shard.id, job_id, Instant(0), LATEST_INSTANT)
-            self.ledger[job_id] = list(entries)
+            self.ledger[job_id] = [each for each in entries if isinstance(each, LedgerEntry)]
 
 
 def see_end(world: World, stories: list[Story]) -> None:
