@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from rota.core.execution import EXECUTION_MOVES
+from rota.core.replication.digests import Result
 from rota.core.replication.ills import Ill
 
 
@@ -262,6 +263,19 @@ _ALL = (
         "answer nothing that was asked; a few after a change of primary, else none",
         labels=(Label("message", text="the kind of message"),),
         see="../explanation/protocol.md",
+    ),
+    Measure(
+        "rota_state_comparisons_total", _COUNTER, "comparisons",
+        "comparisons of the copies of a shard, made by its primary, by result: `incomplete` where "
+        "a copy gave no digest in time; `different` never while all is well",
+        labels=(Label("result", tuple(each.value for each in Result)),),
+        see="../how-to/operate.md#copies-that-differ",
+    ),
+    Measure(
+        "rota_copies_diverged", _GAUGE, "shards",
+        "shards decided for here whose copies had different rows when they were compared last; the "
+        "log names shard and nodes",
+        see="../how-to/operate.md#copies-that-differ",
     ),
     Measure(
         "rota_peer_round_trip_seconds", _HISTOGRAM, _S,

@@ -17,6 +17,10 @@ about one shard, which whoever carries them adds.
                 <--------------------- GiveLease they may go on, or begin, except some
                 <--------------------- AskList   which still run?
 
+    has a copy that counts          primary
+                <--------------------- AskDigest    what are your rows after this entry?
+      GiveDigest --------------------->             their digest
+
 The places that nodes lend each other are of no shard; `rota.node.filling` shows how they are asked
 for.
 """
@@ -26,8 +30,16 @@ from typing import Annotated
 import msgspec
 
 from rota.core.attempt import AttemptKey, Order
-from rota.core.checked import CheckedEpoch, CheckedInstant, CheckedSession, Count
+from rota.core.checked import (
+    CheckedAllocation,
+    CheckedEpoch,
+    CheckedIndex,
+    CheckedInstant,
+    CheckedSession,
+    Count,
+)
 from rota.core.commands import Claim, FinishAttempt, Receive, ReportAttempt, TakeAccount
+from rota.core.replication.digests import DIGEST_BYTES
 from rota.core.replication.messages import Message
 
 COMMANDS_MAX = 1_024
@@ -38,6 +50,7 @@ ATTEMPTS_MAX = 100_000
 Number = Annotated[int, msgspec.Meta(ge=0)]
 """Of a message of its sender, which counts on from 64 random bits."""
 AttemptKeys = Annotated[tuple[AttemptKey, ...], msgspec.Meta(max_length=ATTEMPTS_MAX)]
+RowsDigestValue = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 Brought = FinishAttempt | ReportAttempt | Receive | Claim | TakeAccount
 """The commands that come from other nodes; each changes nothing the second time."""
 
@@ -145,7 +158,35 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, tag="served"):
     """To who wants to stand in: a primary is heard here."""
 
 
+class AskDigest(msgspec.Struct, frozen=True, kw_only=True, tag="ask_digest"):
+    """Digest the shard's rows as they are after entry *index*, before the next one (R43).
+
+    Attributes:
+        epoch: Of the configuration in which the receiver's copy counts.
+        allocation: That copy.
+        number: Random; it comes back with the answer.
+    """
+
+    epoch: CheckedEpoch
+    allocation: CheckedAllocation
+    index: CheckedIndex
+    number: Number
+
+
+class GiveDigest(msgspec.Struct, frozen=True, kw_only=True, tag="give_digest"):
+    """The digest that question *number* asked for.
+
+    Attributes:
+        digest: None if there is none: that entry has passed, or too many digests wait.
+    """
+
+    number: Number
+    digest: RowsDigestValue | None
+
+
 Lending = AskPlaces | GivePlaces | ReturnPlaces
-Errand = Carry | Carried | AskLease | GiveLease | AskList | Dispatch | Lending | StandIn | Served
+Comparing = AskDigest | GiveDigest
+Attempting = AskLease | GiveLease | AskList | Dispatch
+Errand = Carry | Carried | Attempting | Lending | StandIn | Served | Comparing
 Sent = Message | Errand
 """All that one node sends another about a shard."""

@@ -13,12 +13,14 @@ from rota.node.filling import Filling
 from rota.node.links.death import Left
 from rota.node.membership import Membership
 from rota.node.messages import (
+    AskDigest,
     AskLease,
     AskList,
     AskPlaces,
     Carried,
     Carry,
     Dispatch,
+    GiveDigest,
     GiveLease,
     GivePlaces,
     ReturnPlaces,
@@ -31,6 +33,7 @@ from rota.node.rights import may_send, role_of
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 from rota.node.standing_in import StandIns
+from rota.node.state_digests import StateDigests
 
 
 class Receiving:
@@ -46,6 +49,7 @@ class Receiving:
         offers: Hears of attempts that are sent here, and of their leases.
         filling: Hears of places.
         stand_ins: Hear other stand-ins.
+        digests: Take questions for digests of rows, and answers.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Receiving:
         offers: Offers,
         filling: Filling,
         stand_ins: StandIns,
+        digests: StateDigests,
     ) -> None:
         self._shards = shards
         self._membership = membership
@@ -70,6 +75,7 @@ class Receiving:
         self._offers = offers
         self._filling = filling
         self._stand_ins = stand_ins
+        self._digests = digests
         self._refused: Counter[str] = Counter()
 
     @property
@@ -117,6 +123,11 @@ class Receiving:
                 self._filling.returned(sender, message)
             case StandIn():
                 self._stand_ins.heard(shard, sender, message)
+            case AskDigest():
+                self._digests.asked(shard, sender, message)
+            case GiveDigest():
+                if not self._digests.given(shard, sender, message):
+                    self._refused[name_of(message)] += 1
             case Served():
                 self._stand_ins.told_served(shard)
             case _:

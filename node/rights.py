@@ -28,12 +28,14 @@ from rota.core.replication.messages import (
     Succeed,
 )
 from rota.node.messages import (
+    AskDigest,
     AskLease,
     AskList,
     AskPlaces,
     Carried,
     Carry,
     Dispatch,
+    GiveDigest,
     GiveLease,
     GivePlaces,
     ReturnPlaces,
@@ -79,6 +81,9 @@ LEAST: Mapping[type[Sent], Role] = {
     # taken (`rota.node.standing_in`).
     StandIn: Role.MEMBER,
     Served: Role.COPY,
+    # The primary asks each copy that counts for a digest of its rows.
+    AskDigest: Role.PRIMARY,
+    GiveDigest: Role.COPY,
 }
 """What the sender of each message has to be at least."""
 

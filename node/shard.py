@@ -40,6 +40,19 @@ class Turn:
     readers: "list[Future[None]]" = field(default_factory=list["Future[None]"])
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An entry after which the rows are to be read, before the next one is applied (R43).
+
+    Attributes:
+        reached: Called once, when the rows are those of all entries up to *index* and of no other;
+            or later, if the copy has been replaced meanwhile.
+    """
+
+    index: Index
+    reached: Callable[[], None]
+
+
 @dataclass(slots=True)
 class Entry:
     """An entry that was decided here, and what waits for its commit.
@@ -91,6 +104,7 @@ class Shard:
         replica: This node's copy.
         entries: Decided here and not yet committed, oldest first.
         committed: Then committed and applied, and not yet released.
+        mark: The entry at which applying is to be interrupted; None if there is none.
     """
 
     def __init__(
@@ -118,6 +132,7 @@ class Shard:
         )
         self.entries: deque[Entry] = deque()
         self.committed: deque[Entry] = deque()
+        self.mark: Mark | None = None
         self._state: State | None = None
         self._primary: Primary | None = None
 
@@ -186,10 +201,16 @@ class Shard:
         self.entries.clear()
         return unreleased
 
-    def apply(self, batch: Batch) -> None:
-        """Add to *batch* the rows of all that is committed and not yet applied."""
+    def apply(self, batch: Batch, until: Index | None = None) -> None:
+        """Add to *batch* the rows of all that is committed and not yet applied.
+
+        Args:
+            batch: To be written at once.
+            until: The last entry to apply, if it is committed; None: all.
+        """
         copy = self.replica.copy
-        while self.file.applied < copy.committed:
+        last = copy.committed if until is None else min(until, copy.committed)
+        while self.file.applied < last:
             index = Index(self.file.applied + 1)
             # Of a primary that was, another may have put its own entry in the place of ours.
             if not self.has_lost_primacy and self.entries and self.entries[0].index == index:

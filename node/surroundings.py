@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from rota.core.attempt import AttemptKey, Ending
 from rota.core.ids import NodeId, Session
+from rota.core.instants import Duration
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.executor.executor import Executor
@@ -17,6 +18,7 @@ from rota.node.metrics import Metrics
 from rota.node.network import Network
 from rota.node.others import Others
 from rota.node.shards import Shards
+from rota.node.state_digests import COMPARE_EVERY
 from rota.storage.store import Store
 
 MakeCommit = Callable[[Shards, Callable[[float], None]], Commit]
@@ -48,6 +50,7 @@ class Surroundings:
         metrics: Where everything is counted.
         others: The APIs of the other nodes; None on a node that is alone.
         look_for_space: Returns how much space is left on the disk.
+        compare_every: How long a node takes to compare the copies of all of its shards (R43).
     """
 
     member: Member
@@ -68,3 +71,4 @@ class Surroundings:
     metrics: Metrics = field(default_factory=Metrics)
     others: Others | None = None
     look_for_space: Callable[[], FoundSpace] = lambda: AMPLE
+    compare_every: Duration = COMPARE_EVERY

@@ -39,7 +39,7 @@ from rota.node.entropy import Entropy
 from rota.node.holding import Holding
 from rota.node.host import Commit, Host, Outside
 from rota.node.inbox import Inbox, Taken, Waiting
-from rota.node.shard import Answer, Entry, NotPrimary, OnAnswer, Shard, Turn
+from rota.node.shard import Answer, Entry, Mark, NotPrimary, OnAnswer, Shard, Turn
 from rota.storage.store import Batch, Store, Ticket
 
 log = logging.getLogger(__name__)
@@ -282,6 +282,8 @@ class Turning:
             if written is not None:
                 numbers.append((shard, written.number))
                 size += written.size
+            if shard.mark is not None:
+                batch = self._stop_at_mark(shard, shard.mark, batch)
             shard.apply(batch)
         ticket = self._store.write(batch)
         if numbers:
@@ -294,6 +296,20 @@ class Turning:
             self._release(shard)
             if shard.replica.is_handing_over and not shard.committed:
                 self._go_on_handing_over(shard)
+
+    def _stop_at_mark(self, shard: Shard, mark: Mark, batch: Batch) -> Batch:
+        """Have the rows read as they are after the marked entry, if that is committed (R43).
+
+        Returns:
+            The batch to go on with: *batch* is written then.
+        """
+        shard.apply(batch, mark.index)
+        if shard.file.applied < mark.index:
+            return batch
+        self._store.write(batch)
+        shard.mark = None
+        mark.reached()
+        return self._store.batch()
 
     def _carry_out(self, shard: Shard, batch: Batch) -> _Written | None:
         """Write, send and ask what a replica wants; return which batch of it is to be durable."""

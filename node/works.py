@@ -46,6 +46,7 @@ from rota.node.shard_metrics import measure_shards
 from rota.node.shards import Shards
 from rota.node.sides import Sides
 from rota.node.standing_in import StandIns
+from rota.node.state_digests import StateDigests
 from rota.node.surroundings import Surroundings
 from rota.node.timers import Timers
 from rota.node.watch import Watch
@@ -73,6 +74,7 @@ class Works:
         parts: For those who look into them.
         sides: What this node does as a stand-in, for those who look into it.
         receiving: What takes messages of other nodes; whoever carries them calls it.
+        digests: The comparison of copies, for those who look into it.
     """
 
     def __init__(
@@ -234,6 +236,15 @@ class Works:
             clock=clock,
             is_alone=self._is_alone,
         )
+        self.digests = StateDigests(
+            self._shards,
+            around.store,
+            around.network,
+            config.node_id,
+            clock=clock,
+            entropy=entropy,
+            every=around.compare_every,
+        )
         self.receiving = Receiving(
             self._shards,
             self._membership,
@@ -244,6 +255,7 @@ class Works:
             offers=self._offers,
             filling=self._filling,
             stand_ins=self._stand_ins,
+            digests=self.digests,
         )
         history = History(around.store, self._shards.numbers)
         self._housekeeping = Housekeeping(
@@ -293,6 +305,7 @@ class Works:
                 beside(self._or_fail(self._look_after_attempts)),
                 beside(self._or_fail(self._keep_warden)),
                 beside(self._or_fail(self._look_for_absent)),
+                beside(self._or_fail(self._compare_copies)),
             ):
                 if self._is_alone:
                     await self._started()
@@ -329,6 +342,10 @@ class Works:
     async def _look_for_absent(self) -> None:
         if not self._is_alone:
             await self._absence.run()
+
+    async def _compare_copies(self) -> None:
+        if not self._is_alone:
+            await self.digests.run()
 
     async def _started(self) -> None:
         """Return when this node decides for all of its shards; raise what prevents it."""
@@ -478,6 +495,8 @@ class Works:
         counter("rota_journal_entries_total", lambda: shards.entry_count)
         counter("rota_journal_syncs_total", lambda: commit.sync_count)
         self._metrics.counters("rota_peer_messages_refused_total", lambda: self.receiving.refused)
+        gauge("rota_copies_diverged", lambda: len(self.digests.diverged))
+        self._metrics.counters("rota_state_comparisons_total", lambda: self.digests.results)
 
 
 def _always_ready(*, exclude_cluster: bool = False) -> str | None:

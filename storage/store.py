@@ -136,7 +136,8 @@ class Store(Protocol):
 
         Ascending, or descending from the last one before *end* if *reverse*. Later writes do not
         change what an open scan yields. It holds on to old data (and to the lock of a closed
-        store) until it is exhausted or dropped, so it is not kept across an await.
+        store) until it is exhausted or dropped, so only a `rota.storage.row_scan.RowScan`, which
+        is closed before the store, keeps one across an await.
 
         A range whose front was deleted is slow to scan from that front, because every deleted
         key is passed over again: start at the first key known to be there.

@@ -26,6 +26,7 @@ from rota.node.disk import judge
 from rota.node.messages import Sent
 from rota.node.shard import Shard
 from rota.node.shards import Shards
+from rota.node.state_digests import COMPARE_EVERY
 from rota.node.surroundings import OnEnded, Surroundings
 from rota.node.works import Works
 from rota.storage.memory import MemoryStore
@@ -141,6 +142,11 @@ class Node:
         return self.running.parts.shards
 
     @property
+    def store(self) -> MemoryStore:
+        """What is on its disk."""
+        return self._store
+
+    @property
     def playing(self) -> list[AttemptKey]:
         """The attempts that run on it, be its process alive or not."""
         return self._executor.mine if self._executor else []
@@ -239,6 +245,7 @@ class Node:
                 timing=TIMING,
                 executors=executors,
                 look_for_space=lambda: judge(FREE_BYTES[self.space], RESERVE_BYTES),
+                compare_every=nodes.compare_every,
             ),
         )
 
@@ -281,6 +288,7 @@ class Nodes:
         decide_ahead: How long before it is due each decides a fire.
         labels: Of each node that has some.
         copies: Of each shard, as each node sees it.
+        compare_every: How long a node takes to compare the copies of all of its shards.
     """
 
     def __init__(self, loop: VirtualLoop, group: asyncio.TaskGroup) -> None:
@@ -300,6 +308,7 @@ class Nodes:
         self.decide_ahead = Duration(0)
         self.labels: dict[NodeId, dict[str, str]] = {}
         self.copies = Copies()
+        self.compare_every = COMPARE_EVERY
         self._nodes = {node_id: Node(node_id, self) for node_id in (A, B, C)}
 
     def __getitem__(self, node_id: NodeId) -> Node:
@@ -422,6 +431,7 @@ def run(
     decide_ahead: Duration = Duration(0),
     labels: Mapping[NodeId, dict[str, str]] | None = None,
     copies: Copies = Copies(),  # noqa: B008 - it is frozen
+    compare_every: Duration = COMPARE_EVERY,
 ) -> None:
     """Start three nodes, let *story* happen to them, and end them."""
     loop = VirtualLoop()  # type: ignore[abstract]  # nodes ask nothing else of it
@@ -433,6 +443,7 @@ def run(
             nodes.decide_ahead = decide_ahead
             nodes.labels |= labels or {}
             nodes.copies = copies
+            nodes.compare_every = compare_every
             for shard, wanted in nodes.wanted.items():
                 nodes.wanted[shard] = wanted[: copies.wanted]
             await nodes.start()

@@ -13,6 +13,7 @@ from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.instants import Duration
 from rota.core.journal import ORIGIN
 from rota.core.ledger import LedgerEntry
+from rota.core.replication.digests import DIGEST_BYTES
 from rota.core.replication.messages import (
     Append,
     Appended,
@@ -28,12 +29,14 @@ from rota.core.replication.messages import (
 )
 from rota.executor.warden import messages as warden
 from rota.node.messages import (
+    AskDigest,
     AskLease,
     AskList,
     AskPlaces,
     Carried,
     Carry,
     Dispatch,
+    GiveDigest,
     GiveLease,
     GivePlaces,
     ReturnPlaces,
@@ -122,6 +125,9 @@ SENT: list[Sent] = [
     ReturnPlaces(count=1),
     StandIn(is_standing=True),
     Served(),
+    AskDigest(epoch=Epoch(7), allocation=ALLOCATION, index=Index(41), number=1),
+    GiveDigest(number=1, digest=bytes(DIGEST_BYTES)),
+    GiveDigest(number=1, digest=None),
 ]
 
 

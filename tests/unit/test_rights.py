@@ -8,12 +8,14 @@ from rota.core.configuration import Configuration, Copy
 from rota.core.ids import AllocationId, Epoch, NodeId, Session
 from rota.core.replication.messages import Message
 from rota.node.messages import (
+    AskDigest,
     AskLease,
     AskList,
     AskPlaces,
     Carried,
     Carry,
     Dispatch,
+    GiveDigest,
     GiveLease,
     GivePlaces,
     ReturnPlaces,
@@ -32,8 +34,8 @@ NEWEST = Configuration(
 MEMBERS = {NodeId("a"), NodeId("b"), NodeId("c")}
 
 FROM_MEMBERS = {*get_args(Message), Carry, AskLease, AskPlaces, GivePlaces, ReturnPlaces, StandIn}
-FROM_COPIES = {Served}
-FROM_THE_PRIMARY = {Dispatch, GiveLease, AskList, Carried}
+FROM_COPIES = {Served, GiveDigest}
+FROM_THE_PRIMARY = {Dispatch, GiveLease, AskList, Carried, AskDigest}
 
 
 def takers(kind: type[Sent]) -> set[Role]:

@@ -1,0 +1,61 @@
+"""Digests of rows, and what those of all copies say together (R43)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.core.ids import NodeId
+from rota.core.replication.digests import (
+    DIGEST_BYTES,
+    Result,
+    RowsDigest,
+    Verdict,
+    compare,
+)
+
+A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
+X, Y, Z = (bytes((number,)) * DIGEST_BYTES for number in range(3))
+
+Rows = list[tuple[bytes, bytes]]
+rows = st.lists(st.tuples(st.binary(max_size=3), st.binary(max_size=3)), max_size=4)
+
+
+def digest(*pieces: Rows) -> bytes:
+    """Return the digest of rows that come in pieces."""
+    made = RowsDigest()
+    for piece in pieces:
+        made.add(piece)
+    return made.value()
+
+
+@given(rows, rows)
+def test_digests_are_equal_exactly_where_rows_are(one: Rows, other: Rows) -> None:
+    assert (digest(one) == digest(other)) == (one == other)
+
+
+@given(rows, rows)
+def test_a_digest_does_not_depend_on_the_pieces_in_which_rows_come(one: Rows, other: Rows) -> None:
+    assert digest(one, other) == digest([*one, *other])
+
+
+@pytest.mark.parametrize(
+    ("digests", "verdict"),
+    [
+        ({A: X, B: X, C: X}, Verdict(Result.EQUAL)),
+        ({A: X, B: X}, Verdict(Result.INCOMPLETE)),
+        ({A: X}, Verdict(Result.INCOMPLETE)),
+        ({}, Verdict(Result.INCOMPLETE)),
+        ({A: X, B: X, C: Y}, Verdict(Result.DIFFERENT, odd=(C,))),
+        ({A: Y, B: X, C: X}, Verdict(Result.DIFFERENT, odd=(A,))),
+        ({A: X, B: Y, C: Z}, Verdict(Result.DIFFERENT)),
+        ({A: X, B: Y}, Verdict(Result.DIFFERENT)),
+    ],
+)
+def test_what_the_digests_of_three_copies_say(
+    digests: dict[NodeId, bytes], verdict: Verdict
+) -> None:
+    assert compare(digests, (A, B, C)) == verdict
+
+
+def test_of_two_copies_that_differ_none_is_odd() -> None:
+    assert compare({A: X, B: Y}, (A, B)) == Verdict(Result.DIFFERENT)
