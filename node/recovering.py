@@ -1,0 +1,432 @@
+"""The plan of a recovery: the configurations to write when the coordinator lost its state.
+
+A committed entry is durable on every copy of its configuration, and a copy makes a configuration
+durable as seen before it takes an entry under it. So the newest configuration that any of its
+nodes has seen names the copies that have everything that was acknowledged. A recovery writes that
+configuration again, under an epoch of a new generation, with the copies of it that are still there
+(PROTOCOL R31).
+
+Nothing here asks or writes anything: see `rota.node.recovery`.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from rota.core.configuration import (
+    NOBODY,
+    Configuration,
+    Copy,
+    first_epoch,
+    generation_of,
+)
+from rota.core.errors import Kind, Refused, not_found
+from rota.core.ids import AllocationId, Epoch, Index, NodeId, ShardId
+from rota.core.instants import Instant
+from rota.node.coordination.coordinator import View
+
+EPOCHS_END = 1 << 62
+"""Epochs are below it."""
+NAMED_MAX = 5
+
+
+# -- what nodes have ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a node has of a shard.
+
+    Attributes:
+        seen: The newest configuration that the coordinator was seen to have; None if none was.
+        promised: The highest epoch that the node promised to obey.
+        allocation: Of the node's whole copy; None without one.
+        tip: Epoch and index of the copy's last entry.
+        tip_at: Shard time of that entry.
+    """
+
+    seen: Configuration | None = None
+    promised: Epoch = Epoch(0)
+    allocation: AllocationId | None = None
+    tip: tuple[Epoch, Index] = (Epoch(0), Index(0))
+    tip_at: Instant = Instant(0)
+
+
+NOTHING_HELD = Held()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What a node has.
+
+    Attributes:
+        lost: The generation up to which the coordinator lost what it had; None: nothing is lost,
+            as far as the node has learned.
+        shards: By number; those of which the node has nothing are left out.
+    """
+
+    lost: int | None
+    shards: Mapping[ShardId, Held]
+
+    def of(self, shard: ShardId) -> Held:
+        """Return what the node has of a shard."""
+        return self.shards.get(shard, NOTHING_HELD)
+
+
+# -- what can be done for a shard -----------------------------------------------------------------
+
+
+class Finding(Enum):
+    """What is found out about a shard; all but the first leave it closed."""
+
+    RECOVERABLE = "recoverable"
+    """Copies that count are there, and have everything that was acknowledged."""
+    NO_COPY = "no_copy"
+    """No copy that counts is left on any node that answers."""
+    UNKNOWN_CONFIGURATION = "unknown_configuration"
+    """A node promised, or has entries of, an epoch whose configuration no node has seen."""
+    TWO_CONFIGURATIONS = "two_configurations"
+    """Two configurations have the same epoch: either may have had writes acknowledged."""
+    UNSURE = "unsure"
+    """So many nodes are missing that they alone may know a newer configuration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardPlan:
+    """What a recovery does for a shard.
+
+    Attributes:
+        expected: The coordinator's configuration now; None if it has none.
+        newest: The newest one that is known.
+        holders: The copies of that which are there, in order of node.
+        fresh: The one to be written; None: the shard stays closed.
+    """
+
+    shard: ShardId
+    finding: Finding
+    expected: Configuration | None
+    newest: Configuration | None
+    holders: tuple[Copy, ...]
+    fresh: Configuration | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a recovery writes.
+
+    Attributes:
+        generation: The new one.
+        shards: Those that need a recovery, by number.
+    """
+
+    generation: int
+    shards: tuple[ShardPlan, ...]
+
+
+def plan_of(
+    view: View,
+    told: Mapping[NodeId, Inventory],
+    *,
+    without: Collection[NodeId] = (),
+    least: int,
+    accepts_loss: bool = False,
+) -> Plan:
+    """Return the plan of a recovery of the cluster.
+
+    Args:
+        view: What the coordinator has; read before the nodes were asked.
+        told: The inventory of each node that answered.
+        without: Nodes that are lost: their absence is accepted.
+        least: Copies without which nothing is committed (``min_sync``).
+        accepts_loss: Recover shards of which `Finding.UNSURE` holds, too.
+
+    Raises:
+        Refused: The coordinator lost nothing, or all of it is recovered; a node that may know more
+            did not answer; a node has not learned yet that the coordinator lost its state; or no
+            epoch is left.
+    """
+    numbers = sorted({*view.configurations, *(n for each in told.values() for n in each.shards)})
+    lost = max((each.lost for each in told.values() if each.lost is not None), default=None)
+    pending = [n for n in numbers if lost is not None and _is_void(view, n, lost)]
+    raised = view.cluster.generation if view.cluster else -1
+    if lost is None or (not pending and raised > lost):
+        raise _sound(lost)
+    _check_answers(view, told, without, pending)
+    _check_aware(told, lost, pending)
+    found = [
+        _found(view.configurations.get(n), n, told, without=without, least=least) for n in pending
+    ]
+    generation, epoch = _next(lost, raised, _highest_generation(view, told, found))
+    wanted = {Finding.RECOVERABLE, *({Finding.UNSURE} if accepts_loss else ())}
+    return Plan(
+        generation=generation,
+        shards=tuple(
+            _filled(each, told, epoch) if each.finding in wanted else each for each in found
+        ),
+    )
+
+
+def _next(*generations: int) -> tuple[int, Epoch]:
+    """Return the generation above all *generations*, and its first epoch.
+
+    Raises:
+        Refused: There is none.
+    """
+    generation = 1 + max(generations)
+    epoch = first_epoch(generation)
+    if epoch >= EPOCHS_END:
+        raise _exhausted(generation)
+    return generation, epoch
+
+
+def _is_void(view: View, shard: ShardId, lost: int) -> bool:
+    """Return True if nodes do not follow what the coordinator has of a shard."""
+    current = view.configurations.get(shard)
+    return current is None or generation_of(current.epoch) <= lost
+
+
+def _found(
+    current: Configuration | None,
+    shard: ShardId,
+    told: Mapping[NodeId, Inventory],
+    *,
+    without: Collection[NodeId],
+    least: int,
+) -> ShardPlan:
+    """Return the finding about a shard, with nothing to be written yet."""
+    held = {node_id: each.of(shard) for node_id, each in told.items()}
+    known = [each for each in (current, *(each.seen for each in held.values())) if each]
+    newest = max(known, key=lambda each: each.epoch, default=None)
+    holders = _holders(newest, held)
+    return ShardPlan(
+        shard=shard,
+        finding=_finding(newest, known, held, holders, without=without, least=least),
+        expected=current,
+        newest=newest,
+        holders=holders,
+        fresh=None,
+    )
+
+
+def _holders(newest: Configuration | None, held: Mapping[NodeId, Held]) -> tuple[Copy, ...]:
+    if newest is None:
+        return ()
+    return tuple(
+        copy
+        for copy in newest.sync
+        if copy.node_id in held and held[copy.node_id].allocation == copy.allocation
+    )
+
+
+def _finding(
+    newest: Configuration | None,
+    known: Iterable[Configuration],
+    held: Mapping[NodeId, Held],
+    holders: Collection[Copy],
+    *,
+    without: Collection[NodeId],
+    least: int,
+) -> Finding:
+    highest = max((max(each.promised, each.tip[0]) for each in held.values()), default=Epoch(0))
+    if newest is None or highest > newest.epoch:
+        return Finding.UNKNOWN_CONFIGURATION
+    if any(each.epoch == newest.epoch and each != newest for each in known):
+        return Finding.TWO_CONFIGURATIONS
+    if not holders:
+        return Finding.NO_COPY
+    # A configuration that no node here has seen, and under which something was committed, has at
+    # least that many copies, each on a node that is missing or that lost its data.
+    here = {copy.node_id for copy in holders}
+    blind = {*without, *(each for each in newest.members if each not in here)} - here
+    return Finding.UNSURE if len(blind) >= least else Finding.RECOVERABLE
+
+
+def _filled(plan: ShardPlan, told: Mapping[NodeId, Inventory], epoch: Epoch) -> ShardPlan:
+    """Return the plan with the configuration that is to be written."""
+    assert plan.newest is not None, plan
+    tips = {copy.node_id: told[copy.node_id].of(plan.shard).tip for copy in plan.holders}
+    primary = plan.newest.primary
+    if primary not in tips:
+        primary = max(sorted(tips), key=lambda each: tips[each])
+    fresh = Configuration(
+        epoch=epoch,
+        primary=primary,
+        # It begins under an epoch of its own, after all promises have run out (R16).
+        primary_session=NOBODY,
+        sync=plan.holders,
+    )
+    return replace(plan, fresh=fresh)
+
+
+def _highest_generation(
+    view: View, told: Mapping[NodeId, Inventory], found: Iterable[ShardPlan]
+) -> int:
+    """Return the highest generation of an epoch that was given, or may have been."""
+    # A promise that no configuration explains may be a forged one, near the end of all epochs.
+    unknown = {each.shard for each in found if each.finding is Finding.UNKNOWN_CONFIGURATION}
+    epochs = [each.epoch for each in view.configurations.values()]
+    for inventory in told.values():
+        for shard, held in inventory.shards.items():
+            epochs.append(held.seen.epoch if held.seen else Epoch(0))
+            if shard not in unknown:
+                epochs += (held.promised, held.tip[0])
+    return max(map(generation_of, epochs), default=0)
+
+
+# -- one shard whose copies are lost --------------------------------------------------------------
+
+
+def plan_from(
+    shard: ShardId,
+    source: NodeId,
+    view: View,
+    told: Mapping[NodeId, Inventory],
+    *,
+    without: Collection[NodeId] = (),
+    least: int,
+) -> Plan:
+    """Return the plan that makes one node's copy of a shard the only one that counts.
+
+    Whatever was acknowledged and is not on that copy is lost by it.
+
+    Args:
+        shard: Which.
+        source: The node with the copy.
+        view: What the coordinator has; read before the nodes were asked.
+        told: The inventory of each node that answered.
+        without: Nodes that are lost: their absence is accepted.
+        least: Copies without which nothing is committed (``min_sync``).
+
+    Raises:
+        Refused: A copy that counts is there, or is on a node that did not answer; the node has no
+            whole copy; the coordinator lost its state and no recovery was made; no epoch is left.
+    """
+    lost = max((each.lost for each in told.values() if each.lost is not None), default=-1)
+    if view.cluster is None or view.cluster.generation <= lost:
+        raise _lost()
+    _check_answers(view, told, without, [shard])
+    current = view.configurations.get(shard)
+    plan = _found(current, shard, told, without=without, least=least)
+    is_certain = plan.finding is Finding.RECOVERABLE or not _is_void(view, shard, lost)
+    if plan.holders and is_certain:
+        raise _alive(plan)
+    held = told[source].of(shard) if source in told else NOTHING_HELD
+    if held.allocation is None:
+        raise _no_copy(shard, source, told)
+    of_shard = {node_id: each.of(shard) for node_id, each in told.items()}
+    promised = [epoch for each in of_shard.values() for epoch in (each.promised, each.tip[0])]
+    highest = max(*promised, plan.newest.epoch if plan.newest else Epoch(0))
+    generation, epoch = _next(view.cluster.generation, generation_of(highest))
+    fresh = Configuration(
+        epoch=epoch,
+        primary=source,
+        primary_session=NOBODY,
+        sync=(Copy(source, held.allocation),),
+    )
+    return Plan(generation=generation, shards=(replace(plan, fresh=fresh),))
+
+
+# -- what is refused ------------------------------------------------------------------------------
+
+
+def _check_answers(
+    view: View,
+    told: Mapping[NodeId, Inventory],
+    without: Collection[NodeId],
+    shards: Iterable[ShardId],
+) -> None:
+    """Check that every node that may know more has answered, or is lost for good."""
+    numbers = list(shards)
+    named = {
+        node_id
+        for n in numbers
+        for each in (view.configurations.get(n), *(one.of(n).seen for one in told.values()))
+        if each
+        for node_id in each.members
+    }
+    unknown = sorted(set(without) - {*view.members, *named})
+    if unknown:
+        raise not_found("node", unknown[0])
+    here = sorted(set(without) & {*told, *view.lives})
+    if here:
+        raise Refused(
+            Kind.CONFLICT,
+            "node_alive",
+            f"{_listed(here)} lives: leave a node out only if it is lost; stop it first, or do not "
+            "name it",
+        )
+    missing = sorted({*view.members, *named} - {*told, *without})
+    if missing:
+        raise Refused(
+            Kind.UNAVAILABLE,
+            "nodes_unreached",
+            f"{_listed(missing)} did not answer, and may have what no other node has: start it; if "
+            "it is lost for good, name it as a node to go on without",
+            retry_after_s=1,
+        )
+
+
+def _check_aware(told: Mapping[NodeId, Inventory], lost: int, pending: Collection[ShardId]) -> None:
+    """Check that no node follows an answer of the coordinator that is still on its way."""
+    unaware = sorted(
+        node_id
+        for node_id, each in told.items()
+        if each.lost != lost and any(each.of(shard).seen for shard in pending)
+    )
+    if unaware:
+        raise Refused(
+            Kind.UNAVAILABLE,
+            "nodes_unaware",
+            f"{_listed(unaware)} has not learned yet that etcd lost its state: try again in a "
+            "second",
+            retry_after_s=1,
+        )
+
+
+def _sound(lost: int | None) -> Refused:
+    done = "no node found that etcd lost its state" if lost is None else "all of it is recovered"
+    return Refused(
+        Kind.CONFLICT,
+        "coordination_sound",
+        f"{done}: nothing to recover. A node finds it out within seconds, and says so at /readyz",
+    )
+
+
+def _lost() -> Refused:
+    return Refused(
+        Kind.CONFLICT,
+        "coordination_lost",
+        "etcd lost its state: recover that first, by `rota cluster recover-coordination`",
+    )
+
+
+def _alive(plan: ShardPlan) -> Refused:
+    return Refused(
+        Kind.CONFLICT,
+        "copies_alive",
+        f"{_listed([copy.node_id for copy in plan.holders])} has a copy of shard {plan.shard} that "
+        "counts, and so everything that was acknowledged: nothing has to be given up. The shard "
+        "opens when as many copies as min_sync can be made",
+    )
+
+
+def _no_copy(shard: ShardId, source: NodeId, told: Mapping[NodeId, Inventory]) -> Refused:
+    others = sorted(node_id for node_id, each in told.items() if each.of(shard).allocation)
+    where = f"{_listed(others)} has one" if others else "no node that answered has one"
+    return Refused(
+        Kind.CONFLICT, "copy_missing", f"{source} has no whole copy of shard {shard}; {where}"
+    )
+
+
+def _exhausted(generation: int) -> Refused:
+    return Refused(
+        Kind.CONFLICT,
+        "epochs_exhausted",
+        f"epochs of generation {generation} cannot be stored: a node promised an epoch near the "
+        "highest one. Replace the data directory of that node, whose copy does not count",
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    named = list(names)
+    return ", ".join(named[:NAMED_MAX]) + (", …" * (len(named) > NAMED_MAX))

@@ -1,0 +1,415 @@
+"""What a recovery writes when the coordinator lost its state, from what nodes have."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pytest
+
+from rota.core.configuration import NOBODY, Configuration, Copy, first_epoch
+from rota.core.errors import Refused
+from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.node.coordination.coordinator import Cluster, Life, Member, View
+from rota.node.recovering import (
+    EPOCHS_END,
+    Finding,
+    Held,
+    Inventory,
+    Plan,
+    ShardPlan,
+    plan_from,
+    plan_of,
+)
+
+A, B, C, D = (NodeId(each) for each in "abcd")
+SHARD = ShardId(0)
+LEAST = 2
+CLUSTER = Cluster(id="cluster", shards=8, replicas=3)
+
+
+def configuration(epoch: int, *sync: NodeId, primary: NodeId | None = None) -> Configuration:
+    return Configuration(
+        epoch=Epoch(epoch),
+        primary=primary or sync[0],
+        primary_session=Session("s"),
+        sync=tuple(Copy(each, copy_of(each)) for each in sync),
+    )
+
+
+def copy_of(node_id: NodeId) -> AllocationId:
+    return AllocationId(f"{node_id}1")
+
+
+def held(
+    node_id: NodeId,
+    seen: Configuration | None,
+    *,
+    promised: int | None = None,
+    tip: tuple[int, int] = (1, 1),
+    is_whole: bool = True,
+) -> Held:
+    return Held(
+        seen=seen,
+        promised=Epoch(promised if promised is not None else seen.epoch if seen else 0),
+        allocation=copy_of(node_id) if is_whole else None,
+        tip=(Epoch(tip[0]), Index(tip[1])),
+    )
+
+
+def inventories(held_by: Mapping[NodeId, Held], lost: int | None = 0) -> dict[NodeId, Inventory]:
+    return {
+        node_id: Inventory(lost=lost, shards={SHARD: each}) for node_id, each in held_by.items()
+    }
+
+
+def view(
+    current: Configuration | None = None,
+    *members: NodeId,
+    cluster: Cluster | None = CLUSTER,
+    alive: tuple[NodeId, ...] = (),
+) -> View:
+    return View(
+        revision=1,
+        configurations={SHARD: current} if current else {},
+        lives={each: Life(session=Session("s"), store_id=each) for each in alive},
+        members={
+            each: Member(node_id=each, store_id=each, address="") for each in members or (A, B, C)
+        },
+        cluster=cluster,
+    )
+
+
+OLD = configuration(5, A, B, C)
+NEW = configuration(6, A, B)
+THREE = {A: held(A, NEW), B: held(B, NEW), C: held(C, OLD)}
+"""The copy of c is stale, and etcd was restored to a backup that names it."""
+
+
+def only(plan: Plan) -> ShardPlan:
+    [shard] = plan.shards
+    return shard
+
+
+# -- which configuration is written ---------------------------------------------------------------
+
+
+def test_the_newest_configuration_that_a_node_has_seen_is_written_in_a_new_generation() -> None:
+    plan = plan_of(view(OLD), inventories(THREE), least=LEAST)
+
+    shard = only(plan)
+    assert plan.generation == 1
+    assert shard.finding is Finding.RECOVERABLE
+    assert shard.expected == OLD
+    assert shard.fresh == Configuration(
+        epoch=first_epoch(1), primary=A, primary_session=NOBODY, sync=NEW.sync
+    )
+
+
+def test_a_configuration_that_a_node_without_a_copy_of_it_has_seen_counts() -> None:
+    told = inventories({A: held(A, OLD), B: held(B, OLD), C: held(C, configuration(6, A, C))})
+
+    shard = only(plan_of(view(OLD), told, least=LEAST))
+
+    assert shard.fresh is not None
+    assert [copy.node_id for copy in shard.fresh.sync] == [A, C]
+
+
+def test_what_only_the_coordinator_has_counts() -> None:
+    told = inventories({A: held(A, OLD), B: held(B, OLD), C: held(C, OLD)})
+
+    shard = only(plan_of(view(NEW), told, least=LEAST))
+
+    assert shard.fresh is not None
+    assert shard.fresh.sync == NEW.sync
+
+
+def test_an_empty_coordinator_gets_what_nodes_have_seen() -> None:
+    plan = plan_of(view(None, D, cluster=None), inventories({**THREE, D: Held()}), least=LEAST)
+
+    shard = only(plan)
+    assert shard.expected is None
+    assert shard.fresh is not None
+    assert shard.fresh.sync == NEW.sync
+
+
+def test_a_copy_that_is_not_on_its_disk_does_not_count() -> None:
+    told = inventories({**THREE, A: held(A, NEW, is_whole=False)})
+
+    shard = only(plan_of(view(OLD), told, least=LEAST))
+
+    assert shard.fresh is not None
+    assert shard.fresh.primary == B
+    assert [copy.node_id for copy in shard.fresh.sync] == [B]
+
+
+@pytest.mark.parametrize(
+    ("tip_b", "tip_c", "primary"),
+    [((6, 9), (5, 99), B), ((5, 9), (5, 10), C), ((5, 9), (5, 9), B)],
+    ids=["higher epoch", "higher index", "the first of equals"],
+)
+def test_the_primary_is_the_copy_with_the_longest_journal_where_the_primary_is_lost(
+    tip_b: tuple[int, int], tip_c: tuple[int, int], primary: NodeId
+) -> None:
+    seen = configuration(6, A, B, C)
+    told = inventories({B: held(B, seen, tip=tip_b), C: held(C, seen, tip=tip_c)})
+
+    shard = only(plan_of(view(OLD), told, without=[A], least=LEAST))
+
+    assert shard.fresh is not None
+    assert shard.fresh.primary == primary
+    assert [copy.node_id for copy in shard.fresh.sync] == [B, C]
+
+
+def test_a_shard_that_no_node_has_seen_is_left_alone() -> None:
+    told = {each: Inventory(lost=0, shards={}) for each in (A, B, C)}
+
+    plan = plan_of(view(), told, least=LEAST)
+
+    assert plan == Plan(generation=1, shards=())
+
+
+# -- generations ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("current", "changed", "cluster_generation", "lost", "generation"),
+    [
+        (OLD, {}, 0, 0, 1),
+        (OLD, {}, 4, 0, 5),
+        (OLD, {}, 0, 3, 4),
+        (OLD, {C: held(C, configuration(first_epoch(7), A, B))}, 0, 7, 8),
+    ],
+    ids=["first", "of the record", "lost", "seen"],
+)
+def test_the_generation_is_above_every_one_that_is_known(
+    current: Configuration,
+    changed: Mapping[NodeId, Held],
+    cluster_generation: int,
+    lost: int,
+    generation: int,
+) -> None:
+    cluster = Cluster(id="cluster", shards=8, replicas=3, generation=cluster_generation)
+    told = inventories({**THREE, **changed}, lost)
+
+    plan = plan_of(view(current, cluster=cluster), told, least=LEAST)
+
+    assert plan.generation == generation
+    fresh = only(plan).fresh
+    assert fresh is not None
+    assert fresh.epoch == first_epoch(generation)
+
+
+def test_a_second_run_writes_what_the_first_one_did_not() -> None:
+    other = ShardId(1)
+    cluster = Cluster(id="cluster", shards=8, replicas=3, generation=1)
+    done = configuration(first_epoch(1), A, B)
+    told = {
+        each: Inventory(lost=0, shards={SHARD: held(each, done), other: held(each, NEW)})
+        for each in (A, B)
+    }
+    there = View(
+        revision=1,
+        configurations={SHARD: done, other: OLD},
+        lives={},
+        members={},
+        cluster=cluster,
+    )
+
+    plan = plan_of(there, told, without=[C], least=LEAST)
+
+    assert plan.generation == 2
+    assert [each.shard for each in plan.shards] == [other]
+
+
+def test_an_epoch_beyond_the_highest_is_refused() -> None:
+    last = configuration(EPOCHS_END - 1, A, B)
+
+    refusal = refused(view(OLD), inventories({A: held(A, last), B: held(B, last)}, 0), [C])
+
+    assert refusal.code == "epochs_exhausted"
+
+
+# -- shards that stay closed ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "without", "finding"),
+    [
+        (
+            {A: held(A, NEW, is_whole=False), B: held(B, NEW, is_whole=False)},
+            [],
+            Finding.NO_COPY,
+        ),
+        ({C: held(C, OLD, promised=7)}, [], Finding.UNKNOWN_CONFIGURATION),
+        ({C: held(C, OLD, promised=EPOCHS_END - 1)}, [], Finding.UNKNOWN_CONFIGURATION),
+        ({C: held(C, OLD, tip=(7, 1))}, [], Finding.UNKNOWN_CONFIGURATION),
+        ({C: held(C, configuration(6, C, A))}, [], Finding.TWO_CONFIGURATIONS),
+    ],
+)
+def test_a_shard_that_is_not_certain_stays_closed(
+    changed: Mapping[NodeId, Held], without: list[NodeId], finding: Finding
+) -> None:
+    told = inventories({**THREE, **changed})
+
+    plan = plan_of(view(OLD), told, without=without, least=LEAST, accepts_loss=True)
+
+    assert plan.generation == 1
+    shard = only(plan)
+    assert shard.finding is finding
+    assert shard.fresh is None
+
+
+class Missing(NamedTuple):
+    """Nodes that are lost, or that lost their data, and what follows."""
+
+    without: list[NodeId]
+    wiped: list[NodeId]
+    finding: Finding
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        Missing([A], [], Finding.RECOVERABLE),
+        Missing([], [A], Finding.RECOVERABLE),
+        Missing([A, B], [], Finding.UNSURE),
+        Missing([], [A, B], Finding.UNSURE),
+        Missing([A], [B], Finding.UNSURE),
+    ],
+)
+def test_a_shard_is_not_certain_where_as_many_nodes_are_missing_as_may_commit(
+    missing: Missing,
+) -> None:
+    # They may have gone on as a configuration of their own, which no other node has seen.
+    held_by = {
+        each: held(each, OLD, is_whole=each not in missing.wiped)
+        for each in (A, B, C)
+        if each not in missing.without
+    }
+    arguments = {"without": missing.without, "least": LEAST}
+
+    cautious = only(plan_of(view(OLD), inventories(held_by), **arguments))
+    bold = only(plan_of(view(OLD), inventories(held_by), **arguments, accepts_loss=True))
+
+    assert cautious.finding is missing.finding
+    assert (cautious.fresh is not None) is (missing.finding is Finding.RECOVERABLE)
+    assert bold.fresh is not None
+
+
+# -- what is refused ------------------------------------------------------------------------------
+
+
+def refused(there: View, told: Mapping[NodeId, Inventory], without: list[NodeId]) -> Refused:
+    with pytest.raises(Refused) as refusal:
+        plan_of(there, told, without=without, least=LEAST)
+    return refusal.value
+
+
+def test_a_recovery_is_refused_where_no_node_knows_of_a_loss() -> None:
+    assert refused(view(NEW), inventories(THREE, None), []).code == "coordination_sound"
+
+
+def test_a_recovery_is_refused_where_everything_is_recovered() -> None:
+    cluster = Cluster(id="cluster", shards=8, replicas=3, generation=1)
+    done = configuration(first_epoch(1), A, B)
+    told = inventories({each: held(each, done) for each in (A, B, C)})
+
+    assert refused(view(done, cluster=cluster), told, []).code == "coordination_sound"
+
+
+@pytest.mark.parametrize(
+    ("members", "answering", "missing"),
+    [((A, B, C), (B, C), A), ((B, C), (B, C), A), ((A, B, C, D), (A, B, C), D)],
+    ids=["on record and counting", "only counting", "only on record"],
+)
+def test_a_node_that_does_not_answer_has_to_be_named(
+    members: tuple[NodeId, ...], answering: tuple[NodeId, ...], missing: NodeId
+) -> None:
+    told = inventories({each: THREE[each] for each in answering})
+
+    refusal = refused(view(OLD, *members), told, [])
+
+    assert refusal.code == "nodes_unreached"
+    assert missing in refusal.detail
+    assert plan_of(view(OLD, *members), told, without=[missing], least=LEAST).shards
+
+
+def test_a_node_that_lives_is_not_left_out() -> None:
+    assert refused(view(OLD), inventories(THREE), [A]).code == "node_alive"
+    two = inventories({each: THREE[each] for each in (B, C)})
+    assert refused(view(OLD, alive=(A,)), two, [A]).code == "node_alive"
+
+
+def test_a_node_that_nobody_knows_is_not_left_out() -> None:
+    assert refused(view(OLD), inventories(THREE), [D]).code == "node_not_found"
+
+
+def test_a_node_that_has_not_learned_of_the_loss_is_waited_for() -> None:
+    told = {**inventories(THREE), **inventories({B: THREE[B]}, None)}
+
+    assert refused(view(OLD), told, []).code == "nodes_unaware"
+
+
+# -- from one copy --------------------------------------------------------------------------------
+
+LATER = Cluster(id="cluster", shards=8, replicas=3, generation=1)
+
+
+def test_one_copy_becomes_the_configuration_where_no_copy_that_counts_is_left() -> None:
+    told = inventories({C: held(C, NEW, tip=(5, 9))}, None)
+
+    plan = plan_from(SHARD, C, view(NEW), told, without=[A, B], least=LEAST)
+
+    assert plan.generation == 1
+    assert only(plan).expected == NEW
+    assert only(plan).fresh == Configuration(
+        epoch=first_epoch(1),
+        primary=C,
+        primary_session=NOBODY,
+        sync=(Copy(C, copy_of(C)),),
+    )
+
+
+def test_one_copy_is_chosen_of_two_configurations() -> None:
+    told = inventories({**THREE, C: held(C, configuration(6, C, A))})
+
+    plan = plan_from(SHARD, B, view(OLD, cluster=LATER), told, least=LEAST)
+
+    assert plan.generation == 2
+    fresh = only(plan).fresh
+    assert fresh is not None
+    assert fresh.members == (B,)
+
+
+def test_one_copy_is_chosen_under_an_epoch_above_a_promise_that_nothing_explains() -> None:
+    told = inventories({**THREE, C: held(C, OLD, promised=first_epoch(9))})
+
+    plan = plan_from(SHARD, B, view(OLD, cluster=LATER), told, least=LEAST)
+
+    assert plan.generation == 10
+
+
+@pytest.mark.parametrize(
+    ("there", "held_by", "without", "code"),
+    [
+        (view(NEW), THREE, [], "copies_alive"),
+        (view(OLD, cluster=LATER), THREE, [], "copies_alive"),
+        (view(NEW), {C: THREE[C]}, [B], "nodes_unreached"),
+        (view(NEW, A, B, C, D), {C: held(C, NEW, is_whole=False)}, [A, B, D], "copy_missing"),
+    ],
+)
+def test_one_copy_is_refused(
+    there: View, held_by: Mapping[NodeId, Held], without: list[NodeId], code: str
+) -> None:
+    lost = 0 if there.cluster == LATER else None
+
+    with pytest.raises(Refused) as refusal:
+        plan_from(SHARD, C, there, inventories(held_by, lost), without=without, least=LEAST)
+
+    assert refusal.value.code == code
+
+
+def test_one_copy_is_refused_before_the_cluster_is_recovered() -> None:
+    with pytest.raises(Refused) as refusal:
+        plan_from(SHARD, C, view(OLD), inventories(THREE), least=LEAST)
+
+    assert refusal.value.code == "coordination_lost"
