@@ -31,7 +31,9 @@ from rota.client.wire import (
     LedgerPage,
     NextFireView,
     NodeView,
+    RecoveryView,
     RepairView,
+    ShardLossView,
     TriggeredItem,
     TriggeredView,
     TriggerItem,
@@ -565,6 +567,55 @@ class AsyncClient:
             Conflict: Nothing is wrong with it, or etcd knows less of it than a node does.
         """
         return await self._ask(requests.repair_shard(shard, dry_run=dry_run))
+
+    async def recover_coordination(
+        self, *, without: Iterable[str] = (), accept_loss: bool = False, dry_run: bool = False
+    ) -> RecoveryView:
+        """Give etcd back the configurations that it lost, as nodes have seen them.
+
+        Args:
+            without: Nodes that are lost for good, and that are not waited for.
+            accept_loss: Recover shards, too, whose last writes only missing nodes may have.
+            dry_run: Only say what would be done.
+
+        Raises:
+            Conflict: etcd lost nothing, or a node of *without* lives.
+            TooBusy: A node that may know more did not answer, or the outcome is not known.
+        """
+        return await self._ask(
+            requests.recover_coordination(without=without, accept_loss=accept_loss, dry_run=dry_run)
+        )
+
+    async def recover_shard(
+        self,
+        shard: int,
+        source: str,
+        *,
+        without: Iterable[str] = (),
+        accept_loss: bool = False,
+        dry_run: bool = False,
+    ) -> ShardLossView:
+        """Open a shard from a copy that does not count, where none that counts is left.
+
+        What was acknowledged after the last entry of that copy is lost.
+
+        Args:
+            shard: Its number.
+            source: The node with the copy.
+            without: Nodes that are lost for good, and that are not waited for.
+            accept_loss: Has to be true, except for a dry run.
+            dry_run: Only say what would be done.
+
+        Raises:
+            Conflict: A copy that counts is there, the node has no whole copy, or the loss is not
+                accepted.
+            TooBusy: A node that may have a copy did not answer, or the outcome is not known.
+        """
+        return await self._ask(
+            requests.recover_shard(
+                shard, source, without=without, accept_loss=accept_loss, dry_run=dry_run
+            )
+        )
 
     # -- sending -----------------------------------------------------------------------------------
 

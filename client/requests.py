@@ -28,7 +28,9 @@ from rota.client.wire import (
     NextFires,
     NodeView,
     PauseBody,
+    RecoveryView,
     RepairView,
+    ShardLossView,
     TriggerBody,
     TriggeredManyView,
     TriggeredView,
@@ -419,6 +421,39 @@ def repair_shard(shard: int, *, dry_run: bool) -> Call[RepairView]:
     return _change("POST", path, _as(RepairView), dry_run=dry_run, is_repeatable=False)
 
 
+def recover_coordination(
+    *, without: Iterable[str], accept_loss: bool, dry_run: bool
+) -> Call[RecoveryView]:
+    """Return the call that recovers a cluster; twice, it would find nothing lost."""
+    return Call(
+        "POST",
+        "/api/v1/cluster/recovery",
+        _as(RecoveryView),
+        query={"without": list(without), **_accepting(accept_loss), **_dry(dry_run)},
+        is_write=not dry_run,
+        is_repeatable=dry_run,
+    )
+
+
+def recover_shard(
+    shard: int, source: str, *, without: Iterable[str], accept_loss: bool, dry_run: bool
+) -> Call[ShardLossView]:
+    """Return the call that opens a shard from one copy; twice, it would find a copy that counts."""
+    return Call(
+        "POST",
+        f"/api/v1/shards/{shard}:recover",
+        _as(ShardLossView),
+        query={
+            "from": source,
+            "without": list(without),
+            **_accepting(accept_loss),
+            **_dry(dry_run),
+        },
+        is_write=not dry_run,
+        is_repeatable=dry_run,
+    )
+
+
 def version() -> Call[VersionView]:
     """Return the call that asks what runs there."""
     return Call("GET", "/version", _as(VersionView))
@@ -484,6 +519,10 @@ def _change(
 
 def _dry(dry_run: bool) -> dict[str, str]:
     return {"dryRun": "true"} if dry_run else {}
+
+
+def _accepting(loss: bool) -> dict[str, str]:
+    return {"acceptLoss": "true"} if loss else {}
 
 
 def _traced(traceparent: str | None) -> dict[str, str]:

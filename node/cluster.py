@@ -57,15 +57,21 @@ async def join(
             "etcd or another name. Restore etcd, correct the settings, or start the node with an "
             "empty directory (--data-dir)"
         )
-    cluster = await coordinator.found(_wanted(config, new_id))
+    cluster = await coordinator.found(cluster_of(config, new_id))
     _check_settings(config, cluster)
     _check_data(config.data_dir, known, cluster)
     return cluster
 
 
-def _wanted(config: NodeConfig, new_id: str) -> Cluster:
+def cluster_of(config: NodeConfig, cluster_id: str) -> Cluster:
+    """Return the cluster that a node with these settings founds, or belongs to.
+
+    Args:
+        config: Of the node.
+        cluster_id: The cluster's.
+    """
     return Cluster(
-        id=new_id,
+        id=cluster_id,
         shards=config.shards,
         replicas=config.replicas,
         min_sync=config.min_sync,

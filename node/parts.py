@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from rota.core.replication.continuity import Continuity
 from rota.core.replication.primary import Copies
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
@@ -31,6 +32,7 @@ class Parts:
 
     Attributes:
         membership: What it knows of the other nodes.
+        continuity: What it knows of the coordinator's past.
         coordinator: What all nodes agree on.
         copies: How many there are to be of each shard.
         others: The APIs of the other nodes; None on a node that is alone.
@@ -46,6 +48,7 @@ class Parts:
     events: Events
     metrics: Metrics
     membership: Membership
+    continuity: Continuity
     coordinator: Coordinator
     copies: Copies
     others: Others | None

@@ -278,6 +278,7 @@ class Works:
             events=self._events,
             metrics=self._metrics,
             membership=self._membership,
+            continuity=self._continuity,
             coordinator=around.coordinator,
             copies=around.copies,
             others=around.others,

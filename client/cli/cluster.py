@@ -1,4 +1,4 @@
-"""``rota cluster``: the nodes, the shards and who holds them, and what moves."""
+"""``rota cluster``: the nodes, the shards and who holds them, what moves, and recovery."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -20,6 +20,7 @@ from rota.client.cli.groups import SuggestingGroup
 from rota.client.cli.human import counted
 from rota.client.cli.options import complete_node, connect, examples, format_option, url_option
 from rota.client.cli.printing import say
+from rota.client.cli.recovering import recover_coordination
 from rota.client.cli.show import Look, print_facts, show_many, show_one
 from rota.client.cli.watching import WatchCommand, watch_option
 from rota.client.wire import ClusterView, MoveView, ShardView
@@ -38,10 +39,13 @@ EX_DIFFERENT = 8
     ),
 )
 def cluster() -> None:
-    """Show nodes, shards, and what moves.
+    """Show nodes, shards, and moves; recover etcd's state.
 
     Any node tells it. What a node that does not answer would tell is unknown: ? or null.
     """
+
+
+cluster.add_command(recover_coordination)
 
 
 @cluster.command(

@@ -47,9 +47,11 @@ COMMANDS = {
         "rota.client.cli.completion:completion",
         "Print a script by which a shell completes commands.",
     ),
-    "cluster": Entry("rota.client.cli.cluster:cluster", "Show nodes, shards, and what moves."),
+    "cluster": Entry(
+        "rota.client.cli.cluster:cluster", "Show nodes, shards, and moves; recover etcd's state."
+    ),
     "node": Entry("rota.client.cli.node:node", "Drain a node, take it back, forget it."),
-    "shard": Entry("rota.client.cli.shard:shard", "Repair a shard."),
+    "shard": Entry("rota.client.cli.shard:shard", "Repair, recover or export a shard."),
     "ring": Entry("rota.client.cli.ring:ring", "Show where shards would be, and what would move."),
     "bench": Entry("rota.client.cli.bench:bench", "Measure the cluster that is there."),
     "version": Entry("rota.client.cli.version:version", "Show versions of client and node."),

@@ -1,15 +1,27 @@
-"""``rota shard``: what an operator does to a shard that cannot help itself."""
+"""``rota shard``: what an operator does about a shard that does not open by itself."""
 
 import click
 
+from rota.client.cli.exporting import export
 from rota.client.cli.groups import SuggestingGroup
 from rota.client.cli.options import connect, dry_run_option, examples, url_option
 from rota.client.cli.printing import say
+from rota.client.cli.recovering import recover
 
 
-@click.group(cls=SuggestingGroup, epilog=examples("rota shard repair 17 --dry-run"))
+@click.group(
+    cls=SuggestingGroup,
+    epilog=examples("rota shard repair 17 --dry-run", "rota shard recover --help"),
+)
 def shard() -> None:
-    """Repair a shard. Shards are named by their numbers: see `rota cluster shards`."""
+    """Repair, recover or export a shard.
+
+    Shards are named by their numbers: see `rota cluster shards`.
+    """
+
+
+shard.add_command(recover)
+shard.add_command(export)
 
 
 @shard.command(

@@ -43,6 +43,15 @@ from rota.client.wire.jobs import (
     ScheduleView,
 )
 from rota.client.wire.problems import FieldProblem, ProblemView
+from rota.client.wire.recovery import (
+    ConfigurationView,
+    CopyView,
+    HeldView,
+    InventoryView,
+    RecoveryView,
+    ShardLossView,
+    ShardRecoveryView,
+)
 from rota.client.wire.tasks import (
     ContainerBody,
     LimitsBody,
@@ -67,7 +76,9 @@ __all__ = [
     "ITEMS_MAX",
     "AttemptView",
     "ClusterView",
+    "ConfigurationView",
     "ContainerBody",
+    "CopyView",
     "CreateManyBody",
     "CreatedItem",
     "CreatedManyView",
@@ -77,6 +88,8 @@ __all__ = [
     "ExecutionList",
     "ExecutionView",
     "FieldProblem",
+    "HeldView",
+    "InventoryView",
     "JobBody",
     "JobList",
     "JobView",
@@ -95,6 +108,7 @@ __all__ = [
     "Profile",
     "PromiseView",
     "PythonBody",
+    "RecoveryView",
     "RepairView",
     "ReplicaView",
     "RetryBody",
@@ -102,6 +116,8 @@ __all__ = [
     "SandboxView",
     "ScheduleBody",
     "ScheduleView",
+    "ShardLossView",
+    "ShardRecoveryView",
     "ShardView",
     "TaskBody",
     "TaskSpecView",

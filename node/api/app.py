@@ -24,6 +24,7 @@ from rota.node.api import (
     outputs,
     page,
     problems,
+    recovery,
 )
 from rota.node.api.access_log import BEGAN_AT, IS_LOGGED
 from rota.node.api.body_memory import BodyMemory
@@ -51,6 +52,7 @@ OPERATIONS = [
         outputs,
         events,
         cluster,
+        recovery,
         health,
         description,
     )

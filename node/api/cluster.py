@@ -47,7 +47,7 @@ async def show_cluster(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     if is_forwarded(request):
         return document(inspection.told_by(parts))
-    return document(inspection.whole(parts, await _told(request, CLUSTER, ClusterView)))
+    return document(inspection.whole(parts, await told_by_others(request, CLUSTER, ClusterView)))
 
 
 @operations.declare(
@@ -65,7 +65,7 @@ async def drain_node(request: web.Request) -> web.Response:
     move has the node as its `source`. It holds until the opposite is asked for, also when the node
     is started again.
     """
-    with _agreeing(request) as parts:
+    with agreeing(request) as parts:
         member = await hold_nothing(
             parts.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN]
         )
@@ -81,7 +81,7 @@ async def drain_node(request: web.Request) -> web.Response:
 )
 async def undrain_node(request: web.Request) -> web.Response:
     """Have a node hold again what is its part."""
-    with _agreeing(request) as parts:
+    with agreeing(request) as parts:
         member = await hold_again(parts.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN])
     return document(inspection.node_as(parts, member))
 
@@ -98,7 +98,7 @@ async def forget_node(request: web.Request) -> web.Response:
 
     It is refused while the node lives, or while copies on it count.
     """
-    with _agreeing(request) as parts:
+    with agreeing(request) as parts:
         await forget(parts.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN])
     return web.Response(status=204)
 
@@ -113,7 +113,7 @@ async def show_promise(request: web.Request) -> web.Response:
     """Show what the node that is asked knows of the epochs of a shard."""
     check(request, Verb.READ, "*")
     parts = request.app[PARTS]
-    return document(promise_of(_shard_in(request), parts.config.node_id))
+    return document(promise_of(shard_in(request), parts.config.node_id))
 
 
 @operations.declare(
@@ -137,9 +137,9 @@ async def repair_shard(request: web.Request) -> web.Response:
     is refused where nothing is wrong, where a copy that counts cannot be asked, and where etcd
     knows less than a node does.
     """
-    with _agreeing(request) as parts:
-        shard = _shard_in(request)
-        promises = await _told(request, f"/api/v1/shards/{shard.id}/promise", PromiseView)
+    with agreeing(request) as parts:
+        shard = shard_in(request)
+        promises = await told_by_others(request, f"/api/v1/shards/{shard.id}/promise", PromiseView)
         promises[parts.config.node_id] = promise_of(shard, parts.config.node_id)
         view = await repair(
             parts.coordinator,
@@ -153,7 +153,7 @@ async def repair_shard(request: web.Request) -> web.Response:
 
 
 @contextmanager
-def _agreeing(request: web.Request) -> Generator[Parts]:
+def agreeing(request: web.Request) -> Generator[Parts]:
     """Let whoever may ask the coordinator for something do so; what it does not do is refused."""
     check(request, Verb.OPERATE, "*")
     try:
@@ -169,7 +169,8 @@ def _node_in(request: web.Request) -> NodeId:
     return NodeId(request.match_info["node"])
 
 
-def _shard_in(request: web.Request) -> Shard:
+def shard_in(request: web.Request) -> Shard:
+    """Return the shard that the path names, as this node has it."""
     number, shards = request.match_info["shard"], request.app[PARTS].shards
     is_number = number.isascii() and number.isdecimal() and len(number) <= DIGITS_MAX
     if not is_number or int(number) >= len(shards):
@@ -177,15 +178,24 @@ def _shard_in(request: web.Request) -> Shard:
     return shards[ShardId(int(number))]
 
 
-async def _told(request: web.Request, target: str, kind: type[T]) -> dict[NodeId, T]:
-    """Return what each of the other nodes tells that answers in time."""
+async def told_by_others(
+    request: web.Request, target: str, kind: type[T], *, within_s: float = ANSWER_S
+) -> dict[NodeId, T]:
+    """Return what each of the other nodes tells that answers in time.
+
+    Args:
+        request: On behalf of which they are asked.
+        target: Path and query.
+        kind: Of the answers.
+        within_s: How long each node has, in seconds.
+    """
     told: dict[NodeId, T] = {}
     others = request.app[PARTS].others
 
     async def ask(node_id: NodeId) -> None:
         asked = Asked(method="GET", target=target, headers=question_headers(request))
         with suppress(Refused, TimeoutError):
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(within_s):
                 told[node_id] = await ask_part(request, node_id, asked, kind)
 
     async with asyncio.TaskGroup() as group:

@@ -42,6 +42,14 @@ EXIT_STATUSES = {
     "rota node forget n3": 3,
     "rota shard repair 17": 5,
     "rota shard repair 17 --dry-run": 5,
+    "rota cluster recover-coordination": 5,
+    "rota cluster recover-coordination --dry-run": 5,
+    "rota cluster recover-coordination --without n3": 5,
+    "rota shard recover 17 --from n3 --without n1 --without n2 --dry-run": 5,
+    "rota shard recover 17 --from n3 --without n1 --without n2 --accept-loss": 5,
+    # The directory is in use, or is none.
+    "rota shard export --data-dir rota-data --output shards.jsonl": 74,
+    "rota shard export --data-dir rota-data --output 17.jsonl 17": 74,
 }
 """Of examples that do not end with 0."""
 GOES_ON = re.compile(r"^rota (events|bench slo|.* (--watch|-w)$)")

@@ -285,10 +285,10 @@ def test_a_shard_is_not_certain_where_as_many_nodes_are_missing_as_may_commit(
         for each in (A, B, C)
         if each not in missing.without
     }
-    arguments = {"without": missing.without, "least": LEAST}
+    told, without = inventories(held_by), missing.without
 
-    cautious = only(plan_of(view(OLD), inventories(held_by), **arguments))
-    bold = only(plan_of(view(OLD), inventories(held_by), **arguments, accepts_loss=True))
+    cautious = only(plan_of(view(OLD), told, without=without, least=LEAST))
+    bold = only(plan_of(view(OLD), told, without=without, least=LEAST, accepts_loss=True))
 
     assert cautious.finding is missing.finding
     assert (cautious.fresh is not None) is (missing.finding is Finding.RECOVERABLE)

@@ -1,0 +1,137 @@
+"""The recovery of a cluster whose etcd lost its state, and of a shard whose copies are lost."""
+
+from pathlib import Path
+
+from aiohttp import web
+
+from rota.client.wire import InventoryView, RecoveryView, ShardLossView
+from rota.core.errors import Kind, Refused, invalid
+from rota.core.ids import NodeId
+from rota.node.api.access import Verb, check
+from rota.node.api.cluster import AGREEING, agreeing, shard_in, told_by_others
+from rota.node.api.operations import Operations, Success
+from rota.node.api.parameters import DRY_RUN, IS_DRY_RUN, Repeatable, flag, text
+from rota.node.api.requests import PARTS, document
+from rota.node.cluster import cluster_of
+from rota.node.parts import Parts
+from rota.node.recovery import Recovery, inventory_of, recover_cluster, recover_shard
+from rota.storage.directory import identity_in
+
+operations = Operations("Recovery")
+INVENTORY = "/api/v1/cluster/inventory"
+INVENTORY_S = 10.0
+"""How long a node has to answer; 16,384 shards are 6 MB."""
+NODE_ID_MAX = 256
+WITHOUT = Repeatable(
+    "without",
+    "A node that is lost for good, and that is not waited for; may be given several times.",
+    str,
+    "",
+    {"type": "string", "maxLength": NODE_ID_MAX},
+)
+ACCEPT_LOSS = flag("acceptLoss", "Go on where acknowledged writes may be lost.")
+FROM_NODE = text("from", "The node whose copy is to count.")
+PLANNING = ("nodes_unreached", "node_alive", "node_not_found", "epochs_exhausted", "other_cluster")
+"""Of both recoveries."""
+WRITING = ("recovery_overtaken", *AGREEING)
+"""Likewise."""
+
+
+@operations.declare("GET", INVENTORY, Success(200, "What it has.", InventoryView))
+async def show_inventory(request: web.Request) -> web.Response:
+    """Show what the node that is asked has of all shards.
+
+    For a recovery: the newest configuration that the node has seen of each shard, its copy, and
+    whether it found that etcd lost its state.
+    """
+    check(request, Verb.READ, "*")
+    return document(_inventory(request.app[PARTS]))
+
+
+@operations.declare(
+    "POST",
+    "/api/v1/cluster/recovery",
+    Success(200, "The recovery.", RecoveryView),
+    query=(DRY_RUN, WITHOUT, ACCEPT_LOSS),
+    problems=("coordination_sound", "nodes_unaware", *PLANNING, *WRITING),
+)
+async def recover_coordination(request: web.Request) -> web.Response:
+    """Give etcd back what it lost: the configurations of all shards, as nodes have seen them.
+
+    All nodes are asked what they have. Of each shard the newest configuration that any of them has
+    seen is written under a new epoch, with those of its copies that are there; all of them have
+    everything that was acknowledged. A shard for which that is not certain stays closed, and its
+    `outcome` says why. It is refused where no node found a loss, and while a node that may know
+    more does not answer, unless `without` names it.
+
+    With `acceptLoss` shards whose outcome would be `unsure` are recovered, too: so many nodes are
+    missing that they alone may have acknowledged the last writes.
+    """
+    with agreeing(request) as parts:
+        recovery = await _begun(request, parts)
+        view = await recover_cluster(recovery, accepts_loss=ACCEPT_LOSS.of(request))
+    return document(view)
+
+
+@operations.declare(
+    "POST",
+    "/api/v1/shards/{shard}:recover",
+    Success(200, "The recovery.", ShardLossView),
+    query=(DRY_RUN, FROM_NODE, WITHOUT, ACCEPT_LOSS),
+    problems=(
+        "shard_not_found",
+        "loss_not_accepted",
+        "copies_alive",
+        "copy_missing",
+        "coordination_lost",
+        *PLANNING,
+        *WRITING,
+    ),
+)
+async def recover_lost_shard(request: web.Request) -> web.Response:
+    """Open a shard from a copy that does not count, where none that counts is left.
+
+    The copy of the node `from` becomes the only one that counts. **What was acknowledged after the
+    last entry of that copy is lost**: `lastIndex` and `lastAt` name it. It needs `acceptLoss`,
+    except as a dry run, and is refused while a copy that counts is on a node that answers. The node
+    that is asked keeps a record, the file `RECOVERIES` of its data directory.
+    """
+    with agreeing(request) as parts:
+        shard, source = shard_in(request), FROM_NODE.of(request)
+        if source is None:
+            raise invalid("invalid_query", "from: name the node whose copy is to count")
+        if not (request[IS_DRY_RUN] or ACCEPT_LOSS.of(request)):
+            raise Refused(
+                Kind.CONFLICT,
+                "loss_not_accepted",
+                f"what was acknowledged after the last entry of the copy on {source} is lost by "
+                "this: look at it by a dry run, and accept the loss",
+            )
+        recovery = await _begun(request, parts)
+        view = await recover_shard(recovery, shard.id, NodeId(source))
+    return document(view)
+
+
+async def _begun(request: web.Request, parts: Parts) -> Recovery:
+    """Return what a recovery needs to know: what etcd has, read first, and what nodes have."""
+    config = parts.config
+    view = await parts.coordinator.view()
+    told = await told_by_others(request, INVENTORY, InventoryView, within_s=INVENTORY_S)
+    identity = identity_in(config.data_dir)
+    assert identity is not None, "a node that runs has a data directory"
+    return Recovery(
+        coordinator=parts.coordinator,
+        cluster=cluster_of(config, identity.cluster),
+        node_id=config.node_id,
+        data_dir=Path(config.data_dir),
+        least=parts.copies.least,
+        now=parts.clock.now(),
+        view=view,
+        told={**told, config.node_id: _inventory(parts)},
+        without=frozenset(map(NodeId, WITHOUT.all_of(request))),
+        is_dry=request[IS_DRY_RUN],
+    )
+
+
+def _inventory(parts: Parts) -> InventoryView:
+    return inventory_of(parts.shards, parts.config.node_id, parts.continuity.lost)
