@@ -103,7 +103,7 @@ class Acting:
         self._ended: dict[ExecutionStatus | TaskStatus, Counter] = {
             status: metrics.executions.labels(status.value) for status in FINAL_EXECUTION_STATES
         }
-        self._open_count = 0
+        self._open_count = self._unreadable_count = 0
         self.all_open = asyncio.Event()
 
     def opened(self, shard: Shard) -> None:
@@ -117,7 +117,16 @@ class Acting:
         if self._is_alone:
             self._shards.submit(shard, TakeOver(epoch=shard.epoch, is_start=True))
         self._open_count += 1
-        if self._open_count == len(self._shards):
+        self._check_all_open()
+
+    def unreadable(self, shard: Shard) -> None:
+        """Count a shard as seen to: it stays closed, and a node that is alone serves the others."""
+        del shard
+        self._unreadable_count += 1
+        self._check_all_open()
+
+    def _check_all_open(self) -> None:
+        if self._open_count + self._unreadable_count >= len(self._shards):
             self.all_open.set()
 
     def closed(self, shard: Shard) -> None:

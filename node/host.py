@@ -37,6 +37,10 @@ class Host(Protocol):
         """Begin to act for a shard whose primary this node has become."""
         ...
 
+    def unreadable(self, shard: Shard, /) -> None:
+        """Note that a shard stays closed, for its state cannot be read."""
+        ...
+
     def closed(self, shard: Shard, /) -> None:
         """Cease to act for a shard: timers, tasks that wait for a place, letters."""
         ...

@@ -445,7 +445,7 @@ class Membership:
     def _tick_s(self) -> float:
         if not self._is_alone:
             return self._timing.beat / SECOND / BEATS_SHORTER
-        is_started = all(shard.is_open for shard in self._shards)
+        is_started = all(each.is_open or each.is_unreadable for each in self._shards)
         return TICK_ALONE_S if is_started else TICK_STARTING_S
 
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rota.core.codec import RawChange, decode_body
+from rota.core.codec import RawChange, Undecodable, decode_body
 from rota.core.decision import Reply
 from rota.core.effects import Consequence
 from rota.core.errors import Kind, Refused
@@ -88,6 +88,14 @@ class NotPrimary(Refused):
         self.shard = shard
 
 
+class Unreadable(Refused):
+    """This node is the primary of a shard whose stored state it cannot read."""
+
+    def __init__(self, shard: ShardId, fault: str) -> None:
+        detail = f"shard {shard} stays closed, for its state cannot be read: {fault}"
+        super().__init__(Kind.UNREADABLE, "record_unreadable", detail)
+
+
 class Shard:
     """One shard on this node.
 
@@ -105,6 +113,7 @@ class Shard:
         entries: Decided here and not yet committed, oldest first.
         committed: Then committed and applied, and not yet released.
         mark: The entry at which applying is to be interrupted; None if there is none.
+        fault: Why the state could not be read when this node was to decide last; empty if it could.
     """
 
     def __init__(
@@ -133,6 +142,7 @@ class Shard:
         self.entries: deque[Entry] = deque()
         self.committed: deque[Entry] = deque()
         self.mark: Mark | None = None
+        self.fault = ""
         self._state: State | None = None
         self._primary: Primary | None = None
 
@@ -148,7 +158,7 @@ class Shard:
         return self._state
 
     def check_open(self) -> None:
-        """Raise `NotPrimary` unless this node decides for the shard."""
+        """Raise `NotPrimary`, or `Unreadable`, unless this node decides for the shard."""
         if self._state is None:
             raise self.elsewhere()
 
@@ -179,10 +189,22 @@ class Shard:
         return self.committed[-1] if self.committed else None
 
     def open(self) -> None:
-        """Begin to decide: all that is committed has been applied, and there is nothing else."""
+        """Begin to decide: all that is committed has been applied, and there is nothing else.
+
+        A state that cannot be read leaves the shard closed, with a `fault`, as long as this node is
+        its primary: what is decided without one of the rows could contradict what was acknowledged.
+        """
         assert self.file.applied == self.replica.copy.committed == self.replica.copy.tip.index
-        self._state = load_state(self.file.changes())
         self._primary = self.replica.primary
+        try:
+            self._state, self.fault = load_state(self.file.changes()), ""
+        except Undecodable as error:
+            self.fault = str(error)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether this node would decide for the shard, were there no `fault`."""
+        return bool(self.fault) and not self.has_lost_primacy
 
     @property
     def has_lost_primacy(self) -> bool:
@@ -222,8 +244,10 @@ class Shard:
             self.file.apply(batch, index, changes, self.replica.needed_from)
             copy.trimmed(self.file.before_first)
 
-    def elsewhere(self) -> "NotPrimary":
-        """Return the refusal of what only the primary can answer."""
+    def elsewhere(self) -> Refused:
+        """Return the refusal of what only a primary that decides can answer."""
+        if self.is_unreadable:
+            return Unreadable(self.id, self.fault)
         is_unsure = self.is_open and not self.has_lost_primacy
         return NotPrimary(self.id, self.primary_node, is_unsure=is_unsure)
 

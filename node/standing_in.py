@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rota.core.attempt import AttemptKey, Ending, Outcome
 from rota.core.changes import Table
+from rota.core.codec import Undecodable
 from rota.core.commands import (
     Command,
     DeleteJob,
@@ -219,8 +220,13 @@ class StandIns:
         self._ended_count[side.id] = self._accounts.untold_count(side)
         followed: set[JobId] = set()
         for change in shard.file.records(Table.AVAILABLE):
-            job = shard.file.record(Table.JOB, change.key)
-            plan = shard.file.record(Table.PLAN, change.key)
+            try:
+                job = shard.file.record(Table.JOB, change.key)
+                plan = shard.file.record(Table.PLAN, change.key)
+            except Undecodable as error:
+                extra = {"shard": shard.id, "job": change.key, "reason": str(error)}
+                log.error("job not stood in for", extra=extra)
+                continue
             assert isinstance(job, Job), change.key
             assert isinstance(plan, Plan), change.key
             followed.add(job.id)
@@ -278,6 +284,9 @@ class StandIns:
         )
         command = FinishAttempt(attempt=key, token=attempt.token, ending=ending)
         self._sides.submit(side, command)
+
+    def unreadable(self, side: Shard) -> None:
+        """Leave a side as it is: the log has the reason."""
 
     def closed(self, side: Shard) -> None:
         """Cease to act for a side."""

@@ -8,9 +8,10 @@ replicated: a new primary sets the timers again from the state.
 
 import asyncio
 import heapq
+import logging
 from collections.abc import Callable, Iterable
 
-from rota.core.codec import decode_due, encode_due
+from rota.core.codec import Undecodable, decode_due, encode_due
 from rota.core.commands import Due
 from rota.core.effects import ClearTimer, SetTimer, Timescale
 from rota.core.ids import ShardId
@@ -19,6 +20,8 @@ from rota.core.wheel import HORIZON, TimerWheel
 from rota.node.clock import Clock, whole_ms
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family, Store
+
+log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
 """How often the calendar is looked at when nothing is due: it may have been set."""
@@ -160,7 +163,13 @@ class Timers:
         end = start + max(0, self._paged_until).to_bytes(8, "big")
         batch = self._store.batch()
         for key, _ in list(self._store.scan(Family.TIMER, start, end)):
-            due, command = Instant(int.from_bytes(key[2:10], "big")), decode_due(key[10:])
+            try:
+                due, command = Instant(int.from_bytes(key[2:10], "big")), decode_due(key[10:])
+            except Undecodable as error:
+                # Derived from the state like all timers: the next opening of the shard sets it.
+                log.error("timer dropped", extra={"shard": shard, "reason": str(error)})
+                batch.delete(Family.TIMER, key)
+                continue
             if self._wheel.add(due, (shard, command)):
                 batch.delete(Family.TIMER, key)
             else:

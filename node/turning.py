@@ -344,8 +344,13 @@ class Turning:
         if shard.is_open and shard.has_lost_primacy:
             self._close(shard)
         began_at = self._clock.elapsed()
-        if not shard.is_open and shard.replica.has_authority(began_at):
+        is_to_open = not shard.is_open and not shard.is_unreadable
+        if is_to_open and shard.replica.has_authority(began_at):
             shard.open()
+            if shard.is_unreadable:
+                log.error("shard unreadable", extra={"shard": shard.id, "reason": shard.fault})
+                self._host.unreadable(shard)
+                return
             outstanding = list(pending(shard.state, self._ahead))
             self._host.opened(shard)
             for effect in outstanding:

@@ -460,8 +460,12 @@ class Works:
             or self._fitness.why_unfit
             or (refusal.detail if refusal else None)
             or (warden.why_away if warden else None)
-            or (None if exclude_cluster else self._why_frozen())
+            or (None if exclude_cluster else self._why_frozen() or self._why_unreadable())
         )
+
+    def _why_unreadable(self) -> str | None:
+        faults = [shard.fault for shard in self._shards if shard.is_unreadable]
+        return f"{len(faults)} shards stay closed: {faults[0]}" if faults else None
 
     def _why_frozen(self) -> str | None:
         count = self._shards.frozen_count

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from rota.core.changes import Change, Record, Table
-from rota.core.codec import RawChange, decode_record
+from rota.core.codec import RawChange, Undecodable, decode_record
 from rota.core.configuration import Configuration
 from rota.core.decoding import UNDECODABLE
 from rota.core.ids import AllocationId, Epoch, Index, ShardId
@@ -210,10 +210,19 @@ class ShardFile:
         return None if value is None else decode_record(table, value)
 
     def records(self, table: Table) -> Iterator[Change]:
-        """Yield the records of a table of the state, as applied, in the order of their keys."""
+        """Yield the records of a table of the state, as applied, in the order of their keys.
+
+        Raises:
+            Undecodable: One of them cannot be read; it is named.
+        """
         prefix = self._prefix + bytes((table,))
-        for key, value in self._store.scan(Family.STATE, prefix, _after(prefix)):
-            yield Change(table, key[len(prefix) :].decode(), decode_record(table, value))
+        for full_key, value in self._store.scan(Family.STATE, prefix, _after(prefix)):
+            key = full_key[len(prefix) :].decode()
+            try:
+                record = decode_record(table, value)
+            except Undecodable as error:
+                raise Undecodable(f"shard {self.shard}, {key}: {error}") from error
+            yield Change(table, key, record)
 
     def _decoded(self, header: bytes) -> Header:
         try:

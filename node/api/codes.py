@@ -74,7 +74,7 @@ CODES = {
     "too_many_jobs": Code(429, "the shard holds as many jobs as it may"),
     "internal": Code(500, "a bug in rota; the node's log has the details under the request id"),
     "record_unreadable": Code(
-        500, "a record is damaged, or of another version's format; `detail` names it"
+        500, "a stored record is damaged, or of another version's format; `detail` names it"
     ),
     "catching_up": Code(503, "a replaced job still decides fire times of its past"),
     "busy": Code(
@@ -108,9 +108,9 @@ CODES = {
 
 KEYED = ("invalid_idempotency_key", "idempotency_key_reused")
 """Of an operation that takes an idempotency key."""
-READING = ("storage_unavailable", "stopping", "not_primary", "primary_lost")
+READING = ("storage_unavailable", "stopping", "not_primary", "primary_lost", "record_unreadable")
 """Of an operation that shows what is committed."""
-DECIDING = ("busy", "disk_full", "storage_unavailable", "stopping", "not_primary", "primary_lost")
+DECIDING = ("busy", "disk_full", *READING)
 """Of an operation that asks a shard for a decision."""
 WAITING = (*READING, "too_many_waiters")
 """Of an operation that waits for the ends of executions."""

@@ -120,7 +120,7 @@ async def _whole(parts: Parts, execution_id: ExecutionId) -> ExecutionView:
     "GET",
     "/api/v1/executions/{execution}",
     Success(200, "The execution and its tasks.", ExecutionView),
-    problems=("execution_not_found", "record_unreadable", *READING),
+    problems=("execution_not_found", *READING),
 )
 async def get_execution(request: web.Request) -> web.Response:
     """Show an execution with its tasks."""
@@ -134,7 +134,7 @@ async def get_execution(request: web.Request) -> web.Response:
     "/api/v1/executions/{execution}/wait",
     Success(200, "The execution, as it is then.", ExecutionView),
     query=(TIMEOUT,),
-    problems=("execution_not_found", "record_unreadable", *WAITING),
+    problems=("execution_not_found", *WAITING),
 )
 async def wait_for_execution(request: web.Request) -> web.Response:
     """Answer when an execution has ended, or after a timeout.
@@ -157,7 +157,7 @@ async def wait_for_execution(request: web.Request) -> web.Response:
     "/api/v1/executions/{execution}/cancel",
     Success(202, "The execution; its end is asked for.", ExecutionView),
     query=(DRY_RUN,),
-    problems=("execution_not_found", "record_unreadable", *DECIDING),
+    problems=("execution_not_found", *DECIDING),
 )
 async def cancel_execution(request: web.Request) -> web.Response:
     """End an execution.

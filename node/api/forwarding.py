@@ -261,6 +261,7 @@ def owners_of(request: web.Request, shards: Iterable[Shard]) -> Owners:
 
     Raises:
         NobodyAnswers: Some have no primary that can be asked: nobody is left out in silence.
+        Unreadable: One stays closed here.
     """
     others = request.app[PARTS].others
     if others is None or is_forwarded(request):
@@ -271,6 +272,8 @@ def owners_of(request: web.Request, shards: Iterable[Shard]) -> Owners:
         primary = shard.primary_node
         if shard.is_open:
             owners.here.append(shard)
+        elif shard.is_unreadable:
+            raise shard.elsewhere()
         elif primary is None or primary not in reached:
             lacking.append(shard.id)
         else:
@@ -285,7 +288,10 @@ def owner_of(request: web.Request, shard: Shard) -> NodeId:
 
     Raises:
         NobodyAnswers: It is not known, or cannot be reached.
+        Unreadable: It is this node, which cannot read the shard.
     """
+    if shard.is_unreadable:
+        raise shard.elsewhere()
     others, primary = request.app[PARTS].others, shard.primary_node
     if others is None or primary is None or primary not in others.reached:
         raise NobodyAnswers([shard.id])

@@ -37,13 +37,7 @@ FOLLOW = flag("follow", "Go on until the attempt has ended.")
     "/api/v1/executions/{execution}/tasks/{task}/output",
     Success(200, "What the attempt wrote.", media_types=(TEXT,)),
     query=(ATTEMPT, FOLLOW),
-    problems=(
-        "execution_not_found",
-        "task_not_found",
-        "attempt_not_found",
-        "record_unreadable",
-        *READING,
-    ),
+    problems=("execution_not_found", "task_not_found", "attempt_not_found", *READING),
 )
 async def read_output(request: web.Request) -> web.StreamResponse:
     """Stream what an attempt wrote.

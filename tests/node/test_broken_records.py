@@ -21,6 +21,7 @@ from rota.core.instants import DAY, HOUR, LATEST_INSTANT, SECOND, Instant
 from rota.core.job import Plan
 from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.schedule import Schedule
+from rota.node.shards import Shards
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family
@@ -193,6 +194,55 @@ def test_a_ledger_entry_that_cannot_be_decoded_is_listed_as_broken(tmp_path: Pat
         assert "LEDGER" in page[0]["broken"]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("table", [Table.JOB, Table.NAME, Table.PLAN])
+def test_a_shard_whose_state_cannot_be_decoded_stays_closed_and_the_others_work(
+    tmp_path: Path, table: Table
+) -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        async with running_works(store, tmp_path) as works:
+            shards = works.parts.shards
+            names = one_of_each_shard(shards)
+            job_ids = {name: await save(shards, name, schedule="@every 1d") for name in names}
+        odd, *sound = names
+        key = f"default/{odd}" if table is Table.NAME else job_ids[odd]
+        number = shards.of_name("default", odd).id
+        place = shard_prefix(number) + bytes((table,)) + key.encode()
+        assert store.get(Family.STATE, place) is not None
+        batch = store.batch()
+        batch.put(Family.STATE, place, b"\x07\x90")
+        store.write(batch)
+        store.sync()
+
+        async with running_works(store, tmp_path, life=2) as works, serving(works) as client:
+            status, refusal = await client.call("GET", f"/api/v1/jobs/{job_ids[odd]}")
+            deleted, _ = await client.call("DELETE", f"/api/v1/jobs/{job_ids[odd]}")
+            listed, _ = await client.call("GET", "/api/v1/jobs")
+            shown = [await found(client, f"/jobs/{job_ids[each]}") for each in sound]
+            made, _ = await client.call("POST", f"/api/v1/jobs/{job_ids[sound[0]]}/trigger")
+            ready, why = await client.call("GET", "/readyz")
+
+        assert (status, refusal["code"]) == (500, "record_unreadable")
+        assert f"shard {number}" in refusal["detail"]
+        assert key in refusal["detail"]
+        assert (deleted, listed) == (500, 500)
+        assert [each["name"] for each in shown] == sound
+        assert made == 201
+        assert ready == 503
+        assert key in why["detail"]
+
+    asyncio.run(main())
+
+
+def one_of_each_shard(shards: Shards) -> list[str]:
+    """Return a name of a job in each shard, in the order of the shards."""
+    names: dict[ShardId, str] = {}
+    for number in range(1000):
+        names.setdefault(shards.of_name("default", f"job-{number}").id, f"job-{number}")
+    assert len(names) == len(shards)
+    return [names[each] for each in sorted(names)]
 
 
 async def stored_job(store: MemoryStore, folder: Path, schedule: Schedule, due: Instant) -> JobId:
