@@ -58,7 +58,8 @@ async def forget(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> 
             Kind.CONFLICT,
             "node_in_use",
             f"copies of {len(held)} shards on {node_id} count ({named}): wait until others have "
-            "taken their place, or start it and drain it first",
+            "taken their place, or start it and drain it first; if it is lost for good, and no "
+            "other copy that counts is left, see `rota shard recover`",
         )
     # No copy of it comes to count in between: for that it would have to answer, and so to live.
     if not is_dry and not await coordinator.forget(node_id):

@@ -31,6 +31,7 @@ def test_a_shard_whose_counting_copies_are_lost_opens_from_a_stale_one(
     cluster = own_cluster.start()
     first, second, third = cluster
     answer(first, "POST", "/api/v1/jobs", {"name": "early", "command": "true"})
+    first.ended(first.trigger("early"))
     shard = shard_of_job("early")
     with Client(first.url) as client, pytest.raises(Conflict, match="copies_alive"):
         client.recover_shard(shard, "n3", accept_loss=True)
@@ -56,6 +57,9 @@ def test_a_shard_whose_counting_copies_are_lost_opens_from_a_stale_one(
     lines: list[Json] = [json.loads(line) for line in saved.read_text().splitlines()]
     names = {each["definition"]["name"] for each in lines if each["kind"] == "job"}
     assert {"early", late} <= names
+    [run] = [each["execution"] for each in lines if each["kind"] == "execution"]
+    assert (run["job"], run["status"]) == ("default/early", "success")
+    assert [*run["tasks"]] == ["main"]
 
     lost = ["n1", "n2"]
     before = cluster.configurations()
@@ -64,12 +68,16 @@ def test_a_shard_whose_counting_copies_are_lost_opens_from_a_stale_one(
             client.recover_shard(shard, "n3", accept_loss=True)
         with pytest.raises(Conflict, match="loss_not_accepted"):
             client.recover_shard(shard, "n3", without=lost)
+        with pytest.raises(Conflict, match="node_in_use"):
+            client.forget_node("n1")
         dry = client.recover_shard(shard, "n3", without=lost, dry_run=True)
         assert cluster.configurations() == before
         assert (dry.missing, dry.recorded_on) == (["n1", "n2"], "n3")
         assert dry.last_index > 0
         for number in range(SHARDS):
             client.recover_shard(number, "n3", without=lost, accept_loss=True)
+        client.forget_node("n1")
+        client.forget_node("n2")
     first.spawn()
     second.spawn()
 

@@ -1,0 +1,122 @@
+"""What a stopped node's data directory has of shards, as lines of JSON."""
+
+import io
+import json
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.core.attempt import Work
+from rota.core.changes import Change, Table
+from rota.core.codec import RawChange, encode_body, encode_change
+from rota.core.ids import Epoch, JobId, ShardId
+from rota.core.instants import Instant
+from rota.core.job import Job, JobSpec, TaskSpec
+from rota.core.journal import EntryKind
+from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
+from rota.core.replication.copy import LocalCopy
+from rota.node.exporting import NoDataDirectory, export
+from rota.storage.directory import DataDirectory
+from rota.storage.rocks import RocksStore
+from rota.storage.shards import ShardFile
+from rota.storage.store import StoreLocked
+
+Json = Any  # Any: lines, looked into by the test that knows them.
+
+SHARD, OTHER = ShardId(3), ShardId(5)
+NOON = Instant(1_800_000_000_000_000)
+
+
+@contextmanager
+def directory_at(path: Path) -> Generator[DataDirectory]:
+    with DataDirectory.open(path, store_id="store", shard_count=8, cluster="cluster") as directory:
+        yield directory
+
+
+def write(path: Path, shard: ShardId, *changes: Change, is_applied: bool = True) -> None:
+    """Append an entry to a shard of a data directory, and apply it unless a crash comes first."""
+    with directory_at(path) as directory, closing(RocksStore(directory.store_path)) as store:
+        file = ShardFile(store, shard)
+        copy = LocalCopy(file.stored(), file)
+        copy.promise(Epoch(1))
+        raw: tuple[RawChange, ...] = tuple(map(encode_change, changes))
+        copy.append(encode_body(["test"], raw), Instant(NOON + copy.tip.at), EntryKind.CHANGES)
+        batch = store.batch()
+        file.write(batch, copy.take_writes())
+        if is_applied:
+            file.apply(batch, copy.tip.index, raw)
+        store.write(batch)
+        store.sync()
+
+
+def saved(name: str, version: int = 1) -> Change:
+    tasks = (TaskSpec(name="main", work=Work(argv=("true",))),)
+    spec = JobSpec(name=name, tasks=tasks)
+    job = Job(id=job_id(name), version=version, spec=spec, created_at=NOON, updated_at=NOON)
+    return Change(Table.JOB, job.id, job)
+
+
+def job_id(name: str) -> JobId:
+    return JobId(f"{name:0>16}")
+
+
+def exported(path: Path, *shards: ShardId) -> list[Json]:
+    stream = io.BytesIO()
+    count = export(path, stream, shards)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert len(lines) == count
+    return lines
+
+
+def jobs(lines: list[Json]) -> dict[str, int]:
+    return {each["definition"]["name"]: each["version"] for each in lines if each["kind"] == "job"}
+
+
+def test_entries_that_are_not_applied_yet_are_exported_too(tmp_path: Path) -> None:
+    write(tmp_path, SHARD, saved("kept"), saved("replaced"), saved("deleted"))
+    deletion = Change(Table.JOB, job_id("deleted"), None)
+    write(tmp_path, SHARD, saved("replaced", 2), deletion, saved("fresh"), is_applied=False)
+
+    lines = exported(tmp_path)
+
+    assert jobs(lines) == {"kept": 1, "replaced": 2, "fresh": 1}
+    [copy] = [each for each in lines if each["kind"] == "copy"]
+    assert (copy["shard"], copy["lastEpoch"], copy["lastIndex"]) == (SHARD, 1, 2)
+
+
+def test_the_shards_that_are_named_are_exported_with_their_ledger(tmp_path: Path) -> None:
+    entry = LedgerEntry(
+        job_id=job_id("job"),
+        schedule=0,
+        fire_at=NOON,
+        until=NOON,
+        count=1,
+        outcome=FireOutcome.MISSED,
+        recorded_at=NOON,
+        reason="the disk was full",
+    )
+    key = ledger_key(entry.job_id, NOON, 0)
+    write(tmp_path, SHARD, saved("job"), Change(Table.LEDGER, key, entry))
+    write(tmp_path, OTHER, saved("other"))
+
+    lines = exported(tmp_path, SHARD)
+
+    assert {each["shard"] for each in lines} == {SHARD}
+    [ledger] = [each["entry"] for each in lines if each["kind"] == "ledger"]
+    assert (ledger["outcome"], ledger["reason"]) == ("missed", "the disk was full")
+    assert jobs(exported(tmp_path)) == {"job": 1, "other": 1}
+
+
+def test_a_directory_that_a_node_uses_is_not_exported(tmp_path: Path) -> None:
+    with directory_at(tmp_path), pytest.raises(StoreLocked):
+        export(tmp_path, io.BytesIO(), ())
+
+
+def test_a_folder_that_is_no_data_directory_is_not_exported_and_stays_empty(tmp_path: Path) -> None:
+    with pytest.raises(NoDataDirectory):
+        export(tmp_path, io.BytesIO(), ())
+
+    assert [*tmp_path.iterdir()] == []
