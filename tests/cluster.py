@@ -44,6 +44,11 @@ class Cluster:
     def _node(self, node_id: str, *flags: str) -> Rotad:
         return Rotad(self.folder / node_id, *self.flags_of(node_id), *flags)
 
+    def add(self, node_id: str, *flags: str) -> Rotad:
+        """Return one more node of this cluster, to be ended with the others; not started."""
+        self.nodes.append(self._node(node_id, *flags))
+        return self.nodes[-1]
+
     def flags_of(self, node_id: str) -> tuple[str, ...]:
         """Return the flags of a node, with ports of its own."""
         listen, peer_listen = free_ports(2)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+import runbook
 from cluster import SHARDS, Cluster, answer
 from etcd import needs_etcd
 from rota.client.client import Client
@@ -32,6 +33,7 @@ from rota.node.repairing import EPOCH_MAX, repaired
 from rota.storage.directory import DataDirectory, identity_in
 from rota.storage.rocks import RocksStore
 from rota.storage.shards import ShardFile
+from rota_program import Rota
 from rotad import Rotad
 
 FAR = Epoch(2**40)
@@ -151,7 +153,7 @@ def promise(node: Rotad, epoch: Epoch) -> None:
 @needs_etcd
 @pytest.mark.parametrize("promisers", [1, 3])
 def test_a_repair_opens_a_shard_that_a_promise_keeps_closed(
-    own_cluster: Cluster, promisers: int
+    own_cluster: Cluster, promisers: int, rota_alone: Rota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = own_cluster.start()
     with pytest.raises(Conflict, match="nothing to repair"), Client(cluster.nodes[1].url) as client:
@@ -169,13 +171,13 @@ def test_a_repair_opens_a_shard_that_a_promise_keeps_closed(
         node.is_ready()  # Which finds its address; the frozen ones are not.
     cluster.wait_until(lambda: any(map(frozen, cluster)), "no node raises the alarm")
 
-    with Client(cluster.nodes[1].url) as client:
-        dry = client.repair_shard(SHARD, dry_run=True)
-        assert dry.epoch == FAR + 1
-        assert {each.promised for each in dry.promises} >= {FAR}
-        done = client.repair_shard(SHARD)
+    monkeypatch.setenv("ROTA_URL", cluster.nodes[1].url)
+    heading = "A shard that a promise keeps closed"
+    dry, done = runbook.follow(heading, rota_alone, words={"17": str(SHARD)})
 
-    assert done.epoch_before < FAR < done.epoch
+    assert f"promised epoch {FAR}, wrote" in dry.err
+    assert f"to {FAR + 1}\n" in dry.err
+    assert (dry.status, done.status) == (0, 0)
     cluster.wait_whole()
     assert cluster.configurations()[SHARD]["epoch"] > FAR
     assert not any(frozen(node) for node in cluster)
