@@ -273,6 +273,7 @@ class Membership:
             self._begun(grant.session)
             self._renewed_at = asked_at
             log.info("session begun", extra={"session": grant.session})
+            self._check_granted(grant.ttl_s)
             self._is_registered = False
             return
         ttl_s = await self._coordinator.renew(liveness.session)
@@ -283,11 +284,23 @@ class Membership:
             liveness.session_end = self._session_end(asked_at, ttl_s)
             self._renewed_at = asked_at
 
+    def _check_granted(self, ttl_s: float) -> None:
+        asked_s = math.ceil(self._timing.session / SECOND)  # In etcd they are whole seconds.
+        if not math.isinf(ttl_s) and ttl_s > asked_s:
+            reason = (
+                f"the coordinator lets sessions live {ttl_s:g} s, session_ttl is {asked_s:g} s: "
+                "shards of a machine that is lost wait for so long. Set etcd's --election-timeout "
+                "to less than two thirds of session_ttl"
+            )
+            log.warning("session longer than asked for", extra={"reason": reason})
+
     def _session_end(self, asked_at: Instant, ttl_s: float) -> Instant:
         if math.isinf(ttl_s):
             return LATEST_INSTANT
-        granted = replace(self._timing, session=seconds(ttl_s))
-        return granted.session_end(asked_at)
+        # R36: once a session is gone, the others wait as long as the cluster's sessions live, be
+        # this one granted for longer.
+        counted = replace(self._timing, session=min(self._timing.session, seconds(ttl_s)))
+        return counted.session_end(asked_at)
 
     async def _register(self) -> None:
         """Tell who this node is; what an operator said of it stays, or says meanwhile."""

@@ -49,6 +49,7 @@ class CoordinationState:
     Attributes:
         revision: Of the last step.
         cluster: As founded; None before.
+        ttl_s_min: Least time to live of a session, whatever is asked for; etcd has one.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class CoordinationState:
         configurations: Mapping[ShardId, Configuration] | None = None,
     ) -> None:
         self.revision = 1
+        self.ttl_s_min = 0.0
         self.cluster = cluster
         self._members = dict(members or {})
         self._configurations = dict(configurations or {})
@@ -127,6 +129,7 @@ class CoordinationState:
         node_id, store_id = claim.node_id, claim.store_id
         if node_id in self._lives or store_id in (each.store_id for each in self._lives.values()):
             return None
+        ttl_s = max(ttl_s, self.ttl_s_min)
         life = Life(session=session, store_id=store_id, lock=claim.lock)
         self._lives[node_id] = life
         self._leases[session] = _Lease(node_id, ttl_s, _after(now, ttl_s))

@@ -382,6 +382,26 @@ def test_an_attempt_of_a_session_that_has_ended_keeps_the_rest_of_its_time() -> 
     run(story)
 
 
+def test_a_session_granted_for_longer_than_asked_lets_no_attempt_run_twice(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        nodes.server.state.ttl_s_min = 20 * TIMING.session / SECOND
+        await end_session(nodes, A)
+        execution_id = await long_attempt_away(nodes)
+        nodes.cut(A, B, C)
+        nodes[A].is_cut_off = True
+
+        # The coordinator loses it before its time, as etcd has done.
+        nodes.server.change(lambda state: state.end(state.view().lives[A].session))
+        await until(lambda: len(task_of(nodes, execution_id).attempts) == 2)
+
+        assert not nodes[A].playing
+        assert "session longer than asked for" in caplog.messages
+
+    run(story)
+
+
 def test_an_attempt_that_was_fenced_cannot_have_succeeded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
         shards = nodes[A].shards
