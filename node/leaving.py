@@ -69,11 +69,17 @@ class Leaving:
         self._clock = clock
         self._tell = tell
 
-    async def leave(self, is_over: Callable[[], bool]) -> None:
-        """Return when others have all that they can take, *is_over*, or it takes too long."""
+    async def leave(self, is_over: Callable[[], bool]) -> bool:
+        """Return when others have all that they can take, *is_over*, or it takes too long.
+
+        Returns:
+            False if it took too long.
+        """
         log.info("node leaving")
         began_at = self._clock.elapsed()
-        self._liveness.is_leaving = True
+        self._liveness.leaving_since = began_at
+        for node_id in self._liveness.sessions:
+            self._shards.linked(node_id)  # Asks at once: an heir has to answer that.
         self._tell()
         try:
             async with asyncio.timeout(WITHIN_S):
@@ -83,9 +89,10 @@ class Leaving:
             held = self.held
             counts = {"primaries": held.primaries, "backups": held.backups}
             log.warning("shards not handed over", extra=counts)
-            return
+            return False
         took = self._clock.elapsed() - began_at
         log.info("shards handed over", extra={"took_ms": took // MILLISECOND})
+        return True
 
     @property
     def held(self) -> Held:

@@ -55,6 +55,8 @@ from rota.storage.group_commit import CLOSE_TIMEOUT_S
 from rota.storage.history import History
 
 PACE_S = 0.5
+UNANSWERED_S = 0.2
+"""For what is to be committed when a node stops that had no answers while it left."""
 """How often what nobody has answered is brought again, and leases of attempts are asked for."""
 LOOKS_PER_LEASE = 10
 """At least: several answers may be lost before a lease is."""
@@ -92,6 +94,7 @@ class Works:
         self._node_unready = unready or _always_ready
         self._liveness = Liveness(config.node_id, born_at=clock.elapsed())
         self._is_alone = around.copies.wanted == 1
+        self._commits_within_s = CLOSE_TIMEOUT_S
         self._metrics = around.metrics
         calendars = Calendars(config.clock_skew_max)
         self._fitness = Fitness(
@@ -371,8 +374,8 @@ class Works:
             ]
             self._failure.add_done_callback(lambda _: stop.set())
             await stop.wait()
-            if not self._is_alone:
-                await self._leaving.leave(self._failure.done)
+            if not self._is_alone and not await self._leaving.leave(self._failure.done):
+                self._commits_within_s = UNANSWERED_S
             self._watch.close()
             self._events.close()
             for task in tasks:
@@ -397,8 +400,9 @@ class Works:
         self._attempts.close()
         for executor in self._to_close:
             await executor.close()
-        with suppress(TimeoutError):  # The disk hangs, which closing the commit then tells.
-            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+        # The disk hangs, which closing the commit then tells; or other copies do not answer.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._commits_within_s):
                 await self._shards.stop()
                 await self.sides.stop()
 

@@ -25,7 +25,7 @@ class Liveness:
         ills: What makes this node unfit to be primary; nothing on a node that is alone.
         unfit: The other nodes that told that they are.
         slow: Those of which the disk is the reason.
-        is_leaving: Whether this node is about to stop, and gives away what it holds.
+        leaving_since: Since when this node has been about to stop; None if it is not.
         leaving: The other nodes that told that they are.
         reaches_coordinator: Whether that answered when it was asked last.
     """
@@ -41,7 +41,7 @@ class Liveness:
     ills: frozenset[Ill] = frozenset()
     unfit: set[NodeId] = field(default_factory=set[NodeId])
     slow: set[NodeId] = field(default_factory=set[NodeId])
-    is_leaving: bool = False
+    leaving_since: Instant | None = None
     leaving: set[NodeId] = field(default_factory=set[NodeId])
     reaches_coordinator: bool = True
 
@@ -69,6 +69,11 @@ class Liveness:
     def gives_authority(self, session: Session, now: Instant) -> bool:
         """Tell whether *session* is this node's own and holds."""
         return session != NOBODY and session == self.session and now < self.session_end
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this node is about to stop, and gives away what it holds."""
+        return self.leaving_since is not None
 
     @property
     def is_fit(self) -> bool:

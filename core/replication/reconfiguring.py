@@ -39,7 +39,9 @@ def next_configuration(primary: Primary, now: Instant) -> Configuration | None:
     if _needs_bump(primary):
         return _with(primary, primary.configuration.sync)
     if _able_heir(primary, now) is not None:
-        return None  # It goes first, and sees to the rest.
+        # The handover goes first, and the heir sees to the rest. But one that is well waits until
+        # everything is committed, and so for a copy that does not answer.
+        return _without_the_dead(primary, now) if primary.liveness.is_well else None
     return (
         _without_the_dead(primary, now)
         or _without_the_unwanted(primary, now)
@@ -130,15 +132,18 @@ def _able_heir(primary: Primary, now: Instant) -> NodeId | None:
     """Return who is to have the shard of a node that is not fit, if that is so and there is one.
 
     It has to have answered just now what was asked just now, for a fenced primary soon asks no
-    more.
+    more. One that is about to stop is well and asks: only what it asked since then shows that the
+    heir has not ended just before.
     """
-    if primary.liveness.is_fit or not primary.has_authority(now):
+    liveness = primary.liveness
+    if liveness.is_fit or not primary.has_authority(now):
         return None
-    since = Instant(now - primary.timing.answered)
+    asked_since = liveness.leaving_since if liveness.is_well else None
+    since = max(Instant(now - primary.timing.answered), asked_since or Instant(0))
     able = [
         copy.node_id
         for copy in primary.configuration.sync
-        if primary.liveness.is_able(copy.node_id)
+        if liveness.is_able(copy.node_id)
         and (peer := primary.peers.get(copy.node_id)) is not None
         and not peer.is_broken
         and peer.answered_to >= since

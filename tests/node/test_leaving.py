@@ -9,6 +9,7 @@ import pytest
 
 from cluster import Cluster
 from etcd import EtcdCluster, needs_etcd
+from in_process import save
 from nodes import TIMING, A, B, C, Node, Nodes, run, until
 from rota.core.ids import NodeId, ShardId
 from rota.core.instants import SECOND
@@ -112,6 +113,42 @@ def test_it_waits_no_longer_than_so_long_for_others_that_do_not_take_it() -> Non
         await stopped(nodes[A])
 
         assert WITHIN_S <= nodes.loop.time() - began_at < WITHIN_S + 2
+
+    run(story)
+
+
+@pytest.mark.parametrize("dead", [B, C])
+@pytest.mark.parametrize("before_s", [0.0, 0.5 * SILENCE_S])
+def test_another_that_has_just_died_holds_it_up_for_its_silence_at_most(
+    dead: NodeId, before_s: float
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes[dead].end()
+        await asyncio.sleep(before_s)
+        saving = nodes.group.create_task(save(nodes[A].shards, "job"))
+        await asyncio.sleep(0.01)
+        began_at = nodes.loop.time()
+
+        await stopped(nodes[A])
+
+        assert saving.done()
+        assert nodes.loop.time() - began_at < 2 * SILENCE_S
+        assert primaries(nodes) == {B, C} - {dead}
+
+    run(story)
+
+
+def test_what_cannot_be_committed_is_waited_for_once() -> None:
+    async def story(nodes: Nodes) -> None:
+        nodes.cut(A, B, C)
+        saving = nodes.group.create_task(save(nodes[A].shards, "job"))
+        await asyncio.sleep(0.01)
+        began_at = nodes.loop.time()
+
+        await stopped(nodes[A])
+
+        assert WITHIN_S <= nodes.loop.time() - began_at < WITHIN_S + 1
+        saving.cancel()
 
     run(story)
 

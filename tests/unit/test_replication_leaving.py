@@ -2,8 +2,9 @@
 
 from rota.core.instants import SECOND
 from rota.core.replication.messages import Append, Appended
+from rota.core.replication.peer import NEVER
 from rota.core.replication.primary import Copies
-from unit.replicas import A, B, C, Cluster, D
+from unit.replicas import TIMING, A, B, C, Cluster, D
 
 
 def leaving(*names: str, copies: Copies | None = None, sync: str = "abc") -> Cluster:
@@ -13,7 +14,7 @@ def leaving(*names: str, copies: Copies | None = None, sync: str = "abc") -> Clu
     cluster.pass_time(SECOND)
     for name in names:
         own = cluster.member(name).liveness
-        own.is_leaving = True
+        own.leaving_since = NEVER
         for other in "abcd":
             if other != name:
                 cluster.member(other).liveness.unfit.add(own.node_id)
@@ -82,6 +83,25 @@ def test_nothing_is_handed_over_before_what_is_committed_is_told_and_done() -> N
 
     assert may_tell
     assert cluster.configuration.primary == B
+
+
+def test_what_a_copy_that_ended_keeps_from_being_committed_is_committed_without_it() -> None:
+    cluster = leaving("a")
+    index = cluster.propose("a")
+
+    cluster.pass_time(TIMING.silence + 2 * TIMING.handover, among="ab")
+
+    assert cluster.committed("a") >= index
+    assert cluster.configuration.primary == B
+
+
+def test_its_heir_is_one_that_has_answered_since_it_leaves() -> None:
+    cluster = leaving("a")
+    cluster.member("a").liveness.leaving_since = cluster.now
+
+    cluster.pass_time(2 * TIMING.beat, among="ac")
+
+    assert cluster.configuration.primary == C
 
 
 def test_it_goes_on_until_then() -> None:

@@ -8,6 +8,7 @@ from rota.core.ids import Index
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
 from rota.core.replication.copy import Rows
 from rota.core.replication.messages import Holding, Part
+from rota.core.replication.peer import NEVER
 from rota.core.replication.transfers import (
     HANDING_OVER_MAX,
     SENDING_MAX,
@@ -302,6 +303,6 @@ def test_a_handover_that_is_done_or_came_to_nothing_gives_its_place_back() -> No
 def test_a_node_that_stops_hands_all_its_shards_over_at_once() -> None:
     clusters = to_be_handed_over(3 * HANDING_OVER_MAX)
     for cluster in clusters:
-        cluster.member("a").liveness.is_leaving = True
+        cluster.member("a").liveness.leaving_since = NEVER
 
     assert next(hand_over(clusters)) == len(clusters)
