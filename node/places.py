@@ -5,7 +5,7 @@ place of this node that suits it, or one that another node lends (`rota.node.fil
 """
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
 
 from rota.core.attempt import Selector
@@ -29,13 +29,18 @@ Turn = tuple[Instant, int, StartTask]
 
 
 class Turns:
-    """The commands that wait for a place, and who of them is next."""
+    """The commands that wait for a place, and who of them is next.
 
-    def __init__(self) -> None:
+    Args:
+        numbers: Give each its number; one source for all turns that are compared with one another,
+            so that no two commands are equal.
+    """
+
+    def __init__(self, numbers: Iterator[int]) -> None:
         self._shards: dict[StartTask, Shard] = {}
         self.order: list[Turn] = []
         """A heap. Some in it no longer wait, at most as many as those that do."""
-        self._numbers = count()
+        self._numbers = numbers
 
     def __len__(self) -> int:
         return len(self._shards)
@@ -91,6 +96,7 @@ class Places:
         self._called = 0
         self._borrowed: dict[StartTask, Place] = {}
         """Of the commands that are under way: those that start on another node."""
+        self._numbers = count()
         self._waiting: dict[Selector, Turns] = {}
         """By what they want of a node; few jobs want anything."""
 
@@ -163,7 +169,8 @@ class Places:
         """Have a ready task started when there is a place and nobody is before it."""
         command = StartTask(execution_id=waiting.execution_id, task=waiting.task)
         rank = later(waiting.since, Duration(-waiting.priority * PRIORITY_STEP))
-        self._waiting.setdefault(waiting.selector, Turns()).put(shard, command, rank)
+        turns = self._waiting.setdefault(waiting.selector, Turns(self._numbers))
+        turns.put(shard, command, rank)
 
     def forget(self, command: StartTask) -> None:
         """Have a command not sent after all: its task no longer waits."""

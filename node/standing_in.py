@@ -215,7 +215,11 @@ class StandIns:
             self._sides.begin(shard)
 
     def _follow(self, shard: Shard, side: Shard) -> None:
-        """Have a side fire what the shard's copy here has, as applied, and nothing else."""
+        """Have a side fire what the shard's copy here has, as applied, and nothing else.
+
+        Of jobs with a task that wants labels which this node does not have, nothing is fired here:
+        a side runs attempts on its own node only, and what waited for another would never end.
+        """
         self._accounts.begin_anew(side)
         self._ended_count[side.id] = self._accounts.untold_count(side)
         followed: set[JobId] = set()
@@ -229,10 +233,17 @@ class StandIns:
                 continue
             assert isinstance(job, Job), change.key
             assert isinstance(plan, Plan), change.key
+            if not self._may_run(job):
+                continue
             followed.add(job.id)
             self._sides.submit(side, FollowJob(job=job, plan=plan))
         for job_id in [each for each in side.state.jobs if each not in followed]:
             self._sides.submit(side, DeleteJob(job_id=job_id))
+
+    def _may_run(self, job: Job) -> bool:
+        """Return True if this node has the labels that all tasks of *job* want."""
+        place = self._places.own_place()
+        return all(place.suits(task.selector) for task in job.spec.tasks)
 
     def alarm(self, number: ShardId, command: Due) -> None:
         """Have a side's timer go off; it fires only while this node stands in, and has room."""

@@ -338,8 +338,9 @@ class LocalCopy:
 
     def take_writes(self) -> tuple[Write, ...]:
         """Return what is to be written since the last call, in order: one batch."""
-        # Not sooner: until now the storage could not be asked for what is dropped here.
-        while len(self._tail) > TAIL_MAX and self.tip.index - len(self._tail) < self.committed:
+        # What is returned here is applied before it is written, so it stays until the next call.
+        kept = max(TAIL_MAX, sum(isinstance(write, AppendEntry) for write in self._writes))
+        while len(self._tail) > kept and self.tip.index - len(self._tail) < self.committed:
             self._tail.popleft()
         if not self._writes:
             return ()

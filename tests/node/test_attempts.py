@@ -139,10 +139,27 @@ async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -
         assert called == ["urgent", "old", "new", "late", "low"]
 
 
+async def test_tasks_of_one_instant_that_want_different_labels_are_called_as_they_came(
+    tmp_path: Path,
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        [shard, *_] = works.parts.shards
+        labels = {"disk": "ssd", "gpu": "a100"}
+        places = Places(0, Liveness(NodeId("n"), born_at=Instant(0)), labels)
+        selectors = [(("gpu", "a100"),), (), (("disk", "ssd"),), ()]
+        for number, selector in enumerate(selectors):
+            places.wait(shard, Wait(ExecutionId("e"), f"{number}", Instant(0), 0, selector))
+
+        places.slots = len(selectors)
+        called = [command.task for _, command in places.call()]
+
+        assert called == ["0", "1", "2", "3"]
+
+
 async def test_who_no_longer_waits_is_not_called_and_takes_no_memory(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path) as works:
         [shard, *_] = works.parts.shards
-        queue = Turns()
+        queue = Turns(count())
         commands = [StartTask(execution_id=ExecutionId("e"), task=f"{n}") for n in range(100)]
         for command in commands:
             queue.put(shard, command, Instant(0))

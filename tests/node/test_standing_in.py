@@ -39,6 +39,24 @@ def test_a_node_that_is_cut_off_fires_available_jobs_and_no_strict_ones() -> Non
     run(story)
 
 
+def test_a_stand_in_fires_no_job_of_which_it_cannot_run_a_task() -> None:
+    async def story(nodes: Nodes) -> None:
+        anywhere = await save_loose(nodes)
+        with_gpu = await save_loose(nodes, "gpu", node_selector={"gpu": "a100"})
+        with_disk = await save_loose(nodes, "disk", node_selector={"disk": "ssd"})
+
+        cut_off(nodes, C)
+        await asyncio.sleep(STANDS_IN_S)
+
+        assert of_job(anywhere, beside(nodes))
+        assert of_job(with_gpu, beside(nodes))
+        assert not of_job(with_disk, beside(nodes))
+        nodes.mend()
+        await all_told(nodes)
+
+    run(story, labels={C: {"gpu": "a100"}})
+
+
 def test_a_primary_that_is_cut_off_stands_in_for_the_one_that_takes_over() -> None:
     async def story(nodes: Nodes) -> None:
         await save_loose(nodes)
@@ -241,13 +259,19 @@ def test_the_tokens_of_a_stand_in_are_below_those_of_the_shard() -> None:
 
 
 async def save_loose(
-    nodes: Nodes, *, schedule: str = "@every 2s", parameters: dict[str, int] = QUICK
+    nodes: Nodes,
+    name: str = "loose",
+    *,
+    schedule: str = "@every 2s",
+    parameters: dict[str, int] = QUICK,
+    node_selector: dict[str, str] | None = None,
 ) -> JobId:
     """Make an available job."""
     job_id = await save(
         nodes[A].shards,
-        "loose",
+        name,
         schedule=schedule,
+        node_selector=node_selector or {},
         parameters=parameters,
         misfire="all",
         consistency="available",

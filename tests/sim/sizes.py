@@ -36,12 +36,16 @@ def draw_sizes(chance: Random) -> Sizes:
     """Return the ordinary sizes in half of the cases, and else some that are far smaller."""
     if chance.random() < 0.5:
         return ORDINARY
+    window, journal = chance.choice(
+        [(ORDINARY.window, ORDINARY.journal), (1, 10), (2, 20), (8, 50)]
+    )
     return Sizes(
-        window=chance.choice([ORDINARY.window, 1, 2, 8, 32]),
+        window=window,
         window_bytes=chance.choice([ORDINARY.window_bytes, 1, 300, 4_000]),
         part_bytes=chance.choice([ORDINARY.part_bytes, 1, 500, 4_000]),
         tail=chance.choice([ORDINARY.tail, 0, 1, 16]),
-        journal=chance.choice([ORDINARY.journal, 1, 10, 50]),
+        # A journal that is shorter than the window would lose entries before they are written.
+        journal=journal,
     )
 
 

@@ -103,12 +103,14 @@ def test_of_a_copy_that_was_cleared_nothing_is_durable() -> None:
 
 
 def test_entries_can_be_read_before_they_are_written_however_many_there_are() -> None:
-    disk = Disk()
-    copy = copy_of(3 * TAIL_MAX, disk)
-    copy.commit(Index(3 * TAIL_MAX))
-    first = copy.entry(Index(1))
+    disk, count = Disk(), 3 * TAIL_MAX
+    copy = copy_of(count, disk)
+    copy.commit(Index(count))
 
-    disk.write(copy.take_writes())
+    writes = copy.take_writes()
+    before_the_write = [copy.entry(Index(index)) for index in range(1, count + 1)]
+    disk.write(writes)
+    copy.take_writes()
 
-    assert copy.entry(Index(1)) == first
+    assert before_the_write == [disk.entry(Index(index)) for index in range(1, count + 1)]
     assert len(copy._tail) == TAIL_MAX  # pyright: ignore[reportPrivateUsage]

@@ -6,7 +6,7 @@ import logging
 import sys
 from functools import partial
 
-from sim.cluster.faults import FAULTS, MENDING, RARE
+from sim.cluster.faults import APART, FAULTS, MENDING, RARE
 from sim.cluster.plan import ASKED_FOR, FOCUSES
 from sim.cluster.run import run
 from sim.loop import current_gate
@@ -26,7 +26,7 @@ def main() -> int:
     again = "python -P -m sim.cluster 1"
     if options.focus:
         again += f" --focus {options.focus}"
-    faults = {*FAULTS, *RARE, MENDING}
+    faults = {*FAULTS, *RARE, *APART, MENDING}
     return run_seeds(partial(run, focus=options.focus), options, again=again, faults=faults)
 
 

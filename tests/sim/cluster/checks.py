@@ -97,18 +97,6 @@ def _unwell_inside(world: World, machine: Machine, shard: Shard) -> str:
     return ""
 
 
-def unfinished(world: World) -> str:
-    """Return an execution that has not ended, though it is not held; nothing if all have."""
-    for number in range(world.plan.shard_count):
-        found = world.primary_of(ShardId(number))
-        if found is None:
-            return f"shard {number} is not open"
-        for execution in found[1].state.executions.values():
-            if not execution.hold.value:
-                return f"{execution}: {found[1].state.tasks[execution.id]}"
-    return ""
-
-
 def unequal(world: World, number: ShardId) -> str:
     """Return how the copies of a shard differ that have applied as much; I3 if they do.
 

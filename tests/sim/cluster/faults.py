@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from rota.core.instants import MILLISECOND
-from sim.cluster import link_faults, machine_faults, operations
+from sim.cluster import link_faults, machine_faults, member_faults, operations
 from sim.cluster.machine import Machine
 from sim.cluster.world import World
 
@@ -38,6 +38,13 @@ FAULTS: dict[str, Fault] = {
     "leave": operations.leave,
 }
 RARE: dict[str, Fault] = {"session revoked": link_faults.revoke_sessions}
+APART: dict[str, Fault] = {
+    "frozen disk": machine_faults.freeze_disk,
+    "coordinator refuses": link_faults.refuse,
+    "forged messages": member_faults.forge,
+    "replayed messages": member_faults.replay,
+}
+"""Drawn apart from the others (`chance_apart`)."""
 MENDING = "network mended"
 
 
@@ -45,7 +52,7 @@ def meet_fault(world: World) -> None:
     """Have one of the plan's faults happen, and then others, until the world heals."""
     if world.is_healing:
         return
-    kinds = FAULTS | RARE | {MENDING: link_faults.mend_network}
+    kinds = FAULTS | RARE | APART | {MENDING: link_faults.mend_network}
     kind = world.chance.choice([*world.plan.faults, MENDING, MENDING])
     machine = world.chance.choice(list(world.machines.values()))
     if kinds[kind](world, machine):
@@ -62,6 +69,9 @@ def heal(world: World) -> None:
         world.server.restart()
     for machine in world.machines.values():
         machine.slow_sync = None
+        if machine.life is not None and machine.is_frozen:
+            machine.crash()  # A sync that hangs would outlast the faults.
+        machine.frozen_until = 0
         machine.make_room()
         machine.clock.calendar_error = 0
         if machine.is_paused:

@@ -4,21 +4,27 @@ from random import Random
 from typing import Any, Literal
 from zlib import crc32
 
+from msgspec.structs import replace
+
 from rota.client.wire import JobBody, RetryBody, TaskBody
 from rota.core.job import JobSpec
 from rota.node.api.bodies import job_spec
+from sim.cluster.plan import NO_POOL, POOLS
 
 SECOND_FIELDS = ("*/2", "*/3", "7", "10,40", "5/7", "20-25", "*/10")
 INTERVALS = ("1s", "2s", "2500ms", "5s phase 1s", "7s")
 
 
-def draw_job(chance: Random, name: str, upstreams: list[str]) -> JobSpec:
+def draw_job(
+    chance: Random, name: str, upstreams: list[str], *, has_pools: bool = False
+) -> JobSpec:
     """Draw a job.
 
     Args:
         chance: Of its user.
         name: Unique.
         upstreams: Full names of jobs that it may depend on.
+        has_pools: Whether nodes have labels.
     """
     kind = chance.choice(["interval", "calendar", "graph", "manual"])
     fields: dict[str, Any] = {
@@ -44,7 +50,18 @@ def draw_job(chance: Random, name: str, upstreams: list[str]) -> JobSpec:
     if not fields.get("dependencies") and crc32(name.encode()) % 3 == 0:
         # By its name and not by chance, so that seeds stay the worlds that they were.
         fields["consistency"] = "available"
+    if has_pools:
+        _want_pool(fields, crc32(name.encode()) // 3 % 12)
     return job_spec(JobBody(name=name, **fields))
+
+
+def _want_pool(fields: dict[str, Any], number: int) -> None:
+    """Have some jobs, or the last tasks of their graphs, want a label; one in 12 that none has."""
+    pool = (*POOLS, *POOLS, NO_POOL)[number : number + 1]
+    if pool and "tasks" in fields:
+        fields["tasks"][-1] = replace(fields["tasks"][-1], node_selector={"pool": pool[0]})
+    elif pool:
+        fields["node_selector"] = {"pool": pool[0]}
 
 
 def draw_script(chance: Random, longest_ms: int = 4_000) -> dict[str, Any]:

@@ -87,6 +87,14 @@ def stop_coordinator(world: World, machine: Machine) -> bool:
     return True
 
 
+def refuse(world: World, machine: Machine) -> bool:
+    """Have the coordinator change nothing that takes space, for a while, as without quota."""
+    del machine
+    lasts = world.chance.choice([800, 4_000, 12_000]) * MS
+    world.links.refuses_until = world.now() + lasts
+    return True
+
+
 def revoke_sessions(world: World, machine: Machine) -> bool:
     """End one session, or all, before their time, as etcd did (its issue 15247)."""
     life = world.server.state.view().lives.get(machine.id)

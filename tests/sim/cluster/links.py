@@ -17,6 +17,8 @@ SLOW = {
 }
 """How slow the coordinator may be. Swaps take longer than their callers wait: what those gave up
 on is done nevertheless. Of a renewal it is the answer that is late, about as long as it may be."""
+GROWING = frozenset({"found", "register", "change", "begin_session", "swap"})
+"""The calls that etcd refuses when its quota is used up: those that write more than they delete."""
 STORM = 4
 """How often each message comes in a storm."""
 
@@ -35,6 +37,7 @@ class Links:
         cut_off: Who does not reach the coordinator.
         unwatched: Whose watch tells nothing, and does not say so.
         alone_until: Until when a machine reaches nobody at all, whatever else is mended.
+        refuses_until: Until when the coordinator refuses what takes space.
         storm_until: Until when messages come many times, in any order.
         are_perfect: Whether nothing is lost or late any more.
         message_count: Messages between nodes.
@@ -48,6 +51,7 @@ class Links:
         self.cut_off: set[NodeId] = set()
         self.unwatched: set[NodeId] = set()
         self.alone_until: dict[NodeId, int] = {}
+        self.refuses_until = 0
         self.storm_until = 0
         self.are_perfect = False
         self.message_count = 0
@@ -61,7 +65,7 @@ class Links:
     def make_perfect(self) -> None:
         """End all that is wrong with them."""
         self.mend()
-        self.storm_until = 0
+        self.refuses_until = self.storm_until = 0
         self.alone_until.clear()
         self.are_perfect = True
 
@@ -94,6 +98,8 @@ class Links:
             return Fate(is_refused=self._chance.random() < 0.3, arrives_s=None)
         if call == "watch" and node_id in self.unwatched:
             return Fate(arrives_s=None)
+        if call in GROWING and self._loop.now < self.refuses_until:
+            return Fate(refusal="the simulated quota is used up")
         slow_s = self._slow_s(SLOW[call]) if call in SLOW else 0.0
         # A request that is late is done late; an answer that is late is one to another time.
         is_late = call != "renew"

@@ -1,6 +1,7 @@
 """A machine of the simulated cluster, and one life of the node on it."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Protocol
@@ -29,7 +30,7 @@ from sim.cluster.chance import SeededEntropy, SkewedClock
 from sim.cluster.disk import SimulatedCommit, damage
 from sim.cluster.links import Links
 from sim.cluster.observer import Observer, WatchedExecutor
-from sim.cluster.plan import COPIES, Plan
+from sim.cluster.plan import COPIES, POOLS, Plan
 from sim.loop import Gate, VirtualLoop, first_error
 
 MS = MILLISECOND
@@ -53,6 +54,7 @@ class Surrounding(Protocol):
     observer: Observer
     placement: Placement
     machines: "dict[NodeId, Machine]"
+    sent: "deque[tuple[NodeId, NodeId, ShardId, Sent]]"
     group: asyncio.TaskGroup
 
     def note(self, *what: object) -> None:
@@ -76,6 +78,7 @@ class Machine:
         life_count: Lives so far.
         power_count: How often it has lost its power.
         slow_sync: Between how much and how much time a sync takes, in microseconds, if it is slow.
+        frozen_until: Until when no sync returns that begins now, in the world's time.
         is_to_fail: Whether its node may end by itself, since something was done to its disk.
         is_nearly_full: Whether its disk has so little room that no requests are to be taken.
         is_full: Whether it has none.
@@ -92,12 +95,14 @@ class Machine:
         self.clock = SkewedClock(
             lambda: world.loop.now,
             ahead=Duration(chance.randrange(1, 100_000) * SECOND),
-            drift_ppm=chance.randrange(-plan.drift_ppm, plan.drift_ppm + 1),
+            drift_ppm=_drawn_drift(plan, chance),
         )
+        self.labels = {"pool": POOLS[len(world.machines) % len(POOLS)]} if plan.has_pools else {}
         self.life: Life | None = None
         self.life_count = 0
         self.power_count = 0
         self.slow_sync: tuple[int, int] | None = None
+        self.frozen_until = 0
         self.is_to_fail = False
         self.is_nearly_full = False
         self.is_full = False
@@ -110,6 +115,11 @@ class Machine:
     def works(self) -> Works | None:
         """What turns in its node, while that does."""
         return self.life.works if self.life else None
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether no sync of its disk returns."""
+        return self._world.loop.now < self.frozen_until
 
     @property
     def is_paused(self) -> bool:
@@ -238,6 +248,13 @@ class Machine:
             args = (shard, sender, message)
             self._world.loop.call_soon(life.hear, *args, context=life.gate.context)
 
+    def hear_forged(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+        """Take a message that its sender has made up, or sends once more."""
+        life = self.life
+        if life is not None:
+            args = (shard, sender, message)
+            self._world.loop.call_soon(life.take, *args, context=life.gate.context)
+
     def hear_death(self, node_id: NodeId, session: Session, left: Left) -> None:
         """Take the proof that the process of another node has ended."""
         life = self.life
@@ -254,6 +271,8 @@ class Machine:
 
     def sync_time(self) -> int:
         """Draw how long a sync takes, in microseconds."""
+        if self.is_frozen:
+            return self.frozen_until - self._world.loop.now
         return self._world.chance.randrange(*(self.slow_sync or (200, 3 * MS)))
 
 
@@ -304,6 +323,10 @@ class Life:
         """Take a message from another node."""
         if isinstance(message, Dispatch):
             self._sent_here.add(message.order.key)
+        self.take(shard, sender, message)
+
+    def take(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
+        """Give a message to the node, be it honest or not."""
         if self.works is not None:
             self.works.receiving.receive(shard, sender, message)
 
@@ -381,13 +404,19 @@ class Life:
                 slots=world.plan.slots,
                 drain=Duration(SECOND),
                 stand_in_after=world.plan.stand_in_after,
+                labels=machine.labels,
             ),
             machine.clock,
             entropy,
             Surroundings(
                 lock=f"{machine.id}/{machine.power_count}",
                 incarnation=number,
-                member=Member(node_id=machine.id, store_id=machine.store_id, address=machine.id),
+                member=Member(
+                    node_id=machine.id,
+                    store_id=machine.store_id,
+                    address=machine.id,
+                    labels=machine.labels,
+                ),
                 store=machine.store,
                 shard_count=world.plan.shard_count,
                 commit=commit,
@@ -423,8 +452,17 @@ class Life:
         """Send a message (`rota.node.network.Network`)."""
         if not self._is_dead:
             sender, target = self._machine.id, self._world.machines[receiver]
+            self._world.sent.append((sender, receiver, shard, message))
             self._world.links.carry(sender, receiver, lambda: target.hear(shard, sender, message))
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
         """Decide what becomes of a call to the coordinator."""
         return Fate(is_refused=True) if self._is_dead else self._world.links.fate(node_id, call)
+
+
+def _drawn_drift(plan: Plan, chance: Random) -> int:
+    """Return how much faster than time passes a machine counts it, in millionths."""
+    drawn = chance.randrange(-plan.drift_ppm, plan.drift_ppm + 1)
+    if not plan.drifts_fully:
+        return drawn
+    return plan.drift_ppm if drawn > 0 else -plan.drift_ppm

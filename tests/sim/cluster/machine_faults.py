@@ -119,6 +119,28 @@ def slow_disk(world: World, machine: Machine) -> bool:
     return True
 
 
+def freeze_disk(world: World, machine: Machine) -> bool:
+    """Have no sync return for seconds; in half of the cases none ever does, and the node is ended.
+
+    In between its loop goes on, and it may stop, be paused or lose its power.
+    """
+    life = machine.life
+    if life is None or machine.is_frozen:
+        return False
+    lasts = world.chance.choice([2, 6, 15]) * SECOND
+    machine.frozen_until = world.now() + lasts
+
+    def end() -> None:
+        if machine.life is life:
+            machine.crash()
+            machine.frozen_until = 0
+            world.after(500 * MS, machine.start)
+
+    if world.chance.random() < 0.5:
+        world.after(lasts - 1, end)
+    return True
+
+
 def fail_disk(world: World, machine: Machine) -> bool:
     """Have the next sync fail, or the next write, which ends the node (R25)."""
     if machine.life is None or machine.is_to_fail:

@@ -6,7 +6,9 @@ from random import Random
 
 from rota.core.instants import MILLISECOND, SECOND, Duration
 from rota.core.replication.primary import Copies
-from rota.core.replication.timing import Timing
+from rota.core.replication.timing import DRIFT_PERCENT, Timing
+from sim.apart import chance_apart
+from sim.sizes import Sizes, draw_sizes
 
 COPIES = Copies(wanted=3, least=2)
 ORDINARY = Timing()
@@ -45,8 +47,25 @@ ASKED_FOR: Mapping[str, tuple[str, ...]] = {
         "seen death",
         "pause",
     ),
+    "apart": (
+        "frozen disk",
+        "coordinator refuses",
+        "forged messages",
+        "replayed messages",
+        "crash",
+        "seen death",
+        "partition",
+        "isolation",
+        "drain",
+    ),
 }
 """Likewise, of worlds that nobody draws: only those who ask for one get it."""
+DRIFT_MAX_PPM = DRIFT_PERCENT * 10_000
+"""What is promised to do no harm."""
+POOLS = ("a", "b")
+"""The labels of nodes, each of the next one, in worlds in which nodes have any."""
+NO_POOL = "c"
+"""A label that some jobs want and no node has."""
 SHARES = (0.15, 0.4, 0.8)
 """Of all kinds of faults, in a world about anything: from one or two alone to nearly all."""
 
@@ -64,6 +83,9 @@ class Plan:
         loss_percent: Of messages between nodes, and between clients and nodes.
         is_far: Whether messages take tens of milliseconds, and not one or two.
         drift_ppm: How much faster or slower a node's clock may run than true time.
+        drifts_fully: Whether each clock runs as wrong as it may, the one fast and the other slow.
+        sizes: Of windows, of snapshots' parts, and of what is kept of journals.
+        has_pools: Whether nodes have labels, and some tasks want one.
         has_slow_answers: Whether the coordinator may take seconds to do what it was asked, and its
             answer may get lost.
         faults: The kinds of faults that happen; one named twice happens twice as often.
@@ -81,10 +103,18 @@ class Plan:
     loss_percent: int
     is_far: bool
     drift_ppm: int
+    drifts_fully: bool
+    sizes: Sizes
+    has_pools: bool
     has_slow_answers: bool
     faults: tuple[str, ...]
     pauses_ms: tuple[int, ...]
     lasts_s: int
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The labels that tasks want; the last is on no node."""
+        return (*POOLS, NO_POOL) if self.has_pools else ()
 
     @property
     def stand_in_after(self) -> Duration:
@@ -93,7 +123,11 @@ class Plan:
 
 
 def draw_plan(
-    chance: Random, kinds: Sequence[str], rare: Sequence[str], focus: str | None = None
+    chance: Random,
+    kinds: Sequence[str],
+    rare: Sequence[str],
+    apart: Sequence[str] = (),
+    focus: str | None = None,
 ) -> Plan:
     """Draw a plan.
 
@@ -101,8 +135,11 @@ def draw_plan(
         chance: Of the seed.
         kinds: Faults of which each world about anything has only some, so that each can be alone.
         rare: Faults that only few worlds have, because they excuse something.
+        apart: Faults that few worlds have, of any focus, and that leave the others as they are.
         focus: In place of the one that is drawn.
     """
+    own = chance_apart(chance)
+    more = tuple(kind for kind in apart if own.random() < 0.12)
     drawn = chance.choice(["anything"] * len(FOCUSES) + list(FOCUSES))
     share = chance.choice(SHARES)
     some = [kind for kind in kinds if chance.random() < share]
@@ -117,9 +154,12 @@ def draw_plan(
         begins_well=chance.random() < 0.7,
         loss_percent=chance.choice([0, 0, 2, 10]),
         is_far=chance.random() < 0.3,
-        drift_ppm=chance.choice([0, 200, 10_000]),
+        drift_ppm=chance.choice([0, 200, DRIFT_MAX_PPM]),
+        drifts_fully=own.random() < 0.5,
+        sizes=draw_sizes(own),
+        has_pools=own.random() < 0.4,
         has_slow_answers=chance.random() < 0.3,
-        faults={**FOCUSES, **ASKED_FOR}[focus or drawn] or tuple(some),
+        faults=({**FOCUSES, **ASKED_FOR}[focus or drawn] or tuple(some)) + more,
         pauses_ms=chance.choice([(500, 2_000), (500, 2_000, 6_000), (4_000, 12_000)]),
         lasts_s=chance.choice([30, 45, 60]),
     )

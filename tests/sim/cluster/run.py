@@ -14,18 +14,19 @@ from sim.cluster.checks import (
     see_authority,
     see_copies,
     unequal,
-    unfinished,
     unwell,
 )
 from sim.cluster.early import Early
-from sim.cluster.faults import FAULTS, RARE, heal, meet_fault
+from sim.cluster.faults import APART, FAULTS, RARE, heal, meet_fault
 from sim.cluster.final_checks import Records, see_end
 from sim.cluster.plan import Plan, draw_plan
+from sim.cluster.pools import see_pools, unfinished
 from sim.cluster.sides import Alone, see_sides, untold
 from sim.cluster.users import User
 from sim.cluster.world import World
 from sim.loop import VirtualLoop, first_error
 from sim.seeds import Result
+from sim.sizes import in_use
 
 MS = MILLISECOND
 LOOKS_EVERY = Duration(20 * MS)
@@ -48,14 +49,15 @@ def run(seed: int, focus: str | None = None) -> Result:
         focus: What the world is about, in place of what the seed says.
     """
     chance = Random(seed)
-    plan = draw_plan(chance, tuple(FAULTS), tuple(RARE), focus)
+    plan = draw_plan(chance, tuple(FAULTS), tuple(RARE), tuple(APART), focus)
     loop = VirtualLoop()  # type: ignore[abstract]  # nodes ask nothing else of it
     worlds: list[World] = []
     violation = ""
     # When garbage is found depends on the memory of this process; what it would do then as well.
     gc.disable()
     try:
-        loop.run(_live(loop, chance, plan, worlds))
+        with in_use(plan.sizes):
+            loop.run(_live(loop, chance, plan, worlds))
     except Exception as error:  # A node that crashes has broken a rule like any other.
         first = first_error(error)
         violation = f"{type(first).__name__}: {first} at {loop.time():.3f} s"
@@ -99,7 +101,9 @@ async def _go_through(world: World, group: asyncio.TaskGroup) -> None:
         await life
     await _become_quiet(world, users)
     see_end(world, [story for user in users for story in user.stories])
-    see_sides(world, Records(world))
+    records = Records(world)
+    see_sides(world, records)
+    see_pools(world, records)
 
 
 async def _begin_well(world: World) -> None:

@@ -58,17 +58,21 @@ class Alone:
         return (
             self._world.links.is_alone(machine.id)
             and machine.works is not None
-            and not (machine.is_paused or machine.is_to_fail or machine.slow_sync)
+            and not (
+                machine.is_paused or machine.is_to_fail or machine.slow_sync or machine.is_frozen
+            )
             and not machine.clock.calendar_error
         )
 
     def _see(self, machine: Machine) -> None:
-        works = machine.works
+        works, labels = machine.works, set(machine.labels.items())
         assert works is not None
         for shard in works.parts.shards:
             if not shard.replica.counts:
                 continue
             for job in available_jobs(shard):
+                if not all(set(task.selector) <= labels for task in job.spec.tasks):
+                    continue
                 plan = shard.file.record(Table.PLAN, job.id)
                 assert isinstance(plan, Plan)
                 side = works.sides.opened_of(shard)

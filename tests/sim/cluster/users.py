@@ -92,6 +92,7 @@ class User:
         self._chance = Random(world.chance.getrandbits(64))
         self._client = Client(world, self._chance)
         self._count = 0
+        self._has_pools = world.plan.has_pools
 
     async def live(self) -> None:
         """Do one thing after another, until there is to be quiet."""
@@ -119,7 +120,9 @@ class User:
     async def _make(self) -> None:
         self._count += 1
         upstreams = [each.spec.full_name for each in self.stories if each.is_there]
-        spec = draw_job(self._chance, f"u{self._number}-{self._count}", upstreams)
+        spec = draw_job(
+            self._chance, f"u{self._number}-{self._count}", upstreams, has_pools=self._has_pools
+        )
         story = Story(spec)
         self.stories.append(story)
         await self._save(story)
@@ -133,7 +136,7 @@ class User:
             story.is_there = False
 
     async def _replace(self, story: Story) -> None:
-        spec = draw_job(self._chance, story.spec.name, [])
+        spec = draw_job(self._chance, story.spec.name, [], has_pools=self._has_pools)
         story.is_replaced = True
         told = await self._do(story, SaveJob(spec=spec, may_replace=True))
         if isinstance(told.answer, JobSaved):

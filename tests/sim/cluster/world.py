@@ -1,7 +1,7 @@
 """Everything there is in a run: machines, links, the coordinator, and what is seen of them."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from random import Random
@@ -14,6 +14,7 @@ from rota.node.coordination.coordinator import Member, View
 from rota.node.coordination.simulated import SimulatedServer
 from rota.node.coordination.state import CoordinationState
 from rota.node.membership import Placement
+from rota.node.messages import Sent
 from rota.node.shard import Shard
 from rota.ring.assignment import Assignment, assign
 from rota.ring.membership import Member as RingMember
@@ -26,6 +27,9 @@ from sim.cluster.plan import COPIES, Plan
 from sim.loop import VirtualLoop
 
 T = TypeVar("T")
+
+SENT_KEPT = 2_000
+"""Messages that a member may send once more, of the last seconds or minutes."""
 
 
 class World:
@@ -41,6 +45,7 @@ class World:
         counts: How often what happened.
         is_healing: There are no faults any more.
         is_quiet: Nor do users ask for anything.
+        sent: The last messages, each with its sender, receiver and shard.
         is_rolling: The nodes are being restarted one after the other.
         excused_until: Sessions ended without their time being over: until all are known to have,
             two nodes may think that they have authority (PROTOCOL, on mass revokes).
@@ -54,6 +59,7 @@ class World:
         self.chance = chance
         self.plan = plan
         self.counts: Counter[str] = Counter()
+        self.sent: deque[tuple[NodeId, NodeId, ShardId, Sent]] = deque(maxlen=SENT_KEPT)
         self.is_healing = False
         self.is_quiet = False
         self.is_rolling = False

@@ -3,22 +3,9 @@
 from collections.abc import Callable
 from itertools import product
 
-from msgspec.structs import replace
-
-from rota.core.configuration import NOBODY, Configuration
-from rota.core.ids import AllocationId, Epoch, Index
+from rota.core.configuration import NOBODY
 from rota.core.instants import SECOND, Instant
-from rota.core.journal import ORIGIN
-from rota.core.replication.messages import (
-    Append,
-    Appended,
-    Base,
-    Fenced,
-    Message,
-    Part,
-    Query,
-    Succeed,
-)
+from sim.forgeries import Party, forged
 from sim.protocol.node import Node
 from sim.protocol.plan import MS, TIMING
 from sim.protocol.world import World
@@ -219,8 +206,8 @@ def forge(world: World, node: Node) -> bool:
     far = world.chance.choice([0, 1, 2, 1 << 40])
     for other in world.nodes:
         if other is not node and other.is_up:
-            forged = world.chance.choice(_forged(current, far, node, other))
-            world.carry(node.id, other, forged)
+            message = world.chance.choice(forged(current, far, _party(node), _party(other)))
+            world.carry(node.id, other, message)
     return True
 
 
@@ -235,45 +222,14 @@ def replay(world: World, node: Node) -> bool:
     return True
 
 
-def _forged(current: Configuration, far: int, node: Node, other: Node) -> list[Message]:
-    """Return messages of *node* that *other* must not obey; one of an epoch that is *far* off."""
-    copy, epoch = other.replica.copy, Epoch(current.epoch + far)
-    allocation = copy.allocation or AllocationId("forged")
-    mine = replace(current, epoch=epoch, primary=node.id, primary_session=node.liveness.session)
-    others = replace(mine, primary=other.id, primary_session=other.liveness.session, sync=())
-    future = Instant(other.clock() + 3600 * SECOND)
-    return [
-        Query(epoch=epoch, sent_at=future),
-        Append(
-            configuration=mine,
-            allocation=allocation,
-            previous=copy.tip.index,
-            previous_hash=copy.tip.hash,
-            entries=(),
-            committed=copy.tip.index,
-            sent_at=future,
-        ),
-        Part(
-            configuration=mine,
-            allocation=AllocationId("forged"),
-            replaces=copy.allocation,
-            number=0,
-            base=Base(epoch, Index(0), Instant(0), ORIGIN.hash),
-            rows=(),
-            is_last=True,
-            sent_at=future,
-            since=other.liveness.born_at,
-        ),
-        Succeed(configuration=others),
-        Fenced(epoch=epoch),
-        Appended(
-            epoch=epoch,
-            allocation=node.replica.copy.allocation or AllocationId("forged"),
-            match=Index(copy.tip.index + 1),
-            gives_lease=True,
-            sent_at=future,
-        ),
-    ]
+def _party(node: Node) -> Party:
+    return Party(
+        node_id=node.id,
+        session=node.liveness.session,
+        copy=node.replica.copy,
+        now=node.clock(),
+        born_at=node.liveness.born_at,
+    )
 
 
 FAULTS: dict[str, Callable[[World, Node], bool]] = {

@@ -1,0 +1,107 @@
+"""What a member does that has no right to: it makes messages up, and sends old ones once more.
+
+What a member tells of itself is believed, so lies about itself are left out: that it does not run
+an attempt that runs there, or that it has asked for a place more than it did.
+"""
+
+from rota.core.attempt import AttemptKey, Ending, Outcome, Token
+from rota.core.commands import FinishAttempt
+from rota.core.configuration import NOBODY
+from rota.core.ids import Index, ShardId
+from rota.core.instants import Instant
+from rota.node.messages import (
+    AskLease,
+    AskList,
+    AskPlaces,
+    Carried,
+    Carry,
+    Dispatch,
+    GiveLease,
+    GivePlaces,
+    ReturnPlaces,
+    Sent,
+    Served,
+    StandIn,
+)
+from rota.node.works import Works
+from sim.cluster.machine import Machine
+from sim.cluster.world import World
+from sim.forgeries import Party, forged
+
+REPLAYED = 100
+PLACES = 1_000
+ABOUT_THE_SENDER = (AskLease, AskPlaces)
+"""Questions: in the name of another than asked them they would be lies of that about itself."""
+
+
+def forge(world: World, machine: Machine) -> bool:
+    """Have a member send each other node what it has no right to, or what cannot be true."""
+    number = ShardId(world.chance.randrange(world.plan.shard_count))
+    current = world.configurations.get(number)
+    if machine.works is None or current is None or current.primary == machine.id:
+        return False
+    far = world.chance.choice([0, 1, 2, 1 << 40])
+    liar = _party(machine, machine.works, number)
+    for other in world.machines.values():
+        if other is not machine and other.works is not None:
+            messages = [
+                *forged(current, far, liar, _party(other, other.works, number)),
+                *_forged_errands(world, liar, other.works),
+            ]
+            for message in world.chance.sample(messages, 4):
+                _carry(world, machine, other, number, message)
+    return True
+
+
+def replay(world: World, machine: Machine) -> bool:
+    """Have a member send old messages once more: its own, and others' in its own name."""
+    if len(world.sent) < REPLAYED or machine.works is None:
+        return False
+    for sender, receiver, number, message in world.chance.sample(list(world.sent), REPLAYED):
+        is_own = sender == machine.id
+        other = receiver if is_own else world.chance.choice(list(world.machines))
+        if other != machine.id and (is_own or not isinstance(message, ABOUT_THE_SENDER)):
+            _carry(world, machine, world.machines[other], number, message)
+    return True
+
+
+def _carry(world: World, machine: Machine, other: Machine, number: ShardId, message: Sent) -> None:
+    world.links.carry(machine.id, other.id, lambda: other.hear_forged(number, machine.id, message))
+
+
+def _party(machine: Machine, works: Works, number: ShardId) -> Party:
+    shard = works.parts.shards[number]
+    return Party(
+        node_id=machine.id,
+        session=machine.life.session if machine.life else NOBODY,
+        copy=shard.replica.copy,
+        now=machine.clock.elapsed(),
+        born_at=Instant(0),
+    )
+
+
+def _forged_errands(world: World, liar: Party, works: Works) -> list[Sent]:
+    """Return what *works* must not obey, of a node that is not the primary of the shard."""
+    number, orders = world.chance.getrandbits(48), works.parts.attempts.orders
+    messages: list[Sent] = [
+        Carried(number=number),
+        GiveLease(stop=tuple(orders), sent_at=Instant(number)),
+        AskList(),
+        StandIn(is_standing=True),
+        Served(),
+        GivePlaces(number=number, count=PLACES, session=liar.session),
+        ReturnPlaces(count=PLACES),
+    ]
+    for key, order in list(orders.items())[:1]:
+        made_up = AttemptKey(key.execution_id, key.task, key.number + 1)
+        messages += [
+            Dispatch(order=order),
+            _false_end(key, Token(order.token.epoch, Index(order.token.index + 1)), number),
+            _false_end(made_up, order.token, number),
+        ]
+    return messages
+
+
+def _false_end(key: AttemptKey, token: Token, number: int) -> Carry:
+    ending = Ending(outcome=Outcome.SUCCEEDED, started_at=Instant(1), finished_at=Instant(2))
+    return Carry(number=number, commands=(FinishAttempt(attempt=key, token=token, ending=ending),))

@@ -1,0 +1,64 @@
+"""Labels: tasks run where they want to, and those that cannot run anywhere say so."""
+
+from collections.abc import Iterable
+
+from rota.core.execution import Task, TaskStatus
+from rota.core.ids import ShardId, job_of
+from sim.cluster.checks import Violation
+from sim.cluster.final_checks import Records
+from sim.cluster.world import World
+
+ONGOING = (TaskStatus.READY, TaskStatus.RUNNING, TaskStatus.BACKING_OFF)
+
+
+def waits_for_pool(world: World, tasks: Iterable[Task]) -> bool:
+    """Return True if an execution cannot go on, for no node has what it wants, and says so."""
+    missing = {
+        f"waits for a node with pool={pool}"
+        for pool in world.plan.pools
+        if pool not in _pools_of_active(world)
+    }
+    ongoing = [task for task in tasks if task.status in ONGOING]
+    return bool(ongoing) and all(task.reason in missing for task in ongoing)
+
+
+def unfinished(world: World) -> str:
+    """Return an execution that has not ended, though it is not held; nothing if there is none.
+
+    Those are left out that wait for a node with a label that none has, and say so.
+    """
+    for number in range(world.plan.shard_count):
+        found = world.primary_of(ShardId(number))
+        if found is None:
+            return f"shard {number} is not open"
+        for execution in found[1].state.executions.values():
+            tasks = found[1].state.tasks[execution.id]
+            if not (execution.hold.value or waits_for_pool(world, tasks.values())):
+                return f"{execution}: {tasks}"
+    return ""
+
+
+def see_pools(world: World, records: Records) -> None:
+    """Check that each attempt ran on a node with the labels that its task wants.
+
+    Raises:
+        Violation: One did not.
+    """
+    for sighting in [*world.observer.sightings, *world.observer.beside]:
+        execution_id, task, _ = sighting.key
+        job, execution = (
+            records.jobs.get(job_of(execution_id)),
+            records.executions.get(execution_id),
+        )
+        if job is None or execution is None or job.version != execution.job_version:
+            continue
+        labels = world.machines[sighting.node_id].labels
+        for spec in job.spec.tasks:
+            if spec.name == task and not set(spec.selector) <= set(labels.items()):
+                raise Violation(f"labels: {sighting} wants {spec.selector}, not {labels}")
+        world.counts["attempts where they belong"] += bool(labels)
+
+
+def _pools_of_active(world: World) -> set[str]:
+    members = world.server.state.view().members.values()
+    return {each.labels.get("pool", "") for each in members if each.state == "active"}
