@@ -55,6 +55,14 @@ def see_copies(world: World) -> None:
                 raise Violation(f"I3: {machine.id} has other rows of shard {number} than others")
 
 
+def see_comparisons(world: World) -> None:
+    """R43: nodes that compare copies find none that differ, for none do (I3)."""
+    for machine in world.machines.values():
+        if machine.works is not None and machine.works.digests.results["different"]:
+            differing = sorted(machine.works.digests.diverged)
+            raise Violation(f"R43: {machine.id} finds that copies differ, now of {differing}")
+
+
 # -- liveness --------------------------------------------------------------------------------------
 
 

@@ -430,6 +430,7 @@ class Life:
                 executors=executors,
                 begun=self._begun,
                 look_for_space=machine.look_for_space,
+                compare_every=world.plan.compare_every,
             ),
         )
 

@@ -7,6 +7,7 @@ from random import Random
 from rota.core.instants import MILLISECOND, SECOND, Duration
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import DRIFT_PERCENT, Timing
+from rota.node.state_digests import COMPARE_EVERY
 from sim.apart import chance_apart
 from sim.sizes import Sizes, draw_sizes
 
@@ -66,6 +67,8 @@ POOLS = ("a", "b")
 """The labels of nodes, each of the next one, in worlds in which nodes have any."""
 NO_POOL = "c"
 """A label that some jobs want and no node has."""
+COMPARE_OFTEN = Duration(20 * SECOND)
+"""A world is too short for what nodes do every few hours; a comparison is given up after 0.6 s."""
 SHARES = (0.15, 0.4, 0.8)
 """Of all kinds of faults, in a world about anything: from one or two alone to nearly all."""
 
@@ -91,6 +94,7 @@ class Plan:
         faults: The kinds of faults that happen; one named twice happens twice as often.
         pauses_ms: One of them passes between two faults.
         lasts_s: For how long there are faults.
+        compare_every: How long a node takes to compare the copies of all of its shards (R43).
     """
 
     focus: str
@@ -110,6 +114,7 @@ class Plan:
     faults: tuple[str, ...]
     pauses_ms: tuple[int, ...]
     lasts_s: int
+    compare_every: Duration
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -162,4 +167,5 @@ def draw_plan(
         faults=({**FOCUSES, **ASKED_FOR}[focus or drawn] or tuple(some)) + more,
         pauses_ms=chance.choice([(500, 2_000), (500, 2_000, 6_000), (4_000, 12_000)]),
         lasts_s=chance.choice([30, 45, 60]),
+        compare_every=COMPARE_OFTEN if chance_apart(chance).random() < 0.25 else COMPARE_EVERY,
     )

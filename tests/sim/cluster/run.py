@@ -12,6 +12,7 @@ from rota.core.instants import MILLISECOND, SECOND, Duration
 from sim.cluster.checks import (
     Violation,
     see_authority,
+    see_comparisons,
     see_copies,
     unequal,
     unwell,
@@ -100,6 +101,12 @@ async def _go_through(world: World, group: asyncio.TaskGroup) -> None:
     for life in living:
         await life
     await _become_quiet(world, users)
+    see_comparisons(world)
+    world.counts["comparisons"] = sum(
+        machine.works.digests.results["equal"]
+        for machine in world.machines.values()
+        if machine.works is not None
+    )
     see_end(world, [story for user in users for story in user.stories])
     records = Records(world)
     see_sides(world, records)
@@ -144,6 +151,7 @@ async def _look_around(world: World) -> None:
         early.see()
         if look % LOOKS_BETWEEN == 0:
             see_copies(world)
+            see_comparisons(world)
         if look % LOOKS_BETWEEN_ALONE == 0:
             alone.see()
         await asyncio.sleep(LOOKS_EVERY / SECOND)
