@@ -141,6 +141,8 @@ def recover(
                 number, source, without=without, accept_loss=accept_loss, dry_run=is_dry
             )
             _show_loss(view, is_dry=is_dry)
+    if is_dry:
+        say("dry run: nothing is changed")
 
 
 def _show_loss(view: ShardLossView, *, is_dry: bool) -> None:

@@ -39,6 +39,9 @@ PAGES = {
         "node/test_membership.py::test_a_coordinator_that_went_back_raises_an_alarm_until_it_is_put_right",
     ),
     "Lose two copies": ("node/test_runbooks.py::test_two_copies_are_lost_and_one_comes_back",),
+    "Lose all copies that count": (
+        "node/test_shard_recovery.py::test_a_shard_whose_counting_copies_are_lost_opens_from_a_stale_one",
+    ),
     "A disk that fills": (
         "node/test_full_disk.py::test_a_task_that_fills_the_disk_can_be_stopped_and_no_fire_starts_another",
         "node/test_full_disk.py::test_a_node_lives_on_a_disk_without_a_byte_and_loses_nothing_in_a_crash",
