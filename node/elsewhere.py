@@ -19,7 +19,7 @@ A new session of a node says neither: the process may be the same, which was cut
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rota.core.attempt import Attempt, AttemptKey, Ending, Order, Outcome
@@ -49,7 +49,24 @@ LIVES_MAX = 64
 
 Life = tuple[NodeId, Session]
 _Running = dict[AttemptKey, Attempt]
-_Asked = tuple[int, Instant]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question of a node: its data directory and incarnation, and its own clock then."""
+
+    store_id: str
+    incarnation: int
+    sent_at: Instant
+
+    def is_after(self, other: "_Asked | None") -> bool:
+        """Return True unless the node asked *other* later, or at the same time.
+
+        Incarnations are numbered in the data directory: another one begins with its calendar.
+        """
+        if other is None or other.store_id != self.store_id:
+            return True
+        return (self.incarnation, self.sent_at) > (other.incarnation, other.sent_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +88,7 @@ class _Away:
         sent: Of those, the ones that are on their way there.
         to_stop: Of those, the ones that are to be stopped.
         given_at: When each node was last given a lease.
-        heard: The newest question of each node: its incarnation, and when it was asked by that
-            node's own clock.
+        heard: The newest question of each node.
     """
 
     opened_at: Instant
@@ -113,6 +129,7 @@ class Elsewhere:
         liveness: Of this node.
         timing: The cluster's.
         clock: By which leases run.
+        store_of: The id of a node's data directory, as its member record has it.
     """
 
     def __init__(
@@ -124,6 +141,7 @@ class Elsewhere:
         liveness: Liveness,
         timing: Timing,
         clock: Clock,
+        store_of: Callable[[NodeId], str],
     ) -> None:
         self._attempts = attempts
         self._shards = shards
@@ -131,6 +149,7 @@ class Elsewhere:
         self._liveness = liveness
         self._timing = timing
         self._clock = clock
+        self._store_of = store_of
         self._away: dict[Shard, _Away] = {}
         self._left: dict[Life, Left] = {}
         """What is left of lives that were seen to end; the last `LIVES_MAX` of them."""
@@ -215,8 +234,8 @@ class Elsewhere:
         for key in ask.attempts:
             away.sent.pop(key, None)
         # An older one may have been asked before an attempt came that a newer one has named.
-        asked = ask.incarnation, ask.sent_at
-        if asked > away.heard.get(sender, (0, NEVER)) and ask.epoch >= away.epoch:
+        asked = _Asked(self._store_of(sender), ask.incarnation, ask.sent_at)
+        if asked.is_after(away.heard.get(sender)) and ask.epoch >= away.epoch:
             away.heard[sender] = asked
             self._lose(shard, _absent(away.settled_on(sender), frozenset(ask.attempts)))
         # What is not known to run was lost, or has ended and its node has not heard that it is

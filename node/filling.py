@@ -59,6 +59,7 @@ class _Question:
 class _Request:
     """What another node has asked this one."""
 
+    store_id: str
     incarnation: int
     number: int
     count: int
@@ -66,7 +67,7 @@ class _Request:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Position among the questions of that node, over all its incarnations."""
+        """Position among the questions of that node with that data directory."""
         return self.incarnation, self.number
 
 
@@ -116,8 +117,8 @@ class Filling:
         self._is_asking = False
         """Whether there is nobody to ask until somebody answers or it is time to ask again."""
         self._requests: dict[NodeId, _Request] = {}
-        self._answered: dict[NodeId, tuple[int, int]] = {}
-        """The newest question answered of each node, as `_Request.order`."""
+        self._answered: dict[NodeId, _Request] = {}
+        """The newest question answered of each node."""
         self._loans: dict[NodeId, _Loan] = {}
         self._is_planned = False
 
@@ -217,8 +218,11 @@ class Filling:
     def asked(self, borrower: NodeId, question: AskPlaces) -> None:
         """Lend another node places, now or as soon as there are any."""
         now = self._clock.elapsed()
-        request = _Request(question.incarnation, question.number, question.count, now)
-        if request.order > self._answered.get(borrower, (0, -1)):
+        store_id = self._membership.store_of(borrower)
+        request = _Request(store_id, question.incarnation, question.number, question.count, now)
+        answered = self._answered.get(borrower)
+        # Incarnations are numbered in the data directory: another one begins with its calendar.
+        if answered is None or answered.store_id != store_id or request.order > answered.order:
             self._requests[borrower] = request
             self._lend()
 
@@ -231,7 +235,7 @@ class Filling:
             if lent <= 0:
                 return
             del self._requests[borrower]
-            self._answered[borrower] = request.order
+            self._answered[borrower] = request
             self._places.used += lent
             loan = self._loans.setdefault(borrower, _Loan(0, now))
             loan.count += lent

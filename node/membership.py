@@ -179,6 +179,11 @@ class Membership:
         """All nodes, whether or not they live."""
         return self._members
 
+    def store_of(self, node_id: NodeId) -> str:
+        """Return the id of a node's data directory; empty if no member has that id."""
+        member = self._members.get(node_id)
+        return member.store_id if member else ""
+
     @property
     def sessions(self) -> Mapping[NodeId, Session]:
         """The live session of each node that has one."""

@@ -210,6 +210,7 @@ class Works:
             liveness=self._liveness,
             timing=around.timing,
             clock=clock,
+            store_of=self._membership.store_of,
         )
         self._offers = Offers(
             self._attempts,

@@ -124,6 +124,7 @@ class Node:
         self._nodes = nodes
         self._store = MemoryStore()
         self._life = 0
+        self._store_number = 1
         self._is_dead = False
         self._executor: PlayingExecutor | None = None
         self._is_stopping = asyncio.Event()
@@ -178,6 +179,16 @@ class Node:
         """Have the next write fail for want of space, which ends the process."""
         self._store.is_full = True
 
+    def wipe(self) -> None:
+        """Give the node an empty disk, and a calendar from before all of its incarnations."""
+        self.forget_playing()
+        self._store = MemoryStore()
+        self._store_number += 1
+
+    @property
+    def _incarnation(self) -> int:
+        return self._life if self._store_number == 1 else 0
+
     def stop(self) -> None:
         """Ask the process to end in its own good order."""
         self._is_stopping.set()
@@ -226,10 +237,10 @@ class Node:
             entropy,
             Surroundings(
                 lock=f"lock of {self.id}",
-                incarnation=self._life,
+                incarnation=self._incarnation,
                 member=Member(
                     node_id=self.id,
-                    store_id=self.id,
+                    store_id=f"{self.id}{self._store_number}",
                     address=self.id,
                     labels=nodes.labels.get(self.id, {}),
                 ),

@@ -504,6 +504,23 @@ def test_what_a_machine_ran_is_lost_when_the_machine_is_back_on_another_boot_clo
     run(story)
 
 
+def test_what_a_machine_ran_is_lost_when_it_is_back_with_an_empty_disk_and_its_clock_behind() -> (
+    None
+):
+    async def story(nodes: Nodes) -> None:
+        execution_id = await long_attempt_away(nodes)
+        await asyncio.sleep(5)  # B has heard an incarnation above that of the next life.
+        await nodes[A].end()
+        nodes[A].wipe()
+
+        await nodes[A].start()
+        await until(lambda: where(task_of(nodes, execution_id)) == [A, B])
+
+        assert task_of(nodes, execution_id).failures == 0
+
+    run(story)
+
+
 def test_a_question_of_an_earlier_incarnation_makes_nothing_lost() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)

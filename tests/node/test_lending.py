@@ -521,6 +521,23 @@ def test_a_node_borrows_again_after_each_restart() -> None:
     run(story, labels={B: {"gpu": "1"}})
 
 
+def test_a_node_borrows_again_with_an_empty_disk_and_its_clock_behind() -> None:
+    async def story(nodes: Nodes) -> None:
+        job_id = await save_selecting(nodes, gpu="1")
+        await nodes.ended(await trigger(nodes[A].shards, job_id))
+        await nodes[A].end()
+        nodes[A].wipe()
+        await asyncio.sleep(FENCED_BY_S)
+        await nodes[A].start()
+        await nodes.settle()
+
+        _, task = await nodes.ended(await trigger(nodes[A].shards, job_id))
+
+        assert [attempt.node_id for attempt in task.attempts] == [B]
+
+    run(story, labels={B: {"gpu": "1"}})
+
+
 def test_cancelling_ends_an_attempt_wherever_it_runs() -> None:
     async def story(nodes: Nodes) -> None:
         made = await busy(nodes, 2, LONG)
