@@ -37,7 +37,7 @@ class Peer:
             to what was sent before was overtaken, and tells no news.
         sent_at: When something was sent last.
         resent_at: When entries that it had missed were sent again.
-        short_since: Since when it tells that it has less than it acknowledged.
+        matched_at: When the answer came that told of *match*.
         is_broken: It lost what it had acknowledged, or has another copy: it cannot count.
         snapshot: While it is being filled.
         pace: What its answers took that told of more entries; not those to mere beats.
@@ -51,7 +51,7 @@ class Peer:
     answered_to: Instant = NEVER
     sent_at: Instant = NEVER
     resent_at: Instant = NEVER
-    short_since: Instant | None = None
+    matched_at: Instant = NEVER
     is_broken: bool = False
     snapshot: Outgoing | None = None
     pace: Pace = field(default_factory=Pace)

@@ -348,10 +348,8 @@ class Primary:
         if peer is None:
             return
         self._heard(peer, answer, now)
-        if answer.match >= peer.match:
-            peer.short_since = None
         if answer.match > peer.match:
-            peer.match = answer.match
+            peer.match, peer.matched_at = answer.match, now
             peer.pace.note(Duration(now - answer.sent_at), now, self.timing.pace)
             peer.next = max(peer.next, Index(answer.match + 1))
             self.advance()
@@ -363,10 +361,9 @@ class Primary:
             return
         self._heard(peer, answer, now)
         if answer.last < peer.match:
-            # Either this answer was overtaken by later ones, or an older copy of its disk came
-            # back; if it goes on like this, beat after beat, the latter.
-            peer.short_since = peer.short_since or now
-            peer.is_broken = now - peer.short_since > self.timing.silence
+            # Asked after it had told of more, it lacks what it had durably: an older copy of its
+            # disk came back. Asked before, its answers have overtaken each other.
+            peer.is_broken |= answer.sent_at > peer.matched_at
             return
         if answer.previous <= peer.match or answer.sent_at < peer.resent_at:
             return  # It has by now what it missed, or that has been sent again.
@@ -443,6 +440,7 @@ class Primary:
                 next=next_index,
                 heard_at=now,
                 match=answer.committed,
+                matched_at=now,
                 answered_to=answer.sent_at,
             )
             self.learners[sender] = fresh
@@ -494,7 +492,7 @@ class Primary:
         if answer.number != sent.number:
             return
         if sent.is_last:
-            peer.match = sent.base.index
+            peer.match, peer.matched_at = sent.base.index, now
             peer.snapshot = None
             self._send_entries(sender, peer, now, is_beat=True)
             return

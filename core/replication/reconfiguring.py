@@ -110,7 +110,7 @@ def handed_over(primary: Primary, now: Instant, *, is_owing: bool) -> Configurat
         return None
     copy, heir = primary.copy, primary.peers.get(handover.to)
     session = primary.liveness.sessions.get(handover.to)
-    if heir is None or session is None:
+    if heir is None or heir.is_broken or session is None:
         return None
     has_all = heir.match == copy.tip.index
     if primary.liveness.is_well:

@@ -9,7 +9,7 @@ from rota.core.ids import AllocationId, Epoch, Index
 from rota.core.instants import SECOND
 from rota.core.replication.copy import Diverged
 from rota.core.replication.messages import Append, Holding, Mismatch, Part, Query
-from unit.replicas import A, B, C, Cluster, D, Letter
+from unit.replicas import TIMING, A, B, C, Cluster, D, Letter
 
 
 def set_back(name: str, count: int = 5) -> Cluster:
@@ -38,6 +38,40 @@ def test_a_backup_refuses_a_primary_that_has_another_committed_entry_and_keeps_i
 
     assert disk.durable.entries == had
     assert not cluster.has_authority("b")
+
+
+def backup_set_back() -> Cluster:
+    """Return a cluster in which b has begun again, its disk as it was before an entry."""
+    cluster = Cluster()
+    disk = cluster.member("b").disk
+    before = disk.durable.copy()
+    cluster.propose("a")
+    cluster.settle()
+    cluster.pass_time(SECOND)
+    disk.durable, disk.now = before.copy(), before.copy()
+    cluster.start("b")
+    cluster.see()
+    return cluster
+
+
+def test_a_backup_that_was_set_back_counts_no_more_as_soon_as_it_has_answered() -> None:
+    cluster = backup_set_back()
+
+    counting: list[bool] = []
+    for _ in range(20):
+        cluster.pass_time(TIMING.beat // 20)
+        counting.append(B in cluster.configuration.members)
+
+    assert not all(counting)
+
+
+def test_a_shard_is_not_handed_to_a_backup_that_was_set_back() -> None:
+    cluster = backup_set_back()
+    cluster.member("a").liveness.leaving_since = cluster.now
+
+    cluster.pass_time(2 * TIMING.beat)
+
+    assert cluster.configuration.primary == C
 
 
 def test_the_entry_before_those_sent_is_compared_as_well() -> None:
