@@ -1,0 +1,179 @@
+"""A recovery is carried out against a coordinator that may change meanwhile."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rota.client.wire import ConfigurationView, CopyView, HeldView, InventoryView
+from rota.core.configuration import NOBODY, Configuration, Copy, Swap, first_epoch
+from rota.core.errors import Refused
+from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.instants import Instant
+from rota.node.clock import SystemClock
+from rota.node.coordination.coordinator import Claim, Cluster, Coordinator, Member
+from rota.node.coordination.simulated import PerfectLink, SimulatedCoordinator, SimulatedServer
+from rota.node.entropy import SystemEntropy
+from rota.node.recovery import RECORD_FILE, Recovery, recover_cluster, recover_shard
+
+A, B, C = (NodeId(each) for each in "abc")
+SHARDS = [ShardId(0), ShardId(1)]
+CLUSTER = Cluster(id="cluster", shards=2, replicas=3)
+NOON = Instant(1_800_000_000_000_000)
+
+
+def configuration(epoch: int, *sync: NodeId) -> Configuration:
+    copies = tuple(Copy(each, AllocationId(f"{each}1")) for each in sync)
+    return Configuration(
+        epoch=Epoch(epoch), primary=sync[0], primary_session=Session("s"), sync=copies
+    )
+
+
+OLD, NEW = configuration(1, A, B, C), configuration(7, A, B)
+
+
+def inventory(node_id: NodeId, seen: Configuration, lost: int | None = 0) -> InventoryView:
+    view = ConfigurationView(
+        epoch=seen.epoch,
+        primary=seen.primary,
+        primary_session=seen.primary_session,
+        copies=[CopyView(node_id=each.node_id, allocation=each.allocation) for each in seen.sync],
+    )
+    held = [
+        HeldView(
+            shard=shard,
+            seen=view,
+            promised=seen.epoch,
+            allocation=f"{node_id}1",
+            tip_epoch=1,
+            tip_index=9,
+            tip_at="2027-01-15T08:00:00.000000Z",
+        )
+        for shard in SHARDS
+    ]
+    return InventoryView(node_id=node_id, lost=lost, shards=held)
+
+
+async def coordinator(
+    cluster: Cluster | None = CLUSTER, *, has_session: bool = True
+) -> Coordinator:
+    """Return one that has the old configurations, if it has a cluster at all."""
+    server = SimulatedServer(SystemClock())
+    made = SimulatedCoordinator(server, A, link=PerfectLink(), entropy=SystemEntropy())
+    for node_id in (A, B, C):
+        await made.register(Member(node_id=node_id, store_id=node_id, address=""))
+    grant = await made.begin_session(Claim(node_id=A, store_id="a", lock="a"), 60)
+    if cluster is not None:
+        await made.found(cluster)
+        first = [
+            Swap(shard=each, expected=None, fresh=OLD, by=A, session=grant.session)
+            for each in SHARDS
+        ]
+        assert all(each.is_done for each in await made.swap(first))
+    if not has_session:
+        await made.end_session(grant.session)
+    return made
+
+
+async def begun(there: Coordinator, folder: Path, *, is_dry: bool = False) -> Recovery:
+    """Return a recovery that has read what there is."""
+    return Recovery(
+        coordinator=there,
+        cluster=CLUSTER,
+        node_id=A,
+        data_dir=folder,
+        least=2,
+        now=NOON,
+        view=await there.view(),
+        told={A: inventory(A, NEW), B: inventory(B, NEW), C: inventory(C, OLD)},
+        without=(),
+        is_dry=is_dry,
+    )
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    file = folder / RECORD_FILE
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@pytest.mark.parametrize("cluster", [CLUSTER, None], ids=["restored", "emptied"])
+async def test_a_recovery_writes_the_record_and_the_configurations(
+    tmp_path: Path, cluster: Cluster | None
+) -> None:
+    there = await coordinator(cluster)
+    before = await there.view()
+
+    dry = await recover_cluster(await begun(there, tmp_path, is_dry=True), accepts_loss=False)
+    assert await there.view() == before
+    assert lines(tmp_path) == []
+    done = await recover_cluster(await begun(there, tmp_path), accepts_loss=False)
+
+    view = await there.view()
+    assert done == dry
+    assert view.cluster == msgspec.structs.replace(CLUSTER, generation=1)
+    assert dict(view.configurations) == dict.fromkeys(
+        SHARDS,
+        Configuration(epoch=first_epoch(1), primary=A, primary_session=NOBODY, sync=NEW.sync),
+    )
+    [record] = lines(tmp_path)
+    assert (record["at"], record["generation"]) == ("2027-01-15T08:00:00.000000Z", 1)
+
+
+async def test_of_two_recoveries_at_the_same_time_one_is_refused(tmp_path: Path) -> None:
+    there = await coordinator()
+    both = [await begun(there, tmp_path), await begun(there, tmp_path)]
+
+    done = await asyncio.gather(
+        *(recover_cluster(each, accepts_loss=False) for each in both), return_exceptions=True
+    )
+
+    [refusal] = [each for each in done if isinstance(each, Refused)]
+    assert refusal.code == "recovery_overtaken"
+    assert len(lines(tmp_path)) == 1
+
+
+async def test_a_configuration_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    there = await coordinator()
+    recovery = await begun(there, tmp_path)
+    session = recovery.view.lives[A].session
+    changed = configuration(2, A, C)
+    await there.swap([Swap(shard=SHARDS[1], expected=OLD, fresh=changed, by=A, session=session)])
+
+    done = await recover_cluster(recovery, accepts_loss=False)
+
+    assert [each.outcome for each in done.shards] == ["recovered", "changed"]
+    assert (await there.view()).configurations[SHARDS[1]] == changed
+
+
+async def test_a_recovery_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    there = await coordinator(Cluster(id="other", shards=2, replicas=3))
+
+    with pytest.raises(Refused, match="other_cluster"):
+        await recover_cluster(await begun(there, tmp_path), accepts_loss=False)
+
+
+async def test_a_node_without_a_session_recovers_nothing(tmp_path: Path) -> None:
+    there = await coordinator(has_session=False)
+    before = await there.view()
+
+    with pytest.raises(Refused, match="no session"):
+        await recover_cluster(await begun(there, tmp_path), accepts_loss=False)
+
+    assert await there.view() == before
+
+
+async def test_the_loss_of_a_shard_is_on_record_before_it_can_happen(tmp_path: Path) -> None:
+    there = await coordinator()
+    recovery = await begun(there, tmp_path)
+    without_session = msgspec.structs.replace(recovery.view, lives={})
+    recovery = recovery._replace(
+        view=without_session, told={C: inventory(C, NEW, lost=None)}, without=(A, B)
+    )
+
+    with pytest.raises(Refused, match="no session"):
+        await recover_shard(recovery, SHARDS[0], C)
+
+    [record] = lines(tmp_path)
+    assert (record["nodeId"], record["lastIndex"], record["missing"]) == ("c", 9, ["a", "b"])
