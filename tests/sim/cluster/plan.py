@@ -53,6 +53,7 @@ ASKED_FOR: Mapping[str, tuple[str, ...]] = {
         "coordinator refuses",
         "forged messages",
         "replayed messages",
+        "copied data",
         "crash",
         "seen death",
         "partition",

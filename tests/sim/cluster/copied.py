@@ -1,0 +1,56 @@
+"""A copy of a data directory: a second process that wants to live as the same node."""
+
+import asyncio
+
+from rota.core.configuration import NOBODY
+from rota.core.instants import SECOND
+from rota.node.coordination.coordinator import (
+    Claim,
+    CoordinatorUnavailable,
+    OutcomeUnknown,
+    Taken,
+)
+from rota.node.coordination.simulated import SimulatedCoordinator
+from sim.cluster.chance import SeededEntropy
+from sim.cluster.checks import Violation
+from sim.cluster.machine import Machine
+from sim.cluster.world import World
+
+TRIES = 12
+PAUSE_S = 0.5
+
+
+def start_copy(world: World, machine: Machine) -> bool:
+    """Have a process with a copy of a node's data ask for a session, for some seconds.
+
+    It has another lock than the node. Where the node is off it gets a session and ends it, as an
+    operator would end that process: a copy that goes on is a disk that was set back.
+    """
+    if machine.life is None:
+        return False
+    world.group.create_task(_ask_again_and_again(world, machine), context=world.loop.context)
+    return True
+
+
+async def _ask_again_and_again(world: World, machine: Machine) -> None:
+    entropy = SeededEntropy(world.chance.getrandbits(64))
+    coordinator = SimulatedCoordinator(world.server, machine.id, link=world.links, entropy=entropy)
+    claim = Claim(node_id=machine.id, store_id=machine.store_id, lock=f"{machine.id}/copy")
+    for _ in range(TRIES):
+        try:
+            grant = await coordinator.begin_session(claim, world.plan.timing.session / SECOND)
+            _see_taken(world, machine)
+            await coordinator.end_session(grant.session)
+        except (Taken, CoordinatorUnavailable, OutcomeUnknown):
+            pass
+        await asyncio.sleep(PAUSE_S)
+
+
+def _see_taken(world: World, machine: Machine) -> None:
+    """Check that the node has no session that it may act by, now that the copy has got one."""
+    works = machine.works
+    if works is None or world.now() <= world.excused_until:
+        return
+    membership, session_s = works.parts.membership, world.plan.timing.session / SECOND
+    if membership.session != NOBODY and membership.session_age_s < session_s / 2:
+        raise Violation(f"D1: a copy of the data of {machine.id} took the session of the node")
