@@ -95,6 +95,7 @@ bench-peers: $(READY) programs ## Other schedulers beside rota in one run: make 
 bench-parts: $(READY) programs ## Measure parts of a node alone: stalls, executors, HTTP, replication, etcd
 	$(BIN)/python -m bench.parts.stalls
 	$(BIN)/python -m bench.parts.python_tasks
+	$(BIN)/python -m bench.parts.request_guard
 	$(BIN)/python -m bench.parts.http_api
 	$(BIN)/python -m bench.parts.replication
 	$(BIN)/python -m bench.parts.etcd

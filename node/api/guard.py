@@ -5,11 +5,13 @@ requests without headers of their own. It says so in ``Sec-Fetch-Site`` and ``Or
 page can change (the rules are those of Go's ``http.CrossOriginProtection``). And a page whose own
 name is made to point here ("DNS rebinding") counts as this node's, but its name is in ``Host``.
 
-Pure, and in front of every request: about 0.3 us.
+Pure, and in front of every request: 0.3 us (`bench.parts.request_guard`).
 """
 
 from collections.abc import Collection, Mapping
 from ipaddress import ip_address
+
+from multidict import istr
 
 from rota.core.errors import Kind, Refused
 from rota.node.api.operations import ACCEPTED, JSON
@@ -18,10 +20,18 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing here."""
 FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 """Media types that a form can send, to any origin and without asking first."""
+JSON_ALONE = (JSON,)
+ACCEPTED_BY = {method: media_types for method, (_, media_types) in ACCEPTED.items()}
+"""Media types by method; of all others `JSON_ALONE`."""
 SHOWN_MAX = 100
 """Characters of a header that a refusal repeats."""
 KNOWN_MAX = 1_000
 """Values of ``Host`` that are remembered as allowed, so that they are not parsed again."""
+
+# In the form in which a header is found without its name being put in lower case first.
+_HOST, _ORIGIN, _SITE = istr("Host"), istr("Origin"), istr("Sec-Fetch-Site")
+_TYPE, _ENCODING = istr("Content-Type"), istr("Content-Encoding")
+_LENGTH, _TRANSFER = istr("Content-Length"), istr("Transfer-Encoding")
 
 
 class Guard:
@@ -56,17 +66,22 @@ class Guard:
             has_body: Whether it has one, however long.
             authority: What stands before the path in the request's target, if anything does.
         """
-        host = headers.get("Host")
+        host = headers.get(_HOST)
         if host not in self._known and not self._allows(host or ""):
             return HostNotAllowed(host or "")
         if authority is not None and not self._allows(authority):
             return HostNotAllowed(authority)
-        encoding = headers.get("Content-Encoding")
+        encoding = headers.get(_ENCODING)
         if encoding and encoding.lower() != "identity":
             return UnsupportedEncoding(encoding)
         if method in SAFE_METHODS:
             return UnexpectedBody(method) if _announces_body(headers) else None
-        return self._cross_origin(headers) or _wrong_type(method, headers, has_body=has_body)
+        if (_SITE in headers or _ORIGIN in headers) and (refusal := self._cross_origin(headers)):
+            return refusal
+        given = headers.get(_TYPE)
+        if given in ACCEPTED_BY.get(method, JSON_ALONE):
+            return None
+        return _wrong_type(method, given, has_body=has_body)
 
     def _allows(self, host: str) -> bool:
         name = host_name(host)
@@ -78,13 +93,12 @@ class Guard:
         return True
 
     def _cross_origin(self, headers: Mapping[str, str]) -> Refused | None:
-        site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
-        if site is None and origin is None:
-            return None  # No browser, or one that is older than both.
+        """Return why a request with one of these headers is refused; all browsers send one."""
+        site, origin = headers.get(_SITE), headers.get(_ORIGIN)
         if site in ("same-origin", "none") or origin in self._origins:
             return None
         if site is None and origin is not None:
-            own = headers.get("Host", "").lower()
+            own = headers.get(_HOST, "").lower()
             if own and origin.lower() in (f"http://{own}", f"https://{own}"):
                 return None
         return CrossOrigin(origin)
@@ -114,17 +128,15 @@ def _is_address(name: str) -> bool:
 
 def _announces_body(headers: Mapping[str, str]) -> bool:
     """Return True if a body follows these headers; an ``Upgrade`` announces none."""
-    return bool(headers.get("Content-Length", "").strip("0")) or "Transfer-Encoding" in headers
+    if _LENGTH in headers and headers[_LENGTH].strip("0"):
+        return True
+    return _TRANSFER in headers
 
 
-def _accepted(method: str) -> tuple[str, ...]:
-    return ACCEPTED[method][1] if method in ACCEPTED else (JSON,)
-
-
-def _wrong_type(method: str, headers: Mapping[str, str], *, has_body: bool) -> Refused | None:
-    given = headers.get("Content-Type")
-    accepted = _accepted(method)
-    if given in accepted or (given is None and not has_body):
+def _wrong_type(method: str, given: str | None, *, has_body: bool) -> Refused | None:
+    """Return why a body that is not given exactly as one of the media types is refused."""
+    accepted = ACCEPTED_BY.get(method, JSON_ALONE)
+    if given is None and not has_body:
         return None
     kind = (given or "").partition(";")[0].strip().lower()
     if kind in accepted or (not has_body and kind not in FORM_TYPES):
@@ -163,7 +175,7 @@ class UnsupportedMediaType(Refused):
     """The request is not JSON by its own word."""
 
     def __init__(self, method: str, given: str | None) -> None:
-        accepted = _accepted(method)[-1]
+        accepted = ACCEPTED_BY.get(method, JSON_ALONE)[-1]
         found = "has no Content-Type" if given is None else f"is {_shown(given)}"
         super().__init__(
             Kind.INVALID,
