@@ -26,6 +26,7 @@ LATEST_INSTANT = Instant(253_402_300_799 * SECOND)
 """9999-12-31T23:59:59Z, the last second that calendars here can name."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_IN_UTC = datetime(1970, 1, 1)  # noqa: DTZ001 - its zone is in its name
 _UNITS = {
     "us": MICROSECOND,
     "ms": MILLISECOND,
@@ -71,7 +72,9 @@ def to_datetime(instant: Instant) -> datetime:
 
 def format_instant(instant: Instant) -> str:
     """Return *instant* as RFC 3339 in UTC with microseconds, ``2027-01-01T00:00:00.000000Z``."""
-    return to_datetime(instant).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # Without a zone, for isoformat would write it as +00:00; strftime takes three times as long.
+    in_utc = _EPOCH_IN_UTC + timedelta(microseconds=instant)
+    return in_utc.isoformat(timespec="microseconds") + "Z"
 
 
 def parse_instant(text: str) -> Instant:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from rota.core.ids import NodeId, Session, ShardId
-from rota.core.replication.messages import name_of
+from rota.core.replication.messages import Append, Appended, name_of
 from rota.node.beacons import Beacons
 from rota.node.bringing import Bringing
 from rota.node.elsewhere import Elsewhere
@@ -29,7 +29,7 @@ from rota.node.messages import (
     StandIn,
 )
 from rota.node.offers import Offers
-from rota.node.rights import may_send, role_of
+from rota.node.rights import may_send
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 from rota.node.standing_in import StandIns
@@ -90,8 +90,8 @@ class Receiving:
         """
         try:
             shard = self._shards[number]
-            role = role_of(sender, shard.replica.newest, self._membership.members)
-            if may_send(type(message), role):
+            members = self._membership.members
+            if may_send(type(message), sender, shard.replica.newest, members):
                 self._take(shard, sender, message)
             else:
                 self._refused[name_of(message)] += 1
@@ -100,6 +100,9 @@ class Receiving:
 
     def _take(self, shard: Shard, sender: NodeId, message: Sent) -> None:
         match message:
+            case Append() | Appended():  # Nearly all.
+                self._beacons.take_from(message, sender)
+                self._shards.receive(shard.id, sender, message)
             case Carry():
                 self._bringing.take(shard, sender, message)
             case Carried():

@@ -97,6 +97,14 @@ def role_of(node_id: NodeId, newest: Configuration | None, members: Collection[N
     return Role.PRIMARY if node_id == newest.primary else Role.COPY
 
 
-def may_send(kind: type[Sent], role: Role) -> bool:
-    """Return True if a node with that role may send a message of that kind."""
-    return role >= LEAST[kind]
+def may_send(
+    kind: type[Sent],
+    sender: NodeId,
+    newest: Configuration | None,
+    members: Collection[NodeId],
+) -> bool:
+    """Return True if a node may send a message of that kind; the rest is as for `role_of`."""
+    least = LEAST[kind]
+    if least is Role.MEMBER:
+        return sender in members  # Nearly all messages; their shard's configuration says no more.
+    return role_of(sender, newest, members) >= least

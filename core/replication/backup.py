@@ -145,9 +145,11 @@ class Backup:
         if self.copy.allocation is None or self.copy.allocation != message.allocation:
             self._tell_holding(sender, message, now)  # R5: the copy that is meant is not here.
             return
-        self.copy.check_committed(message.previous, message.previous_hash)
+        is_same = self.copy.hash_at(message.previous) == message.previous_hash
+        if not is_same:
+            self.copy.check_committed(message.previous, message.previous_hash)
         gives_lease = self._promise(message.configuration, newest, now)
-        if self.copy.hash_at(message.previous) != message.previous_hash:
+        if not is_same:
             mismatch = Mismatch(
                 epoch=message.configuration.epoch,
                 allocation=message.allocation,

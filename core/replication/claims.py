@@ -26,6 +26,8 @@ from rota.core.replication.messages import Append, Part, Query, Succeed
 
 Claim = Append | Part | Query | Succeed
 """The messages that only a primary may send."""
+CLAIMS = Append, Part, Query, Succeed
+"""The same for `isinstance`, which takes a third of the time with a tuple."""
 
 WAITING_MAX = 8
 """Early messages of one shard; one more is dropped, and comes again with a beat."""
@@ -65,10 +67,15 @@ def judge(
         return Verdict.STALE
     if not known or epoch > known[-1].epoch:
         return Verdict.EARLY
-    given = next((each for each in known if each.epoch == epoch), None)
-    if given is None:
-        return Verdict.STALE
-    if isinstance(claim, Append | Part | Succeed) and claim.configuration != given:
+    for given in known:
+        if given.epoch == epoch:
+            return _judge_under(given, claim, sender)
+    return Verdict.STALE
+
+
+def _judge_under(given: Configuration, claim: Claim, sender: NodeId) -> Verdict:
+    """Return what a claim under the epoch of *given* is worth."""
+    if not isinstance(claim, Query) and claim.configuration != given:
         return Verdict.FORBIDDEN
     # The primary before announces its heir, and may be anyone by now.
     is_primarys = given.primary == sender or isinstance(claim, Succeed)
@@ -85,35 +92,36 @@ class Early:
 
 
 class EarlyClaims:
-    """The claims of one shard that wait for the coordinator's news, oldest first."""
+    """The claims of one shard that wait for the coordinator's news.
+
+    Attributes:
+        waiting: The claims, oldest first; for reading.
+    """
 
     def __init__(self) -> None:
-        self._waiting: deque[Early] = deque()
+        self.waiting: deque[Early] = deque()
         self._bytes = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
 
     def put(self, claim: Claim, sender: NodeId, now: Instant) -> None:
         """Have a claim wait; without room it is dropped, and its sender repeats it."""
         size = _size(claim)
-        if len(self._waiting) < WAITING_MAX and self._bytes + size <= WAITING_BYTES_MAX:
-            self._waiting.append(Early(claim, sender, now))
+        if len(self.waiting) < WAITING_MAX and self._bytes + size <= WAITING_BYTES_MAX:
+            self.waiting.append(Early(claim, sender, now))
             self._bytes += size
 
     def take(self, epoch: Epoch) -> list[Early]:
         """Return those that are early no more, now that *epoch* is known."""
-        taken = [each for each in self._waiting if claimed_epoch(each.claim) <= epoch]
+        taken = [each for each in self.waiting if claimed_epoch(each.claim) <= epoch]
         for each in taken:
-            self._waiting.remove(each)
+            self.waiting.remove(each)
             self._bytes -= _size(each.claim)
         return taken
 
     def expire(self, now: Instant) -> list[Claim]:
         """Drop and return the claims that were not confirmed in time."""
         dropped: list[Claim] = []
-        while self._waiting and now - self._waiting[0].came_at >= WAITING_FOR:
-            claim = self._waiting.popleft().claim
+        while self.waiting and now - self.waiting[0].came_at >= WAITING_FOR:
+            claim = self.waiting.popleft().claim
             self._bytes -= _size(claim)
             dropped.append(claim)
         return dropped

@@ -98,7 +98,8 @@ class Liveness:
     @property
     def has_calendar(self) -> bool:
         """Whether this node's calendar may be believed (R20)."""
-        return Ill.CLOCK not in self.ills
+        # Asked for with each turn of a shard; the hash of a member of an enum takes 0.2 us.
+        return not self.ills or Ill.CLOCK not in self.ills
 
     def is_able(self, node_id: NodeId) -> bool:
         """Tell whether another node could be primary: it lives, is fit, and can be made so.

@@ -199,6 +199,8 @@ class Succeed(msgspec.Struct, frozen=True, kw_only=True, tag="succeed"):
 
 
 Answer = Appended | Mismatch | Holding | PartTaken
+ANSWERS = Appended, Mismatch, Holding, PartTaken
+"""The same for `isinstance`, which takes a third of the time with a tuple."""
 Message = Append | Query | Part | Succeed | Fenced | Answer
 
 

@@ -19,6 +19,7 @@ from rota.core.journal import EntryKind
 from rota.core.replication.copy import LocalCopy
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import (
+    ANSWERS,
     Answer,
     Append,
     Appended,
@@ -195,7 +196,7 @@ class Primary:
     @property
     def is_fenced(self) -> bool:
         """Whether it keeps still, for another copy that counts can take its place (R19)."""
-        return self.liveness.is_fenced(self.configuration.members)
+        return bool(self.liveness.ills) and self.liveness.is_fenced(self.configuration.members)
 
     @property
     def has_room(self) -> bool:
@@ -312,7 +313,7 @@ class Primary:
         Returns:
             False if it cannot be an answer to what was sent: nothing is done then.
         """
-        if isinstance(message, Appended | Mismatch | Holding | PartTaken):
+        if isinstance(message, ANSWERS):
             is_future = message.epoch > self.copy.epoch or message.sent_at > now
             if is_future or self._lacks_what_is_told(message):
                 return False

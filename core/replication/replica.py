@@ -18,7 +18,14 @@ from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.instants import Instant
 from rota.core.journal import ORIGIN, EntryKind
 from rota.core.replication.backup import Backup, Promises
-from rota.core.replication.claims import Claim, EarlyClaims, Verdict, claimed_epoch, judge
+from rota.core.replication.claims import (
+    CLAIMS,
+    Claim,
+    EarlyClaims,
+    Verdict,
+    claimed_epoch,
+    judge,
+)
 from rota.core.replication.continuity import Continuity
 from rota.core.replication.copy import LocalCopy, Storage, Stored, Write
 from rota.core.replication.liveness import Liveness
@@ -68,6 +75,7 @@ class Replica:
 
     Attributes:
         copy: The journal and what of it is committed; for reading.
+        primary: The duty of the primary, or None if this copy does not have it; for reading.
         newest: The newest configuration that the coordinator gave in this life of the node; None
             if it gave none.
         refused: Messages whose senders had no right to them, or that cannot be true, by name.
@@ -103,10 +111,12 @@ class Replica:
         self._transfers = transfers
         self._copies = copies
         self._promises = Promises()
-        self._before: Configuration | None = None
-        """The configuration that was the newest before: messages under it may be on their way."""
+        self._known: tuple[Configuration, ...] = ()
+        """The newest configuration and the one before it, under which messages may be on their way;
+        the newest is last."""
         self._early = EarlyClaims()
         self._duty: Primary | Backup = self._backup()
+        self.primary: Primary | None = None
         transfers.add(self)
         self._targets: tuple[NodeId, ...] = ()
         self._in_flight: Swap | None = None
@@ -119,11 +129,6 @@ class Replica:
         self._wants_view = False
 
     # -- what it is -----------------------------------------------------------------------------
-
-    @property
-    def primary(self) -> Primary | None:
-        """The duty of the primary, or None if this copy does not have it."""
-        return self._duty if isinstance(self._duty, Primary) else None
 
     @property
     def is_active(self) -> bool:
@@ -213,19 +218,18 @@ class Replica:
 
     def receive(self, message: Message, sender: NodeId, now: Instant) -> None:
         """Take a message from another node's replica of this shard."""
-        if isinstance(message, Claim):
+        if isinstance(message, CLAIMS):
             self._take_claim(message, sender, now)
         elif isinstance(self._duty, Primary) and not self._duty.receive(message, sender, now):
             self._refuse(message)
 
     def _take_claim(self, claim: Claim, sender: NodeId, now: Instant) -> None:
         """Obey, fence, refuse, or keep for a moment what only a primary may send (R2, R41)."""
-        known = tuple(each for each in (self._before, self.newest) if each is not None)
-        match judge(claim, sender, known=known, promised=self.copy.epoch):
+        match judge(claim, sender, known=self._known, promised=self.copy.epoch):
             case Verdict.VALID:
                 self._obey(claim, sender, now)
             case Verdict.STALE:
-                epoch = max((self.copy.epoch, *(each.epoch for each in known)))
+                epoch = max((self.copy.epoch, *(each.epoch for each in self._known)))
                 self._duty.outbox.append((sender, Fenced(epoch=epoch)))
             case Verdict.EARLY:
                 self._early.put(claim, sender, now)
@@ -249,7 +253,7 @@ class Replica:
         """Have the coordinator asked for what early claims wait for; drop those too old."""
         for claim in self._early.expire(now):
             self._refuse(claim)
-        self._wants_view = self._wants_view or bool(self._early)
+        self._wants_view = self._wants_view or bool(self._early.waiting)
 
     def linked(self, node_id: NodeId) -> None:
         """Note that there is a link to another node from now on."""
@@ -295,7 +299,8 @@ class Replica:
         self._take_note(configuration, now)
 
     def _take_note(self, configuration: Configuration, now: Instant) -> None:
-        self._before, self.newest = self.newest, configuration
+        self.newest = configuration
+        self._known = (*self._known[-1:], configuration)
         self._follow(configuration, now)
         for early in self._early.take(configuration.epoch):
             self._take_claim(early.claim, early.sender, now)
@@ -376,7 +381,7 @@ class Replica:
     def give_up_alone(self) -> None:
         """Be no copy any more, as if there never had been one."""
         self._step_down()
-        self._before = self.newest = None
+        self.newest, self._known = None, ()
         self.copy.clear()
 
     def tick(self, now: Instant, draw: int, targets: tuple[NodeId, ...] = ()) -> None:
@@ -388,7 +393,8 @@ class Replica:
             targets: The nodes that ought to have copies, by the ring; the primary first.
         """
         self._targets = targets
-        self._look_after_early(now)
+        if self._early.waiting:
+            self._look_after_early(now)
         primary = self.primary
         if primary is not None:
             primary.targets = targets
@@ -491,6 +497,7 @@ class Replica:
     def _move_outbox_to(self, duty: Primary | Backup) -> None:
         duty.outbox[:0] = self._duty.outbox
         self._duty = duty
+        self.primary = duty if isinstance(duty, Primary) else None
 
     def _seek_primacy(self, now: Instant) -> None:
         if self.newest is not None:

@@ -97,7 +97,8 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
             try:
                 answer = await _answer(request, handler)
             finally:
-                forget_body(request)
+                if request.body_exists:
+                    forget_body(request)
         if parts.membership.is_leaving and not answer.prepared:
             # So that no request is on its way over a connection when this node closes it.
             answer.force_close()

@@ -2,6 +2,7 @@
 
 import msgspec
 from aiohttp import web
+from multidict import istr
 
 from rota.client.wire import FieldProblem, ProblemView
 from rota.core.errors import Kind, Problem, Refused
@@ -19,11 +20,11 @@ STATUS = {
 }
 CONTENT_TYPE = "application/problem+json"
 
-SAME_FOR_ALL = {
-    "Server": "rota",
-    "Cache-Control": "no-store",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
+SAME_FOR_ALL: dict[str, str] = {
+    istr("Server"): "rota",
+    istr("Cache-Control"): "no-store",
+    istr("Cross-Origin-Resource-Policy"): "same-origin",
+    istr("X-Content-Type-Options"): "nosniff",
 }
 """Headers of every answer. Of its versions a node tells nothing to those it does not know."""
 

@@ -70,27 +70,37 @@ async def read_content(request: web.Request) -> bytes:
     Raises:
         Refused: It is too long, too slow, or breaks off; or there is no memory for it now.
     """
-    if request.body_exists and _RESERVED not in request:
+    if not request.body_exists:
+        return b""
+    reserved = request.get(_RESERVED)
+    if reserved is None:
         memory = request.app[BODY_MEMORY]
-        request[_RESERVED] = memory.reserve(request.remote or "", request.content_length)
+        reserved = memory.reserve(request.remote or "", request.content_length)
+        request[_RESERVED] = reserved
     try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            content = await request.read()
+        content = await _whole(request)
     except TimeoutError as error:
         raise BodyTooSlow from error
     except web.HTTPRequestEntityTooLarge as error:
         raise BodyTooLarge(request) from error
     except web.RequestPayloadError as error:
         raise invalid("invalid_body", f"the body cannot be read: {error}") from error
-    if _RESERVED in request:
-        request[_RESERVED].shrink(len(content))
+    reserved.shrink(len(content))
     return content
+
+
+async def _whole(request: web.Request) -> bytes:
+    if request.content.is_eof():
+        return await request.read()  # It has come, as most do with the head: nothing is waited for.
+    async with asyncio.timeout(BODY_TIMEOUT_S):
+        return await request.read()
 
 
 def forget_body(request: web.Request) -> None:
     """Free the memory that is reserved for a request's body."""
-    if _RESERVED in request:
-        request[_RESERVED].shrink(0)
+    reserved = request.get(_RESERVED)
+    if reserved is not None:
+        reserved.shrink(0)
 
 
 class BodyTooLarge(Refused):

@@ -195,7 +195,7 @@ def test_early_claims_are_bounded_in_number() -> None:
 
     taken = [each.claim for each in early.take(Epoch(7))]
     assert taken == [Query(epoch=Epoch(7), sent_at=Instant(each)) for each in range(WAITING_MAX)]
-    assert not early
+    assert not early.waiting
 
 
 def test_early_claims_are_bounded_in_bytes_and_their_room_comes_back() -> None:
@@ -208,7 +208,7 @@ def test_early_claims_are_bounded_in_bytes_and_their_room_comes_back() -> None:
     early.put(half, B, Instant(0))
     assert len(early.expire(later(Instant(0), WAITING_FOR))) == 1
     early.put(half, B, Instant(0))
-    assert early
+    assert early.waiting
 
 
 def test_what_is_still_early_keeps_waiting_from_when_it_came() -> None:

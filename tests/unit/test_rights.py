@@ -57,10 +57,15 @@ def test_every_kind_of_message_is_in_the_table_and_nothing_else() -> None:
     assert set(LEAST) == set(kinds())
 
 
-@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize(
+    ("sender", "role"),
+    [("a", Role.PRIMARY), ("b", Role.COPY), ("c", Role.MEMBER), ("d", Role.STRANGER)],
+)
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
-def test_a_message_is_taken_from_those_who_have_the_right(kind: type[Sent], role: Role) -> None:
-    assert may_send(kind, role) is (role in takers(kind))
+def test_a_message_is_taken_from_those_who_have_the_right(
+    kind: type[Sent], sender: str, role: Role
+) -> None:
+    assert may_send(kind, NodeId(sender), NEWEST, MEMBERS) is (role in takers(kind))
 
 
 @pytest.mark.parametrize(
