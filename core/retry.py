@@ -63,6 +63,25 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     never_on_exceptions: tuple[str, ...] = ()
 
 
+LOSSES_AT_ONCE = 2
+"""Losses in a row after which a task starts again at once: those of a node that is restarted."""
+LOSS_DELAY = SECOND
+LOSS_DELAY_MAX = MINUTE
+
+
+def delay_after_losses(losses: int) -> Duration:
+    """Return how long a task waits after its last *losses* attempts were lost; at least 1.
+
+    A task that ends its own nodes or wardens would otherwise do so many times a second. From the
+    third loss in a row on: 1 s, then twice as long each time, at most 60 s.
+    """
+    if losses <= LOSSES_AT_ONCE:
+        return Duration(0)
+    # The exponent is bounded first: a hundred losses are no reason for a number of 30 digits.
+    doublings = min(losses - LOSSES_AT_ONCE - 1, 6)
+    return Duration(min(LOSS_DELAY << doublings, LOSS_DELAY_MAX))
+
+
 def next_attempt_at(
     policy: RetryPolicy,
     failures: int,

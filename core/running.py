@@ -1,6 +1,7 @@
 """How an execution goes: tasks start, attempts end, tasks follow, the execution ends."""
 
 from collections import deque
+from itertools import takewhile
 
 import msgspec
 from msgspec.structs import replace
@@ -35,12 +36,13 @@ from rota.core.execution import (
     task_key,
 )
 from rota.core.ids import ExecutionId, instant_of
-from rota.core.instants import Instant
+from rota.core.instants import Instant, later
 from rota.core.job import Job, TaskSpec
 from rota.core.outbox import send_letter
-from rota.core.retry import next_attempt_at
+from rota.core.retry import delay_after_losses, next_attempt_at
 from rota.core.state import Graph, version_key
 
+_LOSSES = (Outcome.LOST, Outcome.CANCELLED)
 LOSSES_MAX = 100
 """A task lost this often is failed: it is more likely to end its nodes than to be unlucky."""
 
@@ -323,10 +325,7 @@ def _retry_or_fail(draft: Draft, execution: Execution, task: Task, ending: Endin
             replace(failed, status=TaskStatus.FAILED, reason=ending.reason),
         )
     else:
-        backing_off = replace(failed, status=TaskStatus.BACKING_OFF, retry_at=retry_at, reason="")
-        draft.put_task(execution.id, backing_off)
-        draft.publish_task(execution, backing_off, ending.reason)
-        draft.add(SetTimer(retry_at, _wake(execution.id, task), Timescale.ELAPSED))
+        _back_off(draft, execution, failed, retry_at, ending.reason)
 
 
 def _wake(execution_id: ExecutionId, task: Task) -> Wake:
@@ -335,14 +334,37 @@ def _wake(execution_id: ExecutionId, task: Task) -> Wake:
 
 
 def _start_again(draft: Draft, execution: Execution, task: Task) -> None:
-    """Go on after an attempt was lost: a cost of ours, never of the user's retries."""
+    """Go on after an attempt was lost: a cost of ours, never of the user's retries.
+
+    The delay follows from the record, and is part of it: another primary sets the same timer.
+    """
     if execution.cancelled_at:
         _end_task(draft, execution.id, replace(task, status=TaskStatus.CANCELLED))
     elif task.losses >= LOSSES_MAX:
         reason = f"lost with its node {task.losses} times"
         _end_task(draft, execution.id, replace(task, status=TaskStatus.FAILED, reason=reason))
+    elif delay := delay_after_losses(_losses_in_a_row(task)):
+        _back_off(draft, execution, task, later(draft.now, delay), "lost several times in a row")
     else:
         _start(draft, execution.id, task)
+
+
+def _losses_in_a_row(task: Task) -> int:
+    """Return how many of the last attempts were lost, or stopped though nobody asked for it."""
+    lost = takewhile(
+        lambda attempt: attempt.ending and attempt.ending.outcome in _LOSSES,
+        reversed(task.attempts),
+    )
+    return sum(1 for _ in lost)
+
+
+def _back_off(
+    draft: Draft, execution: Execution, task: Task, retry_at: Instant, reason: str
+) -> None:
+    backing_off = replace(task, status=TaskStatus.BACKING_OFF, retry_at=retry_at, reason="")
+    draft.put_task(execution.id, backing_off)
+    draft.publish_task(execution, backing_off, reason)
+    draft.add(SetTimer(retry_at, _wake(execution.id, task), Timescale.ELAPSED))
 
 
 # -- tasks and executions -------------------------------------------------------------------------

@@ -539,11 +539,40 @@ def test_a_lost_attempt_began_when_it_was_placed_whenever_that_is_told() -> None
     assert shard.execution(execution_id).started_at == placed_at
 
 
+def test_from_the_third_loss_in_a_row_on_the_next_attempt_waits_longer_each_time() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+    delays: list[int] = []
+
+    for _ in range(10):
+        shard.lose_node()
+        lost = shard.task(execution_id)
+        delays.append(lost.retry_at - shard.clock if lost.retry_at else 0)
+        shard.pass_time(Duration(MINUTE))
+
+    assert [delay // SECOND for delay in delays] == [0, 0, 1, 2, 4, 8, 16, 32, 60, 60]
+    assert shard.statuses(execution_id) == {"main": "running"}
+
+
+def test_losses_with_another_end_between_them_are_not_in_a_row() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY))
+    for _ in range(2):
+        shard.lose_node()
+    shard.fail(execution_id)
+    shard.pass_time(TEN_SECONDS)
+
+    shard.lose_node()
+
+    assert shard.statuses(execution_id) == {"main": "running"}
+
+
 def test_lost_attempts_use_none_of_the_users_retries() -> None:
     shard = Shard()
     execution_id = shard.run(task("main", retry=ONE_RETRY))
     for _ in range(5):
         shard.lose_node()
+        shard.pass_time(Duration(MINUTE))
 
     shard.fail(execution_id)
     after_failure = shard.statuses(execution_id)["main"]
@@ -560,6 +589,7 @@ def test_a_task_that_loses_every_node_is_failed_in_the_end() -> None:
     execution_id = shard.run(task("main", retry=ONE_RETRY))
     for _ in range(LOSSES_MAX - 1):
         shard.lose_node()
+        shard.pass_time(Duration(MINUTE))
     before = shard.status(execution_id)
 
     shard.lose_node()
