@@ -75,6 +75,7 @@ def test_every_page_is_followed_by_a_test_that_there_is() -> None:
     ]
 
     assert list(PAGES) == list(runbook.sections())
+    assert all(PAGES.values())
     assert missing == []
 
 

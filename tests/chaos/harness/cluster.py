@@ -58,11 +58,12 @@ class Cluster:
         self.etcd_hosts = [network.add(f"e{number + 1}") for number in range(members)]
         self.etcd = EtcdCluster(folder, 0)
         self.etcd.members = [member_of_etcd(host, folder) for host in self.etcd_hosts]
-        common = ("--etcd", ",".join(self.etcd.urls), "--cluster", NAME, *flags)
+        self._flags = ("--etcd", ",".join(self.etcd.urls), "--cluster", NAME, *flags)
         hosts = [network.add(f"n{number + 1}") for number in range(size + spare)]
-        self.all_nodes = {host.name: Node(host, network, folder, *common) for host in hosts}
+        self.all_nodes = {host.name: Node(host, network, folder, *self._flags) for host in hosts}
         self.nodes = {host.name: self.all_nodes[host.name] for host in hosts[:size]}
         """Those that are members, whether or not they run at the moment."""
+        self._clones: dict[str, Node] = {}
         self.spare = [host.name for host in hosts[size:]]
         if package != INSTALLED:
             self._build_all(package.parent)
@@ -75,6 +76,15 @@ class Cluster:
     def host(self, name: str) -> Host:
         """Return a node's host."""
         return self.all_nodes[name].host
+
+    def clone(self, name: str, node_id: str) -> Node:
+        """Return what runs on a copy of a node's disk as *node_id*, on a host of its own."""
+        if name not in self._clones:
+            host = self.network.add(f"{name}c")
+            self._clones[name] = Node(host, self.network, self._folder, *self._flags)
+        clone = self._clones[name]
+        clone.flags = (*clone.flags, "--node-id", node_id)
+        return clone
 
     def other_build(self) -> Path:
         """Return the build that nodes are to run next, and have the spare ones run it.
@@ -207,7 +217,7 @@ class Cluster:
         traceback: TracebackType | None,
     ) -> None:
         self.network.mend()
-        for node in self.all_nodes.values():
+        for node in (*self.all_nodes.values(), *self._clones.values()):
             node.obey_nothing()
             if node.process is not None:
                 node.resume()

@@ -98,12 +98,13 @@ class Node(Rotad):
             return
         assert self.process is not None
         status = self.process.returncode
-        self._note_end(status)
+        self.note_end(status)
         if self.is_damaged and status == EX_IOERR:
             self.wipe_all()
         self.spawn()
 
-    def _note_end(self, status: int | str) -> None:
+    def note_end(self, status: int | str) -> None:
+        """Write down for the judge that it ended, or what else must not happen to it."""
         print(f"{time.strftime('%T')} ENDED {self.name} with status {status}", flush=True)
         words = self.log()[-LAST_WORDS:]
         self.ends.append({"at": boottime(), "node": self.name, "status": status, "words": words})
@@ -124,7 +125,7 @@ class Node(Rotad):
         try:
             return super().stop(timeout_s)
         except subprocess.TimeoutExpired:
-            self._note_end("does not stop")
+            self.note_end("does not stop")
             self.kill()
             return -signal.SIGKILL
 

@@ -50,6 +50,7 @@ KINDS = {
     "pause-both": Kind((1, 12)),
     "wipe": Kind((2, 5), gap_s=15, takes_s=10, calm=True),
     "old-copy": Kind((0, 0), gap_s=15, takes_s=45, calm=True),
+    "cloned-directory": Kind((4, 10), gap_s=15, takes_s=15, calm=True),
     "flip": Kind((2, 5), gap_s=15, takes_s=10, calm=True),
     "disk-full": Kind((5, 15), needs=NAMESPACES),
     "frozen-disk": Kind((3, 20), needs=VOLUMES),
@@ -77,7 +78,7 @@ KINDS = {
 }
 """What is done is in `chaos.harness.deeds`, under the same names."""
 MIXED, NONE = "mixed", "none"
-RARELY = ("etcd-stop", "grow", "old-copy", "upgrade", "wipe", "flip")
+RARELY = ("etcd-stop", "grow", "old-copy", "upgrade", "wipe", "flip", "cloned-directory")
 """They take minutes, all in all: in a mixed run once each, if there is time, and then seldom."""
 BETWEEN_RARE = 80
 """So many others, which take half an hour."""

@@ -32,6 +32,7 @@ DEEDS = {
     "clock": Deed(to_nodes.set_calendar, to_nodes.obey),
     "wipe": Deed(to_disks.wipe, to_nodes.start),
     "old-copy": Deed(to_disks.set_back, to_nodes.start),
+    "cloned-directory": Deed(to_disks.clone, to_disks.remove_clone),
     "flip": Deed(to_disks.flip, to_nodes.start),
     "disk-full": Deed(to_disks.fill, to_disks.free),
     "frozen-disk": Deed(to_disks.freeze, to_nodes.obey),

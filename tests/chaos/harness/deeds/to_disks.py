@@ -1,6 +1,7 @@
 """Faults of disks: lost, set back, damaged, full, slow, failing."""
 
 import random
+import shutil
 
 from chaos.harness.cluster import Cluster, wait_until
 from chaos.harness.schedule import Fault
@@ -13,6 +14,9 @@ SYNC_S = (0.3, 1.5)
 """So long a sync of a slow disk takes longer: beyond what a node puts up with, or not."""
 ROOM_BYTES = 256 << 10
 """What is left on a disk that fills up: a second of journal, or a few."""
+
+REFUSED = "is alive with this data directory or a copy of it"
+_OF_ITS_WARDEN = shutil.ignore_patterns("warden.*")
 
 
 def wipe(cluster: Cluster, fault: Fault) -> None:
@@ -46,6 +50,32 @@ def set_back(cluster: Cluster, fault: Fault) -> None:
 
     wait_until(is_replaced, TAKEOVER_S, f"{name} is not replaced")
     node.put_back_copy()
+
+
+def clone(cluster: Cluster, fault: Fault) -> None:
+    """Start a copy of a node's disk beside it: under its id, or every second time another.
+
+    The node itself is well: where it loses its session while a copy runs, the copy is taken for its
+    next life (coordination.md), on a disk that was set back.
+    """
+    name = fault.hosts[0]
+    node = cluster.nodes[name]
+    copy = cluster.clone(name, f"{name}c" if fault.number % 2 else name)
+    node.stop()
+    shutil.copytree(node.data_dir, copy.data_dir, ignore=_OF_ITS_WARDEN)
+    node.spawn()
+    cluster.wait_safe(SAFE_S)
+    copy.spawn()
+
+
+def remove_clone(cluster: Cluster, fault: Fault) -> None:
+    """Take the copy away; one that was not refused is on record as an end of the node."""
+    name = fault.hosts[0]
+    copy = cluster.clone(name, name)
+    copy.kill_host()
+    if REFUSED not in copy.log() or (copy.data_dir / "warden.lock").exists():
+        cluster.nodes[name].note_end("a copy of its disk was not refused")
+    shutil.rmtree(copy.data_dir)
 
 
 def flip(cluster: Cluster, fault: Fault) -> None:
