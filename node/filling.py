@@ -24,12 +24,12 @@ from rota.core.attempt import Selector
 from rota.core.commands import StartTask
 from rota.core.configuration import NOBODY
 from rota.core.decision import Place
-from rota.core.ids import NodeId, Session, ShardId
+from rota.core.ids import NodeId, Session
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import ACTIVE, Member
 from rota.node.membership import Membership
-from rota.node.messages import AskPlaces, GivePlaces, ReturnPlaces
+from rota.node.messages import ABOUT_NONE, AskPlaces, GivePlaces, ReturnPlaces
 from rota.node.network import Network
 from rota.node.places import Places
 from rota.node.shard import Shard
@@ -43,8 +43,6 @@ AGAIN = Duration(500 * MILLISECOND)
 """After which one that has not answered is asked anew."""
 LOAN = Duration(2 * SECOND)
 """How long places are kept for whoever was given them."""
-ABOUT_NONE = ShardId(0)
-"""Places are of nodes; but every message between nodes names a shard."""
 
 
 @dataclass(slots=True)

@@ -147,8 +147,8 @@ _ALL = (
     ),
     Measure(
         "rota_shards_frozen", _GAUGE, "shards",
-        "shards of which etcd, restored from a backup perhaps, knows less than this node: they "
-        "work on and cannot change hands; 0 unless somebody has to act",
+        "shards that cannot change hands, because etcd lost its state or a promise is too high: "
+        "a primary that runs goes on; 0 unless an operator has to act",
         see="../explanation/coordination.md#when-etcd-does-not-do-well",
     ),
     Measure(

@@ -6,6 +6,9 @@ Four things go on side by side, until the node stops:
     the view is followed     configurations to the replicas, lives to everyone
     swaps are asked          those of many shards in one request (PROTOCOL R28)
     time passes              for every replica
+
+Whether the coordinator lost its state is judged with every view, and told to the other members
+(PROTOCOL R31).
 """
 
 import asyncio
@@ -18,10 +21,10 @@ from typing import TypeVar
 
 import msgspec
 
-from rota.core.configuration import NOBODY, Configuration, Swap, Swapped
+from rota.core.configuration import NOBODY, Swap, Swapped
 from rota.core.ids import NodeId, Session, ShardId
-from rota.core.instants import LATEST_INSTANT, SECOND, Instant, seconds
-from rota.core.replication.continuity import Continuity
+from rota.core.instants import LATEST_INSTANT, SECOND, Duration, Instant, seconds
+from rota.core.replication.continuity import Continuity, Known
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
 from rota.core.replication.timing import Timing
@@ -43,6 +46,7 @@ from rota.node.coordination.coordinator import (
     WatchLost,
 )
 from rota.node.fitness import Fitness
+from rota.node.messages import ABOUT_NONE, CoordinationLost
 from rota.node.network import Network
 from rota.node.sampled_log import SampledLog
 from rota.node.shards import Shards
@@ -61,6 +65,8 @@ REQUESTS_AT_ONCE = 3
 one swap under way, so it does not matter which request is done first."""
 BEATS_SHORTER = 4
 """Ticks in a beat: a beat is late by a tick at most."""
+LOSS_TOLD_EVERY = Duration(SECOND)
+"""A member that was out of reach is told of a loss so soon after it is back, without a new link."""
 TICK_ALONE_S = 1.0
 TICK_STARTING_S = 0.02
 
@@ -87,6 +93,7 @@ class Membership:
         begun: Told of each session that this node begins.
         clock: Counts the session's time.
         is_alone: Whether there are no other nodes, and nothing to be late for.
+        cluster_id: Of the cluster's record at the coordinator; None where that is not looked at.
     """
 
     def __init__(
@@ -107,6 +114,7 @@ class Membership:
         begun: Callable[[Session], None],
         clock: Clock,
         is_alone: bool,
+        cluster_id: str | None = None,
     ) -> None:
         self._coordinator = coordinator
         self._network = network
@@ -123,6 +131,11 @@ class Membership:
         self._begun = begun
         self._clock = clock
         self._is_alone = is_alone
+        self._cluster_id = cluster_id
+        self._loss_told_at = clock.elapsed()
+        self._told_loss = continuity.lost
+        self._has_unfounded = False
+        """Shards are to be founded here, and wait until all that live are linked."""
         self._renewed_at = clock.elapsed()
         self._revision = 0
         """Of what is known: news that are not newer come too late."""
@@ -217,7 +230,17 @@ class Membership:
     def linked(self, node_id: NodeId) -> None:
         """Take note of a new link: what was sent to that node before is lost, and goes again."""
         self._shards.linked(node_id)
+        if self._continuity.lost is not None:
+            self._tell_loss(node_id)
+        if self._has_unfounded:
+            self._wants_view.set()
         self._is_urgent.set()
+
+    def heard_loss(self, sender: NodeId, generation: int) -> bool:
+        """Take a member's word that the coordinator lost its state; False if that cannot be."""
+        is_credible = self._continuity.hear(generation, sender)
+        self._see_loss()
+        return is_credible
 
     def tell_at_once(self) -> None:
         """Have the others hear soon what this node tells of itself."""
@@ -319,13 +342,12 @@ class Membership:
                 fresh = msgspec.structs.replace(self._member, state=state)
                 self._is_registered = known == fresh or await self._coordinator.change(known, fresh)
 
-    def _check_own_record(self) -> None:
+    def _check_own_record(self, found: Member | None) -> None:
         """Have it written again if it is not this process's, or says that this node is away.
 
         An operator may have marked the node just when it came back; and a coordinator that was
         restored from a backup has the key of an earlier life, or no record at all.
         """
-        found = self._members.get(self._member.node_id)
         if found is None or found.state == AWAY or found.key != self._member.key:
             self._is_registered = False
 
@@ -353,17 +375,23 @@ class Membership:
 
     def _hear(self, news: News) -> None:
         self._revision = news.revision
+        self._continuity.revision = max(self._continuity.revision, news.revision)
         for node_id, member in news.members.items():
             _put(self._members, node_id, member)
         for node_id, life in news.lives.items():
             _put(self._liveness.sessions, node_id, life.session if life else None)
             self._is_urgent.set()  # Whoever may take over does so at once.
+        if news.lives and self._has_unfounded:
+            self._wants_view.set()
         if news.members:
-            self._check_own_record()
+            self._check_own_record(self._members.get(self._member.node_id))
             self._targets.clear()
             self._meet(self._members)
             self._wants_view.set()  # A shard that has no copy yet may belong here now (R23).
-        self._learn(news.configurations)
+        for shard, configuration in news.configurations.items():
+            if configuration is not None:
+                self._shards.learn(shard, configuration)
+        self._see_loss()
 
     async def _look_when_wanted(self) -> None:
         while True:
@@ -375,36 +403,94 @@ class Membership:
 
     async def _look(self) -> None:
         async with self._looking:  # One view after the other, so that none is older than the last.
+            known = self._continuity.known()
             try:
                 view = await self._coordinator.view()
             except (CoordinatorUnavailable, OutcomeUnknown):
                 self._liveness.reaches_coordinator = False
                 raise
             self._liveness.reaches_coordinator = True
-            self._take(view)
+            self._take(view, known)
 
-    def _take(self, view: View) -> None:
+    def _take(self, view: View, known: Known) -> None:
+        self._judge(view, known)
         # Perhaps a lower one than before: a coordinator restored from a backup goes back (D2).
         self._revision = view.revision
-        self._members = dict(view.members)
-        self._check_own_record()
+        self._members = self._members_in(view)
+        self._check_own_record(view.members.get(self._member.node_id))
         sessions = {node: life.session for node, life in view.lives.items()}
         if sessions != self._liveness.sessions:
             self._liveness.sessions = sessions
             self._is_urgent.set()
         self._targets.clear()
         self._meet(self._members)
-        self._learn(view.configurations)
-        for number in self._shards.numbers:
-            shard = ShardId(number)
-            # R23: a shard that never had a copy begins with one, on the node where it belongs.
-            if shard not in view.configurations and self._of(shard)[:1] == (self._member.node_id,):
+        self._shards.take_view(view.configurations, known)
+        self._see_loss()
+        self._shards.keep_continuity()
+        self._found_shards(view)
+
+    def _found_shards(self, view: View) -> None:
+        """Begin, on the node where they belong, shards that never had a copy (R23).
+
+        Only while every node that lives is linked: one that saw a configuration of such a shard has
+        told by then that the coordinator lost it (R31).
+        """
+        unfounded = [
+            ShardId(number)
+            for number in self._shards.numbers
+            if number not in view.configurations
+            and self._of(ShardId(number))[:1] == (self._member.node_id,)
+        ]
+        others = view.lives.keys() - {self._member.node_id}
+        self._has_unfounded = bool(unfounded) and not others <= set(self._network.peers)
+        if not self._has_unfounded:
+            for shard in unfounded:
                 self._shards.found(shard)
 
-    def _learn(self, configurations: Mapping[ShardId, Configuration | None]) -> None:
-        for shard, configuration in configurations.items():
-            if configuration is not None:
-                self._shards.learn(shard, configuration)
+    # -- a coordinator that lost its state ------------------------------------------------------
+
+    def _judge(self, view: View, known: Known) -> None:
+        """Look at a view for what must be there, besides configurations (R31)."""
+        continuity, cluster = self._continuity, view.cluster
+        if self._coordinator.has_lasting_revisions:
+            continuity.see_revision(view.revision, known)
+        if self._cluster_id is not None:
+            if cluster is None:
+                continuity.lose(known.generation, "it has no record of the cluster")
+            elif cluster.id != self._cluster_id:
+                continuity.lose(known.generation, f"its record is of another cluster, {cluster.id}")
+        if cluster is not None and self._cluster_id in (None, cluster.id):
+            continuity.generation = max(continuity.generation, cluster.generation)
+
+    def _members_in(self, view: View) -> dict[NodeId, Member]:
+        """Return the members of a view, and, if those were lost, the others that were known.
+
+        So a coordinator that was emptied ends no link between nodes that work on.
+        """
+        generation = view.cluster.generation if view.cluster is not None else 0
+        is_lost = self._continuity.lost is not None and generation <= self._continuity.lost
+        return {**self._members, **view.members} if is_lost else dict(view.members)
+
+    def _see_loss(self) -> None:
+        """Have the others, and the next life of this node, know at once what was lost."""
+        if self._continuity.lost != self._told_loss:
+            self._told_loss = self._continuity.lost
+            self._shards.keep_continuity()
+            self._tell_loss(*self._members)
+
+    def _tell_loss(self, *members: NodeId) -> None:
+        assert self._continuity.lost is not None
+        for node_id in members:
+            if node_id != self._member.node_id:
+                lost = CoordinationLost(generation=self._continuity.lost)
+                self._network.send(node_id, ABOUT_NONE, lost)
+
+    def _repeat_loss(self, now: Instant) -> None:
+        """Tell of a loss again while shards are frozen by it."""
+        is_due = now - self._loss_told_at >= LOSS_TOLD_EVERY
+        if is_due and self._continuity.lost is not None and self._shards.frozen_count:
+            self._loss_told_at = now
+            self._tell_loss(*self._members)
 
     def _of(self, shard: ShardId) -> tuple[NodeId, ...]:
         """Return the nodes that ought to have copies of *shard*."""
@@ -426,6 +512,7 @@ class Membership:
             if swaps:  # Else another request has taken them.
                 for swap, answer in zip(swaps, await self._answers(swaps), strict=True):
                     self._shards.swapped(swap, answer)
+                self._see_loss()
 
     async def _answers(self, swaps: list[Swap]) -> list[Swapped] | list[None]:
         try:
@@ -451,6 +538,7 @@ class Membership:
             began_at, opening = self._clock.elapsed(), self._shards.opening_time
             self._is_urgent.clear()
             self._shards.tick(self._of)
+            self._repeat_loss(began_at)
             tick_s = self._tick_s()
             with suppress(TimeoutError):
                 async with asyncio.timeout(tick_s):

@@ -21,8 +21,8 @@ about one shard, which whoever carries them adds.
                 <--------------------- AskDigest    what are your rows after this entry?
       GiveDigest --------------------->             their digest
 
-The places that nodes lend each other are of no shard; `rota.node.filling` shows how they are asked
-for.
+Of no shard are the places that nodes lend each other, which `rota.node.filling` shows, and the news
+that the coordinator lost its state (`CoordinationLost`). They go as if about shard 0.
 """
 
 from typing import Annotated
@@ -39,6 +39,7 @@ from rota.core.checked import (
     Count,
 )
 from rota.core.commands import Claim, FinishAttempt, Receive, ReportAttempt, TakeAccount
+from rota.core.ids import ShardId
 from rota.core.replication.digests import DIGEST_BYTES
 from rota.core.replication.messages import Message
 
@@ -46,6 +47,9 @@ COMMANDS_MAX = 1_024
 """In one message, four times what a node brings at once."""
 ATTEMPTS_MAX = 100_000
 """Of a shard on one node, in one message."""
+
+ABOUT_NONE = ShardId(0)
+"""The shard of messages that are about no shard."""
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
 """Of a message of its sender, which counts on from 64 random bits."""
@@ -184,9 +188,15 @@ class GiveDigest(msgspec.Struct, frozen=True, kw_only=True, tag="give_digest"):
     digest: RowsDigestValue | None
 
 
+class CoordinationLost(msgspec.Struct, frozen=True, kw_only=True, tag="coordination_lost"):
+    """The coordinator lost configurations of *generation*, and of all before it (PROTOCOL R31)."""
+
+    generation: Count
+
+
 Lending = AskPlaces | GivePlaces | ReturnPlaces
 Comparing = AskDigest | GiveDigest
 Attempting = AskLease | GiveLease | AskList | Dispatch
 Errand = Carry | Carried | Attempting | Lending | StandIn | Served | Comparing
-Sent = Message | Errand
-"""All that one node sends another about a shard."""
+Sent = Message | Errand | CoordinationLost
+"""All that one node sends another."""

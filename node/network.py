@@ -4,7 +4,7 @@ Messages may be lost, doubled, delayed and overtaken by one another, and a sende
 of it. What is sent in one turn of the loop to one node goes together.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from rota.core.ids import NodeId, ShardId
@@ -17,6 +17,11 @@ OnMessage = Callable[[ShardId, NodeId, Sent], None]
 class Network(Protocol):
     """To the other nodes."""
 
+    @property
+    def peers(self) -> Collection[NodeId]:
+        """The nodes to which there is a link now."""
+        ...
+
     def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
         """Send a message soon; never waits, and never fails."""
         ...
@@ -24,6 +29,8 @@ class Network(Protocol):
 
 class NoNetwork:
     """That of a node that is alone."""
+
+    peers: Collection[NodeId] = ()
 
     def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
         """Refuse: there is nobody."""

@@ -217,6 +217,7 @@ class Node:
             around,
             member=msgspec.structs.replace(around.member, key=ours.key),
             network=links,
+            cluster_id=cluster.id,
             placement=Targets(cluster.shards, cluster.replicas),
             copies=Copies(wanted=cluster.replicas, least=cluster.min_sync),
             timing=timing_of(cluster),

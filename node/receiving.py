@@ -19,6 +19,7 @@ from rota.node.messages import (
     AskPlaces,
     Carried,
     Carry,
+    CoordinationLost,
     Dispatch,
     GiveDigest,
     GiveLease,
@@ -133,6 +134,9 @@ class Receiving:
                     self._refused[name_of(message)] += 1
             case Served():
                 self._stand_ins.told_served(shard)
+            case CoordinationLost():
+                if not self._membership.heard_loss(sender, message.generation):
+                    self._refused[name_of(message)] += 1
             case _:
                 self._beacons.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)

@@ -32,7 +32,7 @@ def promise_of(shard: Shard, node_id: NodeId) -> PromiseView:
         node_id=node_id,
         promised=replica.epoch,
         written=replica.copy.tip.epoch,
-        known=replica.newest.epoch if replica.newest else 0,
+        known=replica.seen.epoch if replica.seen else 0,
     )
 
 

@@ -34,6 +34,7 @@ from rota.node.messages import (
     AskPlaces,
     Carried,
     Carry,
+    CoordinationLost,
     Dispatch,
     GiveDigest,
     GiveLease,
@@ -77,6 +78,8 @@ LEAST: Mapping[type[Sent], Role] = {
     AskPlaces: Role.MEMBER,
     GivePlaces: Role.MEMBER,
     ReturnPlaces: Role.MEMBER,
+    # No primary can check it, and a node that has no copy may be the only one that knows.
+    CoordinationLost: Role.MEMBER,
     # A copy that counts no more, and has not heard so, is told of the primary; its word is not
     # taken (`rota.node.standing_in`).
     StandIn: Role.MEMBER,

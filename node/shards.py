@@ -6,7 +6,7 @@ come to the replicas. What follows from either is done in the next turn (`rota.n
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from rota.core.commands import Command
@@ -24,7 +24,7 @@ from rota.core.ids import (
     slot_of_id,
 )
 from rota.core.instants import Duration, Instant
-from rota.core.replication.continuity import Continuity
+from rota.core.replication.continuity import Continuity, Known
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
@@ -38,6 +38,7 @@ from rota.node.inbox import Asked, Caller
 from rota.node.shard import Answer, OnAnswer, Shard
 from rota.node.turning import Turning
 from rota.ring.placement import shard_of
+from rota.storage.continuity import put_continuity
 from rota.storage.store import Store, Ticket
 
 log = logging.getLogger(__name__)
@@ -100,6 +101,9 @@ class Shards:
         )
         self._inbox = self._turning.inbox
         self._frozen: set[Shard] = set()
+        self._continuity = continuity
+        self._kept = continuity.lost, continuity.revision
+        """What of it the store has."""
         self.beside: Shards | None = None
         """Others in the same store: they are told what is durable, too."""
         self._no_space: Refused | None = None
@@ -160,8 +164,25 @@ class Shards:
 
     @property
     def frozen_count(self) -> int:
-        """Shards of which the coordinator knows less than this node does (PROTOCOL R31)."""
+        """Shards for which this node asks the coordinator for no change (PROTOCOL R31)."""
         return len(self._frozen)
+
+    @property
+    def why_frozen(self) -> str | None:
+        """Why shards cannot change hands, and what to do; None if they can."""
+        count, reason = len(self._frozen), self._continuity.reason
+        if not count:
+            return None
+        if any(shard.replica.is_lost for shard in self._frozen):
+            cause = f" ({reason})" if reason else ""
+            return (
+                f"the coordinator lost its state{cause}: {count} shards cannot change hands; run "
+                "`rota cluster recover-coordination`"
+            )
+        return (
+            f"{count} shards cannot change hands: epochs were promised that the coordinator never "
+            "gave; run `rota shard repair`"
+        )
 
     @property
     def opened(self) -> Iterator[Shard]:
@@ -210,6 +231,28 @@ class Shards:
         """Take a message of another node's replica of a shard."""
         shard = self._shards[number]
         self._move(shard, lambda: shard.replica.receive(message, sender, self._clock.elapsed()))
+
+    def take_view(self, configurations: Mapping[ShardId, Configuration], known: Known) -> None:
+        """Take the configurations of a view, of all shards: first for what is missing (R31).
+
+        Args:
+            configurations: All that there are.
+            known: `Continuity.known` of when the view was requested.
+        """
+        for shard in self._shards:
+            shard.replica.compare(configurations.get(shard.id), known)
+        for number, configuration in configurations.items():
+            self.learn(number, configuration)
+
+    def keep_continuity(self) -> None:
+        """Have the next life of this node know of the coordinator's past what this one does."""
+        kept = self._continuity.lost, self._continuity.revision
+        turning = self._turning
+        if kept != self._kept and turning.over is None:
+            self._kept = kept
+            turning.guarded(
+                lambda: turning.write(partial(put_continuity, continuity=self._continuity))
+            )
 
     def learn(self, number: ShardId, configuration: Configuration) -> None:
         """Take note of a shard's configuration."""
@@ -264,12 +307,12 @@ class Shards:
         was_frozen = bool(self._frozen)
         self._frozen ^= {shard}
         if self._frozen and not was_frozen:
-            # The others, if it was restored from a backup, follow; one alarm is enough.
-            log.error(
-                "coordinator went back", extra={"shard": shard.id, "known_epoch": shard.epoch}
-            )
+            # The others, if the coordinator lost its state, follow; one alarm is enough.
+            event = "coordinator lost its state" if shard.replica.is_lost else "promise too high"
+            facts = {"shard": shard.id, "promised_epoch": shard.epoch, "reason": self.why_frozen}
+            log.error(event, extra=facts)
         elif not self._frozen:
-            log.info("coordinator put right", extra={"shard": shard.id, "epoch": shard.epoch})
+            log.info("shards frozen no more", extra={"shard": shard.id, "epoch": shard.epoch})
 
     # -- what comes in --------------------------------------------------------------------------
 

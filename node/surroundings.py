@@ -39,6 +39,7 @@ class Surroundings:
         shard_count: Of the cluster.
         commit: Makes what makes the store durable.
         coordinator: What all nodes agree on.
+        cluster_id: Of the cluster's record there; None where that is not looked at.
         network: To the other nodes.
         placement: Where copies ought to be.
         copies: How many there are to be.
@@ -65,6 +66,7 @@ class Surroundings:
     executors: MakeExecutors
     copies: Copies = field(default_factory=Copies)
     timing: Timing = field(default_factory=Timing)
+    cluster_id: str | None = None
     warden: Link | None = None
     meet: Callable[[Mapping[NodeId, Member]], None] = lambda members: None
     begun: Callable[[Session], None] = lambda session: None

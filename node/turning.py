@@ -326,6 +326,13 @@ class Turning:
         size = shard.file.write(batch, ready.writes)
         return _Written(ready.number, size)
 
+    def write(self, fill: Callable[[Batch], None]) -> None:
+        """Write what is of no shard, as *fill* adds it to a batch, and have it durable soon."""
+        assert self._commit is not None
+        batch = self._store.batch()
+        fill(batch)
+        self._commit.wrote(self._store.write(batch))
+
     def made_durable(self, ticket: Ticket) -> None:
         """Tell the replicas what survives a power loss now, and do what follows from it."""
         self._durable_at = self._clock.elapsed()

@@ -147,6 +147,7 @@ class Works:
             begun=around.begun,
             clock=clock,
             is_alone=self._is_alone,
+            cluster_id=around.cluster_id,
         )
         self._leaving = Leaving(
             self._shards, self._liveness, around.copies, clock, self._membership.tell_at_once
@@ -465,21 +466,12 @@ class Works:
             or self._fitness.why_unfit
             or (refusal.detail if refusal else None)
             or (warden.why_away if warden else None)
-            or (None if exclude_cluster else self._why_frozen() or self._why_unreadable())
+            or (None if exclude_cluster else self._shards.why_frozen or self._why_unreadable())
         )
 
     def _why_unreadable(self) -> str | None:
         faults = [shard.fault for shard in self._shards if shard.is_unreadable]
         return f"{len(faults)} shards stay closed: {faults[0]}" if faults else None
-
-    def _why_frozen(self) -> str | None:
-        count = self._shards.frozen_count
-        if not count:
-            return None
-        return (
-            f"the coordinator knows less of {count} shards than this node does, perhaps because it "
-            "was restored from a backup; they change hands no more until that is put right"
-        )
 
     def _measure(self, commit: Commit) -> None:
         shards, places, gauge = self._shards, self._places, self._metrics.gauge

@@ -8,8 +8,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 
+from recovering import held
 from rota.core.attempt import AttemptKey, Ending, Order
+from rota.core.configuration import NOBODY, Swap
 from rota.core.disk_space import DiskSpace
 from rota.core.execution import Execution, Task
 from rota.core.ids import ExecutionId, JobId, NodeId, Session, ShardId
@@ -22,8 +25,10 @@ from rota.executor.scripted import ScriptedExecutor
 from rota.node.config import NodeConfig
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
+from rota.node.coordination.state import CoordinationState
 from rota.node.disk import judge
 from rota.node.messages import Sent
+from rota.node.recovering import Inventory, plan_of
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 from rota.node.state_digests import COMPARE_EVERY
@@ -175,6 +180,10 @@ class Node:
         await asyncio.wait([self._task])
         self._gate.remove()
 
+    def lose_disk(self) -> None:
+        """Have the next process begin with nothing."""
+        self._store = MemoryStore()
+
     def fill_disk(self) -> None:
         """Have the next write fail for want of space, which ends the process."""
         self._store.is_full = True
@@ -249,6 +258,7 @@ class Node:
                 commit=commit,
                 coordinator=SimulatedCoordinator(nodes.server, self.id, link=self, entropy=entropy),
                 network=self,
+                cluster_id=nodes.cluster_id,
                 placement=lambda members, shard: tuple(
                     each for each in nodes.wanted[shard] if each in members
                 ),
@@ -259,6 +269,11 @@ class Node:
                 compare_every=nodes.compare_every,
             ),
         )
+
+    @property
+    def peers(self) -> tuple[NodeId, ...]:
+        """The nodes that messages reach (`rota.node.network.Network`)."""
+        return self._nodes.linked_to(self.id)
 
     def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
         """Send a message (`rota.node.network.Network`)."""
@@ -299,6 +314,7 @@ class Nodes:
         decide_ahead: How long before it is due each decides a fire.
         labels: Of each node that has some.
         copies: Of each shard, as each node sees it.
+        cluster_id: That nodes find at the coordinator; None if they are not to look at it.
         compare_every: How long a node takes to compare the copies of all of its shards.
     """
 
@@ -319,6 +335,7 @@ class Nodes:
         self.decide_ahead = Duration(0)
         self.labels: dict[NodeId, dict[str, str]] = {}
         self.copies = Copies()
+        self.cluster_id: str | None = None
         self.compare_every = COMPARE_EVERY
         self._nodes = {node_id: Node(node_id, self) for node_id in (A, B, C)}
 
@@ -330,6 +347,31 @@ class Nodes:
         for node in self._nodes.values():
             await node.start()
         await self.settle()
+
+    def recover(self) -> None:
+        """Write what a recovery writes to which the nodes that run have answered."""
+        running = [node for node in self._nodes.values() if node.works is not None]
+        told = {
+            node.id: Inventory(
+                lost=node.running.parts.continuity.lost,
+                shards={shard.id: held(shard.replica) for shard in node.shards},
+            )
+            for node in running
+        }
+        without = self._nodes.keys() - told.keys()
+        plan = plan_of(self.server.state.view(), told, without=without, least=self.copies.least)
+        for shard in plan.shards:
+            assert shard.fresh is not None, shard
+            swap = Swap(
+                shard=shard.shard,
+                expected=shard.expected,
+                fresh=shard.fresh,
+                by=running[0].id,
+                session=self.session_of(running[0].id) or NOBODY,
+                is_repair=True,
+            )
+            [swapped] = self.server.change(partial(CoordinationState.swap, swaps=[swap]))
+            assert swapped.is_done
 
     def stop(self) -> None:
         """Ask all to end."""
@@ -374,6 +416,16 @@ class Nodes:
         for delay_s in self.delays_s(message):
             args = (shard, sender, message)
             self.loop.call_later(delay_s, hear, *args, context=self.loop.context)
+
+    def linked_to(self, node_id: NodeId) -> tuple[NodeId, ...]:
+        """Return the other nodes that run and are not cut from *node_id*."""
+        return tuple(
+            other
+            for other, node in self._nodes.items()
+            if other != node_id
+            and node.works is not None
+            and not self.cuts & {(node_id, other), (other, node_id)}
+        )
 
     def cut(self, node_id: NodeId, *others: NodeId) -> None:
         """Let nothing pass between a node and others."""

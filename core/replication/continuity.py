@@ -2,13 +2,41 @@
 
 An epoch is a *generation*, which only a recovery raises, and a count within it (`generation_of`).
 A coordinator that was restored from a backup, emptied or replaced has lost configurations of the
-generations that there were: what it says of these is not obeyed any more (PROTOCOL R31).
+generations that there were: what it has of these is not obeyed any more (PROTOCOL R31).
+
+Evidence of a loss, always against what had been seen before the coordinator was asked, because
+answers may overtake each other:
+
+    a view without a configuration that was seen, or with an older one     `Replica.compare`
+    a refused swap, answered with an older configuration than the expected `Replica.answered`
+    another configuration of an epoch that was seen                        `Replica.learn`
+    a view of a lower revision                                             `Continuity.see_revision`
+    a view without the cluster's record, or with another cluster's         the node
+    the word of another member                                             `Continuity.hear`
 """
 
 from dataclasses import dataclass
 
 from rota.core.configuration import generation_of
 from rota.core.ids import Epoch
+
+AHEAD_MAX = 1_000
+"""A member's word counts up to so many generations above those known here: each is a recovery."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What had been seen when a view was requested: the view has all of it, or it is lost.
+
+    Attributes:
+        count: How many configurations had been learned.
+        revision: The highest revision.
+        generation: The highest generation.
+    """
+
+    count: int
+    revision: int
+    generation: int
 
 
 @dataclass(slots=True)
@@ -20,11 +48,19 @@ class Continuity:
             nothing is known to be lost. It never falls.
         revision: The highest revision of the coordinator that was seen.
         generation: The highest generation that was seen, be it of the cluster or of a shard.
+        count: Configurations that were learned in this life of the node.
+        reason: What showed the loss, for the log.
     """
 
     lost: int | None = None
     revision: int = 0
     generation: int = 0
+    count: int = 0
+    reason: str = ""
+
+    def known(self) -> Known:
+        """Return what a view must have that is requested now."""
+        return Known(self.count, self.revision, self.generation)
 
     def saw(self, epoch: Epoch) -> None:
         """Note that there was a configuration of *epoch*."""
@@ -33,3 +69,23 @@ class Continuity:
     def is_void(self, epoch: Epoch) -> bool:
         """Return True if configurations of *epoch* are of a generation that was lost."""
         return self.lost is not None and generation_of(epoch) <= self.lost
+
+    def lose(self, generation: int, reason: str) -> None:
+        """Note that configurations of *generation* are lost, and with them all earlier ones."""
+        if self.lost is None or generation > self.lost:
+            self.lost, self.reason = generation, reason
+
+    def see_revision(self, revision: int, known: Known) -> None:
+        """Note a view's revision, which is evidence if it is lower than one seen before."""
+        if revision < known.revision:
+            self.lose(known.generation, f"its revision fell from {known.revision} to {revision}")
+            self.revision = revision  # So that the same fall is not found again after a recovery.
+        else:
+            self.revision = max(self.revision, revision)
+
+    def hear(self, generation: int, member: str) -> bool:
+        """Take a member's word that *generation* is lost; False if that cannot be (R42)."""
+        if generation > self.generation + AHEAD_MAX:
+            return False
+        self.lose(generation, f"{member} has evidence of it")
+        return True

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rota.core.configuration import NOBODY, Configuration, Copy, Swap, Swapped
+from rota.core.configuration import (
+    NOBODY,
+    Configuration,
+    Copy,
+    Swap,
+    Swapped,
+    first_epoch,
+    generation_of,
+)
 from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.instants import Instant
 from rota.core.journal import ORIGIN, EntryKind
@@ -26,7 +34,7 @@ from rota.core.replication.claims import (
     claimed_epoch,
     judge,
 )
-from rota.core.replication.continuity import Continuity
+from rota.core.replication.continuity import Continuity, Known
 from rota.core.replication.copy import LocalCopy, Storage, Stored, Write
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Append, Base, Fenced, Message, Succeed, name_of
@@ -81,8 +89,6 @@ class Replica:
         refused: Messages whose senders had no right to them, or that cannot be true, by name.
         is_owing: Whether something that is committed waits for its time here (R27); for its node to
             say.
-        is_frozen: The coordinator has lost what it knew (R31): it is asked for no change, until a
-            newer configuration than all that are known here tells that it was put right.
     """
 
     def __init__(
@@ -102,7 +108,8 @@ class Replica:
         self.newest: Configuration | None = None
         self.refused: Counter[str] = Counter()
         self.is_owing = False
-        self.is_frozen = False
+        self._seen_number = 0
+        """Of the configuration seen last, among all that this node learned in this life."""
         self._liveness = liveness
         self._continuity = continuity
         if stored.seen is not None:
@@ -176,6 +183,28 @@ class Replica:
     def seen(self) -> Configuration | None:
         """The newest configuration that the coordinator was seen to have, also in earlier lives."""
         return self.copy.seen
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the coordinator lost what it had of this shard, and no recovery followed (R31).
+
+        A shard that the coordinator never had is lost while it could only be founded under a
+        generation that is.
+        """
+        if self._continuity.lost is None:
+            return False
+        latest = self.newest or self.seen
+        epoch = latest.epoch if latest else first_epoch(self._continuity.generation)
+        return self._continuity.is_void(epoch)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the coordinator is asked for no change (R31).
+
+        Because it lost its state, or has no epoch as high as one that is promised here.
+        """
+        newest = self.newest
+        return self.is_lost or (newest is not None and newest.epoch < self.copy.epoch)
 
     @property
     def epoch(self) -> Epoch:
@@ -292,11 +321,41 @@ class Replica:
 
     def learn(self, configuration: Configuration, now: Instant) -> None:
         """Take note of a configuration that is or was in force; the coordinator gave it (R41)."""
+        continuity, seen = self._continuity, self.seen
+        if seen is not None and _is_twin(configuration, seen):
+            continuity.lose(
+                generation_of(seen.epoch),
+                f"epoch {seen.epoch} of shard {self.shard} was given to two configurations",
+            )
+        if continuity.is_void(configuration.epoch):
+            return  # R31: its epoch may have been another configuration's.
+        if seen is not None and configuration.epoch < seen.epoch:
+            return
         if self.newest is not None and configuration.epoch <= self.newest.epoch:
             return
-        self.copy.see(configuration)
-        self._continuity.saw(configuration.epoch)
+        if seen is None or configuration.epoch > seen.epoch:
+            self.copy.see(configuration)
+            continuity.saw(configuration.epoch)
+            continuity.count += 1
+            self._seen_number = continuity.count
         self._take_note(configuration, now)
+
+    def compare(self, given: Configuration | None, known: Known) -> None:
+        """Note a loss if a view has less of this shard than was seen before (R31).
+
+        Args:
+            given: The view's configuration; None if it has none.
+            known: `Continuity.known` of when the view was requested.
+        """
+        seen = self.seen
+        if seen is None or self._seen_number > known.count:
+            return
+        if given is None or given.epoch < seen.epoch:
+            has = f"epoch {given.epoch}" if given else "nothing"
+            self._continuity.lose(
+                generation_of(seen.epoch),
+                f"it has {has} of shard {self.shard}, and had epoch {seen.epoch}",
+            )
 
     def _take_note(self, configuration: Configuration, now: Instant) -> None:
         self.newest = configuration
@@ -307,7 +366,6 @@ class Replica:
 
     def _follow(self, configuration: Configuration, now: Instant) -> None:
         """Become or cease to be primary, as the newest configuration says."""
-        self.is_frozen = configuration.epoch < self.copy.epoch  # R31, also after a restart.
         self._vacant_since = None
         # R17: what compared against an older value can no longer happen.
         self._takeovers = [swap for swap in self._takeovers if _may_happen(swap, configuration)]
@@ -329,7 +387,11 @@ class Replica:
             self._wants_view = True
             return
         if not answer.is_done:
-            self.is_frozen = self.is_frozen or _is_forgotten(swap, answer)
+            if swap.expected is not None and _is_forgotten(swap, answer):
+                self._continuity.lose(
+                    generation_of(swap.expected.epoch),
+                    f"it has no epoch {swap.expected.epoch} of shard {self.shard} any more",
+                )
             # Refused for certain: it will not happen any more.
             self._takeovers = [each for each in self._takeovers if each is not swap]
             primary = self.primary
@@ -346,10 +408,10 @@ class Replica:
     def found(self, allocation: AllocationId) -> None:
         """Be the first copy of a shard that never had any, and propose to be its primary.
 
-        Only where the coordinator has no configuration of the shard, and never had.
+        Only where the coordinator has no configuration of the shard, and never had (R23, R31).
         """
         assert self.copy.tip == ORIGIN
-        if self._is_founding or self.newest is not None:
+        if self._is_founding or self.seen is not None or self.is_lost:
             return
         if self.copy.allocation is None:
             self.copy.clear()
@@ -424,6 +486,10 @@ class Replica:
     # -- the primary's configurations -----------------------------------------------------------
 
     def _reconfigure(self, primary: Primary, now: Instant) -> None:
+        if self.is_lost:
+            # R31: it goes on as it is, and waits for nothing that the coordinator would confirm.
+            primary.joining = primary.handover = None
+            return
         if self.copy.durable_epoch < primary.configuration.epoch:
             # R2: a restart would forget the epoch and obey the primary before once more, which
             # would commit with this copy, and without those that were made to count meanwhile.
@@ -445,6 +511,9 @@ class Replica:
 
     def _hand_over(self, primary: Primary, handover: Handover, now: Instant) -> None:
         """Propose the heir if it has everything by now; give up if that takes too long (R27)."""
+        if self.is_lost:
+            primary.handover = None
+            return
         fresh = handed_over(primary, now, is_owing=self.is_owing)
         if fresh is not None:
             primary.has_stepped_down = True  # R18: before it is sent.
@@ -505,7 +574,7 @@ class Replica:
         elif self._is_founding and self.copy.is_durable and self.copy.allocation is not None:
             me = self._liveness.node_id
             fresh = Configuration(
-                epoch=Epoch(1),
+                epoch=first_epoch(self._continuity.generation),
                 primary=me,
                 primary_session=self._liveness.session,
                 sync=(Copy(me, self.copy.allocation),),
@@ -625,6 +694,19 @@ class Replica:
 def _may_happen(swap: Swap, newest: Configuration) -> bool:
     """Tell whether *swap* may still be carried out, or has been and is the newest."""
     return swap.expected is not None and swap.expected.epoch >= newest.epoch
+
+
+def _is_twin(configuration: Configuration, seen: Configuration) -> bool:
+    """Return True if two configurations of one epoch differ.
+
+    Only in the fields of this version are they compared: one that a later version adds is not in
+    what this version stored.
+    """
+    return configuration.epoch == seen.epoch and (
+        configuration.primary != seen.primary
+        or configuration.primary_session != seen.primary_session
+        or configuration.sync != seen.sync
+    )
 
 
 def _is_forgotten(swap: Swap, answer: Swapped) -> bool:

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import msgspec
 
-from rota.core.configuration import Configuration, Swap, Swapped
+from rota.core.configuration import Configuration, Swap, Swapped, first_epoch, generation_of
 from rota.core.errors import RotaError
 from rota.core.ids import NodeId, Session, ShardId
 from rota.core.instants import SECOND, Duration
@@ -154,14 +154,16 @@ def check_swaps(swaps: Sequence[Swap]) -> None:
     """Check what a caller must see to.
 
     Raises:
-        ValueError: A fresh epoch is not the expected one plus 1, or 1 for the first (PROTOCOL R1),
-            or, of a repair, not higher; or a shard is there twice, and it would depend on the order
-            which swap is done.
+        ValueError: A fresh epoch is not the expected one plus 1, or the first of a generation for
+            the first (PROTOCOL R1), or, of a repair, not higher; or a shard is there twice, and it
+            would depend on the order which swap is done.
     """
     seen: set[ShardId] = set()
     for swap in swaps:
         before = swap.expected.epoch if swap.expected else 0
-        follows = swap.fresh.epoch == before + 1
+        follows = swap.fresh.epoch == before + 1 or (
+            not before and swap.fresh.epoch == first_epoch(generation_of(swap.fresh.epoch))
+        )
         if not (follows or (swap.is_repair and swap.fresh.epoch > before)):
             raise ValueError(f"epoch {swap.fresh.epoch} does not follow {before}")
         if swap.shard in seen:
@@ -293,7 +295,13 @@ class Coordinator(Protocol):
     Every call is over within a time that the implementation states; none waits for ever. All may
     raise `CoordinatorRefused`, and all but the watch any other `CoordinatorUnavailable`; those that
     change something, `OutcomeUnknown`.
+
+    Attributes:
+        has_lasting_revisions: Whether revisions never fall unless state is lost; False if they
+            begin again with each process.
     """
+
+    has_lasting_revisions: bool
 
     async def found(self, wanted: Cluster) -> Cluster:
         """Return the cluster, founding it as *wanted* if there is none yet.

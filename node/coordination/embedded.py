@@ -64,6 +64,8 @@ class EmbeddedCoordinator:
             written, and nothing was changed.
     """
 
+    has_lasting_revisions = False
+
     def __init__(self, path: Path, entropy: Entropy) -> None:
         self._path = path
         self._entropy = entropy

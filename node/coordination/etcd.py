@@ -75,6 +75,8 @@ class EtcdCoordinator:
         entropy: For the ids of sessions.
     """
 
+    has_lasting_revisions = True
+
     def __init__(self, options: GatewayOptions, *, cluster: str, entropy: Entropy) -> None:
         self._gateway = Gateway(options)
         self._keys = Keys(cluster)

@@ -169,6 +169,8 @@ class SimulatedCoordinator:
         entropy: For the ids of sessions.
     """
 
+    has_lasting_revisions = True
+
     def __init__(
         self, server: SimulatedServer, node_id: NodeId, *, link: Link, entropy: Entropy
     ) -> None:

@@ -1,16 +1,14 @@
 """A node in its cluster: how it begins, how it ends, and what it may do meanwhile."""
 
 import asyncio
-import logging
 
 import pytest
 from msgspec.structs import replace
 
 from in_process import save, trigger
 from nodes import TIMING, A, B, C, Nodes, run, until
-from rota.core.configuration import Swap
 from rota.core.errors import Refused
-from rota.core.ids import Epoch, ShardId
+from rota.core.ids import ShardId
 from rota.core.instants import SECOND
 from rota.node.inbox import HELD_MAX
 from rota.node.membership import AUDIT_S
@@ -109,50 +107,6 @@ def test_what_a_backup_missed_is_sent_with_the_link_and_not_with_the_next_beat()
         assert nodes.loop.now - since < TIMING.beat / 8
 
     run(story)
-
-
-def test_a_coordinator_that_went_back_raises_an_alarm_until_it_is_put_right(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def story(nodes: Nodes) -> None:
-        parts, server = nodes[A].running.parts, nodes.server
-        backup = server.state.copy()
-        for shard in nodes.wanted:
-            await nodes.move(shard, B, A, C)
-            await nodes.move(shard, A, B, C)
-        before = parts.unready()
-        caplog.set_level(logging.INFO)
-
-        server.restore(backup)
-        for shard in nodes.wanted:
-            nodes.wanted[shard] = (B, A, C)
-        await until(lambda: parts.shards.frozen_count == len(nodes.wanted))
-
-        assert before is None
-        assert "knows less of 2 shards" in (parts.unready() or "")
-        assert b"rota_shards_frozen 2.0" in parts.metrics.text()
-        alarms = [each for each in caplog.records if each.levelno == logging.ERROR]
-        assert [each.message for each in alarms] == ["coordinator went back"]
-
-        for shard in nodes.wanted:
-            put_right(nodes, shard)
-        await until(lambda: not parts.shards.frozen_count)
-
-        assert parts.unready() is None
-
-    run(story)
-
-
-def put_right(nodes: Nodes, shard: ShardId) -> None:
-    """Change a shard's configuration until it is newer than any that anybody knew."""
-    session = nodes.session_of(A)
-    assert session is not None
-    for _ in range(20):
-        current = nodes.server.state.view().configurations[shard]
-        fresh = replace(current, epoch=Epoch(current.epoch + 1), primary=A, primary_session=session)
-        swap = Swap(shard=shard, expected=current, fresh=fresh, by=A, session=session)
-        [answer] = nodes.server.state.swap([swap])
-        assert answer.is_done
 
 
 def test_a_node_writes_its_record_again_when_the_coordinator_has_that_of_an_earlier_life() -> None:

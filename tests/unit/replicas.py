@@ -54,6 +54,7 @@ class Member:
         self.id = node_id
         self.transfers = transfers
         self.disk = Disk()
+        self.lost: int | None = None
         self.swaps: list[Swap] = []
         self.liveness: Liveness
         self.continuity: Continuity
@@ -124,7 +125,7 @@ class Cluster:
         member = self.member(name)
         member.swaps.clear()
         member.liveness = Liveness(member.id, born_at=self.now)
-        member.continuity = Continuity()
+        member.continuity = Continuity(lost=member.lost)
         member.replica = Replica(
             SHARD,
             member.disk.now.stored(),
@@ -140,6 +141,7 @@ class Cluster:
     def restart(self, name: str) -> None:
         """End a node's life, lose what is not durable, and begin the next."""
         self.member(name).disk.crash(lambda _: 0)
+        self.member(name).lost = self.member(name).continuity.lost
         self.member(name).transfers = Transfers()
         self.start(name)
 
@@ -161,6 +163,7 @@ class Cluster:
         for name in names or "abcd":
             member = self.member(name)
             member.liveness.sessions = live
+            member.replica.compare(self.coordination.current, member.continuity.known())
             if self.coordination.current is not None:
                 member.replica.learn(self.coordination.current, self.now)
             self.turn(name)

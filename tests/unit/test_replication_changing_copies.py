@@ -501,6 +501,7 @@ def test_all_is_kept_that_a_learner_still_needs() -> None:
 def test_a_node_that_founds_again_does_so_with_the_copy_it_had() -> None:
     cluster = Cluster()
     cluster.coordination.current = None
+    cluster.member("d").disk.wipe()  # It saw that the shard has copies.
     cluster.restart("d")
     cluster.replica("d").found(AllocationId("first"))
     cluster.turn("d")

@@ -1,11 +1,21 @@
 """A coordinator that lost its state: what shows that, and what a replica then refuses (R31)."""
 
+import pytest
 from msgspec.structs import replace
 
-from rota.core.configuration import GENERATION_BITS, Configuration, first_epoch, generation_of
-from rota.core.ids import Epoch
+from rota.core.configuration import (
+    GENERATION_BITS,
+    Configuration,
+    Swapped,
+    first_epoch,
+    generation_of,
+)
+from rota.core.ids import AllocationId, Epoch
+from rota.core.instants import SECOND
+from rota.core.replication.continuity import AHEAD_MAX, Continuity
 from rota.core.replication.copy import PutHeader, PutSeen
-from unit.replicas import Cluster
+from rota.core.replication.primary import Copies
+from unit.replicas import TICK, A, B, C, Cluster, D
 
 
 def later_than(configuration: Configuration, by: int = 1) -> Configuration:
@@ -68,3 +78,323 @@ def test_what_was_seen_before_is_not_written_again() -> None:
     cluster.replica("b").learn(cluster.configuration, cluster.now)
 
     assert cluster.replica("b").take_ready().writes == ()
+
+
+# -- evidence ----------------------------------------------------------------------------------
+
+
+def lose_newest(cluster: Cluster) -> Configuration:
+    """Have all nodes see a later configuration, of which the coordinator then has no trace."""
+    before = cluster.configuration
+    cluster.force(later_than(before, 4))
+    cluster.see()
+    cluster.settle()
+    cluster.coordination.current = before
+    return before
+
+
+def lost(cluster: Cluster, name: str) -> int | None:
+    """Return what a node takes for lost."""
+    return cluster.member(name).continuity.lost
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_view_with_less_than_was_seen_before_it_was_requested_shows_a_loss(
+    is_restarted: bool, is_empty: bool
+) -> None:
+    cluster = Cluster()
+    lose_newest(cluster)
+    if is_empty:
+        cluster.coordination.current = None
+    if is_restarted:
+        cluster.restart("b")
+
+    cluster.see("b")
+
+    assert lost(cluster, "b") == 0
+    assert cluster.replica("b").is_frozen
+
+
+def test_a_view_that_was_requested_before_the_configuration_was_seen_shows_nothing() -> None:
+    cluster = Cluster()
+    before, member = cluster.configuration, cluster.member("b")
+    known = member.continuity.known()
+    member.replica.learn(later_than(before), cluster.now)
+
+    member.replica.compare(before, known)
+
+    assert lost(cluster, "b") is None
+
+
+def test_news_of_an_older_configuration_shows_nothing_because_they_may_be_late() -> None:
+    cluster = Cluster()
+    before, member = cluster.configuration, cluster.member("b")
+    member.replica.learn(later_than(before), cluster.now)
+
+    member.replica.learn(before, cluster.now)
+
+    assert lost(cluster, "b") is None
+
+
+def test_a_refusal_by_an_older_configuration_than_the_expected_shows_a_loss() -> None:
+    cluster = Cluster()
+    cluster.force(later_than(cluster.configuration, 4))
+    cluster.see("a")
+    cluster.lose_session("a")
+    cluster.begin_session("a")
+    cluster.tick("a")
+    cluster.coordination.current = replace(cluster.configuration, epoch=Epoch(1))
+
+    cluster.answer("a")
+
+    assert lost(cluster, "a") == 0
+
+
+def test_a_refusal_by_a_newer_configuration_shows_nothing() -> None:
+    cluster = Cluster()
+    cluster.lose_session("a")
+    cluster.begin_session("a")
+    cluster.tick("a")
+    cluster.coordination.current = later_than(cluster.configuration)
+
+    cluster.answer("a")
+
+    assert lost(cluster, "a") is None
+
+
+def test_two_configurations_of_one_epoch_show_a_loss() -> None:
+    cluster = Cluster()
+    before = cluster.configuration
+
+    cluster.replica("b").learn(replace(before, primary=C), cluster.now)
+
+    assert lost(cluster, "b") == 0
+    assert cluster.replica("b").newest == before
+
+
+def test_a_lower_revision_shows_a_loss_once() -> None:
+    continuity = Continuity(revision=7, generation=2)
+
+    continuity.see_revision(6, continuity.known())
+    assert continuity.lost == 2
+    continuity.generation = 3
+    continuity.see_revision(6, continuity.known())
+
+    assert (continuity.lost, continuity.revision) == (2, 6)
+
+
+def test_a_lower_revision_of_a_view_requested_before_a_higher_one_was_seen_shows_nothing() -> None:
+    continuity = Continuity(revision=5)
+    known = continuity.known()
+    continuity.revision = 7
+
+    continuity.see_revision(6, known)
+
+    assert (continuity.lost, continuity.revision) == (None, 7)
+
+
+def test_the_word_of_a_member_counts_unless_its_generation_is_far_above_those_known() -> None:
+    continuity = Continuity(generation=2)
+
+    assert not continuity.hear(2 + AHEAD_MAX + 1, "b")
+    assert continuity.lost is None
+    assert continuity.hear(3, "b")
+    assert continuity.hear(1, "c")
+    assert continuity.lost == 3
+
+
+# -- while it is lost --------------------------------------------------------------------------
+
+
+def tell_loss(cluster: Cluster, *names: str) -> None:
+    """Have some nodes, or all, know that the coordinator lost generation 0."""
+    for name in names or "abcd":
+        cluster.member(name).continuity.lose(0, "a test")
+
+
+def test_what_the_coordinator_has_of_a_lost_generation_is_not_learned() -> None:
+    cluster = Cluster()
+    before = cluster.configuration
+    tell_loss(cluster, "b")
+
+    cluster.replica("b").learn(later_than(before), cluster.now)
+
+    assert cluster.replica("b").newest == cluster.replica("b").seen == before
+
+
+def test_a_restarted_node_learns_nothing_of_a_lost_generation_either() -> None:
+    cluster = Cluster()
+    tell_loss(cluster, "b")
+    cluster.restart("b")
+
+    cluster.see("b")
+
+    assert cluster.replica("b").newest is None
+    assert cluster.replica("b").is_frozen
+
+
+def test_a_running_primary_goes_on_by_its_leases_and_its_backups_follow_it() -> None:
+    cluster = Cluster()
+    tell_loss(cluster)
+    cluster.lose_session("a")
+    cluster.begin_session("a")
+    cluster.see()
+
+    cluster.pass_time(20 * SECOND)
+    index = cluster.propose("a")
+    cluster.settle()
+
+    assert cluster.has_authority("a")
+    assert cluster.committed("a") == index
+    assert not any(cluster.member(name).swaps for name in "abcd")
+
+
+def test_nobody_takes_over() -> None:
+    cluster = Cluster()
+    tell_loss(cluster, "b", "c")
+    cluster.end_session("a")
+    cluster.see("b", "c")
+
+    cluster.pass_time(60 * SECOND, among="bc")
+
+    assert cluster.configuration.primary == A
+    assert not cluster.member("b").swaps
+    assert not cluster.replica("b").is_candidate
+
+
+def test_a_named_primary_without_its_copy_does_not_resign() -> None:
+    cluster = Cluster()
+    cluster.member("a").disk.wipe()
+    cluster.restart("a")
+    cluster.force(
+        replace(cluster.configuration, primary_session=cluster.member("a").liveness.session)
+    )
+    cluster.see("a")
+    tell_loss(cluster, "a")
+
+    cluster.tick("a")
+
+    assert not cluster.member("a").swaps
+
+
+def test_a_primary_does_not_hand_over_and_admits_work() -> None:
+    cluster = Cluster()
+    cluster.see()
+    cluster.targets = (B, A, C)
+    tell_loss(cluster)
+
+    for _ in range(50):
+        cluster.pass_time(TICK)
+        assert cluster.replica("a").is_admitting(cluster.now)
+
+    assert cluster.configuration.primary == A
+
+
+def test_a_primary_does_not_wait_for_a_copy_that_cannot_be_added() -> None:
+    cluster = Cluster()
+    cluster.see()
+    cluster.targets = (A, B, D)
+    tell_loss(cluster)
+    cluster.pass_time(4 * SECOND)  # So d has everything, and would be waited for.
+
+    index = cluster.propose("a")
+    cluster.settle("abc")
+
+    assert cluster.committed("a") == index
+
+
+def test_a_handover_that_began_is_given_up() -> None:
+    cluster = Cluster()
+    cluster.see()
+    cluster.targets = (B, A, C)
+    cluster.pass_time(4 * SECOND)
+    cluster.targets = (A, B, C)
+    cluster.pass_time(4 * SECOND)
+    cluster.targets = (B, A, C)
+    cluster.propose("a")
+    while not cluster.replica("a").is_handing_over:
+        cluster.sleep(TICK)
+        cluster.tick("a")
+    tell_loss(cluster)
+
+    cluster.deliver(to="bc")
+    cluster.deliver(to="a")
+
+    cluster.tick("a")
+    assert cluster.replica("a").is_admitting(cluster.now)
+    assert not cluster.primary("a").has_stepped_down
+    assert not cluster.member("a").swaps
+
+
+def test_a_shard_is_not_founded_under_a_lost_generation() -> None:
+    cluster = Cluster()
+    cluster.coordination.current = None
+    cluster.member("d").disk.wipe()
+    cluster.restart("d")
+    tell_loss(cluster, "d")
+
+    cluster.replica("d").found(AllocationId("first"))
+    cluster.turn("d")
+    cluster.tick("d")
+
+    assert cluster.replica("d").copy.allocation is None
+    assert not cluster.member("d").swaps
+
+
+def test_after_a_recovery_a_shard_is_founded_under_its_generation() -> None:
+    cluster = Cluster(copies=Copies(wanted=1, least=1))
+    cluster.coordination.current = None
+    cluster.member("d").disk.wipe()
+    cluster.restart("d")
+    tell_loss(cluster, "d")
+    cluster.member("d").continuity.generation = 1
+
+    cluster.replica("d").found(AllocationId("first"))
+    cluster.turn("d")
+    cluster.tick("d")
+    cluster.answer("d")
+
+    assert cluster.configuration.epoch == first_epoch(1)
+    assert cluster.replica("d").is_active
+
+
+def test_a_shard_that_was_seen_is_not_founded_again() -> None:
+    cluster = Cluster()
+
+    cluster.restart("d")
+    cluster.replica("d").found(AllocationId("again"))
+
+    assert cluster.replica("d").copy.allocation is None
+
+
+def test_a_configuration_of_a_later_generation_is_followed_and_late_news_are_not() -> None:
+    cluster = Cluster()
+    before = cluster.configuration
+    tell_loss(cluster)
+    recovered = replace(before, epoch=first_epoch(1))
+    cluster.force(recovered)
+
+    cluster.see()
+    cluster.settle()
+    cluster.replica("b").learn(later_than(before, 9), cluster.now)
+    index = cluster.propose("a")
+    cluster.settle()
+
+    assert not any(cluster.replica(name).is_frozen for name in "abcd")
+    assert cluster.committed("a") == index
+    assert cluster.replica("b").newest == recovered
+    assert lost(cluster, "b") == 0
+
+
+def test_a_swap_that_was_done_before_the_loss_was_known_counts_until_a_recovery() -> None:
+    cluster = Cluster()
+    cluster.lose_session("a")
+    cluster.begin_session("a")
+    cluster.tick("a")
+    (swap,) = cluster.member("a").swaps
+    tell_loss(cluster, "a")
+
+    cluster.replica("a").answered(swap, Swapped(is_done=True, current=swap.fresh), cluster.now)
+
+    assert swap in cluster.primary("a").changes

@@ -14,6 +14,7 @@ from rota.node.messages import (
     AskPlaces,
     Carried,
     Carry,
+    CoordinationLost,
     Dispatch,
     GiveDigest,
     GiveLease,
@@ -33,7 +34,16 @@ NEWEST = Configuration(
 )
 MEMBERS = {NodeId("a"), NodeId("b"), NodeId("c")}
 
-FROM_MEMBERS = {*get_args(Message), Carry, AskLease, AskPlaces, GivePlaces, ReturnPlaces, StandIn}
+FROM_MEMBERS = {
+    *get_args(Message),
+    Carry,
+    AskLease,
+    AskPlaces,
+    GivePlaces,
+    ReturnPlaces,
+    StandIn,
+    CoordinationLost,
+}
 FROM_COPIES = {Served, GiveDigest}
 FROM_THE_PRIMARY = {Dispatch, GiveLease, AskList, Carried, AskDigest}
 

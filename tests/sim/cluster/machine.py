@@ -449,6 +449,19 @@ class Life:
 
     # -- its ends of the links ------------------------------------------------------------------
 
+    @property
+    def peers(self) -> tuple[NodeId, ...]:
+        """The other machines whose processes run (`rota.node.network.Network`)."""
+        others = self._world.machines.items()
+        return tuple(
+            node_id
+            for node_id, machine in others
+            if node_id != self._machine.id
+            and machine.life is not None
+            and not self._world.links.cuts
+            & {(self._machine.id, node_id), (node_id, self._machine.id)}
+        )
+
     def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
         """Send a message (`rota.node.network.Network`)."""
         if not self._is_dead:

@@ -1,0 +1,320 @@
+"""A coordinator that was restored or emptied: nothing acknowledged is lost, all shards freeze."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from in_process import save
+from nodes import A, B, C, Nodes, run, until
+from rota.core.ids import NodeId, ShardId
+from rota.node.coordination.coordinator import Cluster, Member
+from rota.node.coordination.state import CoordinationState
+from rota.node.membership import AUDIT_S
+from rota.node.messages import CoordinationLost
+
+SHARD = ShardId(0)
+LOST_FOR_S = 20.0
+"""Long enough for sessions and promises to run out, and for takeovers."""
+Lose = Callable[[Nodes, CoordinationState], None]
+
+
+def restore(nodes: Nodes, backup: CoordinationState) -> None:
+    """Set the coordinator back."""
+    nodes.server.restore(backup)
+
+
+def empty(nodes: Nodes, backup: CoordinationState) -> None:
+    """Have the coordinator begin with nothing."""
+    del backup
+    nodes.server.restore(CoordinationState())
+
+
+losing = pytest.mark.parametrize("lose", [restore, empty])
+
+
+async def saved(nodes: Nodes, node_id: NodeId, count: int, start: int = 0) -> list[str]:
+    """Create so many jobs of the shard, and return their names, all acknowledged."""
+    shards = nodes[node_id].shards
+    names = [
+        name
+        for name in map(str, range(start, start + 20 * count))
+        if shards.of_name("default", name).id == SHARD
+    ][:count]
+    for name in names:
+        await save(shards, name)
+    return names
+
+
+def missing(nodes: Nodes, names: list[str]) -> list[str]:
+    """Return the jobs that the shard's primary does not have."""
+    primary = nodes.primary(SHARD)
+    assert primary is not None
+    return [name for name in names if f"default/{name}" not in primary.state.names]
+
+
+def frozen(nodes: Nodes, *node_ids: NodeId) -> list[int]:
+    """Return how many shards each node has frozen."""
+    return [nodes[node_id].shards.frozen_count for node_id in node_ids or (A, B, C)]
+
+
+def epoch(nodes: Nodes) -> int:
+    """Return the coordinator's epoch of the shard."""
+    return nodes.server.state.view().configurations[SHARD].epoch
+
+
+async def lose_c(nodes: Nodes) -> tuple[CoordinationState, list[str]]:
+    """Have C away while jobs are acknowledged; return a backup from before that, and the jobs."""
+    backup = nodes.server.state.copy()
+    await nodes[C].end()
+    await until(
+        lambda: all(
+            len(each.sync) == 2 for each in nodes.server.state.view().configurations.values()
+        )
+    )
+    return backup, await saved(nodes, A, 20)
+
+
+@losing
+def test_nothing_acknowledged_is_lost_when_all_nodes_start_after_a_loss(
+    lose: Lose, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        backup, names = await lose_c(nodes)
+        for node_id in (A, B):
+            await nodes[node_id].end()
+        await asyncio.sleep(LOST_FOR_S)
+        lose(nodes, backup)
+        for node_id in (A, B, C):
+            await nodes[node_id].start()
+        await asyncio.sleep(LOST_FOR_S)
+
+        assert nodes.primary(SHARD) is None
+        assert frozen(nodes) == [len(nodes.wanted)] * 3
+        assert "rota cluster recover-coordination" in (nodes[A].running.parts.unready() or "")
+        alarms = [each for each in caplog.records if each.levelno == logging.ERROR]
+        assert [each.message for each in alarms] == ["coordinator lost its state"] * 3
+
+        nodes.recover()
+        await nodes.settle()
+        assert not missing(nodes, names)
+        assert frozen(nodes) == [0, 0, 0]
+        assert nodes[A].running.parts.unready() is None
+        await saved(nodes, A, 1, start=1_000)
+
+    run(story)
+
+
+@losing
+def test_running_nodes_go_on_and_change_nothing(lose: Lose) -> None:
+    async def story(nodes: Nodes) -> None:
+        backup, names = await lose_c(nodes)
+        lose(nodes, backup)
+        await nodes[C].start()
+        await asyncio.sleep(LOST_FOR_S)
+        before = nodes.server.state.view().configurations
+        names += await saved(nodes, A, 5, start=1_000)
+        await asyncio.sleep(LOST_FOR_S)
+
+        assert nodes.primary(SHARD) is nodes[A].shards[SHARD]
+        assert not missing(nodes, names)
+        assert frozen(nodes) == [len(nodes.wanted)] * 3
+        assert nodes.server.state.view().configurations == before
+        assert all(map(nodes.session_of, (A, B, C)))
+
+        nodes.recover()
+        await nodes.settle()
+        assert not missing(nodes, names)
+        assert frozen(nodes) == [0, 0, 0]
+
+    run(story)
+
+
+@losing
+def test_a_dead_primary_is_not_replaced_before_the_recovery(lose: Lose) -> None:
+    async def story(nodes: Nodes) -> None:
+        backup, names = await lose_c(nodes)
+        lose(nodes, backup)
+        await nodes[C].start()
+        await until(lambda: all(frozen(nodes)))
+        await nodes[A].end()
+        await asyncio.sleep(LOST_FOR_S)
+
+        assert nodes.primary(SHARD) is None
+
+        await nodes[A].start()
+        await asyncio.sleep(LOST_FOR_S)
+        assert nodes.primary(SHARD) is None
+        nodes.recover()
+        await nodes.settle()
+        assert not missing(nodes, names)
+
+    run(story)
+
+
+def test_members_that_an_emptied_coordinator_lost_may_send_on() -> None:
+    async def story(nodes: Nodes) -> None:
+        for node_id in (A, B, C):
+            nodes[node_id].refusal = "mvcc: database space exceeded"
+        nodes.server.restore(CoordinationState())
+        await until(lambda: all(frozen(nodes)))
+
+        await saved(nodes, A, 5)
+
+        assert not nodes.server.state.view().members
+
+    run(story)
+
+
+def test_a_coordinator_set_back_while_all_were_restarted_is_noticed_by_every_node() -> None:
+    """Nobody is stale, and yet every epoch would be used twice."""
+
+    async def story(nodes: Nodes) -> None:
+        backup = nodes.server.state.copy()
+        names = await saved(nodes, A, 3)
+        for node_id in (A, B, C):
+            await nodes[node_id].end()
+            await asyncio.sleep(LOST_FOR_S)
+            await nodes[node_id].start()
+            await nodes.settle()
+        for node_id in (A, B, C):
+            await nodes[node_id].end()
+        nodes.server.restore(backup)
+        nodes.cut(A, B, C)
+        nodes.cut(B, C)
+        for node_id in (A, B, C):
+            await nodes[node_id].start()
+
+        await until(lambda: frozen(nodes) == [len(nodes.wanted)] * 3)
+        await asyncio.sleep(LOST_FOR_S)
+        assert epoch(nodes) == backup.view().configurations[SHARD].epoch
+
+        nodes.mend()
+        nodes.recover()
+        await nodes.settle()
+        assert not missing(nodes, names)
+
+    run(story)
+
+
+def test_a_member_without_evidence_is_told_and_knows_it_in_its_next_life() -> None:
+    async def story(nodes: Nodes) -> None:
+        nodes[C].is_cut_off = True
+        nodes.cut(C, A, B)
+        nodes[A].running.parts.membership.heard_loss(B, 0)
+        await until(lambda: all(frozen(nodes, A, B)))
+        assert frozen(nodes, C) == [0]
+
+        nodes.mend()
+        nodes[C].is_cut_off = True
+        await until(lambda: all(frozen(nodes)))
+        await asyncio.sleep(1)
+        nodes.cut(C, A, B)
+        await nodes[C].end()
+        nodes[C].is_cut_off = False
+        await nodes[C].start()
+        await asyncio.sleep(LOST_FOR_S)
+
+        assert frozen(nodes, C) == [len(nodes.wanted)]
+        assert nodes[C].shards[SHARD].replica.newest is None
+
+    run(story)
+
+
+def test_a_word_of_a_generation_that_cannot_be_is_refused_and_counted() -> None:
+    async def story(nodes: Nodes) -> None:
+        receiving = nodes[A].running.receiving
+
+        receiving.receive(SHARD, B, CoordinationLost(generation=1 << 20))
+
+        assert frozen(nodes, A) == [0]
+        assert receiving.refused["coordination_lost"] == 1
+
+    run(story)
+
+
+def test_a_revision_that_fell_is_noticed_with_configurations_as_they_were() -> None:
+    async def story(nodes: Nodes) -> None:
+        backup = nodes.server.state.copy()
+        for number in range(50):
+            member = Member(node_id=NodeId("d"), store_id="d", address=str(number))
+            nodes.server.change(partial(CoordinationState.register, member=member))
+        await asyncio.sleep(AUDIT_S + 1)
+        configurations = nodes.server.state.view().configurations
+        for node_id in (A, B, C):
+            await nodes[node_id].end()
+        nodes.server.restore(backup)
+        assert backup.view().configurations == configurations
+        for node_id in (A, B, C):
+            await nodes[node_id].start()
+
+        await until(lambda: all(frozen(nodes)))
+
+    run(story)
+
+
+@pytest.mark.parametrize("record", [None, Cluster(id="theirs", shards=2, replicas=3)])
+def test_a_missing_record_of_the_cluster_or_that_of_another_is_noticed(
+    record: Cluster | None,
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        nodes.cluster_id = "ours"
+        nodes.server.state.cluster = Cluster(id="ours", shards=2, replicas=3)
+        await nodes[C].end()
+        await nodes[C].start()
+        await nodes.settle()
+        before = frozen(nodes)
+
+        nodes.server.state.cluster = record
+        nodes[C].running.parts.membership.look()
+
+        await until(lambda: all(frozen(nodes)))
+        assert before == [0, 0, 0]
+
+    run(story)
+
+
+def test_a_shard_is_founded_only_while_every_node_that_lives_is_linked() -> None:
+    """A node without data would found what another one saw, and cannot object to unheard."""
+
+    async def story(nodes: Nodes) -> None:
+        for node_id in (A, B, C):
+            await nodes[node_id].end()
+        nodes.server.restore(CoordinationState())
+        nodes[A].lose_disk()
+        nodes.cut(A, B, C)
+        for node_id in (B, C, A):
+            await nodes[node_id].start()
+        await asyncio.sleep(LOST_FOR_S)
+        assert not nodes.server.state.view().configurations
+
+        nodes.mend()
+        for other in (B, C):
+            nodes.link(A, other)
+        await asyncio.sleep(LOST_FOR_S)
+
+        assert not nodes.server.state.view().configurations
+        assert frozen(nodes, B, C) == [len(nodes.wanted)] * 2
+
+    run(story)
+
+
+def test_founding_waits_no_longer_than_the_session_of_a_node_out_of_reach() -> None:
+    async def story(nodes: Nodes) -> None:
+        for node_id in (A, B, C):
+            await nodes[node_id].end()
+            nodes[node_id].lose_disk()
+        nodes.server.restore(CoordinationState())
+        nodes.cut(A, B, C)
+        await nodes[B].start()
+        await nodes[A].start()
+        await asyncio.sleep(LOST_FOR_S)
+        assert nodes.primary(SHARD) is None
+
+        await nodes[B].end()
+
+        await until(lambda: nodes.server.state.view().configurations.get(SHARD) is not None)
+
+    run(story)
