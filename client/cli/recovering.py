@@ -64,7 +64,7 @@ def recover_coordination(
     """
     with connect() as client:
         if is_dry or not is_sure:
-            _show_plan(
+            show_plan(
                 client.recover_coordination(without=without, accept_loss=accept_loss, dry_run=True),
                 is_dry=True,
             )
@@ -74,10 +74,10 @@ def recover_coordination(
         if not is_sure:
             click.confirm("write this to etcd?", abort=True, err=True)
         view = client.recover_coordination(without=without, accept_loss=accept_loss)
-    return EX_CLOSED if _show_plan(view, is_dry=False) else 0
+    return EX_CLOSED if show_plan(view, is_dry=False) else 0
 
 
-def _show_plan(view: RecoveryView, *, is_dry: bool) -> bool:
+def show_plan(view: RecoveryView, *, is_dry: bool) -> bool:
     """Print what is recovered and what stays closed; return True if anything does."""
     closed: dict[str, list[ShardRecoveryView]] = {}
     for shard in view.shards:
