@@ -8,6 +8,8 @@ be believed to have one.
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+import msgspec
+
 from rota.core.ids import NodeId
 from rota.core.instants import MILLISECOND, Duration, format_duration
 from rota.core.replication.timing import Timing
@@ -39,6 +41,8 @@ async def join(
 ) -> Cluster:
     """Return the cluster of this node, founding it if there is none and this node is new.
 
+    A node that awaits a recovery takes the cluster from its data and settings where there is none.
+
     Args:
         config: Of this node.
         coordinator: Which knows the cluster.
@@ -46,20 +50,41 @@ async def join(
         new_id: Random: the cluster's id, if it is founded now.
 
     Raises:
-        WrongCluster: The cluster has other settings, or the node's data are not of it.
+        WrongCluster: The cluster has other settings, or the node's data are not of it; or there is
+            none, though the node has data or awaits a recovery.
         CoordinatorError: The coordinator does not answer, or this version cannot share it.
     """
-    if known is not None and (await coordinator.view()).cluster is None:
+    is_asked = known is not None or config.await_recovery
+    if is_asked and (await coordinator.view()).cluster is None:
+        return _unfounded(config, known)
+    cluster = await coordinator.found(cluster_of(config, new_id))
+    _check_settings(config, cluster)
+    _check_data(config.data_dir, known, cluster)
+    return cluster
+
+
+def _unfounded(config: NodeConfig, known: Identity | None) -> Cluster:
+    """Return the cluster that a node's data are of, where etcd knows none.
+
+    Raises:
+        WrongCluster: None is awaited, or the node has no data.
+    """
+    if known is None:
+        raise WrongCluster(
+            f"etcd knows no cluster {config.cluster!r}, and data directory {config.data_dir} is "
+            "empty: a node without data has no part in a recovery. Start it after the recovery, or "
+            "without --await-recovery to found a cluster"
+        )
+    if not config.await_recovery:
         # Founded anew it would have other nodes' shards without their data.
         raise WrongCluster(
             f"etcd knows no cluster {config.cluster!r}, and data directory {config.data_dir} is "
             f"of a cluster already ({known.cluster}): etcd has lost its data, or this is another "
-            "etcd or another name. Restore etcd, correct the settings, or start the node with an "
-            "empty directory (--data-dir)"
+            "etcd or another name. Correct the settings; or, if etcd has lost its data, start all "
+            "nodes with --await-recovery and run `rota cluster recover-coordination`"
         )
-    cluster = await coordinator.found(cluster_of(config, new_id))
+    cluster = msgspec.structs.replace(cluster_of(config, known.cluster), shards=known.shard_count)
     _check_settings(config, cluster)
-    _check_data(config.data_dir, known, cluster)
     return cluster
 
 

@@ -126,6 +126,8 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
             those of *listen* and *advertise*; ``*.x`` for all below ``x``. None: a name that anyone
             may point here is what DNS rebinding needs.
         allowed_origins: Origins whose pages may change something, beside this node's own.
+        await_recovery: Start with the data of a cluster that etcd does not know, and wait for a
+            recovery. Off: an etcd without the cluster may be the wrong one.
         insecure: Listen beyond loopback without authentication.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
         access_log: Which answers have a line in the log: ``off``, ``errors`` (400 and above) or
@@ -172,6 +174,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     connections_per_address_max: int = 4_096
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    await_recovery: bool = False
     insecure: bool = False
     log_level: str = "info"
     access_log: str = "errors"
@@ -557,6 +560,7 @@ PARSERS: Mapping[str, Callable[[object], object]] = {
     "connections_per_address_max": _count(1, 1_000_000),
     "allowed_hosts": _hosts,
     "allowed_origins": _origins,
+    "await_recovery": _truth,
     "insecure": _truth,
     "log_level": _one_of("debug", "info", "warning", "error"),
     "access_log": _one_of("off", "errors", "all"),

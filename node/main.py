@@ -100,6 +100,9 @@ EX_TEMPFAIL = 75
 @click.option(
     "--allowed-origins", metavar="URL,URL", help="Origins whose pages may change something."
 )
+@click.option(
+    "--await-recovery", is_flag=True, help="Start though etcd lost the cluster; see the manual."
+)
 @click.option("--insecure", is_flag=True, help="Listen beyond loopback without authentication.")
 @click.option("--log-level", help="debug, info, warning or error.  [default: info]")
 @click.option("--access-log", help="Answers to log: off, errors or all.  [default: errors]")

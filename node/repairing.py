@@ -72,7 +72,7 @@ def repaired(
             f"etcd knows less of shard {shard} than {', '.join(ahead)}: it has epoch "
             f"{current.epoch}, and was perhaps restored from a backup. Its record may name copies "
             "that lack acknowledged entries, so a repair could lose them: change nothing, and see "
-            "docs/how-to/operate.md, Lose etcd",
+            "docs/how-to/operate.md, etcd lost its state",
         )
     promised = max((each.promised for each in told.values()), default=0)
     if promised <= current.epoch:

@@ -84,6 +84,23 @@ def test_data_of_a_cluster_are_not_brought_to_an_etcd_that_knows_none(
     assert first.exit_status() == USAGE
     assert "etcd has lost its data, or this is another etcd" in first.log()
 
+    first.flags = (*first.flags, "--await-recovery", "--shards", "16")
+    first.spawn()
+
+    assert first.exit_status() == USAGE
+    assert "was founded with shards = 8 (here 16)" in first.log()
+
+
+@needs_etcd
+def test_a_node_without_data_does_not_await_a_recovery(own_cluster: Cluster) -> None:
+    first, *_ = own_cluster
+    first.flags = (*first.flags, "--await-recovery")
+
+    first.spawn()
+
+    assert first.exit_status() == USAGE
+    assert "a node without data has no part in a recovery" in first.log()
+
 
 @needs_etcd
 def test_two_nodes_of_one_name_do_not_both_live(cluster: Cluster, tmp_path: Path) -> None:

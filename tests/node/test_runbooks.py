@@ -36,7 +36,12 @@ PAGES = {
         "node/test_runbooks.py::test_etcd_without_a_member_and_then_without_a_majority",
         "node/test_joining.py::test_a_node_waits_for_an_etcd_that_is_not_there_yet",
         "node/test_joining.py::test_what_is_owned_goes_on_while_etcd_is_away_and_after",
-        "node/test_membership.py::test_a_coordinator_that_went_back_raises_an_alarm_until_it_is_put_right",
+    ),
+    "etcd lost its state": (
+        "node/test_coordination_lost.py",
+        "node/test_coordination_recovery.py::test_what_was_acknowledged_is_there_after_etcd_was_restored_and_recovered",
+        "node/test_coordination_recovery.py::test_what_was_acknowledged_is_there_after_etcd_was_emptied_and_recovered",
+        "unit/test_recovering.py",
     ),
     "Lose two copies": ("node/test_runbooks.py::test_two_copies_are_lost_and_one_comes_back",),
     "Lose all copies that count": (
