@@ -172,6 +172,12 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
     """Full name of the job it is for."""
     letter: Letter
 
+    @property
+    def sender(self) -> str:
+        """Full name of the job that it is from."""
+        letter = self.letter
+        return letter.upstream if isinstance(letter, Succeeded) else letter.dependent
+
 
 Record = (
     Job

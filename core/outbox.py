@@ -2,12 +2,20 @@
 
 Delivered at least once and in the order of the sender's journal; the receiver knows a repetition
 by its place in that order. Two successes of one entry are, to those who wait, one.
+
+While the receiver's shard is closed its letters wait, at most `LETTERS_MAX` from one job to
+another. Beyond that a success is not sent, for those that wait say the same; and a job gets no
+dependency there, for the letter that ends one has to have room.
 """
 
 from rota.core.changes import Letter, Parcel, Table
 from rota.core.commands import Delivered
 from rota.core.draft import Draft
 from rota.core.effects import Deliver
+
+LETTERS_MAX = 10_000
+"""From one job to another: a few megabytes in memory. A load of letters to an open shard takes
+milliseconds, so only those to a closed one come to be so many."""
 
 
 def send_letter(draft: Draft, to: str, letter: Letter) -> None:
@@ -22,6 +30,11 @@ def send_letter(draft: Draft, to: str, letter: Letter) -> None:
     parcel = Parcel(key=key, to=to, letter=letter)
     draft.put(Table.OUTBOX, key, parcel)
     draft.add(Deliver(parcel))
+
+
+def has_room(draft: Draft, sender: str, to: str) -> bool:
+    """Return True if fewer than `LETTERS_MAX` letters of the job *sender* wait for the job *to*."""
+    return draft.state.letter_counts.get((sender, to), 0) < LETTERS_MAX
 
 
 def forget_parcel(draft: Draft, command: Delivered) -> None:

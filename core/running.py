@@ -38,7 +38,7 @@ from rota.core.execution import (
 from rota.core.ids import ExecutionId, instant_of
 from rota.core.instants import Instant, later
 from rota.core.job import Job, TaskSpec
-from rota.core.outbox import send_letter
+from rota.core.outbox import has_room, send_letter
 from rota.core.retry import delay_after_losses, next_attempt_at
 from rota.core.state import Graph, version_key
 
@@ -470,8 +470,9 @@ def tell_dependents(draft: Draft, past: Execution) -> None:
     """Tell the jobs that wait for the job of *past* that it succeeded."""
     index = draft.situation.position.index
     for dependent in draft.state.dependents.get(past.job_name, ()):
-        letter = Succeeded(upstream=past.job_name, dependent=dependent, index=index)
-        send_letter(draft, dependent, letter)
+        if has_room(draft, past.job_name, dependent):
+            letter = Succeeded(upstream=past.job_name, dependent=dependent, index=index)
+            send_letter(draft, dependent, letter)
 
 
 def _release_next(draft: Draft, past: Execution) -> None:

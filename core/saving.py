@@ -11,7 +11,7 @@ from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.firing import fire, first_fire, first_fire_of, noticed_at, set_fire_timer
 from rota.core.ids import JobId, mint_job_id, slot_of
 from rota.core.job import Consistency, Job, JobSpec, Plan, Upstream
-from rota.core.outbox import send_letter
+from rota.core.outbox import LETTERS_MAX, has_room, send_letter
 from rota.core.running import cancel_execution
 from rota.core.schedule import fault_of, one_shot_at
 from rota.core.state import version_key
@@ -25,7 +25,7 @@ def save_job(draft: Draft, command: SaveJob) -> Reply:
 
     Raises:
         Refused: Code ``job_exists``: another job has that name; ``version_mismatch``;
-            ``past_schedule``; ``too_many_jobs``; ``catching_up``.
+            ``past_schedule``; ``too_many_jobs``; ``catching_up``; ``letters_waiting``.
     """
     standing_id = draft.state.names.get(command.spec.full_name)
     standing = draft.job(standing_id) if standing_id else None
@@ -174,7 +174,20 @@ def _clear_fire_timer(draft: Draft, job_id: JobId, plan: Plan) -> None:
 def _subscribe(
     draft: Draft, full_name: str, *, before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
-    """Tell the jobs that this one waits for, and those that it no longer waits for."""
+    """Tell the jobs that this one waits for, and those that it no longer waits for.
+
+    Raises:
+        Refused: Too many letters to one of the former wait; one that no longer waits always may.
+    """
+    for upstream in after:
+        if upstream not in before and not has_room(draft, full_name, upstream):
+            raise Refused(
+                Kind.UNAVAILABLE,
+                "letters_waiting",
+                f"{LETTERS_MAX:,} changes of the dependencies of {full_name} wait for the shard of "
+                f"{upstream}, which is closed: try again when it is open",
+                retry_after_s=5,
+            )
     for upstream in before:
         if upstream not in after:
             send_letter(draft, upstream, Unsubscribe(upstream=upstream, dependent=full_name))

@@ -88,6 +88,8 @@ class State:
     """Derived: the unfinished executions of each job, oldest first."""
     sorted_names: list[str] = field(default_factory=list[str])
     """Derived: the keys of `names` in order, so that a page of jobs costs what it shows."""
+    letter_counts: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """Derived: letters in the outbox by sender and receiver, full names of jobs."""
     _graphs: dict[JobId, dict[int, Graph]] = field(default_factory=dict[JobId, dict[int, Graph]])
     """Derived: one for each version that something still runs."""
     _censuses: dict[ExecutionId, dict[str, Census]] = field(
@@ -146,6 +148,7 @@ class State:
             claims=dict(self.claims),
             live={each: dict(live) for each, live in self.live.items()},
             sorted_names=list(self.sorted_names),
+            letter_counts=dict(self.letter_counts),
         )
 
     def apply(self, change: Change) -> None:
@@ -181,7 +184,7 @@ class State:
                 self.requests.pop(key, None)
                 self.requests[key] = record
             case Parcel():
-                self.outbox[key] = record
+                self._put_parcel(key, record)
             case None:
                 self._remove(table, key)
             case LedgerEntry() | Pointer() | Account():
@@ -192,6 +195,20 @@ class State:
             # Moves half the list: 8 MB and 0.2 ms for a million names, the most a shard may hold.
             insort(self.sorted_names, full_name)
         self.names[full_name] = job_id
+
+    def _put_parcel(self, key: str, parcel: Parcel) -> None:
+        if key not in self.outbox:
+            way = parcel.sender, parcel.to
+            self.letter_counts[way] = self.letter_counts.get(way, 0) + 1
+        self.outbox[key] = parcel
+
+    def _remove_parcel(self, key: str) -> None:
+        parcel = self.outbox.pop(key, None)
+        if parcel is not None:
+            way = parcel.sender, parcel.to
+            self.letter_counts[way] -= 1
+            if not self.letter_counts[way]:
+                del self.letter_counts[way]
 
     def _put_execution(self, execution: Execution) -> None:
         before = self.executions.get(execution.id)
@@ -247,7 +264,7 @@ class State:
             case Table.REQUEST:
                 self.requests.pop(key, None)
             case Table.OUTBOX:
-                self.outbox.pop(key, None)
+                self._remove_parcel(key)
             case Table.DEPENDENT:
                 self._remove_dependent(key)
             case Table.RECEIVED:

@@ -146,6 +146,17 @@ _ALL = (
         "to have recorded",
     ),
     Measure(
+        "rota_letters", _GAUGE, "letters",
+        "letters between jobs, of the shards that this node decides for, that wait for the shards "
+        "of other jobs",
+    ),
+    Measure(
+        "rota_letters_full", _GAUGE, "dependencies",
+        "dependencies with as many letters as may wait; further successes of the job that is "
+        "waited for do not count",
+        see="jobs.md#dependencies-between-jobs",
+    ),
+    Measure(
         "rota_shards_frozen", _GAUGE, "shards",
         "shards that cannot change hands, because etcd lost its state or a promise is too high: "
         "a primary that runs goes on; 0 unless an operator has to act",

@@ -13,6 +13,7 @@ from rota.core.commands import Due
 from rota.core.decision import Limits
 from rota.core.ids import ShardId
 from rota.core.instants import SECOND, Duration
+from rota.core.outbox import LETTERS_MAX
 from rota.core.replication.calendars import Calendars
 from rota.core.replication.liveness import Liveness
 from rota.core.sides import is_side
@@ -42,6 +43,7 @@ from rota.node.offers import Offers
 from rota.node.parts import Parts, Unready
 from rota.node.places import Places
 from rota.node.receiving import Receiving
+from rota.node.shard import Shard
 from rota.node.shard_metrics import measure_shards
 from rota.node.shards import Shards
 from rota.node.sides import Sides
@@ -483,6 +485,8 @@ class Works:
         gauge("rota_tasks_waiting", lambda: places.waiting)
         gauge("rota_waits", lambda: self._watch.count)
         gauge("rota_errands", lambda: len(self._bringing))
+        gauge("rota_letters", lambda: sum(len(each.state.outbox) for each in shards.opened))
+        gauge("rota_letters_full", lambda: sum(map(_full_count, shards.opened)))
         gauge("rota_shards_frozen", lambda: shards.frozen_count)
         gauge("rota_stand_ins", lambda: self._stand_ins.standing_count)
         gauge("rota_sides", lambda: len(self.sides.open_numbers))
@@ -504,3 +508,7 @@ class Works:
 def _always_ready(*, exclude_cluster: bool = False) -> str | None:
     del exclude_cluster
     return None
+
+
+def _full_count(shard: Shard) -> int:
+    return sum(count >= LETTERS_MAX for count in shard.state.letter_counts.values())

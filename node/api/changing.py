@@ -55,6 +55,7 @@ CHANGING = (
     "unknown_dependency",
     "version_mismatch",
     "catching_up",
+    "letters_waiting",
     *KEYED,
     *DECIDING,
 )

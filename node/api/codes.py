@@ -77,6 +77,9 @@ CODES = {
         500, "a stored record is damaged, or of another version's format; `detail` names it"
     ),
     "catching_up": Code(503, "a replaced job still decides fire times of its past"),
+    "letters_waiting": Code(
+        503, "too many changes of a job's dependencies wait for a shard that is closed"
+    ),
     "busy": Code(
         503,
         "too many requests wait already, their bodies fill 256 MiB (128 MiB of one address), or "

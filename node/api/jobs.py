@@ -92,6 +92,7 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the page before.")
         "job_exists",
         "job_not_found",
         "too_many_jobs",
+        "letters_waiting",
         *DECIDING,
     ),
 )

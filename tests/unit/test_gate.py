@@ -6,6 +6,7 @@ from rota.core.changes import Dependent, Letter, Parcel, Subscribe, Succeeded, T
 from rota.core.commands import DeleteJob, Delivered, FinishAttempt, Receive, SaveJob
 from rota.core.decide import pending
 from rota.core.effects import Deliver, Launch
+from rota.core.errors import Kind, Refused
 from rota.core.execution import Hold, Origin
 from rota.core.ids import ExecutionId, Index, JobId, ShardId
 from rota.core.instants import MINUTE
@@ -76,6 +77,48 @@ def test_a_success_is_used_once() -> None:
 
     assert after_one_more == 1
     assert len(executions_of(shard, c)) == 2
+
+
+def test_for_a_closed_shard_so_many_successes_wait_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rota.core.outbox.LETTERS_MAX", 3)
+    shard = Shard()
+    a, b = shard.save(name="a"), shard.save(name="b", dependencies=(A,))
+    c = shard.save(name="c", dependencies=(A,))
+    shard.deliver()
+
+    for _ in range(5):
+        shard.finish(shard.trigger(a))
+    waiting = dict(shard.state.letter_counts)
+    shard.deliver()
+    ran = len(executions_of(shard, b)), len(executions_of(shard, c))
+    succeed(shard, a)
+
+    assert waiting == {(A, B): 3, (A, C): 3}
+    assert ran == (3, 3)
+    assert len(executions_of(shard, b)) == 4
+    assert not shard.state.letter_counts
+
+
+def test_dependencies_are_not_changed_while_too_many_changes_wait_for_a_closed_shard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rota.core.outbox.LETTERS_MAX", 2)
+    shard = Shard()
+    shard.save(name="a")
+    with_it = SaveJob(spec=B_AFTER_A, may_replace=True)
+    without = SaveJob(spec=job(name="b"), may_replace=True)
+    shard.do(with_it)
+    shard.do(without)
+
+    with pytest.raises(Refused, match="changes of the dependencies of default/b wait") as refusal:
+        shard.do(with_it)
+    shard.deliver()
+    shard.do(with_it)
+
+    assert refusal.value.kind is Kind.UNAVAILABLE
+    assert shard.state.letter_counts == {(B, A): 1}
 
 
 def test_a_failure_and_a_cancellation_open_no_gate() -> None:
