@@ -116,10 +116,13 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
     # Not in the middleware, which sees a streamed answer only when it has ended.
     app.on_response_prepare.append(_add_headers)
     app.add_routes(operation.route() for operation in OPERATIONS)
-    document = openapi.describe(OPERATIONS)
-    app[description.OPENAPI] = msgspec.json.encode(document)
-    app[description.PAGE] = page.page_of(document)
+    app[description.DESCRIPTION] = description.Description(_describe)
     return app
+
+
+def _describe() -> description.Documents:
+    document = openapi.describe(OPERATIONS)
+    return description.Documents(msgspec.json.encode(document), page.page_of(document))
 
 
 def _authority(request: web.Request) -> str | None:
