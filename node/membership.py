@@ -332,15 +332,37 @@ class Membership:
 
     async def _register(self) -> None:
         """Tell who this node is; what an operator said of it stays, or says meanwhile."""
+        # The record as last read: if the coordinator has another one by now, it refuses the change.
+        known = self._members.get(self._member.node_id)
+        if known is not None and await self._rewrite(known):
+            return
         while not self._is_registered:
             known = (await self._coordinator.view()).members.get(self._member.node_id)
             if known is None:
                 await self._coordinator.register(self._member)
                 self._is_registered = True
             else:
-                state = ACTIVE if known.state == AWAY else known.state  # R29: it is back.
-                fresh = msgspec.structs.replace(self._member, state=state)
-                self._is_registered = known == fresh or await self._coordinator.change(known, fresh)
+                self._is_registered = known == self._back(known) or await self._rewrite(known)
+
+    async def _rewrite(self, known: Member) -> bool:
+        """Replace the record *known* of this node, and act by the new one without waiting for news.
+
+        Returns:
+            False if nothing was written: there is nothing to change, or the record is another one.
+        """
+        fresh = self._back(known)
+        if known == fresh or not await self._coordinator.change(known, fresh):
+            return False
+        self._is_registered = True
+        if self._members.get(fresh.node_id) == known:
+            # The links wait for this: no other node believes this process before.
+            self._meet_changed({fresh.node_id: fresh})
+        return True
+
+    def _back(self, known: Member) -> Member:
+        """Return the record of this node, whose record is *known*, now that it runs (R29)."""
+        state = ACTIVE if known.state == AWAY else known.state
+        return msgspec.structs.replace(self._member, state=state)
 
     def _check_own_record(self, found: Member | None) -> None:
         """Have it written again if it is not this process's, or says that this node is away.
@@ -376,22 +398,28 @@ class Membership:
     def _hear(self, news: News) -> None:
         self._revision = news.revision
         self._continuity.revision = max(self._continuity.revision, news.revision)
-        for node_id, member in news.members.items():
-            _put(self._members, node_id, member)
         for node_id, life in news.lives.items():
             _put(self._liveness.sessions, node_id, life.session if life else None)
             self._is_urgent.set()  # Whoever may take over does so at once.
         if news.lives and self._has_unfounded:
             self._wants_view.set()
         if news.members:
+            self._meet_changed(news.members)
             self._check_own_record(self._members.get(self._member.node_id))
-            self._targets.clear()
-            self._meet(self._members)
-            self._wants_view.set()  # A shard that has no copy yet may belong here now (R23).
         for shard, configuration in news.configurations.items():
             if configuration is not None:
                 self._shards.learn(shard, configuration)
         self._see_loss()
+
+    def _meet_changed(self, members: Mapping[NodeId, Member | None]) -> None:
+        """Take note of records that are new, changed, or gone."""
+        moves = any(map(_moves_copies, map(self._members.get, members), members.values()))
+        for node_id, member in members.items():
+            _put(self._members, node_id, member)
+        self._meet(self._members)
+        if moves:
+            self._targets.clear()
+            self._wants_view.set()  # A shard that has no copy yet may belong here now (R23).
 
     async def _look_when_wanted(self) -> None:
         while True:
@@ -553,6 +581,16 @@ class Membership:
             return self._timing.beat / SECOND / BEATS_SHORTER
         is_started = all(each.is_open or each.is_unreadable for each in self._shards)
         return TICK_ALONE_S if is_started else TICK_STARTING_S
+
+
+def _moves_copies(before: Member | None, after: Member | None) -> bool:
+    """Return True unless two records of a node differ in the key of its process at most.
+
+    So it is whenever nodes start again: copies stay where they belong, and nothing has to be read.
+    """
+    if before is None or after is None:
+        return before is not after
+    return msgspec.structs.replace(before, key=after.key) != after
 
 
 def _put(known: dict[K, V], key: K, value: V | None) -> None:

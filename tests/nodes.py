@@ -119,6 +119,8 @@ class Node:
         self.refusal = ""
         """Why the coordinator refuses this node's writes, as etcd does at its quota; empty: it does
         not."""
+        self.hears_no_news = False
+        """Whether what the coordinator's watch brings is lost."""
         self.on_call: Callable[[str], None] = lambda call: None
         """Told of each call to the coordinator, just before it."""
         self.sync_us = SYNC_US
@@ -294,7 +296,7 @@ class Node:
         return Fate(
             is_refused=is_refused,
             refusal=self.refusal if call in REFUSED else "",
-            arrives_s=ARRIVES_S,
+            arrives_s=None if call == "watch" and self.hears_no_news else ARRIVES_S,
             returns_s=self._nodes.coordinator_returns_s,
         )
 

@@ -119,6 +119,40 @@ def test_a_node_writes_its_record_again_when_the_coordinator_has_that_of_an_earl
     run(story)
 
 
+def test_nodes_that_start_again_have_no_view_read_for_the_new_keys_of_their_records() -> None:
+    async def story(nodes: Nodes) -> None:
+        own = nodes.server.state.view().members[A]
+        await asyncio.sleep(1)
+        calls: list[str] = []
+        for node_id in (A, B, C):
+            nodes[node_id].on_call = calls.append
+
+        nodes.server.change(lambda state: state.register(replace(own, key=b"earlier")))
+        await until(lambda: nodes.server.state.view().members[A] == own, timeout_s=AUDIT_S / 4)
+        await asyncio.sleep(1)
+
+        assert "change" in calls
+        assert "view" not in calls
+
+    run(story)
+
+
+def test_a_node_acts_by_the_record_that_it_has_written_before_there_is_news_of_it() -> None:
+    async def story(nodes: Nodes) -> None:
+        own = nodes.server.state.view().members[A]
+        await nodes[A].end()
+        nodes.server.change(lambda state: state.register(replace(own, key=b"earlier")))
+
+        nodes[A].hears_no_news = True
+        await nodes[A].start()
+        await until(lambda: nodes.server.state.view().members[A] == own)
+
+        membership = nodes[A].running.parts.membership
+        await until(lambda: membership.members[A] == own, timeout_s=AUDIT_S / 4)
+
+    run(story)
+
+
 def test_a_request_that_a_shard_cannot_decide_for_long_is_refused_and_never_carried_out() -> None:
     async def story(nodes: Nodes) -> None:
         shards = nodes[A].shards
