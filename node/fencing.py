@@ -30,7 +30,7 @@ from rota.node.shard import Shard
 from rota.node.shards import Shards
 
 QUESTIONS_MAX = 256
-"""Questions of one shard whose answers are still taken: more than can be on their way at once."""
+"""Questions of one shard whose answers are still taken; beyond that, every second one's."""
 
 
 class Fencing:
@@ -73,6 +73,11 @@ class Fencing:
         """Who was asked for a lease, by when; oldest first."""
         self._leased_until: dict[ShardId, Instant] = {}
         self._session_ends: dict[Session, Instant] = {}
+
+    @property
+    def question_count(self) -> int:
+        """Questions whose answers would be taken."""
+        return sum(map(len, self._questions.values()))
 
     def tick(self) -> None:
         """Ask for leases, and end what has none; costs O(attempts on this node)."""
@@ -154,9 +159,19 @@ class Fencing:
 
     def _note_question(self, shard: ShardId, node_id: NodeId) -> None:
         questions = self._questions[shard]
+        if len(questions) >= QUESTIONS_MAX:
+            questions = self._questions[shard] = self._thinned(questions)
         questions[self.asked_at] = node_id
-        if len(questions) > QUESTIONS_MAX:
-            del questions[next(iter(questions))]
+
+    def _thinned(self, questions: dict[Instant, NodeId]) -> dict[Instant, NodeId]:
+        """Return at most half of *questions*, evenly spread over those whose answers give time.
+
+        Were the oldest dropped, more questions than the limit within one round trip would leave
+        none whose answer counts; were the newest, none would count after a link that lost them all.
+        """
+        since = self._clock.elapsed() - self._timing.attempt_lease
+        useful = [(at, node_id) for at, node_id in questions.items() if at >= since]
+        return dict(useful[::2] if len(useful) > QUESTIONS_MAX // 2 else useful)
 
     def _deadline(self, shard: ShardId, session: Session) -> Instant:
         return deadline(

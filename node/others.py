@@ -101,7 +101,11 @@ class Others:
         member = self._members.get(node_id)
         if member is None or node_id not in self._reach.peers:
             raise Unreached(f"{node_id} cannot be reached", is_certain=True)
-        url = URL(f"http://{member.address}{asked.target}", encoded=True)
+        try:
+            url = URL(f"http://{member.address}{asked.target}", encoded=True)
+        except ValueError as error:
+            raise _bad_address(member, error) from error
+        is_answered = False
         try:
             async with asyncio.timeout(None) as limit:
                 loop = asyncio.get_running_loop()
@@ -113,9 +117,19 @@ class Others:
                         data=asked.body,
                         allow_redirects=False,
                     ) as answer:
+                        is_answered = True
                         yield answer
         except aiohttp.ClientConnectorError as error:
             raise Unreached(f"{node_id}: {error}", is_certain=True) from error
         except (aiohttp.ClientError, TimeoutError) as error:
             reason = str(error) or "the link to it was lost"
             raise Unreached(f"{node_id}: {reason}", is_certain=False) from error
+        except ValueError as error:
+            if is_answered:  # The error is of the caller, which reads the answer.
+                raise
+            raise _bad_address(member, error) from error
+
+
+def _bad_address(member: Member, error: ValueError) -> Unreached:
+    reason = f"{member.node_id}: its address {member.address!r} cannot be asked: {error}"
+    return Unreached(reason, is_certain=True)

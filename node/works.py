@@ -471,6 +471,11 @@ class Works:
             or (None if exclude_cluster else self._shards.why_frozen or self._why_unreadable())
         )
 
+    @property
+    def question_count(self) -> int:
+        """Questions for leases whose answers would be taken."""
+        return self._fencing.question_count
+
     def _why_unreadable(self) -> str | None:
         faults = [shard.fault for shard in self._shards if shard.is_unreadable]
         return f"{len(faults)} shards stay closed: {faults[0]}" if faults else None

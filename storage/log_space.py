@@ -45,7 +45,7 @@ class LogSpace:
             return
         self._looked_ns = now_ns
         with suppress(OSError, ValueError):  # There is no log yet.
-            self._keep_for(max(self._folder.glob("*.log")))
+            self._keep_for(max(self._folder.glob("*.log"), key=_number))
 
     def _keep_for(self, log: Path) -> None:
         if log != self._log:
@@ -54,6 +54,11 @@ class LogSpace:
         end = size + self._ahead_bytes
         if self._kept_to - size < self._ahead_bytes // 2 and _allocate(log, end):
             self._kept_to = end
+
+
+def _number(log: Path) -> int:
+    # RocksDB pads the numbers of logs to six digits; beyond that their names are not in order.
+    return int(log.stem)
 
 
 def _allocate(file: Path, end: int) -> bool:

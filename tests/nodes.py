@@ -131,7 +131,7 @@ class Node:
         self._nodes = nodes
         self._store = MemoryStore()
         self._life = 0
-        self._store_number = 1
+        self._store_id: str = node_id
         self._is_dead = False
         self._executor: PlayingExecutor | None = None
         self._is_stopping = asyncio.Event()
@@ -194,11 +194,11 @@ class Node:
         """Give the node an empty disk, and a calendar from before all of its incarnations."""
         self.forget_playing()
         self._store = MemoryStore()
-        self._store_number += 1
+        self._store_id += "'"
 
     @property
     def _incarnation(self) -> int:
-        return self._life if self._store_number == 1 else 0
+        return self._life if self._store_id == self.id else 0
 
     def stop(self) -> None:
         """Ask the process to end in its own good order."""
@@ -251,7 +251,7 @@ class Node:
                 incarnation=self._incarnation,
                 member=Member(
                     node_id=self.id,
-                    store_id=f"{self.id}{self._store_number}",
+                    store_id=self._store_id,
                     address=self.id,
                     labels=nodes.labels.get(self.id, {}),
                 ),

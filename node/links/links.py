@@ -28,7 +28,7 @@ from rota.node.links.frames import Partials
 from rota.node.links.greeting import Peer, Socket, answer, dial, refuse
 from rota.node.links.hello import NotProven, NotWelcome
 from rota.node.links.link import CLOSE_S, SOCKET_BYTES_MAX, Link
-from rota.node.links.port import PATH, PeerPort
+from rota.node.links.port import PATH, REPORT_S, PeerPort
 from rota.node.links.proof import NONCE_BYTES, PeerCredentials, draw_bytes
 from rota.node.messages import Sent
 from rota.node.metrics import LinkMetrics
@@ -178,11 +178,18 @@ class Links:
                     ) as self._session,
                     beside(self._keep_links()),
                     beside(self._port.report()),
+                    beside(self._report()),
                 ):
                     yield listening_port
             finally:
                 for link in self._links.values():
                     link.give_up()
+
+    async def _report(self) -> None:
+        """Report lines about garbage that were left out of the log, until cancelled."""
+        while True:
+            await asyncio.sleep(REPORT_S)
+            self._garbage_log.report()
 
     # -- members come and go --------------------------------------------------------------------
 

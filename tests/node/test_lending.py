@@ -16,6 +16,7 @@ from rota.core.execution import ExecutionStatus, Task, TaskStatus
 from rota.core.ids import ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.instants import SECOND, Instant
 from rota.node.api.bodies import job_spec
+from rota.node.fencing import QUESTIONS_MAX
 from rota.node.messages import (
     AskLease,
     AskList,
@@ -411,6 +412,29 @@ def test_an_attempt_on_its_way_is_not_lost_because_its_node_does_not_name_it() -
         await until(lambda: len(nodes.playing) == 2)
 
         assert where(nodes, away) == [node_id]
+
+    run(story, slots=1)
+
+
+def test_an_attempt_goes_on_though_more_questions_than_are_kept_are_under_way() -> None:
+    async def story(nodes: Nodes) -> None:
+        made = await busy(nodes, 2, LONG)
+        await until(lambda: len(nodes.playing) == 2)
+        [away] = [each for each in made if where(nodes, each) != [A]]
+        [node_id] = where(nodes, away)
+        shard = nodes[A].shards.of_id(away)
+        nodes.delays_s = lambda message: (1 if isinstance(message, GiveLease) else 0.001,)
+
+        nodes[node_id].is_cut_off = True  # Its session ends: the lease alone counts.
+        for _ in range(6_000):  # Four leases long, and twice the limit each second.
+            nodes[node_id].running.receiving.receive(shard.id, A, AskList())
+            assert nodes[node_id].running.question_count <= QUESTIONS_MAX
+            await asyncio.sleep(0.002)
+            nodes[node_id].running.receiving.receive(shard.id, A, AskList())
+            await asyncio.sleep(0.002)
+
+        assert where(nodes, away) == [node_id]
+        assert len(nodes.playing) == 2
 
     run(story, slots=1)
 

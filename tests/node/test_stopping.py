@@ -14,7 +14,7 @@ from in_process import running_works, save, trigger, until
 from rota.core.ids import ExecutionId, NodeId
 from rota.node.api.app import make_app
 from rota.node.coordination.coordinator import Member
-from rota.node.others import Others
+from rota.node.others import Asked, Others, Unreached
 from rota.node.parts import Parts
 from rota.node.works import Works
 from rota.storage.memory import MemoryStore
@@ -131,3 +131,14 @@ async def reaching(node_id: NodeId, url: str) -> AsyncGenerator[Others]:
     found.meet({node_id: Member(node_id=node_id, store_id="s", address=address)})
     async with found.running():
         yield found
+
+
+@pytest.mark.parametrize("address", ["a..b:1", f"{'a' * 64}.example:1", "host:99999"])
+async def test_a_node_whose_address_is_none_is_not_reached(address: str) -> None:
+    async with reaching(NodeId("b"), f"http://{address}") as others:
+        with pytest.raises(Unreached) as refused:
+            async with others.ask(NodeId("b"), Asked(method="GET", target="/livez")):
+                pass
+
+    assert refused.value.is_certain
+    assert "cannot be asked" in str(refused.value)
