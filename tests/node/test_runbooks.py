@@ -43,7 +43,10 @@ PAGES = {
         "node/test_coordination_recovery.py::test_what_was_acknowledged_is_there_after_etcd_was_emptied_and_recovered",
         "unit/test_recovering.py",
     ),
-    "Lose two copies": ("node/test_runbooks.py::test_two_copies_are_lost_and_one_comes_back",),
+    "Lose two copies": (
+        "node/test_runbooks.py::test_two_copies_are_lost_and_one_comes_back",
+        "node/test_lost_disks.py::test_a_shard_opens_from_the_one_copy_that_counts_and_is_left",
+    ),
     "Lose all copies that count": (
         "node/test_shard_recovery.py::test_a_shard_whose_counting_copies_are_lost_opens_from_a_stale_one",
     ),
