@@ -350,7 +350,7 @@ def _start_again(draft: Draft, execution: Execution, task: Task) -> None:
 
 
 def _losses_in_a_row(task: Task) -> int:
-    """Return how many of the last attempts were lost, or stopped though nobody asked for it."""
+    """Return how many of the last attempts were lost, or stopped without a request."""
     lost = takewhile(
         lambda attempt: attempt.ending and attempt.ending.outcome in _LOSSES,
         reversed(task.attempts),

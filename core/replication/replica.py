@@ -608,11 +608,11 @@ class Replica:
             self._take_up(configuration, now)
 
     def _may_begin_again(self, configuration: Configuration, now: Instant) -> bool:
-        """Return True if nobody acts by a lease of this copy, whose node was named primary (R6).
+        """Return True if no other primary acts by a lease of this copy, whose node is primary (R6).
 
-        Before it knew that it is primary it may have given another time, in this life or in one
-        before, whose promises are forgotten. Not if the epoch is durable here: whoever made it so
-        had waited.
+        Before the node learned that it is primary it may have given another one time, in this life
+        or in an earlier one, whose promises are forgotten. An epoch that is durable here is proof
+        that the node has waited already.
         """
         was_obeyed = self.copy.epoch >= configuration.epoch
         has_waited = was_obeyed or self._has_outlived_leases(now)

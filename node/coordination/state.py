@@ -122,7 +122,7 @@ class CoordinationState:
         return predecessor(self._lives, claim)
 
     def begin(self, claim: Claim, session: Session, *, ttl_s: float, now: Instant) -> Grant | None:
-        """Begin *session*, which nobody ever had; None if the node or its data have one.
+        """Begin *session*, a new one; None if the node or its data have one.
 
         So a request that arrives late ends no session that was begun after it.
         """
