@@ -13,7 +13,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Self
 
-from rota.client.local_etcd import LocalEtcd
+from rota.client.local_etcd import USER, LocalEtcd
 from rota.client.local_node import LocalNode, NodeNotStarted
 from rota.client.ports import free_port
 
@@ -57,6 +57,8 @@ class LocalCluster:
                 log_path=folder / f"{name}.log",
                 flags=(
                     "--node-id", name, "--cluster", "dev", "--etcd", self.etcd.url,
+                    "--etcd-user", USER,
+                    "--etcd-password-file", str(self.etcd.password_file),
                     "--peer-listen", f"127.0.0.1:{peer_port}",
                     "--replicas", str(min(size, COPIES_MAX)),
                 ),

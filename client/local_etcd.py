@@ -1,11 +1,20 @@
-"""An etcd as a child process on loopback: one member, for trying a cluster out."""
+"""An etcd as a child process on loopback: one member, for trying a cluster out.
 
+It authenticates: a web page may send JSON as text to any port of its reader's machine, and an etcd
+without users would do what it says.
+"""
+
+import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
+from http.client import HTTPException
 from pathlib import Path
 from time import sleep
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
 
 from rota.client.local_node import launch_apart
 from rota.client.ports import free_port
@@ -14,6 +23,9 @@ from rota.core.errors import RotaError
 START_S = 20.0
 STOP_S = 10.0
 LOOK_S = 0.05
+ANSWER_S = 10.0
+USER = "root"
+"""The user that nodes log in as: etcd authenticates only with one of this name."""
 
 
 class EtcdNotInstalled(RotaError):
@@ -62,6 +74,7 @@ class LocalEtcd:
         self._program = find_etcd()
         self._data_dir = folder / "etcd"
         self.log_path = folder / "etcd.log"
+        self.password_file = folder / "etcd.password"
         self._port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -71,11 +84,22 @@ class LocalEtcd:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Start it and wait until it listens.
+        """Start it, wait until it listens, and have it authenticate.
 
         Raises:
             EtcdNotStarted: It does not.
         """
+        self._launch()
+        try:
+            self._close()
+        except (OSError, HTTPException) as error:
+            self.stop()
+            raise EtcdNotStarted(
+                f"etcd does not authenticate with {self.password_file}: {error}; {self.log_path} "
+                "says more. Delete its folder to start afresh"
+            ) from error
+
+    def _launch(self) -> None:
         peer_url = f"http://127.0.0.1:{free_port()}"
         self.process = launch_apart(
             [
@@ -93,6 +117,40 @@ class LocalEtcd:
                 return
             sleep(LOOK_S)
         raise EtcdNotStarted(f"etcd did not start; {self.log_path} says why")
+
+    def _close(self) -> None:
+        """Let only those in that have the password; a folder that was kept has it already."""
+        login = {"name": USER, "password": self._password()}
+        if not self._ask("authenticate", login, may_fail_with=b"authentication is not enabled"):
+            for path, body in (
+                ("user/add", login),
+                ("role/add", {"name": USER}),
+                ("user/grant", {"user": USER, "role": USER}),
+                ("enable", {}),
+            ):
+                # An earlier start may have been interrupted between them.
+                self._ask(path, body, may_fail_with=b"already exists")
+
+    def _password(self) -> str:
+        if not self.password_file.exists():
+            descriptor = os.open(self.password_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(32) + "\n")
+        return self.password_file.read_text().strip()
+
+    def _ask(self, path: str, body: dict[str, str], *, may_fail_with: bytes) -> bool:
+        """Return True if etcd did it, False if it failed as it may."""
+        request = Request(f"{self.url}/v3/auth/{path}", json.dumps(body).encode())
+        # No proxy of the environment lies between two ports of this machine.
+        try:
+            with build_opener(ProxyHandler({})).open(request, timeout=ANSWER_S):
+                return True
+        except HTTPError as error:
+            with error:
+                text = error.read()
+            if may_fail_with in text:
+                return False
+            raise OSError(f"{path}: {text.decode(errors='replace').strip()}") from error
 
     def stop(self) -> None:
         """Stop it, if it runs."""

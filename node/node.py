@@ -154,6 +154,9 @@ class Node:
             store_id=directory.identity.store_id if directory else "",
             lock=directory.lock_id if directory else "",
         )
+        if not (config.etcd_user or config.etcd_cert):
+            remedy = "set etcd_user and etcd_password_file; see docs/how-to/run-a-cluster.md"
+            log.warning("etcd used without credentials", extra={"remedy": remedy})
         coordinator = EtcdCoordinator(
             # Each begins elsewhere, so that they do not all ask one member.
             GatewayOptions(

@@ -4,15 +4,19 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
 from etcd import needs_etcd
 from rota.client import Client
+from rota.client.local_etcd import LocalEtcd
 from rota_program import Rota, running, until
 
 
@@ -139,3 +143,25 @@ def test_of_a_cluster_that_does_not_start_nothing_is_left(
     assert "its address is taken; choose another port" in refused.err
     assert until(lambda: not processes_that_name(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+@needs_etcd
+def test_the_etcd_of_a_cluster_for_a_while_takes_nothing_without_its_password(
+    tmp_path: Path,
+) -> None:
+    answers: list[int] = []
+    password_file = tmp_path / "etcd.password"
+    for _ in range(2):  # The second finds all as the first has left it.
+        etcd = LocalEtcd(tmp_path)
+        etcd.start()
+        try:
+            written = Request(f"{etcd.url}/v3/kv/put", b'{"key": "YQ==", "value": "YQ=="}')
+            with pytest.raises(HTTPError) as refused, build_opener(ProxyHandler({})).open(written):
+                pass
+            answers.append(refused.value.code)
+            refused.value.close()
+        finally:
+            etcd.stop()
+
+    assert answers == [400, 400]
+    assert stat.S_IMODE(password_file.stat().st_mode) == 0o600
