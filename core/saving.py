@@ -1,5 +1,7 @@
 """Jobs are made, replaced by a new version, and taken away."""
 
+from dataclasses import dataclass
+
 from msgspec.structs import replace
 
 from rota.core.changes import Available, Name, Subscribe, Table, Unsubscribe
@@ -10,10 +12,11 @@ from rota.core.effects import ClearTimer, JobEvent, Timescale
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.firing import fire, first_fire, first_fire_of, noticed_at, set_fire_timer
 from rota.core.ids import JobId, mint_job_id, slot_of
+from rota.core.instants import MICROSECOND, Instant
 from rota.core.job import Consistency, Job, JobSpec, Plan, Upstream
 from rota.core.outbox import LETTERS_MAX, has_room, send_letter
 from rota.core.running import cancel_execution
-from rota.core.schedule import fault_of, one_shot_at
+from rota.core.schedule import Schedule, fault_of, next_fire, one_shot_at
 from rota.core.state import version_key
 
 SLICES_MAX = 10
@@ -148,11 +151,43 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: Plan, *, before: JobSpec | None)
     heard = dict(zip(before.dependencies, plan.upstreams, strict=True)) if before else {}
     return Plan(
         next_fires=tuple(
-            fires[schedule] if schedule in fires else first_fire_of(schedule, draft.now)
-            for schedule in spec.schedules
+            fires[schedule]
+            if schedule in fires
+            else _first_undecided(draft, schedule, _decided(plan, before, number))
+            for number, schedule in enumerate(spec.schedules)
         ),
         upstreams=tuple(heard.get(name, Upstream()) for name in spec.dependencies),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """The fire times of a schedule that have outcomes: those before *until*; None: all of them."""
+
+    schedule: Schedule
+    until: Instant | None
+
+    def __contains__(self, at: Instant) -> bool:
+        is_before = self.until is None or at < self.until
+        return is_before and next_fire(self.schedule, Instant(at - MICROSECOND)) == at
+
+
+def _decided(plan: Plan, before: JobSpec | None, number: int) -> _Decided | None:
+    """Return what is decided of the schedule that had *number* before; None if there was none."""
+    if before is None or number >= len(before.schedules) or fault_of(before.schedules[number]):
+        return None
+    return _Decided(before.schedules[number], plan.next_fires[number])
+
+
+def _first_undecided(draft: Draft, schedule: Schedule, decided: _Decided | None) -> Instant | None:
+    """Return the first fire time of a new schedule.
+
+    Not one that was decided ahead under the schedule before: its execution has the same id (R33).
+    """
+    at = first_fire_of(schedule, draft.now)
+    while at is not None and decided is not None and at in decided:
+        at = next_fire(schedule, at)
+    return at
 
 
 def _put(draft: Draft, job: Job, plan: Plan) -> None:

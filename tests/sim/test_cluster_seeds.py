@@ -18,7 +18,7 @@ from sim.fresh import fresh_seeds
 
 HERE = Path(__file__).parent
 SEEDS_A_TEST = 8
-SEEDS = 64
+SEEDS = 56
 """About a minute of a core; half a second to one and a half each."""
 FRESH = 16
 

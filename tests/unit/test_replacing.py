@@ -8,7 +8,7 @@ from rota.core.decision import JobSaved
 from rota.core.effects import ClearTimer, Deliver
 from rota.core.errors import Kind, Refused
 from rota.core.ids import JobId
-from rota.core.instants import MINUTE, SECOND, Duration, later
+from rota.core.instants import MILLISECOND, MINUTE, SECOND, Duration, Instant, later
 from rota.core.job import JobSpec, Misfire
 from unit.shard import Shard, at, every, job, task
 
@@ -188,4 +188,41 @@ def test_only_those_whose_part_changes_are_told() -> None:
     assert letters == [
         Unsubscribe(upstream="default/a", dependent="default/c"),
         Subscribe(upstream="default/b", dependent="default/c"),
+    ]
+
+
+AHEAD = Duration(25 * MILLISECOND)
+
+
+def decided_ahead(text: str) -> tuple[Shard, JobId]:
+    """Return a shard that has just decided, ahead of its time, the fire at 12:01 of a job."""
+    shard = Shard(ahead=AHEAD)
+    job_id = shard.save(schedules=every(text))
+    shard.set_clock(Instant(at("12:01") - AHEAD))
+    shard.fire(job_id)
+    assert shard.fired() == ["12:01:00"]
+    return shard, job_id
+
+
+def test_what_was_decided_ahead_is_not_decided_again_under_another_schedule() -> None:
+    shard, job_id = decided_ahead("* * * * *")
+
+    replace(shard, job(schedules=every("@every 30s")))
+    shard.set_clock(at("12:01:31"))
+    shard.fire(job_id)
+
+    assert shard.fired() == ["12:01:00", "12:01:30"]
+
+
+def test_a_fire_time_that_only_the_new_schedule_has_is_not_lost() -> None:
+    shard, job_id = decided_ahead("* * * * *")
+
+    replace(shard, job(schedules=every("@every 1s phase 990ms")))
+    shard.set_clock(at("12:01"))
+    shard.fire(job_id)
+
+    [first, second] = shard.ledger()
+    assert sorted((first.fire_at, second.fire_at)) == [
+        Instant(at("12:01") - 10 * MILLISECOND),
+        at("12:01"),
     ]

@@ -145,6 +145,8 @@ def draw_plan(
         focus: In place of the one that is drawn.
     """
     own = chance_apart(chance)
+    drifts_fully, sizes = own.random() < 0.5, draw_sizes(own)
+    has_pools = own.random() < 0.2
     more = tuple(kind for kind in apart if own.random() < 0.12)
     drawn = chance.choice(["anything"] * len(FOCUSES) + list(FOCUSES))
     share = chance.choice(SHARES)
@@ -161,9 +163,9 @@ def draw_plan(
         loss_percent=chance.choice([0, 0, 2, 10]),
         is_far=chance.random() < 0.3,
         drift_ppm=chance.choice([0, 200, DRIFT_MAX_PPM]),
-        drifts_fully=own.random() < 0.5,
-        sizes=draw_sizes(own),
-        has_pools=own.random() < 0.4,
+        drifts_fully=drifts_fully,
+        sizes=sizes,
+        has_pools=has_pools,
         has_slow_answers=chance.random() < 0.3,
         faults=({**FOCUSES, **ASKED_FOR}[focus or drawn] or tuple(some)) + more,
         pauses_ms=chance.choice([(500, 2_000), (500, 2_000, 6_000), (4_000, 12_000)]),
