@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from rota.core.ids import AllocationId, Index
+from rota.core.ids import AllocationId, Epoch, Index
 from rota.core.instants import Instant
 from rota.core.replication.messages import Part
 from rota.core.replication.pace import Pace
@@ -32,6 +32,7 @@ class Peer:
         next: Index of the entry to be sent next, in the hope that all before arrive.
         heard_at: When the last answer came.
         match: Up to here it has our entries, durably.
+        epoch: The highest under which it answered so, whose configuration it has therefore seen.
         lease_end: Until when it keeps from taking over (R15).
         answered_to: When that was sent of which an answer tells that this copy is there; an answer
             to what was sent before was overtaken, and tells no news.
@@ -47,6 +48,7 @@ class Peer:
     next: Index
     heard_at: Instant
     match: Index = Index(0)
+    epoch: Epoch = Epoch(0)
     lease_end: Instant = NEVER
     answered_to: Instant = NEVER
     sent_at: Instant = NEVER

@@ -16,6 +16,7 @@ from rota.core.configuration import Configuration, Swap
 from rota.core.ids import AllocationId, Epoch, Index, NodeId
 from rota.core.instants import MICROSECOND, SECOND, Duration, Instant, later
 from rota.core.journal import EntryKind
+from rota.core.replication.continuity import Continuity
 from rota.core.replication.copy import LocalCopy
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import (
@@ -75,6 +76,7 @@ class Primary:
         copy: This node's copy, whole and counting.
         configuration: Which names this node, in its present session.
         liveness: Of this node.
+        continuity: Likewise.
         timing: Of the cluster.
         transfers: Of this node.
         copies: How many there are to be.
@@ -102,6 +104,7 @@ class Primary:
         configuration: Configuration,
         *,
         liveness: Liveness,
+        continuity: Continuity,
         timing: Timing,
         transfers: Transfers,
         copies: Copies,
@@ -121,6 +124,7 @@ class Primary:
         self.wants_view = False
         self.outbox: list[tuple[NodeId, Message]] = []
         self.liveness = liveness
+        self.continuity = continuity
         self.timing = timing
         self.transfers = transfers
         self.copies = copies
@@ -132,6 +136,8 @@ class Primary:
         self._proposed_at: Instant | None = None
         self._ticked_at = now
         self._since = configuration.epoch
+        self._shrunk_at: Epoch | None = None
+        """Of the configuration that left a copy out, until all that it counts have seen it."""
         copy.promise(configuration.epoch)  # R21: the epoch first, then everything else.
         self._expect(configuration, now)
         # Its whole journal is kept; this entry commits whatever of it was not yet (R21).
@@ -161,9 +167,22 @@ class Primary:
         """Tell whether this node may act for the shard at this moment (R15)."""
         if not self.is_active or self.has_stepped_down:
             return False
-        if self.liveness.gives_authority(self.configuration.primary_session, now):
+        if self._may_act_by_session and self.liveness.gives_authority(
+            self.configuration.primary_session, now
+        ):
             return True
         return self._has_all_leases(now)
+
+    @property
+    def _may_act_by_session(self) -> bool:
+        """Whether no other copy becomes primary while this node's session lives.
+
+        A recovery of the coordinator waits for no session, only for leases (R31); but of a single
+        copy nobody else can become primary.
+        """
+        if not self.continuity.is_void(self.configuration.epoch):
+            return True
+        return all(node_id == self.liveness.node_id for node_id, _ in self._counted())
 
     def _has_all_leases(self, now: Instant) -> bool:
         """Tell whether every other copy that counts, or may, keeps from taking over."""
@@ -242,10 +261,12 @@ class Primary:
 
         An entry is committed when (a) it is durable here, (b) every copy of every configuration
         that is or may be in force has it durably, under its right allocation, and (c) each of
-        these configurations has enough copies.
+        these configurations has enough copies; and (d) after a copy was left out, all that count
+        have seen that durably: else none of them might know, once the coordinator has lost it, that
+        the one left out lacks what was committed.
         """
         index = self.copy.durable
-        if index <= self.copy.committed:
+        if index <= self.copy.committed or not self._is_shrinking_seen():
             return
         for configuration in self.union():
             if len(configuration.sync) < self.copies.least:
@@ -262,6 +283,18 @@ class Primary:
             while self._in_flight and self._in_flight[0][0] <= index:
                 self._in_flight_bytes -= self._in_flight.popleft()[1]
 
+    def _is_shrinking_seen(self) -> bool:
+        """Return True if all copies that count have seen durably which was left out last."""
+        since = self._shrunk_at
+        if since is None:
+            return True
+        if self.copy.durable_epoch < since or any(
+            peer.epoch < since for peer in self.peers.values()
+        ):
+            return False
+        self._shrunk_at = None
+        return True
+
     def linked(self, node_id: NodeId) -> None:
         """Have a beat, or the last part of a snapshot, go to a node with the next tick.
 
@@ -275,6 +308,8 @@ class Primary:
 
     def adopt(self, configuration: Configuration, now: Instant) -> None:
         """Go on under a newer configuration that still names this node."""
+        if set(self.configuration.sync) - set(configuration.sync):
+            self._shrunk_at = configuration.epoch
         self.configuration = configuration
         self.adopted_at = now
         self.copy.promise(configuration.epoch)
@@ -349,6 +384,9 @@ class Primary:
         if peer is None:
             return
         self._heard(peer, answer, now)
+        if answer.epoch > peer.epoch:
+            peer.epoch = answer.epoch
+            self.advance()
         if answer.match > peer.match:
             peer.match, peer.matched_at = answer.match, now
             peer.pace.note(Duration(now - answer.sent_at), now, self.timing.pace)

@@ -544,6 +544,7 @@ class Replica:
                     self.copy,
                     configuration,
                     liveness=self._liveness,
+                    continuity=self._continuity,
                     timing=self._timing,
                     transfers=self._transfers,
                     copies=self._copies,

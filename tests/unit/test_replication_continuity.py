@@ -15,7 +15,7 @@ from rota.core.instants import SECOND
 from rota.core.replication.continuity import AHEAD_MAX, Continuity
 from rota.core.replication.copy import PutHeader, PutSeen
 from rota.core.replication.primary import Copies
-from unit.replicas import TICK, A, B, C, Cluster, D
+from unit.replicas import TICK, TIMING, A, B, C, Cluster, D
 
 
 def later_than(configuration: Configuration, by: int = 1) -> Configuration:
@@ -78,6 +78,47 @@ def test_what_was_seen_before_is_not_written_again() -> None:
     cluster.replica("b").learn(cluster.configuration, cluster.now)
 
     assert cluster.replica("b").take_ready().writes == ()
+
+
+def test_nothing_is_committed_without_a_copy_before_the_others_have_seen_that_it_is_left_out() -> (
+    None
+):
+    cluster = Cluster()
+    index = cluster.propose("a")
+    cluster.deliver(to="b")
+    cluster.deliver(to="a")
+    cluster.mail.clear()
+    before = cluster.configuration
+    cluster.force(replace(later_than(before), sync=before.sync[:2]))
+
+    cluster.see("a")
+    assert cluster.committed("a") < index
+
+    cluster.settle("ab")
+    assert cluster.committed("a") == index
+    assert cluster.replica("b").seen == cluster.configuration
+
+
+def test_nor_before_the_primarys_disk_has_it() -> None:
+    cluster = Cluster()
+    index = cluster.propose("a")
+    cluster.deliver(to="b")
+    cluster.deliver(to="a")
+    cluster.mail.clear()
+    before = cluster.configuration
+    cluster.force(replace(later_than(before), sync=before.sync[:2]))
+    cluster.is_syncing = False
+
+    cluster.see("a")
+    cluster.see("b")
+    cluster.sync("b")
+    cluster.settle("ab")
+    cluster.sync("b")
+    cluster.settle("ab")
+    assert cluster.committed("a") < index
+
+    cluster.sync("a")
+    assert cluster.committed("a") == index
 
 
 # -- evidence ----------------------------------------------------------------------------------
@@ -248,6 +289,26 @@ def test_a_running_primary_goes_on_by_its_leases_and_its_backups_follow_it() -> 
     assert cluster.has_authority("a")
     assert cluster.committed("a") == index
     assert not any(cluster.member(name).swaps for name in "abcd")
+
+
+def test_a_primary_acts_by_its_session_no_more_because_a_recovery_does_not_wait_for_it() -> None:
+    cluster = Cluster()
+    before = cluster.has_authority("a")
+    tell_loss(cluster)
+
+    cluster.sleep(TIMING.peer_lease)
+
+    assert before
+    assert not cluster.has_authority("a")
+
+
+def test_a_single_copy_acts_by_its_session_because_no_other_can_be_primary() -> None:
+    cluster = Cluster(copies=Copies(wanted=1, least=1), sync="a")
+    tell_loss(cluster)
+
+    cluster.sleep(60 * SECOND)
+
+    assert cluster.has_authority("a")
 
 
 def test_nobody_takes_over() -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from rota.core.configuration import NOBODY, Configuration, Swap
+from rota.core.configuration import NOBODY, Configuration, Swap, first_epoch, generation_of
 from rota.core.ids import AllocationId, Epoch, Index, NodeId
 from rota.core.journal import decode_entry
 from rota.core.replication.messages import Appended, Message, Mismatch, PartTaken
@@ -75,10 +75,15 @@ class Checks:
         if isinstance(message, Appended) and has < message.match:
             raise Violation(f"R9: {node.id} answers {message}, and may lose entries")
 
-    def saw_swap(self, swap: Swap) -> None:
-        """I6: configurations follow one another."""
+    def saw_swap(self, swap: Swap, *, is_lost: bool) -> None:
+        """I6: configurations follow one another.
+
+        What follows one that a coordinator has which lost its state may name copies that do not
+        have everything; then nobody may act by it.
+        """
         before, fresh = swap.expected, swap.fresh
-        if fresh.epoch != (before.epoch if before else 0) + 1:
+        first = first_epoch(generation_of(fresh.epoch))
+        if fresh.epoch != (before.epoch + 1 if before else first):
             raise Violation(f"I6: epoch {fresh.epoch} follows {before}")
         if fresh.allocation_of(fresh.primary) is None and fresh.primary_session != NOBODY:
             raise Violation(f"I6: the primary of {fresh} does not count")
@@ -89,7 +94,8 @@ class Checks:
         for copy in fresh.sync:
             if self._homes.setdefault(copy.allocation, copy.node_id) != copy.node_id:
                 raise Violation(f"I6: {copy} is on another node than it was")
-        self.see_copies(fresh)
+        if not is_lost:
+            self.see_copies(fresh)
 
     # -- whenever asked -------------------------------------------------------------------------
 

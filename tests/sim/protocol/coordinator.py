@@ -12,16 +12,22 @@ class Coordination:
     """What all nodes agree on. Time is the world's own.
 
     Attributes:
+        generation: As the last recovery raised it.
         history: Every configuration that ever was in force.
     """
 
     ttl: Duration
     current: Configuration | None = None
+    generation: int = 0
     history: list[Configuration] = field(default_factory=list[Configuration])
     _sessions: dict[NodeId, tuple[Session, Instant]] = field(
         default_factory=dict[NodeId, tuple[Session, Instant]]
     )
     _session_count: int = 0
+
+    def restore(self, configuration: Configuration | None) -> None:
+        """Go back to an earlier configuration, or to none; sessions stay as they are."""
+        self.current = configuration
 
     def last_sessions(self) -> dict[NodeId, Session]:
         """Return every node's last session that was not ended early, be its time over or not."""

@@ -8,6 +8,7 @@ from rota.core.instants import SECOND, Instant
 from sim.forgeries import Party, forged
 from sim.protocol.node import Node
 from sim.protocol.plan import MS, TIMING
+from sim.protocol.recovery import recover
 from sim.protocol.world import World
 
 
@@ -35,7 +36,7 @@ def see_death(world: World, node: Node) -> bool:
 def wipe(world: World, node: Node) -> bool:
     """Lose a disk, while every other copy that counts, or may, is whole."""
     current = world.coordination.current
-    if current is None or not node.is_up or len(current.sync) < 2:
+    if current is None or not node.is_up or len(current.sync) < 2 or world.is_lost:
         return False
     are_whole = all(
         world.by_id[copy.node_id].disk.durable.allocation == copy.allocation
@@ -250,10 +251,27 @@ FAULTS: dict[str, Callable[[World, Node], bool]] = {
     "forged message": forge,
 }
 RARE: dict[str, Callable[[World, Node], bool]] = {"session revoked": revoke_session}
+
+
+def restore_coordinator(world: World, node: Node) -> bool:
+    """Set the coordinator back, or empty it; an operator recovers it while all nodes run."""
+    del node
+    history = world.coordination.history
+    if world.is_lost or not history:
+        return False
+    world.is_lost = True
+    back = world.chance.choice([1, 1, 2, 4, 16])
+    is_emptied = world.chance.random() < 0.2
+    world.coordination.restore(None if is_emptied else history[-1 - min(back, len(history) - 1)])
+    world.after(world.chance.choice([1, 5, 12]) * SECOND, lambda: recover(world))
+    return True
+
+
 APART: dict[str, Callable[[World, Node], bool]] = {
     "frozen disk": freeze_disk,
     "coordinator refuses": refuse,
     "replayed messages": replay,
+    "coordinator restored": restore_coordinator,
 }
 """Drawn apart from the others (`chance_apart`)."""
 ALL = FAULTS | RARE | APART

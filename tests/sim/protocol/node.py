@@ -1,6 +1,6 @@
 """The loop around one replica: what `rota.node` is in a real node."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 from typing import Protocol, TypeVar
 
@@ -25,6 +25,7 @@ SHARD = ShardId(0)
 TICK = Duration(100 * MS)
 KEEPALIVE = Duration(600 * MS)
 LOOK = Duration(900 * MS)
+TELL_LOSS = Duration(1_000 * MS)
 KEYS = 17
 
 
@@ -61,6 +62,14 @@ class Surroundings(Protocol):
         """Read the coordinator's state."""
         ...
 
+    def are_linked(self, node_id: NodeId, others: Collection[NodeId]) -> bool:
+        """Return True if there is a link to each of *others*."""
+        ...
+
+    def tell_loss(self, node: "Node", generation: int) -> None:
+        """Tell the other nodes that the coordinator lost a generation; they may hear it."""
+        ...
+
     def sync_time(self, node: "Node") -> int:
         """Draw how long a sync takes."""
         ...
@@ -87,6 +96,7 @@ class Node:
         stash: What waits for the end of a pause.
         targets: Which nodes ought to have copies, as it saw last.
         slow_until: Until when its disk is slow, in the world's time.
+        lost: What its disk has of the coordinator's loss.
         frozen_until: Likewise, until when no sync ends that begins now.
     """
 
@@ -102,6 +112,7 @@ class Node:
         self.stash: list[Callable[[], None]] = []
         self.targets: tuple[NodeId, ...] = ()
         self.slow_until = 0
+        self.lost: int | None = None
         self.frozen_until = 0
         self.liveness: Liveness
         self.continuity: Continuity
@@ -124,7 +135,7 @@ class Node:
         self._waiting.clear()
         self._is_syncing = self._has_turn = False
         self.liveness = Liveness(self.id, born_at=self.clock())
-        self.continuity = Continuity()
+        self.continuity = Continuity(lost=self.lost)
         self.replica = Replica(
             SHARD,
             self.disk.now.stored(),
@@ -138,6 +149,7 @@ class Node:
         self.later(self.world.chance.randrange(TICK), self.tick)
         self.later(self.world.chance.randrange(50 * MS), self.keep_alive)
         self.later(self.world.chance.randrange(50 * MS), self.look)
+        self.later(TELL_LOSS, self.repeat_loss)
 
     def crash(self) -> None:
         """End a life; what is not durable is lost, or not."""
@@ -184,6 +196,17 @@ class Node:
         """Let the replica's time pass."""
         self.replica.tick(self.clock(), self.world.chance.getrandbits(64), self.targets)
         self.later(int(TICK * self.world.chance.uniform(0.8, 1.2)), self.tick)
+
+    def hear_loss(self, sender: NodeId, generation: int) -> None:
+        """Take another node's word that the coordinator lost a generation."""
+        self.continuity.hear(generation, sender)
+
+    def repeat_loss(self) -> None:
+        """Tell the others of a loss, again and again while this node is frozen by it."""
+        if self.continuity.lost is not None and self.replica.is_lost:
+            self.lost = self.continuity.lost
+            self.world.tell_loss(self, self.continuity.lost)
+        self.later(TELL_LOSS, self.repeat_loss)
 
     def turn(self) -> None:
         """Do what the replica wants done, apply what is committed, answer whom it may."""
@@ -270,14 +293,20 @@ class Node:
 
     def look_once(self) -> None:
         """Read the coordinator's state."""
+        known = self.continuity.known()
 
         def seen(view: View) -> None:
             configuration, sessions = view
+            self.replica.compare(configuration, known)
             self.targets = self.world.targets
             self.liveness.sessions = sessions
             if configuration is not None:
                 self.replica.learn(configuration, self.clock())
-            elif self.replica.copy.tip == ORIGIN and self.id == self.targets[0]:
+            elif (
+                self.replica.copy.tip == ORIGIN
+                and self.id == self.targets[0]
+                and self.world.are_linked(self.id, sessions)
+            ):
                 self.replica.found(AllocationId(f"{self.world.chance.getrandbits(64):016x}"))
 
         self.world.ask(self, self.world.view, seen)

@@ -6,8 +6,9 @@ simulated. Everything random comes from the seed.
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from random import Random
 from typing import TypeVar
@@ -57,6 +58,7 @@ class World:
         storm_until: Until when messages come many times.
         sent: The last messages, each with its sender and its receiver.
         swaps_on_their_way: Those that the coordinator does not have yet.
+        is_lost: The coordinator lost configurations, and no recovery followed.
     """
 
     def __init__(self, chance: Random, plan: Plan) -> None:
@@ -76,6 +78,7 @@ class World:
         self.storm_until = 0
         self.sent: deque[tuple[NodeId, NodeId, Message]] = deque(maxlen=SENT_KEPT)
         self.swaps_on_their_way: list[Swap] = []
+        self.is_lost = False
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._event_count = 0
         self._trace = blake2b(digest_size=8)
@@ -125,7 +128,7 @@ class World:
     def look_around(self) -> None:
         """Check what is too much to be checked at every step."""
         self.checks.see_nodes()
-        if self.coordination.current is not None:
+        if self.coordination.current is not None and not self.is_lost:
             self.checks.see_copies(self.coordination.current)
         self.after(300 * MS, self.look_around)
 
@@ -137,7 +140,7 @@ class World:
             return self.chance.choice([200, 1 * MS, 5 * MS, 20 * MS])
         return self.chance.randrange(2_500 * MS) if not self.is_healing else 50 * MS
 
-    def is_lost(self) -> bool:
+    def is_lost_on_its_way(self) -> bool:
         """Draw whether a message is lost."""
         return not self.is_healing and self.chance.randrange(100) < self.plan.loss_percent
 
@@ -162,7 +165,7 @@ class World:
         if self.now < self.storm_until:
             for _ in range(4):
                 self.after(self.chance.randrange(2_500 * MS), arrive)
-        if self.is_lost():
+        if self.is_lost_on_its_way():
             return
         for _ in range(2 if self.chance.random() < 0.03 else 1):
             self.after(self.delay(), arrive)
@@ -178,7 +181,7 @@ class World:
                 return
             answer = request()
             # The answer goes to the life that asked, and to no other.
-            if not self.is_lost() and node.life == life:
+            if not self.is_lost_on_its_way() and node.life == life:
                 node.later(self.delay(), lambda: self._hear(node, lambda: on_answer(answer)))
 
         self.after(self.delay(), arrive)
@@ -212,8 +215,8 @@ class World:
                 self.note("swapped", swap.fresh)
                 if swap.expected is not None:
                     self.count(_kind_of(swap.expected, swap.fresh))
-                self.checks.saw_swap(swap)
-            if not self.is_lost() and node.life == life:
+                self.checks.saw_swap(swap, is_lost=self.is_lost)
+            if not self.is_lost_on_its_way() and node.life == life:
                 delay = self._slow_delay()
                 node.later(delay, lambda: self._hear(node, lambda: answered(answer)))
 
@@ -233,6 +236,26 @@ class World:
                 return None
             return self.coordination.begin_session(node_id, now)
         return session if self.coordination.renew(node_id, session, now) else None
+
+    def are_linked(self, node_id: NodeId, others: Collection[NodeId]) -> bool:
+        """Return True if nothing parts a node from *others*."""
+        return not any(
+            self.cuts & {(node_id, other), (other, node_id)}
+            or not self.by_id[other].is_up
+            or self.by_id[other].is_paused
+            for other in others
+            if other != node_id
+        )
+
+    def tell_loss(self, node: Node, generation: int) -> None:
+        """Have a node tell the others, which may not hear it, of what the coordinator lost."""
+        for other in self.nodes:
+            if other is not node and not self.is_lost_on_its_way():
+                self.after(self.delay(), partial(self._hear_loss, node, other, generation))
+
+    def _hear_loss(self, sender: Node, receiver: Node, generation: int) -> None:
+        if receiver.is_up and (sender.id, receiver.id) not in self.cuts:
+            receiver.later(0, lambda: receiver.hear_loss(sender.id, generation))
 
     def view(self) -> View:
         """Read the coordinator's state."""

@@ -1,0 +1,67 @@
+"""What an operator does about a coordinator that lost its state: a recovery, by the real plan."""
+
+from recovering import held
+from rota.core.errors import Refused
+from rota.core.instants import SECOND
+from rota.node.coordination.coordinator import Cluster, View
+from rota.node.recovering import Finding, Inventory, plan_of
+from sim.protocol.checks import Violation
+from sim.protocol.node import SHARD
+from sim.protocol.world import World
+
+AGAIN = SECOND
+"""The operator tries again so much later, until all nodes run and none is without the news."""
+
+
+def recover(world: World) -> None:
+    """Write what the plan says while all nodes run; else, or if it is refused, try again later.
+
+    Raises:
+        Violation: The shard stays closed, though all nodes run.
+    """
+    if not world.is_lost:
+        return
+    if not all(node.is_up and not node.is_paused for node in world.nodes):
+        world.after(AGAIN, lambda: recover(world))
+        return
+    current = world.coordination.current
+    view = View(
+        revision=0,
+        configurations={SHARD: current} if current else {},
+        lives={},
+        members={},
+        cluster=Cluster(id="", shards=1, replicas=1, generation=world.coordination.generation),
+    )
+    told = {
+        node.id: Inventory(lost=node.continuity.lost, shards={SHARD: held(node.replica)})
+        for node in world.nodes
+    }
+    try:
+        plan = plan_of(view, told, least=world.copies.least)
+    except Refused as refusal:
+        if refusal.code == "coordination_sound" and not _has_lost(world):
+            world.is_lost = False
+            return
+        world.after(AGAIN, lambda: recover(world))
+        return
+    [shard] = plan.shards
+    if shard.finding is not Finding.RECOVERABLE:
+        raise Violation(f"R31: {shard.finding} of {told}")
+    assert shard.fresh is not None
+    world.note("recovered", shard.fresh)
+    world.count("recoveries")
+    world.is_lost = False
+    world.coordination.generation = plan.generation
+    world.coordination.current = shard.fresh
+    world.coordination.history.append(shard.fresh)
+    world.checks.see_copies(shard.fresh)
+
+
+def _has_lost(world: World) -> bool:
+    """Return True if a node has seen more than the coordinator has."""
+    current = world.coordination.current
+    return any(
+        (seen := node.replica.seen) is not None
+        and (current is None or current.epoch < seen.epoch or current != seen)
+        for node in world.nodes
+    )
