@@ -217,6 +217,8 @@ ToNode = Held | Met | Ended | Reported | Data | Expired | Beaten
 
 # -- frames ----------------------------------------------------------------------------------------
 
+UNENCODABLE = (TypeError, ValueError, OverflowError)
+"""Raised by `encode`; an error of Unicode is a ValueError."""
 _ENCODER = msgspec.msgpack.Encoder()
 _ARRAY_32 = b"\xdd"  # MessagePack's mark of an array whose length has four bytes.
 

@@ -12,7 +12,7 @@ node, each with one write. Where the loop stands still, a watchdog keeps the dea
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from rota.executor.warden.hosting import Around, Hosts, NotHosted
 from rota.executor.warden.journal import Journal
 from rota.executor.warden.last_will import post_all
 from rota.executor.warden.messages import (
+    UNENCODABLE,
     VERSION,
     Allow,
     Beat,
@@ -45,6 +46,7 @@ from rota.executor.warden.messages import (
     ToNode,
     ToWarden,
     Will,
+    encode,
 )
 from rota.executor.warden.outputs import Outputs
 from rota.executor.warden.watchdog import Watchdog
@@ -375,8 +377,8 @@ class Server:
             # The next one is told all that is held.
             self._said.clear()
         elif not connection.is_full:
-            said, self._said = self._said, []
-            connection.write([*self._take_news(), *said])
+            said, self._said = [*self._take_news(), *self._said], []
+            connection.write_encoded(list(_encoded(said)))
 
     def _take_news(self) -> list[ToNode]:
         news, self._news = self._news, set()
@@ -386,3 +388,13 @@ class Server:
     def may_write(self) -> None:
         """Go on after the connection was full."""
         self._plan_flush()
+
+
+def _encoded(messages: Iterable[ToNode]) -> Iterator[bytes]:
+    """Yield *messages* encoded, without those that cannot be: each of these is logged."""
+    for message in messages:
+        try:
+            yield encode(message)
+        except UNENCODABLE as error:
+            kind = type(message).__name__
+            log.error("message not sent", extra={"message_kind": kind, "reason": str(error)})

@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,11 +19,12 @@ from contract.executor_host import (
     now,
     store_id_of,
 )
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Work
+from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Report, Work
 from rota.core.ids import NodeId
 from rota.core.instants import HOUR, Duration, Instant, later
 from rota.executor import scripted
 from rota.executor.executor import Ended as OnEnded
+from rota.executor.executor import Reported as OnReported
 from rota.executor.terms import USUAL
 from rota.executor.warden.connections import FromNode
 from rota.executor.warden.hosting import EXECUTORS, Around, Row
@@ -109,47 +111,79 @@ class Node:
         return heard
 
 
-@pytest.mark.usefixtures("looking")
-async def test_attempts_are_in_the_journal_and_their_deadline_is_watched_before_any_begins(
-    tmp_path: Path,
-) -> None:
+class Exaggerating(scripted.ScriptedExecutor):
+    """Plays attempts, each of which reports more than 64 bits hold when it begins."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        ended: OnEnded,
+        reported: OnReported,
+        now: Callable[[], Instant],
+        **_: object,
+    ) -> None:
+        del directory
+        self._reported = reported
+        super().__init__(ended=ended, now=now)
+
+    def launch(self, order: Order) -> None:
+        """Report, then play it."""
+        self._reported(order.key, Report(percent=1 << 64))
+        super().launch(order)
+
+
+@asynccontextmanager
+async def serving(directory: Path) -> AsyncGenerator[Node]:
+    """A warden's server, and the end of a node that has not greeted it yet."""
     around = Around(
-        directory=tmp_path,
+        directory=directory,
         node_id=NodeId("node-a"),
-        store_id=store_id_of(tmp_path),
+        store_id=store_id_of(directory),
         now=now,
         environ={},
         terms=USUAL,
     )
-    journal = Journal(tmp_path / JOURNAL)
-    WATCHDOG.due_at = None
-    Looking.watched.clear()
-    until = later(elapsed(), Duration(HOUR))
+    journal = Journal(directory / JOURNAL)
     server = Server(around, journal, elapsed=elapsed, watchdog=WATCHDOG, made_of="test")
-    orders = [
+    own, theirs = socket.socketpair()
+    with own, theirs:
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: FromNode(server), theirs)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(server.run())
+            yield Node(own)
+            server.retire(Duration(0))
+        journal.close()
+
+
+def orders_of(*names: str) -> list[Order]:
+    return [
         Order(
             key=AttemptKey(EXECUTION_ID, name, 1),
             token=TOKEN,
             work=Work(shell="true"),
             fire_at=FIRE_AT,
         )
-        for name in ("first-task", "second-task")
+        for name in names
     ]
-    own, theirs = socket.socketpair()
-    with own, theirs:
-        await asyncio.get_running_loop().connect_accepted_socket(lambda: FromNode(server), theirs)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(server.run())
-            node = Node(own)
-            await node.say(
-                Hello(VERSION),
-                Allow({GROUP: until}),
-                *(Launch(GROUP, order) for order in orders),
-                Stop(AttemptKey(EXECUTION_ID, "another-task", 1), None),  # Has all begin before it.
-            )
-            ended = await node.hear(Ended, len(orders))
-            server.retire(Duration(0))
-        journal.close()
+
+
+@pytest.mark.usefixtures("looking")
+async def test_attempts_are_in_the_journal_and_their_deadline_is_watched_before_any_begins(
+    tmp_path: Path,
+) -> None:
+    WATCHDOG.due_at = None
+    Looking.watched.clear()
+    until = later(elapsed(), Duration(HOUR))
+    orders = orders_of("first-task", "second-task")
+    async with serving(tmp_path) as node:
+        await node.say(
+            Hello(VERSION),
+            Allow({GROUP: until}),
+            *(Launch(GROUP, order) for order in orders),
+            Stop(AttemptKey(EXECUTION_ID, "another-task", 1), None),  # Has all begin before it.
+        )
+        ended = await node.hear(Ended, len(orders))
 
     assert Looking.watched == [until, until]
     for each in ended:
@@ -157,3 +191,21 @@ async def test_attempts_are_in_the_journal_and_their_deadline_is_watched_before_
         assert each.ending.outcome is Outcome.SUCCEEDED
         assert b"first-task" in each.ending.output
         assert b"second-task" in each.ending.output
+
+
+async def test_a_message_that_cannot_be_encoded_is_dropped_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = Row(f"{__name__}:Exaggerating", folder="work")
+    monkeypatch.setitem(EXECUTORS, "process", row)
+    until = later(elapsed(), Duration(HOUR))
+
+    async with serving(tmp_path) as node:
+        launches = [Launch(GROUP, order) for order in orders_of("first-task", "second-task")]
+        await node.say(Hello(VERSION), Allow({GROUP: until}), *launches)
+        ended = await node.hear(Ended, len(launches))
+
+    outcomes = [each.ending.outcome for each in ended if isinstance(each, Ended)]
+    assert outcomes == [Outcome.SUCCEEDED] * len(launches)
+    refused = [each for each in caplog.records if each.message == "message not sent"]
+    assert [vars(each)["message_kind"] for each in refused] == ["Reported"] * len(launches)
