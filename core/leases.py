@@ -29,6 +29,12 @@ def deadline(session_end: Instant, leased_until: Instant) -> Instant:
     return max(session_end, leased_until)
 
 
+def outlasting(timing: Timing) -> Duration:
+    """Return for how long attempts may run after the process ended that asked for their leases."""
+    stretched = timing.attempt_lease * (100 + 2 * DRIFT_PERCENT) // 100
+    return Duration(max(timing.session, stretched) + timing.kill_grace)
+
+
 def is_lost(
     timing: Timing, *, gone_since: Instant | None, trusted_at: Instant, now: Instant
 ) -> bool:

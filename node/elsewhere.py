@@ -7,7 +7,8 @@ not run there. An attempt is lost (PROTOCOL R36), and its task starts again, whe
     a  its node says so: its primacy ended between the commit of the start and the launch, or its
        warden does not hold it. A warden that ended took all that it held with it
        (`rota.executor.warden`); what a process of its own runs, a node that is another one by now
-       has taken with it too;
+       has taken with it too. A node with a new data directory, and so with a warden of its own,
+       says nothing of earlier sessions until their leases are over;
     b  nothing can be asked, and all time that it can have had is over (`rota.core.leases`);
     c  it was sent and its node has not named it: it begins only after this node has heard of it and
        said so (`rota.node.offers`), which it never does then;
@@ -130,6 +131,7 @@ class Elsewhere:
         timing: The cluster's.
         clock: By which leases run.
         store_of: The id of a node's data directory, as its member record has it.
+        new_until: Until then a warden of an earlier data directory of this node may run attempts.
     """
 
     def __init__(
@@ -142,6 +144,7 @@ class Elsewhere:
         timing: Timing,
         clock: Clock,
         store_of: Callable[[NodeId], str],
+        new_until: Instant,
     ) -> None:
         self._attempts = attempts
         self._shards = shards
@@ -150,6 +153,7 @@ class Elsewhere:
         self._timing = timing
         self._clock = clock
         self._store_of = store_of
+        self._new_until = new_until
         self._away: dict[Shard, _Away] = {}
         self._left: dict[Life, Left] = {}
         """What is left of lives that were seen to end; the last `LIVES_MAX` of them."""
@@ -162,7 +166,7 @@ class Elsewhere:
         here: dict[Session, _Running] = defaultdict(dict)
         running: _Running = {}
         for key, attempt in _running(shard.state):
-            if attempt.node_id == self._liveness.node_id:
+            if attempt.node_id == self._liveness.node_id and self._knows(attempt.session):
                 here[attempt.session][key] = attempt
             else:
                 running[key] = attempt
@@ -194,6 +198,10 @@ class Elsewhere:
             if key not in self._left.get(_life(attempt), running)
         }
         self._lose(shard, unbegun)
+
+    def _knows(self, session: Session) -> bool:
+        """Return True if this node can tell which attempts of its own *session* run."""
+        return session == self._liveness.session or self._clock.elapsed() >= self._new_until
 
     def _lose_absent(self, shard: Shard, session: Session, mine: _Running) -> None:
         absent = _absent(mine, self._attempts.orders)
@@ -237,7 +245,10 @@ class Elsewhere:
         asked = _Asked(self._store_of(sender), ask.incarnation, ask.sent_at)
         if asked.is_after(away.heard.get(sender)) and ask.epoch >= away.epoch:
             away.heard[sender] = asked
-            self._lose(shard, _absent(away.settled_on(sender), frozenset(ask.attempts)))
+            settled = away.settled_on(sender)
+            if ask.only_of is not None:
+                settled = {key: one for key, one in settled.items() if one.session == ask.only_of}
+            self._lose(shard, _absent(settled, frozenset(ask.attempts)))
         # What is not known to run was lost, or has ended and its node has not heard that it is
         # recorded; to stop that does no harm.
         goes_on = away.running.keys() - away.to_stop
@@ -282,6 +293,8 @@ class Elsewhere:
                 log.warning("attempts lost", extra={"node": node_id, "shard": shard.id})
                 away.drop([key for key, one in away.running.items() if _life(one) == life])
                 self._shards.submit(shard, LoseSession(node_id=node_id, session=session))
+            elif node_id == self._liveness.node_id:
+                continue  # Of a directory before: there is nobody to ask.
             elif now - away.given_at.get(node_id, NEVER) > self._timing.attempt_lease // 4:
                 self._network.send(node_id, shard.id, AskList())
 

@@ -44,6 +44,7 @@ class Fencing:
         timing: The cluster's.
         clock: By which leases run.
         incarnation: Of this node.
+        new_until: Until then a warden of an earlier data directory of this node may run attempts.
         allow: Told of all groups, and until when each may go on.
     """
 
@@ -57,6 +58,7 @@ class Fencing:
         timing: Timing,
         clock: Clock,
         incarnation: int,
+        new_until: Instant,
         allow: Callable[[Mapping[str, Instant]], None] = lambda until: None,
     ) -> None:
         self._attempts = attempts
@@ -66,6 +68,7 @@ class Fencing:
         self._timing = timing
         self._clock = clock
         self._incarnation = incarnation
+        self._new_until = new_until
         self._allow = allow
         self.asked_at = clock.elapsed()
         """When the newest question was asked; no two are asked at the same instant."""
@@ -154,8 +157,13 @@ class Fencing:
                 epoch=newest.epoch,
                 attempts=tuple(keys),
                 sent_at=self.asked_at,
+                only_of=self._liveness.session if self._is_new else None,
             )
             self._network.send(newest.primary, shard.id, ask)
+
+    @property
+    def _is_new(self) -> bool:
+        return self._clock.elapsed() < self._new_until
 
     def _note_question(self, shard: ShardId, node_id: NodeId) -> None:
         questions = self._questions[shard]

@@ -90,12 +90,16 @@ class AskLease(msgspec.Struct, frozen=True, kw_only=True, tag="ask_lease"):
         epoch: Of the newest configuration known to the sender: it started nothing after that.
         attempts: All that run, wait to be confirmed, or whose outcome is not known to be recorded.
         sent_at: By the sender's clock; it comes back with the answer, and the lease counts from it.
+        only_of: The sender knows of attempts of this session alone, `NOBODY` while it has none: its
+            data directory is so new that a warden of another may still run those of earlier ones.
+            None: It knows of all.
     """
 
     incarnation: Count
     epoch: CheckedEpoch
     attempts: AttemptKeys
     sent_at: CheckedInstant
+    only_of: CheckedSession | None = None
 
 
 class GiveLease(msgspec.Struct, frozen=True, kw_only=True, tag="give_lease"):

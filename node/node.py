@@ -385,6 +385,7 @@ def alone(
 
     return Surroundings(
         lock=directory.lock_id,
+        store_made_at=directory.made_at,
         incarnation=directory.begin_incarnation(clock.now()),
         member=Member(
             node_id=config.node_id,

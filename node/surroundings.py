@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from rota.core.attempt import AttemptKey, Ending
 from rota.core.ids import NodeId, Session
-from rota.core.instants import Duration
+from rota.core.instants import Duration, Instant
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.executor.executor import Executor
@@ -34,6 +34,7 @@ class Surroundings:
     Attributes:
         member: What it says of itself.
         lock: On its data directory (`rota.node.coordination.coordinator.Claim`).
+        store_made_at: When its data directory was made, by the calendar.
         incarnation: Number of this process of the node: higher than that of every earlier one.
         store: Where its shards are; whoever made it closes it.
         shard_count: Of the cluster.
@@ -57,6 +58,7 @@ class Surroundings:
     member: Member
     lock: str
     incarnation: int
+    store_made_at: Instant = Instant(0)
     store: Store
     shard_count: int
     commit: MakeCommit

@@ -12,7 +12,8 @@ from functools import partial
 from rota.core.commands import Due
 from rota.core.decision import Limits
 from rota.core.ids import ShardId
-from rota.core.instants import SECOND, Duration
+from rota.core.instants import SECOND, Duration, Instant, later
+from rota.core.leases import NEVER, outlasting
 from rota.core.outbox import LETTERS_MAX
 from rota.core.replication.calendars import Calendars
 from rota.core.replication.liveness import Liveness
@@ -196,6 +197,7 @@ class Works:
             after=config.stand_in_after,
             clock=clock,
         )
+        new_until = _new_until(around, clock)
         self._fencing = Fencing(
             self._attempts,
             self._shards,
@@ -204,6 +206,7 @@ class Works:
             timing=around.timing,
             clock=clock,
             incarnation=around.incarnation,
+            new_until=new_until,
             allow=around.warden.allow if around.warden else lambda until: None,
         )
         self._elsewhere = Elsewhere(
@@ -214,6 +217,7 @@ class Works:
             timing=around.timing,
             clock=clock,
             store_of=self._membership.store_of,
+            new_until=new_until,
         )
         self._offers = Offers(
             self._attempts,
@@ -517,3 +521,14 @@ def _always_ready(*, exclude_cluster: bool = False) -> str | None:
 
 def _full_count(shard: Shard) -> int:
     return sum(count >= LETTERS_MAX for count in shard.state.letter_counts.values())
+
+
+def _new_until(around: Surroundings, clock: Clock) -> Instant:
+    """Return until when a warden of an earlier data directory of this node may run attempts.
+
+    The age is by the calendar, which may have been set: where it makes no sense, all of the time is
+    waited for once more.
+    """
+    lasting = outlasting(around.timing)
+    is_new = clock.now() - around.store_made_at < lasting
+    return later(clock.elapsed(), lasting) if is_new else NEVER

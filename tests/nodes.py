@@ -132,6 +132,7 @@ class Node:
         self._store = MemoryStore()
         self._life = 0
         self._store_id: str = node_id
+        self._store_made_at = Instant(0)
         self._is_dead = False
         self._executor: PlayingExecutor | None = None
         self._is_stopping = asyncio.Event()
@@ -196,6 +197,15 @@ class Node:
         self._store = MemoryStore()
         self._store_id += "'"
 
+    def replace_directory(self) -> Callable[[], None]:
+        """Have the next process begin with nothing, and return what ends the attempts of before."""
+        assert self._executor is not None
+        end_attempts, self._executor = self._executor.forget_all, None
+        self._store = MemoryStore()
+        self._store_id += "'"
+        self._store_made_at = self.clock.now()
+        return end_attempts
+
     @property
     def _incarnation(self) -> int:
         return self._life if self._store_id == self.id else 0
@@ -248,6 +258,7 @@ class Node:
             entropy,
             Surroundings(
                 lock=f"lock of {self.id}",
+                store_made_at=self._store_made_at,
                 incarnation=self._incarnation,
                 member=Member(
                     node_id=self.id,

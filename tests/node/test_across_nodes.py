@@ -521,6 +521,40 @@ def test_what_a_machine_ran_is_lost_when_it_is_back_with_an_empty_disk_and_its_c
     run(story)
 
 
+def test_a_node_with_a_new_directory_makes_nothing_lost_of_the_one_before() -> None:
+    async def story(nodes: Nodes) -> None:
+        execution_id = await long_attempt_away(nodes)
+        await nodes[A].end()
+        end_attempts = nodes[A].replace_directory()
+
+        await nodes[A].start()  # Beside it the warden of the directory before runs the attempt.
+        await asyncio.sleep(2 * TIMING.session / SECOND)
+        before = where(task_of(nodes, execution_id))
+        end_attempts()  # Its lease has run out.
+        await until(lambda: len(where(task_of(nodes, execution_id))) == 2)
+
+        assert before == [A]
+
+    run(story)
+
+
+def test_a_node_with_a_new_directory_that_becomes_primary_makes_nothing_lost_either() -> None:
+    async def story(nodes: Nodes) -> None:
+        execution_id = await long_attempt_away(nodes)
+        await nodes[A].end()
+        end_attempts = nodes[A].replace_directory()
+
+        await nodes[A].start()
+        await nodes.move(nodes.shard_of(execution_id), A, B, C)
+        before = where(task_of(nodes, execution_id))
+        end_attempts()
+        await until(lambda: len(where(task_of(nodes, execution_id))) == 2)
+
+        assert before == [A]
+
+    run(story)
+
+
 def test_a_question_of_an_earlier_incarnation_makes_nothing_lost() -> None:
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
