@@ -18,10 +18,12 @@ from rota.node.links.hello import (
     SPOKEN,
     Answer,
     Hello,
+    NoCommonVersion,
     NotProven,
     NotWelcome,
     Proof,
     Refusal,
+    check_versions,
     common_version,
     decode,
     dials,
@@ -68,8 +70,8 @@ async def dial(socket: Socket, ours: PeerCredentials, member: Member, nonce: byt
     """Agree with *member*, at whose address *socket* was opened.
 
     Raises:
-        NotWelcome: One of the two refuses. The caller closes the connection, which says enough:
-            after its proof the answerer takes the link to exist.
+        NotWelcome: One of the two refuses. The caller closes the connection: after its proof the
+            answerer takes the link to exist, and reads no refusal.
     """
     hello = encode(
         Hello(
@@ -81,7 +83,12 @@ async def dial(socket: Socket, ours: PeerCredentials, member: Member, nonce: byt
         )
     )
     await _send(socket, hello)
-    answered, answer = await _receive(socket, Answer)
+    try:
+        answered, answer = await _receive(socket, Answer)
+    except NoCommonVersion as error:
+        # The answerer waits for a proof, so it still reads a refusal.
+        await refuse(socket, error)
+        raise
     words = FirstWords(hello, answered)
     await _send(socket, encode(Proof(mac=prove(ours, DIALS, words))))
     _, proof = await _receive(socket, Proof)
@@ -90,7 +97,7 @@ async def dial(socket: Socket, ours: PeerCredentials, member: Member, nonce: byt
             f"whatever answers at the address of {member.node_id} has not proven to be it: it is "
             "another process, or has just started and its new record is on its way"
         )
-    version = common_version(SPOKEN, answer.versions, member.node_id)
+    version = common_version(SPOKEN, answer.versions)
     return Peer(member.node_id, answer.life, version)
 
 
@@ -126,7 +133,7 @@ async def answer(
             "record: it is another one, of another cluster perhaps, or has just started"
         )
     _check_wanted(ours, theirs)
-    version = common_version(SPOKEN, theirs.versions, theirs.node_id)
+    version = common_version(SPOKEN, theirs.versions)
     await _send(socket, encode(Proof(mac=prove(ours, ANSWERS, words))))
     return Peer(theirs.node_id, theirs.life, version)
 
@@ -151,6 +158,7 @@ async def _receive(socket: Socket, kind: type[W]) -> tuple[bytes, W]:
 
     Raises:
         NotWelcome: It refuses.
+        NoCommonVersion: The word is of a version that this node does not support.
         NotProven: It sends nothing, or something else.
     """
     try:
@@ -161,6 +169,8 @@ async def _receive(socket: Socket, kind: type[W]) -> tuple[bytes, W]:
     if came.type is not aiohttp.WSMsgType.BINARY:
         raise NotProven("it closed the connection before it had proven who it is")
     data = bytes(cast("bytes", came.data))  # what a binary message holds
+    if kind is not Proof:
+        check_versions(data)
     word = decode(data)
     if not isinstance(word, kind):
         raise NotProven(f"it sent {type(word).__name__} in the place of {kind.__name__}")

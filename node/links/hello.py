@@ -13,6 +13,9 @@ A version is a number of the wire protocol. Every release supports its own and t
 each link uses the highest that both support, so N and N + 1 run in one cluster. What a version
 adds is sent only over links of that version. Fields may be added to any message: a receiver
 ignores those that it does not know.
+
+Each end reads the versions in the first word of the other before the rest of the word, whose form
+may be that of another version. The field `versions` is therefore the same in every version.
 """
 
 from typing import Annotated, NamedTuple
@@ -40,7 +43,8 @@ class Versions(NamedTuple):
     newest: _Version
 
 
-SPOKEN = Versions(oldest=1, newest=1)
+SPOKEN = Versions(oldest=2, newest=2)
+"""Version 1 had first words without a proof."""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
@@ -95,6 +99,19 @@ class NotWelcome(Exception):
         self.told = (reason if told is None else told)[:REASON_LENGTH_MAX]
 
 
+class NoCommonVersion(NotWelcome):
+    """The two nodes support no version of the wire protocol in common."""
+
+    def __init__(self, ours: Versions, theirs: Versions) -> None:
+        advice = "upgrade one release at a time"
+        super().__init__(
+            f"it supports versions {theirs.oldest} to {theirs.newest} of the wire protocol, and "
+            f"this node {ours.oldest} to {ours.newest}: {advice}",
+            f"it supports versions {ours.oldest} to {ours.newest} of the wire protocol, and the "
+            f"refused node {theirs.oldest} to {theirs.newest}: {advice}",
+        )
+
+
 class NotProven(NotWelcome):
     """The other end has not proven to be a member; it is told nothing about this node."""
 
@@ -106,6 +123,13 @@ class NotProven(NotWelcome):
         )
 
 
+class _FirstWord(msgspec.Struct, frozen=True):
+    """The part of a `Hello` or an `Answer` that is the same in every version."""
+
+    versions: Versions
+
+
+_first_decoder: msgspec.msgpack.Decoder[_FirstWord] = msgspec.msgpack.Decoder(_FirstWord)
 _decoder: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
 
 
@@ -132,23 +156,36 @@ def decode(word: bytes) -> Hello | Answer | Proof:
     return found
 
 
-def common_version(ours: Versions, theirs: Versions, node_id: NodeId) -> int:
+def check_versions(word: bytes) -> None:
+    """Check the versions in the first word of the other end, whatever the rest of the word is.
+
+    A word without versions passes: it is a refusal, or `decode` refuses it.
+
+    Raises:
+        NoCommonVersion: This node supports none of them.
+    """
+    if len(word) > WORD_BYTES_MAX:
+        return
+    try:
+        theirs = _first_decoder.decode(word).versions
+    except UNDECODABLE:
+        return
+    common_version(SPOKEN, theirs)
+
+
+def common_version(ours: Versions, theirs: Versions) -> int:
     """Return the highest version that both support.
 
     Args:
         ours: Of this node.
         theirs: Of the other one.
-        node_id: The other one.
 
     Raises:
-        NotWelcome: There is none.
+        NoCommonVersion: There is none.
     """
     version = min(ours.newest, theirs.newest)
     if version < max(ours.oldest, theirs.oldest):
-        raise NotWelcome(
-            f"{node_id} supports versions {theirs.oldest} to {theirs.newest} of the wire protocol, "
-            f"and the other node {ours.oldest} to {ours.newest}: upgrade one release at a time"
-        )
+        raise NoCommonVersion(ours, theirs)
     return version
 
 

@@ -22,6 +22,10 @@ NONCE = b"n" * 32
 WORDS = FirstWords(b"first word of the dialler", b"first word of the answerer")
 
 
+def a_hello(versions: Versions = hello.SPOKEN, *, node_id: NodeId = A, wants: NodeId = B) -> Hello:
+    return Hello(versions=versions, node_id=node_id, wants=wants, life="1", nonce=NONCE)
+
+
 @pytest.fixture
 async def end() -> AsyncGenerator[End]:
     """Node b, on record, which knows node a."""
@@ -41,9 +45,9 @@ def _logged(caplog: pytest.LogCaptureFixture) -> None:  # pyright: ignore[report
 def test_a_node_accepts_the_release_before_and_the_one_after() -> None:
     before, now, after = (Versions(n - 1, n) for n in (4, 5, 6))
 
-    assert common_version(now, now, A) == 5
-    assert common_version(now, before, A) == common_version(before, now, A) == 4
-    assert common_version(now, after, A) == common_version(after, now, A) == 5
+    assert common_version(now, now) == 5
+    assert common_version(now, before) == common_version(before, now) == 4
+    assert common_version(now, after) == common_version(after, now) == 5
 
 
 def test_two_releases_apart_is_too_far() -> None:
@@ -51,7 +55,7 @@ def test_two_releases_apart_is_too_far() -> None:
 
     for ours, theirs in ((old, new), (new, old)):
         with pytest.raises(NotWelcome, match="upgrade one release at a time"):
-            common_version(ours, theirs, A)
+            common_version(ours, theirs)
 
 
 def test_a_field_that_a_later_release_adds_is_ignored() -> None:
@@ -205,9 +209,6 @@ class Odd:
 
 ODD = {
     "looks for another node": Odd(lambda: a_hello(wants=C), "a looks for c, and this is b"),
-    "of two releases later": Odd(
-        lambda: a_hello(versions=Versions(8, 9)), "a supports versions 8 to 9"
-    ),
     "is to be dialled": Odd(lambda: a_hello(node_id=C), "b dials c, never the reverse"),
 }
 
@@ -228,6 +229,74 @@ async def test_a_member_is_given_the_reason_for_which_it_is_refused(odd: Odd, en
         hello.decode(answered)
     assert end.links.peers == ()
     assert end.count("rota_peer_refused_total", reason="disagreed") == 1
+
+
+OF_VERSION_1 = {
+    "type": "hello",
+    "versions": [1, 1],
+    "cluster": "c",
+    "node_id": "a",
+    "store_id": "s",
+    "life": "1",
+    "wants": "b",
+}
+OF_VERSION_9 = {"type": "hello", "versions": [8, 9], "moods": ["good"]}
+
+
+@pytest.mark.parametrize(
+    ("word", "theirs"),
+    [
+        (OF_VERSION_1, "1 to 1"),
+        (OF_VERSION_9, "8 to 9"),
+        (msgspec.to_builtins(a_hello()) | {"versions": [8, 9], "nonce": NONCE}, "8 to 9"),
+    ],
+    ids=["version 1", "version 9", "version 9 in the form of this one"],
+)
+async def test_a_first_word_of_another_version_is_refused_for_the_version(
+    word: dict[str, object], theirs: str, end: End, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = "{} to {}".format(*hello.SPOKEN)
+
+    async with dialled(end.port) as socket:
+        await socket.send_bytes(msgspec.msgpack.encode(word))
+        answered = await socket.receive_bytes()
+
+    with pytest.raises(NotWelcome) as refusal:
+        hello.decode(answered)
+    assert f"it supports versions {ours} of" in str(refusal.value)
+    assert f"the refused node {theirs}: upgrade" in str(refusal.value)
+    assert end.count("rota_peer_refused_total", reason="disagreed") == 1
+    [logged] = [each for each in caplog.records if each.message == "peer refused"]
+    assert f"it supports versions {theirs} of" in vars(logged)["reason"]
+
+
+async def test_a_dialler_refuses_an_answer_of_another_version_and_sends_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    came: list[bytes] = []
+
+    async def listen(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive_bytes()
+        await socket.send_bytes(msgspec.msgpack.encode(OF_VERSION_1))
+        came.append(await socket.receive_bytes())
+        await socket.receive()
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/peer", listen)
+    async with TestServer(app) as server, End(A).living() as one:
+        there = msgspec.structs.replace(
+            End(B).member(), peer_address=server.make_url("/").authority
+        )
+        one.links.meet({A: one.member(), B: there})
+        await until(lambda: bool(came) and "peer not reached" in caplog.messages)
+
+    with pytest.raises(NotWelcome, match="the refused node 1 to 1: upgrade one release at a time"):
+        hello.decode(came[0])
+    logged = next(each for each in caplog.records if each.message == "peer not reached")
+    assert "it supports versions 1 to 1 of the wire protocol" in vars(logged)["reason"]
 
 
 @pytest.mark.parametrize(
@@ -364,7 +433,3 @@ async def test_a_key_of_an_earlier_life_is_not_accepted(end: End) -> None:
             await greet(socket, End(A), end)
 
     assert end.links.peers == ()
-
-
-def a_hello(versions: Versions = hello.SPOKEN, *, node_id: NodeId = A, wants: NodeId = B) -> Hello:
-    return Hello(versions=versions, node_id=node_id, wants=wants, life="1", nonce=NONCE)
