@@ -6,6 +6,7 @@ every token, so a new one needs no restart; the certificates are read once.
 """
 
 import ssl
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,14 +65,17 @@ class Credentials:
             raise AccessDenied(f"etcd_password_file {self.password_file} has no password")
         return first
 
-    def tls(self) -> ssl.SSLContext | bool:
-        """Return the context for endpoints with https; True: that of the system.
+    def tls(self, endpoints: Iterable[str]) -> ssl.SSLContext | bool:
+        """Return the context for those of *endpoints* with https; True if there are none.
+
+        Never that of aiohttp, which trusts nobody in a node (`rota.node.__main__`).
 
         Raises:
             AccessDenied: A file cannot be read, or holds something else.
         """
-        if not (self.ca_file or self.certificate_file):
-            return True  # aiohttp has made that one already; another takes 15 ms of a start.
+        is_used = any(each.lower().startswith("https:") for each in endpoints)
+        if not (is_used or self.ca_file or self.certificate_file):
+            return True
         try:
             context = ssl.create_default_context(cafile=self.ca_file)
         except OSError as error:

@@ -127,7 +127,7 @@ class Gateway:
     def __init__(self, options: GatewayOptions) -> None:
         self.options = options
         self._at = options.first % len(options.endpoints)
-        self._tls = options.credentials.tls()
+        self._tls = options.credentials.tls(options.endpoints)
         self._session: aiohttp.ClientSession | None = None
         self._token = ""
         self._authenticating = asyncio.Lock()
