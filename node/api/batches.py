@@ -13,7 +13,6 @@ from rota.client.wire import (
     CreatedItem,
     CreatedManyView,
     CreateManyBody,
-    JobBody,
     ProblemView,
     TriggeredItem,
     TriggeredManyView,
@@ -25,9 +24,10 @@ from rota.core.decision import JobSaved, Triggered
 from rota.core.errors import Problem, Refused, invalid, not_found
 from rota.node.api.codes import DECIDING
 from rota.node.api.decoding import decode
+from rota.node.api.job_decoding import decoded_job
 from rota.node.api.jobs import creation_of, trigger_of
 from rota.node.api.operations import IDEMPOTENCY_KEY, Body, Operations, Success
-from rota.node.api.pacing import Pace
+from rota.node.api.pacing import Pace, paced
 from rota.node.api.parameters import DRY_RUN
 from rota.node.api.problems import problem_of
 from rota.node.api.reading import Hints
@@ -90,7 +90,7 @@ async def create_many(request: web.Request) -> web.Response:
 
     async def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
         nonlocal room
-        body = decode(raw, JobBody)
+        body = await paced(decoded_job(raw))
         # Before they are read: a schedule that is refused may cost as much as its first fire time.
         room -= len(body.schedules) + (body.schedule is not None)
         if room < 0:

@@ -18,8 +18,8 @@ from rota.core.job import Job
 from rota.node.api.access import PRINCIPAL, Verb, check
 from rota.node.api.bodies import reading
 from rota.node.api.codes import DECIDING, KEYED
-from rota.node.api.decoding import decode
 from rota.node.api.definitions import definition_of
+from rota.node.api.job_decoding import decoded_job
 from rota.node.api.jobs import NAMESPACE, saved_document
 from rota.node.api.operations import (
     ETAG,
@@ -213,7 +213,7 @@ async def _save(
 
 async def _definition_in(request: web.Request, content: dict[str, Json]) -> SaveJob:
     """Return the command that creates the job *content*."""
-    body = decode(msgspec.json.encode(content), JobBody)
+    body = await paced(decoded_job(msgspec.json.encode(content)))
     spec = await paced(reading(body))
     request.app[PARTS].shards.of_name(spec.namespace, spec.name).check_open()
     spec = await resolve(request, spec)

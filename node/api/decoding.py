@@ -20,8 +20,13 @@ _AT_PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>\d+|\.\.\.)\]")
 
 
-def decode(content: bytes | msgspec.Raw, kind: type[T]) -> T:
+def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
     """Return the *kind* that JSON *content* is.
+
+    Args:
+        content: UTF-8.
+        kind: A struct, or another type of msgspec's.
+        place: JSON pointer of *content* in the body; empty if it is the whole.
 
     Raises:
         Refused: Code ``malformed_json``: it is not JSON; code ``invalid_body``: it has another
@@ -30,7 +35,7 @@ def decode(content: bytes | msgspec.Raw, kind: type[T]) -> T:
     try:
         return _decoder(kind).decode(content)
     except msgspec.ValidationError as error:
-        raise _refusal(str(error), kind) from error
+        raise _refusal(str(error), kind, place) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refused(
             Kind.INVALID, "malformed_json", f"the body is not JSON in UTF-8: {error}"
@@ -50,11 +55,11 @@ def _decoder(kind: type[T]) -> "msgspec.json.Decoder[T]":
     return decoder
 
 
-def _refusal(text: str, kind: object) -> Refused:
+def _refusal(text: str, kind: object, place: str) -> Refused:
     """Return the refusal for which the decoder of *kind* said *text*."""
     at = _AT_PATH.search(text)
     path = at["path"] if at else ""
-    pointer, said = _pointer(path), _AT_PATH.sub("", text)
+    pointer, said = place + _pointer(path), _AT_PATH.sub("", text)
     info = _type_at(inspect.type_info(kind), path)
     if unknown := _UNKNOWN_FIELD.match(said):
         name = unknown["name"][: QUOTED_MAX + 1]

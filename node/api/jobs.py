@@ -58,6 +58,7 @@ from rota.node.api.requests import (
     find_job_id,
     idempotency_key,
     read_body,
+    read_job,
 )
 from rota.node.api.resolving import resolve
 from rota.node.api.tracing import TRACEPARENT, traceparent_of
@@ -102,7 +103,7 @@ async def create_job(request: web.Request) -> web.Response:
     The same definition again does nothing, and gets 200 with the job that is there; another one
     under the same name is refused.
     """
-    body = await read_body(request, JobBody)
+    body = await read_job(request)
     shard, command = await creation_of(request, body, idempotency_key(request))
     return await saved_document(request, *await write(request, shard, command))
 

@@ -8,13 +8,15 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from rota.client.wire import ITEMS_MAX, Json
+from rota.client.wire import ITEMS_MAX, JobBody, Json
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.ids import ExecutionId, JobId, is_execution_id, is_job_id
 from rota.core.job import Job
 from rota.core.quoting import in_quotes
 from rota.node.api.body_memory import BodyMemory, Reserved
 from rota.node.api.decoding import decode
+from rota.node.api.job_decoding import decoded_job, decoded_object
+from rota.node.api.pacing import paced
 from rota.node.parts import Parts
 from rota.node.shard import Shard
 
@@ -54,14 +56,22 @@ async def read_body(request: web.Request, kind: type[T], *, if_empty: T | None =
     return decode(content, kind)
 
 
+async def read_job(request: web.Request) -> JobBody:
+    """Return the request's body as a job, with pauses while a long one is decoded.
+
+    Raises:
+        Refused: It is too long, not JSON, has another form, or too many tasks.
+    """
+    return await paced(decoded_job(await read_content(request)))
+
+
 async def read_object(request: web.Request) -> dict[str, Json]:
     """Return the request's body as the JSON object that it is, unchecked otherwise.
 
     Raises:
-        Refused: It is too long, not JSON, or no object.
+        Refused: It is too long, not JSON, or no object; or it has too many tasks.
     """
-    content = await read_content(request)
-    return decode(content, dict[str, Json])
+    return await paced(decoded_object(await read_content(request)))
 
 
 async def read_content(request: web.Request) -> bytes:
