@@ -160,6 +160,7 @@ def clean() -> Run:
     for node in ("n1", "n2"):
         run.add("replicas.jsonl", node=node, shard=0, applied=9, tables={"1": "2 rows"})
     run.documents["stalls.jsonl"] = []
+    run.documents["restores.jsonl"] = []
     run.write_to_sink(104.2, "asked-1", 1, "0" * 31 + "1")
     run.write_to_sink(105.2, "asked-1", 2, "0" * 31 + "2")
     is_paused_for_a_while(run)
@@ -467,6 +468,24 @@ def epoch_is_left_out(run: Run) -> None:
     run.documents["configurations.jsonl"][1]["value"]["epoch"] = 3
 
 
+def generation_begins_though_etcd_kept_all(run: Run) -> None:
+    etcd_is_set_back_and_recovered(run)
+    run.documents["restores.jsonl"].clear()
+
+
+def generation_begins_twice_after_one_restore(run: Run) -> None:
+    etcd_is_set_back_and_recovered(run)
+    sync = [["n1", "c1"], ["n2", "c2"]]
+    value = {"epoch": (2 << 40) + 1, "primary": "n2", "sync": sync}
+    run.add("configurations.jsonl", shard=0, revision=5, value=value)
+
+
+def epoch_is_used_twice_after_a_restore(run: Run) -> None:
+    run.add("restores.jsonl", revision=2)
+    value = {"epoch": 2, "primary": "n1", "sync": [["n1", "c1"], ["n2", "c2"]]}
+    run.add("configurations.jsonl", shard=0, revision=3, value=value)
+
+
 def primary_does_not_count(run: Run) -> None:
     run.documents["configurations.jsonl"][1]["value"]["primary"] = "n3"
 
@@ -642,6 +661,9 @@ DOCTORED: dict[Doctor, tuple[str, str]] = {
     stale_read: ("I15", "could be ['1']"),
     lost_write: ("I15", "could be ['1']"),
     epoch_is_left_out: ("I6", "epoch 3 after 1"),
+    generation_begins_though_etcd_kept_all: ("I6", "after 2"),
+    generation_begins_twice_after_one_restore: ("I6", f"epoch {(2 << 40) + 1} after"),
+    epoch_is_used_twice_after_a_restore: ("I6", "epoch 2 after 2"),
     primary_does_not_count: ("I6", "does not count"),
     copy_is_named_twice: ("I6", "copy c1"),
     too_few_copies: ("I6", "fewer than 2"),
@@ -753,6 +775,12 @@ def disk_was_full(run: Run) -> None:
     run.fault("disk-full", "n1", begins=110.0, ends=110.2)
 
 
+def etcd_is_set_back_and_recovered(run: Run) -> None:
+    run.add("restores.jsonl", revision=3)
+    value = {"epoch": (1 << 40) + 1, "primary": "n2", "sync": [["n1", "c1"], ["n2", "c2"]]}
+    run.add("configurations.jsonl", shard=0, revision=4, value=value)
+
+
 def never_began_on_a_machine_that_stood_still(run: Run) -> None:
     lost_without_a_word_or_cause(run)
     run.add("stalls.jsonl", at=109.0, took=2.0)
@@ -765,6 +793,7 @@ def never_began_on_a_machine_that_stood_still(run: Run) -> None:
         accounts_were_lost_with_their_disk,
         nobody_stood_in_where_no_copy_counts,
         disk_was_full,
+        etcd_is_set_back_and_recovered,
         never_began_on_a_machine_that_stood_still,
         given_up_with_its_shard,
         away_for_longer_than_its_lease,

@@ -13,7 +13,7 @@ ABSENT = {"code": "job_not_found"}
 
 
 def records(operations: list[Operation]) -> Records:
-    return Records({}, operations, [], [], {}, {}, {}, {}, [], [], [], {})
+    return Records({}, operations, [], [], {}, {}, {}, {}, [], [], [], [], {})
 
 
 def operation(number: int, what: str, value: str | None, outcome: str) -> Operation:

@@ -49,6 +49,7 @@ PAGES = {
     ),
     "Lose all copies that count": (
         "node/test_shard_recovery.py::test_a_shard_whose_counting_copies_are_lost_opens_from_a_stale_one",
+        "node/test_lost_disks.py::test_a_shard_stays_closed_where_the_copy_that_is_left_counts_no_more",
     ),
     "A disk that fills": (
         "node/test_full_disk.py::test_a_task_that_fills_the_disk_can_be_stopped_and_no_fire_starts_another",

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import rota
 from chaos.harness.builds import next_build
+from chaos.harness.etcd_history import EtcdHistory
 from chaos.harness.hosts import Node, member_of_etcd
 from chaos.harness.network import Host, Network
 from etcd import EtcdCluster
@@ -58,6 +59,7 @@ class Cluster:
         self.etcd_hosts = [network.add(f"e{number + 1}") for number in range(members)]
         self.etcd = EtcdCluster(folder, 0)
         self.etcd.members = [member_of_etcd(host, folder) for host in self.etcd_hosts]
+        self.etcd_history = EtcdHistory(self.etcd.members[0], NAME, folder)
         self._flags = ("--etcd", ",".join(self.etcd.urls), "--cluster", NAME, *flags)
         hosts = [network.add(f"n{number + 1}") for number in range(size + spare)]
         self.all_nodes = {host.name: Node(host, network, folder, *self._flags) for host in hosts}
@@ -123,13 +125,13 @@ class Cluster:
         return None
 
     def etcd_revision(self) -> int | None:
-        """Return the number of etcd's last write; None if no member tells."""
+        """Return the number of etcd's last write in its history; None if no member tells."""
         for member in self.etcd.members:
             try:
                 answer = member.ask("/v3/kv/range", {"key": b"/", "count_only": True}, 1)
             except OSError:
                 continue
-            return int(answer["header"]["revision"])
+            return self.etcd_history.number(int(answer["header"]["revision"]))
         return None
 
     def trouble(self) -> str:

@@ -5,15 +5,13 @@ import json
 import os
 import threading
 import time
-import urllib.request
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from chaos.harness import shim
-from chaos.harness.cluster import INSTALLED, NAME, Cluster, NeverHappened, wait_until
+from chaos.harness.cluster import INSTALLED, Cluster, NeverHappened, wait_until
 from chaos.harness.definitions import Definitions
 from chaos.harness.histories import History, boottime
 from chaos.harness.nemesis import Nemesis
@@ -22,12 +20,12 @@ from chaos.harness.schedule import COMPILER, KINDS, ON_SMALL_DISK, ON_VOLUME, Fa
 from chaos.harness.sink import Sink
 from chaos.harness.stalls import Watch
 from chaos.harness.workloads import Load, Rates
-from chaos.judge.collect import collect, collect_configurations, unfinished
+from chaos.judge.collect import collect, unfinished
 from chaos.judge.disks import collect_replicas
 from cluster import answer
 from rotad import processes_of
 
-Json = Any  # Any: what etcd and nodes answer.
+Json = Any  # Any: what nodes answer.
 
 QUIET_S = 15.0
 """Load without faults, before and after them: the figures to compare with."""
@@ -202,15 +200,7 @@ def _write_run(plan: Plan, folder: Path, shed: int) -> None:
 
 def _collect(cluster: Cluster, folder: Path) -> None:
     collect(cluster.urls, folder)
-    member = cluster.etcd.members[0]
-
-    def watch(request: Json) -> Iterator[Json]:
-        asked = urllib.request.Request(f"{member.url}/v3/watch", json.dumps(request).encode())
-        with urllib.request.urlopen(asked, timeout=10) as answers:
-            for line in answers:
-                yield json.loads(line)["result"]
-
-    collect_configurations(member.ask, watch, NAME, folder)
+    cluster.etcd_history.keep()
 
 
 def _quiet(cluster: Cluster) -> None:

@@ -71,6 +71,9 @@ KINDS = {
     "etcd-stop": Kind((15, 60), gap_s=15, hosts=0),
     "etcd-leader": Kind((5, 15), hosts=0, members=3),
     "etcd-quota": Kind((8, 30)),
+    "etcd-restored": Kind(
+        (2, 15), gap_s=15, takes_s=45, hosts=ALL, needs=NAMESPACES, calm=True, nodes=3
+    ),
     "revoke": Kind((0, 0), hosts=0),
     "rolling": Kind((0, 0), takes_s=25, hosts=0, calm=True),
     "upgrade": Kind((0, 0), takes_s=25, hosts=0, calm=True),
@@ -80,6 +83,8 @@ KINDS = {
 MIXED, NONE = "mixed", "none"
 RARELY = ("etcd-stop", "grow", "old-copy", "upgrade", "wipe", "flip", "cloned-directory")
 """They take minutes, all in all: in a mixed run once each, if there is time, and then seldom."""
+NAMED = ("etcd-restored",)
+"""They are done only where they are named: each takes a minute or two."""
 BETWEEN_RARE = 80
 """So many others, which take half an hour."""
 HURRY_S = 12.0, 5.0
@@ -130,7 +135,7 @@ def schedule(
     """Return the faults of a run, in order.
 
     Args:
-        nemesis: A kind, several with commas between them, ``mixed`` or ``none``.
+        nemesis: A kind, several with commas between them, ``mixed`` (all but `NAMED`) or ``none``.
         seed: From which everything follows.
         minutes: After which nothing begins.
         nodes: Names of those that things are done to.
@@ -143,7 +148,8 @@ def schedule(
     if nemesis == NONE:
         return []
     there = possible(can, members=members, nodes=len(nodes))
-    wanted = there if nemesis == MIXED else nemesis.split(",")
+    mixed = [name for name in there if name not in NAMED]
+    wanted = mixed if nemesis == MIXED else nemesis.split(",")
     if strange := sorted(set(wanted) - set(there)):
         raise ValueError(f"{', '.join(strange)} cannot be done here; {', '.join(there)} can")
     rng = random.Random(f"{seed} {nemesis} {len(nodes)}")

@@ -99,10 +99,14 @@ def collect_configurations(
     watch: Callable[[Json], Iterator[Json]],
     cluster: str,
     folder: Path,
+    *,
+    since: int = 1,
+    ahead: int = 0,
 ) -> None:
-    """Write every value that a shard's key in etcd ever had, oldest first.
+    """Add every value that a shard's key in etcd had from revision *since*, oldest first.
 
-    etcd keeps all revisions until it is told to forget, and nobody tells it.
+    etcd keeps all revisions until it is told to forget, and nobody tells it. *ahead* is added to
+    those that are written, so that they grow though etcd was set back.
     """
     prefix = f"/rota/{cluster}/shard/"
     range_of = {
@@ -115,16 +119,19 @@ def collect_configurations(
         default=0,
     )
     assert newest <= last, (newest, last)
-    request = {"create_request": {**range_of, "start_revision": 1}}
-    with (folder / "configurations.jsonl").open("w") as file:
+    if newest < since:
+        return
+    request = {"create_request": {**range_of, "start_revision": since}}
+    with (folder / "configurations.jsonl").open("a") as file:
         for answer in watch(request):
             for event in answer.get("events", ()):
                 pair = event["kv"]
                 shard = b64decode(pair["key"]).decode().removeprefix(prefix)
                 value = json.loads(b64decode(pair["value"]))
-                line = {"shard": int(shard), "revision": int(pair["mod_revision"]), "value": value}
+                revision = int(pair["mod_revision"])
+                line = {"shard": int(shard), "revision": revision + ahead, "value": value}
                 file.write(json.dumps(line) + "\n")
-                if int(pair["mod_revision"]) >= newest:
+                if revision >= newest:
                     newest = -1
             if newest < 0:
                 return

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from chaos.judge.records import Records, Violation
+from chaos.judge.records import Configuration, Records, Violation
+
+GENERATION_BITS = 40
+"""Above them, in an epoch, is its generation, which only a recovery of etcd's state raises."""
 
 
 def violations(records: Records) -> Iterator[Violation]:
@@ -12,7 +15,9 @@ def violations(records: Records) -> Iterator[Violation]:
     owners: dict[str, tuple[int, str]] = {}
     for shard, history in sorted(records.configurations.items()):
         for before, after in pairwise(history):
-            if after.epoch != before.epoch + 1:
+            if after.epoch != before.epoch + 1 and not _is_recovered(
+                records, history, before, after
+            ):
                 yield Violation("I6", f"epoch {after.epoch} after {before.epoch}: {after}")
             if len(after.sync) < minimum <= len(before.sync):
                 yield Violation("I6", f"fewer than {minimum} copies count: {after}")
@@ -23,3 +28,14 @@ def violations(records: Records) -> Iterator[Violation]:
             for node, copy in each.sync:
                 if owners.setdefault(copy, (shard, node)) != (shard, node):
                     yield Violation("I6", f"copy {copy} was of {owners[copy]}: {each}")
+
+
+def _is_recovered(
+    records: Records, history: list[Configuration], before: Configuration, after: Configuration
+) -> bool:
+    """Whether *after* begins a later generation, and etcd was set back in that of *before*."""
+    generation, count = divmod(after.epoch, 1 << GENERATION_BITS)
+    replaced = before.epoch >> GENERATION_BITS
+    since = next(each.revision for each in history if each.epoch >> GENERATION_BITS == replaced)
+    is_set_back = any(since <= each < after.revision for each in records.restores)
+    return count == 1 and generation > replaced and is_set_back

@@ -6,6 +6,7 @@
     said                what tasks said of themselves                (boot-time seconds)
     jobs.jsonl, executions.jsonl, ledger.jsonl    what the API told when all was over
     configurations.jsonl                          every value that each shard had in etcd
+    restores.jsonl      the revisions after which etcd was set back; revisions grow all the same
     replicas.jsonl                                a digest of each copy's rows, from the disks
     sink.jsonl          what attempts wrote to the fenced sink     (boot-time seconds)
     stalls.jsonl        when the machine itself stood still        (boot-time seconds)
@@ -194,6 +195,7 @@ class Records:
         operations: Of clients, in the order in which they began.
         jobs: By id: name and when it was made.
         said: By execution and task.
+        restores: The revisions after which etcd was set back.
         stalls: From when to when the machine itself stood still.
         replicas: Of each node's copy of a shard: shard, node, digest.
         end: What was left.
@@ -210,6 +212,7 @@ class Records:
     replicas: list[Json]
     stalls: list[Fault]
     sink: list[Written]
+    restores: list[int]
     end: Json
 
     def wall(self, boottime: float) -> int:
@@ -275,6 +278,7 @@ def read(folder: Path) -> Records:
             for each in _json_lines(folder / "stalls.jsonl")
         ],
         sink=[Written(**each) for each in _json_lines(folder / "sink.jsonl")],
+        restores=[each["revision"] for each in _json_lines(folder / "restores.jsonl")],
         end=json.loads((folder / "end.json").read_text()),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from chaos.harness.cluster import Cluster
-from chaos.harness.deeds import to_cluster, to_disks, to_etcd, to_network, to_nodes
+from chaos.harness.deeds import to_cluster, to_disks, to_etcd, to_etcd_data, to_network, to_nodes
 from chaos.harness.schedule import Fault
 
 Act = Callable[[Cluster, Fault], None]
@@ -52,6 +52,7 @@ DEEDS = {
     "etcd-stop": Deed(to_etcd.stop, to_etcd.start),
     "etcd-leader": Deed(to_etcd.kill_leader, to_etcd.start),
     "etcd-quota": Deed(to_etcd.use_up_quota, to_etcd.disarm),
+    "etcd-restored": Deed(to_etcd_data.restore, to_etcd_data.recover),
     "revoke": Deed(to_etcd.revoke, nothing),
     "rolling": Deed(to_cluster.roll, nothing),
     "upgrade": Deed(to_cluster.upgrade, nothing),

@@ -1,0 +1,76 @@
+"""What etcd had of each shard, written down for the judge, also where etcd was set back.
+
+    configurations.jsonl    every value that each shard's key had, with its revision
+    restores.jsonl          {"revision": 812}: etcd was set back after it
+
+A restore takes etcd's last revisions away, and the next writes get their numbers again. Here all
+revisions grow: those after a restore go on from the last one that was taken away.
+"""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from chaos.judge.collect import collect_configurations
+from etcd import Etcd
+
+Json = Any  # Any: what etcd answers.
+
+
+class EtcdHistory:
+    """The history of the configurations of one cluster, in two files that grow.
+
+    Args:
+        member: Of etcd, which is asked.
+        cluster: The cluster's name.
+        folder: Where the files are.
+    """
+
+    def __init__(self, member: Etcd, cluster: str, folder: Path) -> None:
+        self._member = member
+        self._cluster = cluster
+        self._folder = folder
+        self._kept = 0
+        """The revision of etcd up to which all is written down, as etcd counts now."""
+        self._ahead = 0
+        """What is added to etcd's revisions."""
+        self._cut_at = 0
+        for name in ("configurations.jsonl", "restores.jsonl"):
+            (folder / name).touch()
+
+    def number(self, revision: int) -> int:
+        """Return what is written down for a revision of etcd."""
+        return revision + self._ahead
+
+    def keep(self) -> None:
+        """Write down what etcd has and is not written down yet."""
+        ahead, since = self._ahead, self._kept + 1
+        last = self._revision()
+        collect_configurations(
+            self._member.ask, self._watch, self._cluster, self._folder, since=since, ahead=ahead
+        )
+        self._kept = last
+
+    def cut(self) -> None:
+        """Write down what etcd has; no node may reach it from now on until `resume`."""
+        self.keep()
+        self._cut_at = self.number(self._kept)
+        with (self._folder / "restores.jsonl").open("a") as file:
+            file.write(json.dumps({"revision": self._cut_at}) + "\n")
+
+    def resume(self) -> None:
+        """Go on with an etcd that was set back, before any node reaches it."""
+        self._kept = self._revision()
+        self._ahead = self._cut_at - self._kept
+
+    def _revision(self) -> int:
+        answer = self._member.ask("/v3/kv/range", {"key": b"/", "count_only": True})
+        return int(answer["header"]["revision"])
+
+    def _watch(self, request: Json) -> Iterator[Json]:
+        url, body = f"{self._member.url}/v3/watch", json.dumps(request).encode()
+        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=10) as answers:
+            for line in answers:
+                yield json.loads(line)["result"]
