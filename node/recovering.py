@@ -4,7 +4,8 @@ A committed entry is durable on every copy of its configuration, and a copy make
 durable as seen before it takes an entry under it. So the newest configuration that any of its
 nodes has seen names the copies that have everything that was acknowledged. A recovery writes that
 configuration again, under an epoch of a new generation, with the copies of it that are still there
-(PROTOCOL R31).
+(PROTOCOL R31). Where a part of the nodes went on from what the coordinator had left, before the
+others came, entries are compared, not epochs: see `rota.node.lineage`.
 
 Nothing here asks or writes anything: see `rota.node.recovery`.
 """
@@ -21,56 +22,14 @@ from rota.core.configuration import (
     generation_of,
 )
 from rota.core.errors import Kind, Refused, not_found
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, ShardId
-from rota.core.instants import Instant
+from rota.core.ids import Epoch, NodeId, ShardId
 from rota.node.coordination.coordinator import View
+from rota.node.held import NOTHING_HELD, Held, Inventory
+from rota.node.lineage import Hashes, Lineage
 
 EPOCHS_END = 1 << 62
 """Epochs are below it."""
 NAMED_MAX = 5
-
-
-# -- what nodes have ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What a node has of a shard.
-
-    Attributes:
-        seen: The newest configuration that the coordinator was seen to have; None if none was.
-        promised: The highest epoch that the node promised to obey.
-        allocation: Of the node's whole copy; None without one.
-        tip: Epoch and index of the copy's last entry.
-        tip_at: Shard time of that entry.
-    """
-
-    seen: Configuration | None = None
-    promised: Epoch = Epoch(0)
-    allocation: AllocationId | None = None
-    tip: tuple[Epoch, Index] = (Epoch(0), Index(0))
-    tip_at: Instant = Instant(0)
-
-
-NOTHING_HELD = Held()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
-    """What a node has.
-
-    Attributes:
-        lost: The generation up to which the coordinator lost what it had; None: nothing is lost,
-            as far as the node has learned.
-        shards: By number; those of which the node has nothing are left out.
-    """
-
-    lost: int | None
-    shards: Mapping[ShardId, Held]
-
-    def of(self, shard: ShardId) -> Held:
-        """Return what the node has of a shard."""
-        return self.shards.get(shard, NOTHING_HELD)
 
 
 # -- what can be done for a shard -----------------------------------------------------------------
@@ -85,8 +44,8 @@ class Finding(Enum):
     """No copy that counts is left on any node that answers."""
     UNKNOWN_CONFIGURATION = "unknown_configuration"
     """A node promised, or has entries of, an epoch whose configuration no node has seen."""
-    TWO_CONFIGURATIONS = "two_configurations"
-    """Two configurations have the same epoch: either may have had writes acknowledged."""
+    FORKED = "forked"
+    """Nodes went on in two ways from what the coordinator had, and neither has everything."""
     UNSURE = "unsure"
     """So many nodes are missing that they alone may know a newer configuration."""
 
@@ -97,7 +56,8 @@ class ShardPlan:
 
     Attributes:
         expected: The coordinator's configuration now; None if it has none.
-        newest: The newest one that is known.
+        newest: The newest one that is known; where the shard has forked, the one whose copies have
+            everything, if there is one.
         holders: The copies of that which are there, in order of node.
         fresh: The one to be written; None: the shard stays closed.
     """
@@ -126,6 +86,7 @@ class Plan:
 def plan_of(
     view: View,
     told: Mapping[NodeId, Inventory],
+    hashes: Hashes,
     *,
     without: Collection[NodeId] = (),
     least: int,
@@ -136,6 +97,7 @@ def plan_of(
     Args:
         view: What the coordinator has; read before the nodes were asked.
         told: The inventory of each node that answered.
+        hashes: Of entries; the plan counts only if no others are wanted after it was made.
         without: Nodes that are lost: their absence is accepted.
         least: Copies without which nothing is committed (``min_sync``).
         accepts_loss: Recover shards of which `Finding.UNSURE` holds, too.
@@ -154,7 +116,8 @@ def plan_of(
     _check_answers(view, told, without, pending)
     _check_aware(told, lost, pending)
     found = [
-        _found(view.configurations.get(n), n, told, without=without, least=least) for n in pending
+        _found(view.configurations.get(n), n, told, hashes, without=without, least=least)
+        for n in pending
     ]
     generation, epoch = _next(lost, raised, _highest_generation(view, told, found))
     wanted = {Finding.RECOVERABLE, *({Finding.UNSURE} if accepts_loss else ())}
@@ -189,6 +152,7 @@ def _found(
     current: Configuration | None,
     shard: ShardId,
     told: Mapping[NodeId, Inventory],
+    hashes: Hashes,
     *,
     without: Collection[NodeId],
     least: int,
@@ -196,48 +160,50 @@ def _found(
     """Return the finding about a shard, with nothing to be written yet."""
     held = {node_id: each.of(shard) for node_id, each in told.items()}
     known = [each for each in (current, *(each.seen for each in held.values())) if each]
+    lineage = Lineage(shard, held, hashes)
     newest = max(known, key=lambda each: each.epoch, default=None)
-    holders = _holders(newest, held)
+    finding = _doubt(newest, known, held, lineage)
+    if finding is None:
+        sound = lineage.sound(known)
+        finding = _finding(sound, lineage.holders(sound), without=without, least=least)
+        newest = sound or newest
     return ShardPlan(
         shard=shard,
-        finding=_finding(newest, known, held, holders, without=without, least=least),
+        finding=finding,
         expected=current,
         newest=newest,
-        holders=holders,
+        holders=lineage.holders(newest),
         fresh=None,
     )
 
 
-def _holders(newest: Configuration | None, held: Mapping[NodeId, Held]) -> tuple[Copy, ...]:
-    if newest is None:
-        return ()
-    return tuple(
-        copy
-        for copy in newest.sync
-        if copy.node_id in held and held[copy.node_id].allocation == copy.allocation
-    )
+def _doubt(
+    newest: Configuration | None,
+    known: Collection[Configuration],
+    held: Mapping[NodeId, Held],
+    lineage: Lineage,
+) -> Finding | None:
+    """Return what keeps the shard closed though nothing was compared yet; None if nothing does."""
+    highest = max((max(each.promised, each.tip[0]) for each in held.values()), default=Epoch(0))
+    if newest is None or highest > newest.epoch:
+        return Finding.UNKNOWN_CONFIGURATION
+    is_alone = all(each == newest for each in known if each.epoch == newest.epoch)
+    return Finding.NO_COPY if is_alone and not lineage.holders(newest) else None
 
 
 def _finding(
-    newest: Configuration | None,
-    known: Iterable[Configuration],
-    held: Mapping[NodeId, Held],
+    sound: Configuration | None,
     holders: Collection[Copy],
     *,
     without: Collection[NodeId],
     least: int,
 ) -> Finding:
-    highest = max((max(each.promised, each.tip[0]) for each in held.values()), default=Epoch(0))
-    if newest is None or highest > newest.epoch:
-        return Finding.UNKNOWN_CONFIGURATION
-    if any(each.epoch == newest.epoch and each != newest for each in known):
-        return Finding.TWO_CONFIGURATIONS
-    if not holders:
-        return Finding.NO_COPY
+    if sound is None:
+        return Finding.FORKED
     # A configuration that no node here has seen, and under which something was committed, has at
     # least that many copies, each on a node that is missing or that lost its data.
     here = {copy.node_id for copy in holders}
-    blind = {*without, *(each for each in newest.members if each not in here)} - here
+    blind = {*without, *(each for each in sound.members if each not in here)} - here
     return Finding.UNSURE if len(blind) >= least else Finding.RECOVERABLE
 
 
@@ -281,6 +247,7 @@ def plan_from(
     source: NodeId,
     view: View,
     told: Mapping[NodeId, Inventory],
+    hashes: Hashes,
     *,
     without: Collection[NodeId] = (),
     least: int,
@@ -294,6 +261,7 @@ def plan_from(
         source: The node with the copy.
         view: What the coordinator has; read before the nodes were asked.
         told: The inventory of each node that answered.
+        hashes: Of entries; the plan counts only if no others are wanted after it was made.
         without: Nodes that are lost: their absence is accepted.
         least: Copies without which nothing is committed (``min_sync``).
 
@@ -306,7 +274,7 @@ def plan_from(
         raise _lost()
     _check_answers(view, told, without, [shard])
     current = view.configurations.get(shard)
-    plan = _found(current, shard, told, without=without, least=least)
+    plan = _found(current, shard, told, hashes, without=without, least=least)
     is_certain = plan.finding is Finding.RECOVERABLE or not _is_void(view, shard, lost)
     if plan.holders and is_certain:
         raise _alive(plan)
@@ -315,7 +283,8 @@ def plan_from(
         raise _no_copy(shard, source, told)
     of_shard = {node_id: each.of(shard) for node_id, each in told.items()}
     promised = [epoch for each in of_shard.values() for epoch in (each.promised, each.tip[0])]
-    highest = max(*promised, plan.newest.epoch if plan.newest else Epoch(0))
+    seen = [each.epoch for each in (current, *(one.seen for one in of_shard.values())) if each]
+    highest = max(*promised, *seen)
     generation, epoch = _next(view.cluster.generation, generation_of(highest))
     fresh = Configuration(
         epoch=epoch,

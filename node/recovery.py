@@ -1,14 +1,15 @@
 """Carrying out a recovery: ask, plan, record, write.
 
 The order matters. The coordinator is read before the nodes are asked, and every write expects what
-was read: whatever changes in between refuses the write, and the recovery is run again. The record
+was read: whatever changes in between refuses the write, and the recovery is run again. Nodes are
+asked once more, for hashes of entries, where the history of a shard may have forked. The record
 of the cluster goes first, so that of two recoveries at the same time one writes configurations. A
 recovery that ends in the middle is run again: the shards it has recovered are passed over.
 """
 
 import asyncio
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,21 +29,23 @@ from rota.core.errors import Kind, Refused
 from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.instants import Instant, format_instant, parse_instant
 from rota.node.coordination.coordinator import Cluster, Coordinator, View
-from rota.node.recovering import (
-    NOTHING_HELD,
-    Held,
-    Inventory,
-    Plan,
-    ShardPlan,
-    plan_from,
-    plan_of,
-)
+from rota.node.held import NOTHING_HELD, Held, Inventory
+from rota.node.lineage import EntryOf, Hashes
+from rota.node.recovering import Plan, ShardPlan, plan_from, plan_of
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 
 RECORD_FILE = "RECOVERIES"
 """In the data directory: a line of JSON for each recovery that this node carried out."""
 RECOVERED, CHANGED = "recovered", "changed"
+ROUNDS_MAX = 100
+"""Questions for hashes, one after the other: two journals are compared by halves."""
+HASHES_AT_ONCE = 256
+"""Read without a break: each may be a read of the disk, some 10 µs."""
+
+ReadHashes = Callable[[NodeId, Sequence[EntryOf]], Awaitable[Sequence[bytes | None] | None]]
+"""Return the hashes of a node's entries, None for those it does not keep; or None, if it does not
+answer."""
 
 
 class Recovery(NamedTuple):
@@ -57,6 +60,7 @@ class Recovery(NamedTuple):
         now: The calendar's time.
         view: What the coordinator has; read before the nodes were asked.
         told: What each node that answered has.
+        read_hashes: Asks a node for hashes of entries.
         without: Nodes that are lost: their absence is accepted.
         is_dry: Only say what would be done.
     """
@@ -69,6 +73,7 @@ class Recovery(NamedTuple):
     now: Instant
     view: View
     told: Mapping[NodeId, InventoryView]
+    read_hashes: ReadHashes
     without: Collection[NodeId]
     is_dry: bool
 
@@ -88,16 +93,33 @@ def inventory_of(shards: Shards, node_id: NodeId, lost: int | None) -> Inventory
 
 def _held_view(shard: Shard) -> HeldView:
     replica = shard.replica
-    tip, seen = replica.copy.tip, replica.seen
+    copy, tip, seen = replica.copy, replica.copy.tip, replica.seen
     return HeldView(
         shard=shard.id,
         seen=_configuration_view(seen) if seen else None,
         promised=replica.epoch,
-        allocation=replica.copy.allocation,
+        allocation=copy.allocation,
+        before=copy.first - 1,
+        committed=copy.committed,
         tip_epoch=tip.epoch,
         tip_index=tip.index,
+        tip_hash=tip.hash.hex(),
         tip_at=format_instant(tip.at) if tip.index else None,
     )
+
+
+async def hashes_in(shards: Shards, entries: Sequence[EntryOf]) -> list[bytes | None]:
+    """Return the hashes of entries of this node's copies, None for those that are not kept."""
+    hashes: list[bytes | None] = []
+    for start in range(0, len(entries), HASHES_AT_ONCE):
+        hashes += [
+            shards[each.shard].replica.copy.hash_at(each.number)
+            if each.shard < len(shards)
+            else None
+            for each in entries[start : start + HASHES_AT_ONCE]
+        ]
+        await asyncio.sleep(0)
+    return hashes
 
 
 def _configuration_view(configuration: Configuration) -> ConfigurationView:
@@ -123,7 +145,10 @@ def _held(view: HeldView) -> Held:
         seen=_configuration(view.seen) if view.seen else None,
         promised=Epoch(view.promised),
         allocation=AllocationId(view.allocation) if view.allocation else None,
+        before=Index(view.before),
+        committed=Index(view.committed),
         tip=(Epoch(view.tip_epoch), Index(view.tip_index)),
+        tip_hash=bytes.fromhex(view.tip_hash),
         tip_at=parse_instant(view.tip_at) if view.tip_at else Instant(0),
     )
 
@@ -137,6 +162,53 @@ def _configuration(view: ConfigurationView) -> Configuration:
             Copy(NodeId(each.node_id), AllocationId(each.allocation)) for each in view.copies
         ),
     )
+
+
+# -- planning -------------------------------------------------------------------------------------
+
+
+async def _planned(
+    recovery: Recovery, make: Callable[[Mapping[NodeId, Inventory], Hashes], Plan]
+) -> Plan:
+    """Return the plan, with all hashes that are needed for it.
+
+    Nodes that do not answer for hashes count as if they had not answered at all.
+
+    Raises:
+        Refused: As *make* does; or journals change meanwhile.
+    """
+    told = {node_id: inventory_in(each) for node_id, each in recovery.told.items()}
+    known: dict[EntryOf, bytes] = {}
+    for _ in range(ROUNDS_MAX):
+        hashes = Hashes(known)
+        # Some 20 µs for each shard, in Python: the loop goes on meanwhile.
+        plan = await asyncio.to_thread(make, told, hashes)
+        if not hashes.wanted:
+            return plan
+        nodes = sorted({each.node_id for each in hashes.wanted})
+        answers = await asyncio.gather(*(_ask(recovery, each, hashes.wanted) for each in nodes))
+        for node_id, answer in zip(nodes, answers, strict=True):
+            if answer is None:
+                told.pop(node_id)
+            else:
+                known |= answer
+    raise _overtaken("journals")
+
+
+async def _ask(
+    recovery: Recovery, node_id: NodeId, wanted: Collection[EntryOf]
+) -> dict[EntryOf, bytes] | None:
+    """Return the hashes of those entries that are a node's; None if it does not answer."""
+    entries = sorted(each for each in wanted if each.node_id == node_id)
+    hashes = await recovery.read_hashes(node_id, entries)
+    if hashes is None:
+        return None
+    known = {entry: each for entry, each in zip(entries, hashes, strict=True) if each is not None}
+    dropped = next((each for each in entries if each not in known), None)
+    if dropped is not None:
+        # The node had it when it was asked what it has.
+        raise _overtaken(f"the journal of shard {dropped.shard} on {node_id}")
+    return known
 
 
 # -- the cluster ----------------------------------------------------------------------------------
@@ -154,12 +226,16 @@ async def recover_cluster(recovery: Recovery, *, accepts_loss: bool) -> Recovery
         CoordinatorError: The coordinator did not do all of it, or that is not known.
     """
     _check_cluster(recovery)
-    plan = plan_of(
-        recovery.view,
-        {node_id: inventory_in(each) for node_id, each in recovery.told.items()},
-        without=recovery.without,
-        least=recovery.least,
-        accepts_loss=accepts_loss,
+    plan = await _planned(
+        recovery,
+        lambda told, hashes: plan_of(
+            recovery.view,
+            told,
+            hashes,
+            without=recovery.without,
+            least=recovery.least,
+            accepts_loss=accepts_loss,
+        ),
     )
     changed: set[ShardId] = set()
     if not recovery.is_dry:
@@ -205,13 +281,21 @@ async def recover_shard(recovery: Recovery, shard: ShardId, source: NodeId) -> S
         CoordinatorError: The coordinator did not do it, or that is not known.
     """
     _check_cluster(recovery)
-    told = {node_id: inventory_in(each) for node_id, each in recovery.told.items()}
-    plan = plan_from(
-        shard, source, recovery.view, told, without=recovery.without, least=recovery.least
+    plan = await _planned(
+        recovery,
+        lambda told, hashes: plan_from(
+            shard,
+            source,
+            recovery.view,
+            told,
+            hashes,
+            without=recovery.without,
+            least=recovery.least,
+        ),
     )
     [planned] = plan.shards
     assert planned.fresh is not None, planned
-    held = told[source].of(shard)
+    held = inventory_in(recovery.told[source]).of(shard)
     _, last_index = held.tip
     view = ShardLossView(
         shard=shard,

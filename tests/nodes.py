@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 
-from recovering import held
+from recovering import hashes_of, held
 from rota.core.attempt import AttemptKey, Ending, Order
 from rota.core.configuration import NOBODY, Swap
 from rota.core.disk_space import DiskSpace
@@ -27,8 +27,9 @@ from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
 from rota.node.coordination.state import CoordinationState
 from rota.node.disk import judge
+from rota.node.held import Inventory
 from rota.node.messages import Sent
-from rota.node.recovering import Inventory, plan_of
+from rota.node.recovering import plan_of
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 from rota.node.state_digests import COMPARE_EVERY
@@ -372,7 +373,11 @@ class Nodes:
             for node in running
         }
         without = self._nodes.keys() - told.keys()
-        plan = plan_of(self.server.state.view(), told, without=without, least=self.copies.least)
+        hashes = hashes_of(lambda node_id, shard: self[node_id].shards[shard].replica)
+        plan = plan_of(
+            self.server.state.view(), told, hashes, without=without, least=self.copies.least
+        )
+        assert not hashes.wanted
         for shard in plan.shards:
             assert shard.fresh is not None, shard
             swap = Swap(

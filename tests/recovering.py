@@ -1,16 +1,47 @@
-"""What a replica holds, for the plan of a recovery."""
+"""What replicas have, for the plan of a recovery."""
 
+from collections.abc import Callable, Iterator, Mapping
+
+from rota.core.ids import Index, NodeId, ShardId
 from rota.core.replication.replica import Replica
-from rota.node.recovering import Held
+from rota.node.held import Held
+from rota.node.lineage import EntryOf, Hashes
 
 
 def held(replica: Replica) -> Held:
     """Return what a replica has, as its node's inventory tells it."""
-    tip = replica.copy.tip
+    copy = replica.copy
     return Held(
         seen=replica.seen,
         promised=replica.epoch,
-        allocation=replica.copy.allocation,
-        tip=(tip.epoch, tip.index),
-        tip_at=tip.at,
+        allocation=copy.allocation,
+        before=Index(copy.first - 1),
+        committed=copy.committed,
+        tip=(copy.tip.epoch, copy.tip.index),
+        tip_hash=copy.tip.hash,
+        tip_at=copy.tip.at,
     )
+
+
+class _Journals(Mapping[EntryOf, bytes]):
+    """The hashes of all entries that replicas keep, read when they are asked for."""
+
+    def __init__(self, replica_of: Callable[[NodeId, ShardId], Replica]) -> None:
+        self._replica_of = replica_of
+
+    def __getitem__(self, entry: EntryOf) -> bytes:
+        found = self._replica_of(entry.node_id, entry.shard).copy.hash_at(entry.number)
+        if found is None:
+            raise KeyError(entry)
+        return found
+
+    def __iter__(self) -> Iterator[EntryOf]:
+        raise NotImplementedError("hashes are looked up, never listed")
+
+    def __len__(self) -> int:
+        raise NotImplementedError("hashes are looked up, never listed")
+
+
+def hashes_of(replica_of: Callable[[NodeId, ShardId], Replica]) -> Hashes:
+    """Return the hashes of the entries of replicas, with no need to ask for any."""
+    return Hashes(_Journals(replica_of))

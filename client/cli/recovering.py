@@ -22,7 +22,7 @@ WHY_CLOSED = {
     "changed": "changed meanwhile: run the command again",
     "no_copy": "no copy that counts is left",
     "unknown_configuration": "a node promised an epoch whose configuration no node has seen",
-    "two_configurations": "two configurations have the same epoch",
+    "forked": "nodes went on in two ways, and no copy has all that may be acknowledged",
     "unsure": "so many nodes are missing that they alone may have the last writes",
 }
 

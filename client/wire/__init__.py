@@ -46,6 +46,7 @@ from rota.client.wire.problems import FieldProblem, ProblemView
 from rota.client.wire.recovery import (
     ConfigurationView,
     CopyView,
+    HashesView,
     HeldView,
     InventoryView,
     RecoveryView,
@@ -88,6 +89,7 @@ __all__ = [
     "ExecutionList",
     "ExecutionView",
     "FieldProblem",
+    "HashesView",
     "HeldView",
     "InventoryView",
     "JobBody",

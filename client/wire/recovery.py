@@ -39,8 +39,11 @@ class HeldView(View, frozen=True):
         seen: The newest configuration that etcd was seen to have; null if none was.
         promised: The highest epoch that the node promised to obey.
         allocation: Of the node's whole copy; null without one.
+        before: Number of the entry before the oldest one that the copy keeps.
+        committed: Number of the entry up to which all are known to be committed.
         tip_epoch: Epoch of the last entry of the copy.
         tip_index: Number of that entry; 0 without any.
+        tip_hash: Of that entry, in hexadecimal.
         tip_at: Its instant; null without any.
     """
 
@@ -48,8 +51,11 @@ class HeldView(View, frozen=True):
     seen: ConfigurationView | None
     promised: int
     allocation: str | None
+    before: int
+    committed: int
     tip_epoch: int
     tip_index: int
+    tip_hash: str
     tip_at: str | None
 
 
@@ -68,15 +74,26 @@ class InventoryView(View, frozen=True):
     shards: list[HeldView]
 
 
+class HashesView(View, frozen=True):
+    """What entries a node's copies have: two with the same hash have all before that in common.
+
+    Attributes:
+        hashes: In hexadecimal, in the order of the question; null for an entry that is not kept.
+    """
+
+    hashes: list[str | None]
+
+
 class ShardRecoveryView(View, frozen=True):
     """The recovery of a shard, as a part of that of the cluster.
 
     Attributes:
         shard: Its number.
         outcome: ``recovered``; ``changed``: its configuration changed meanwhile, run the recovery
-            again; or why it stays closed: ``no_copy``, ``unknown_configuration``,
-            ``two_configurations``, ``unsure``.
-        epoch_before: Of the newest configuration that is known; 0 if none is.
+            again; or why it stays closed: ``no_copy``, ``unknown_configuration``, ``forked``,
+            ``unsure``.
+        epoch_before: Of the newest configuration that is known, or of the one that has everything
+            where the shard has forked; 0 if none is.
         epoch: Of the configuration that was written; null if none was.
         primary: The node that is to decide; null if no configuration was written.
         copies: The nodes whose copies count in the configuration that was written.

@@ -1,26 +1,44 @@
 """The recovery of a cluster whose etcd lost its state, and of a shard whose copies are lost."""
 
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
 
-from rota.client.wire import InventoryView, RecoveryView, ShardLossView
+from rota.client.wire import HashesView, InventoryView, RecoveryView, ShardLossView
 from rota.core.errors import Kind, Refused, invalid
-from rota.core.ids import NodeId
+from rota.core.ids import Index, NodeId, ShardId
 from rota.node.api.access import Verb, check
 from rota.node.api.cluster import AGREEING, agreeing, shard_in, told_by_others
+from rota.node.api.forwarding import ask_part, question_headers
 from rota.node.api.operations import Operations, Success
-from rota.node.api.parameters import DRY_RUN, IS_DRY_RUN, Repeatable, flag, text
+from rota.node.api.parameters import DRY_RUN, IS_DRY_RUN, Parameter, Repeatable, flag, text
 from rota.node.api.requests import PARTS, document
 from rota.node.cluster import cluster_of
+from rota.node.lineage import EntryOf
+from rota.node.others import Asked
 from rota.node.parts import Parts
-from rota.node.recovery import Recovery, inventory_of, recover_cluster, recover_shard
+from rota.node.recovery import (
+    HASHES_AT_ONCE,
+    Recovery,
+    hashes_in,
+    inventory_of,
+    recover_cluster,
+    recover_shard,
+)
 from rota.storage.directory import identity_in
 
 operations = Operations("Recovery")
 INVENTORY = "/api/v1/cluster/inventory"
 INVENTORY_S = 10.0
 """How long a node has to answer; 16,384 shards are 6 MB."""
+HASHES = f"{INVENTORY}/hashes"
+HASHES_S = 10.0
+"""How long a node has to answer; 256 hashes are 256 reads of its disk."""
+ENTRY_DIGITS_MAX = 18
 NODE_ID_MAX = 256
 WITHOUT = Repeatable(
     "without",
@@ -31,6 +49,31 @@ WITHOUT = Repeatable(
 )
 ACCEPT_LOSS = flag("acceptLoss", "Go on where acknowledged writes may be lost.")
 FROM_NODE = text("from", "The node whose copy is to count.")
+
+
+def _entries(given: str) -> list[tuple[ShardId, Index]]:
+    pairs = [each.split(":") for each in given.split(",")]
+    numbers = [number for pair in pairs for number in pair]
+    if (
+        len(pairs) > HASHES_AT_ONCE
+        or any(len(pair) != 2 for pair in pairs)
+        or not all(each.isascii() and each.isdecimal() for each in numbers)
+        or max(map(len, numbers)) > ENTRY_DIGITS_MAX
+    ):
+        raise ValueError(
+            f"write at most {HASHES_AT_ONCE} entries as 17:4711, of shard and index, with commas "
+            "between"
+        )
+    return [(ShardId(int(shard)), Index(int(index))) for shard, index in pairs]
+
+
+ENTRIES: Parameter[Sequence[tuple[ShardId, Index]]] = Parameter(
+    "entries",
+    f"At most {HASHES_AT_ONCE} entries: shard and index, as `17:4711,18:12`.",
+    _entries,
+    [],
+    {"type": "string", "pattern": r"^[0-9]{1,18}:[0-9]{1,18}(,[0-9]{1,18}:[0-9]{1,18}){0,255}$"},
+)
 PLANNING = ("nodes_unreached", "node_alive", "node_not_found", "epochs_exhausted", "other_cluster")
 """Of both recoveries."""
 WRITING = ("recovery_overtaken", *AGREEING)
@@ -48,6 +91,20 @@ async def show_inventory(request: web.Request) -> web.Response:
     return document(_inventory(request.app[PARTS]))
 
 
+@operations.declare("GET", HASHES, Success(200, "Their hashes.", HashesView), query=(ENTRIES,))
+async def show_hashes(request: web.Request) -> web.Response:
+    """Show the hashes of journal entries that the node that is asked keeps.
+
+    For a recovery: each entry has the hash of the one before, so where two copies have one entry in
+    common they have all before that in common.
+    """
+    check(request, Verb.READ, "*")
+    parts = request.app[PARTS]
+    entries = [EntryOf(parts.config.node_id, *each) for each in ENTRIES.of(request)]
+    hashes = await hashes_in(parts.shards, entries)
+    return document(HashesView(hashes=[each.hex() if each else None for each in hashes]))
+
+
 @operations.declare(
     "POST",
     "/api/v1/cluster/recovery",
@@ -60,9 +117,10 @@ async def recover_coordination(request: web.Request) -> web.Response:
 
     All nodes are asked what they have. Of each shard the newest configuration that any of them has
     seen is written under a new epoch, with those of its copies that are there; all of them have
-    everything that was acknowledged. A shard for which that is not certain stays closed, and its
-    `outcome` says why. It is refused where no node found a loss, and while a node that may know
-    more does not answer, unless `without` names it.
+    everything that was acknowledged. Where a part of the nodes went on before the others came,
+    journals are compared: those copies count that have everything. A shard for which that is not
+    certain stays closed, and its `outcome` says why. It is refused where no node found a loss, and
+    while a node that may know more does not answer, unless `without` names it.
 
     With `acceptLoss` shards whose outcome would be `unsure` are recovered, too: so many nodes are
     missing that they alone may have acknowledged the last writes.
@@ -128,6 +186,7 @@ async def _begun(request: web.Request, parts: Parts) -> Recovery:
         now=parts.clock.now(),
         view=view,
         told={**told, config.node_id: _inventory(parts)},
+        read_hashes=partial(_read_hashes, request),
         without=frozenset(map(NodeId, WITHOUT.all_of(request))),
         is_dry=request[IS_DRY_RUN],
     )
@@ -135,3 +194,27 @@ async def _begun(request: web.Request, parts: Parts) -> Recovery:
 
 def _inventory(parts: Parts) -> InventoryView:
     return inventory_of(parts.shards, parts.config.node_id, parts.continuity.lost)
+
+
+async def _read_hashes(
+    request: web.Request, node_id: NodeId, entries: Sequence[EntryOf]
+) -> list[bytes | None] | None:
+    """Return the hashes of a node's entries; None if it does not answer."""
+    parts = request.app[PARTS]
+    if node_id == parts.config.node_id:
+        return await hashes_in(parts.shards, entries)
+    hashes: list[bytes | None] = []
+    with suppress(Refused, TimeoutError):
+        for start in range(0, len(entries), HASHES_AT_ONCE):
+            asked = entries[start : start + HASHES_AT_ONCE]
+            listed = ",".join(f"{each.shard}:{each.number}" for each in asked)
+            question = Asked(
+                method="GET",
+                target=f"{HASHES}?entries={listed}",
+                headers=question_headers(request),
+            )
+            async with asyncio.timeout(HASHES_S):
+                answer = await ask_part(request, node_id, question, HashesView)
+            hashes += [bytes.fromhex(each) if each else None for each in answer.hashes]
+        return hashes
+    return None

@@ -77,6 +77,14 @@ async def lose_c(nodes: Nodes) -> tuple[CoordinationState, list[str]]:
     return backup, await saved(nodes, A, 20)
 
 
+async def raise_revision(nodes: Nodes) -> None:
+    """Have the coordinator change often, and the nodes see it."""
+    for number in range(50):
+        member = Member(node_id=NodeId("d"), store_id="d", address=str(number))
+        nodes.server.change(partial(CoordinationState.register, member=member))
+    await asyncio.sleep(AUDIT_S + 1)
+
+
 @losing
 def test_nothing_acknowledged_is_lost_when_all_nodes_start_after_a_loss(
     lose: Lose, caplog: pytest.LogCaptureFixture
@@ -102,6 +110,43 @@ def test_nothing_acknowledged_is_lost_when_all_nodes_start_after_a_loss(
         assert not missing(nodes, names)
         assert frozen(nodes) == [0, 0, 0]
         assert nodes[A].running.parts.unready() is None
+        await saved(nodes, A, 1, start=1_000)
+
+    run(story)
+
+
+@pytest.mark.parametrize("lives", [1, 3], ids=["under the same epoch", "under later epochs"])
+def test_nothing_acknowledged_is_lost_when_a_stale_node_starts_alone_after_a_loss(
+    lives: int,
+) -> None:
+    """It takes over, by what the coordinator has left, before those come that know better."""
+
+    async def story(nodes: Nodes) -> None:
+        backup, names = await lose_c(nodes)
+        lost = epoch(nodes)
+        await raise_revision(nodes)
+        for node_id in (A, B):
+            await nodes[node_id].end()
+        await asyncio.sleep(LOST_FOR_S)
+        nodes.server.restore(backup)
+        await nodes[C].start()
+        for _ in range(lives - 1):
+            await asyncio.sleep(LOST_FOR_S)
+            await nodes[C].end()
+            await nodes[C].start()
+        await asyncio.sleep(LOST_FOR_S)
+        taken = nodes.server.state.view().configurations[SHARD]
+        assert taken.primary == C
+        assert taken.epoch >= lost + lives - 1
+        for node_id in (A, B):
+            await nodes[node_id].start()
+        await until(lambda: all(frozen(nodes)))
+
+        nodes.recover()
+        await nodes.settle()
+
+        assert not missing(nodes, names)
+        assert frozen(nodes) == [0, 0, 0]
         await saved(nodes, A, 1, start=1_000)
 
     run(story)
@@ -238,10 +283,7 @@ def test_a_word_of_a_generation_that_cannot_be_is_refused_and_counted() -> None:
 def test_a_revision_that_fell_is_noticed_with_configurations_as_they_were() -> None:
     async def story(nodes: Nodes) -> None:
         backup = nodes.server.state.copy()
-        for number in range(50):
-            member = Member(node_id=NodeId("d"), store_id="d", address=str(number))
-            nodes.server.change(partial(CoordinationState.register, member=member))
-        await asyncio.sleep(AUDIT_S + 1)
+        await raise_revision(nodes)
         configurations = nodes.server.state.view().configurations
         for node_id in (A, B, C):
             await nodes[node_id].end()

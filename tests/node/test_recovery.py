@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import Claim, Cluster, Coordinator, Member
 from rota.node.coordination.simulated import PerfectLink, SimulatedCoordinator, SimulatedServer
 from rota.node.entropy import SystemEntropy
+from rota.node.lineage import EntryOf
 from rota.node.recovery import RECORD_FILE, Recovery, recover_cluster, recover_shard
 
 A, B, C = (NodeId(each) for each in "abc")
@@ -47,8 +49,11 @@ def inventory(node_id: NodeId, seen: Configuration, lost: int | None = 0) -> Inv
             seen=view,
             promised=seen.epoch,
             allocation=f"{node_id}1",
+            before=0,
+            committed=9,
             tip_epoch=1,
             tip_index=9,
+            tip_hash="aa",
             tip_at="2027-01-15T08:00:00.000000Z",
         )
         for shard in SHARDS
@@ -88,9 +93,15 @@ async def begun(there: Coordinator, folder: Path, *, is_dry: bool = False) -> Re
         now=NOON,
         view=await there.view(),
         told={A: inventory(A, NEW), B: inventory(B, NEW), C: inventory(C, OLD)},
+        read_hashes=no_hashes,
         without=(),
         is_dry=is_dry,
     )
+
+
+async def no_hashes(node_id: NodeId, entries: Sequence[EntryOf]) -> list[bytes | None] | None:
+    """Refuse to be asked."""
+    raise AssertionError(f"{node_id} is asked for {entries}, and all copies end with one entry")
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
@@ -119,6 +130,67 @@ async def test_a_recovery_writes_the_record_and_the_configurations(
     )
     [record] = lines(tmp_path)
     assert (record["at"], record["generation"]) == ("2027-01-15T08:00:00.000000Z", 1)
+
+
+def forked(node_id: NodeId, seen: Configuration, tip: int) -> InventoryView:
+    """Return what a node has whose journals end where no other node's do."""
+    whole = inventory(node_id, seen)
+    shards = [
+        msgspec.structs.replace(each, committed=5, tip_index=tip, tip_hash=f"{ord(node_id):x}")
+        for each in whole.shards
+    ]
+    return msgspec.structs.replace(whole, shards=shards)
+
+
+Read = Callable[[EntryOf], bytes | None]
+
+
+async def forked_recovery(
+    folder: Path, read: Read, asked: list[EntryOf], away: NodeId | None = None
+) -> Recovery:
+    """Return a recovery in which c went on from the backup, and hashes are asked for."""
+
+    async def read_hashes(node_id: NodeId, entries: Sequence[EntryOf]) -> list[bytes | None] | None:
+        asked.extend(entries)
+        return None if node_id == away else [read(each) for each in entries]
+
+    recovery = await begun(await coordinator(), folder, is_dry=True)
+    told = {A: forked(A, NEW, 9), B: forked(B, NEW, 8), C: forked(C, configuration(8, B, C), 7)}
+    return recovery._replace(told=told, read_hashes=read_hashes)
+
+
+async def test_hashes_are_asked_for_until_it_is_certain_which_copies_have_everything(
+    tmp_path: Path,
+) -> None:
+    asked: list[EntryOf] = []
+
+    def read(entry: EntryOf) -> bytes:
+        # That of c is another one from entry 6 on; the last one of b is its own, as told.
+        own = entry.number == 8 or (entry.node_id == C and entry.number > 5)
+        return f"{entry.node_id if own else ''}{entry.number}".encode()
+
+    recovery = await forked_recovery(tmp_path, read, asked)
+    done = await recover_cluster(recovery, accepts_loss=False)
+
+    assert [each.outcome for each in done.shards] == ["recovered"] * 2
+    assert {tuple(each.copies) for each in done.shards} == {("a", "b")}
+    assert len(asked) == len(set(asked)), "an entry is asked for twice"
+
+
+async def test_a_node_that_does_not_answer_for_hashes_is_missing(tmp_path: Path) -> None:
+    recovery = await forked_recovery(tmp_path, lambda entry: b"", [], away=B)
+
+    with pytest.raises(Refused, match="nodes_unreached: b"):
+        await recover_cluster(recovery, accepts_loss=False)
+
+
+async def test_a_journal_that_loses_its_beginning_meanwhile_refuses_the_recovery(
+    tmp_path: Path,
+) -> None:
+    recovery = await forked_recovery(tmp_path, lambda entry: None, [])
+
+    with pytest.raises(Refused, match="recovery_overtaken: the journal of shard 0"):
+        await recover_cluster(recovery, accepts_loss=False)
 
 
 async def test_of_two_recoveries_at_the_same_time_one_is_refused(tmp_path: Path) -> None:
