@@ -1,10 +1,11 @@
 """What an operator does about a coordinator that lost its state: a recovery, by the real plan."""
 
-from recovering import held
+from recovering import hashes_of, held
 from rota.core.errors import Refused
 from rota.core.instants import SECOND
 from rota.node.coordination.coordinator import Cluster, View
-from rota.node.recovering import Finding, Inventory, plan_of
+from rota.node.held import Inventory
+from rota.node.recovering import Finding, plan_of
 from sim.protocol.checks import Violation
 from sim.protocol.node import SHARD
 from sim.protocol.world import World
@@ -36,8 +37,10 @@ def recover(world: World) -> None:
         node.id: Inventory(lost=node.continuity.lost, shards={SHARD: held(node.replica)})
         for node in world.nodes
     }
+    replicas = {node.id: node.replica for node in world.nodes}
+    hashes = hashes_of(lambda node_id, _: replicas[node_id])
     try:
-        plan = plan_of(view, told, least=world.copies.least)
+        plan = plan_of(view, told, hashes, least=world.copies.least)
     except Refused as refusal:
         if refusal.code == "coordination_sound" and not _has_lost(world):
             world.is_lost = False
