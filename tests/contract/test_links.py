@@ -28,8 +28,10 @@ from contract.networks import (
 )
 from rota.core.ids import NodeId, ShardId
 from rota.node.links import frames, outbox
+from rota.node.links.hello import NotWelcome
 from rota.node.links.links import PAUSE_S, PAUSE_S_MAX, pause_s
 from rota.node.links.outbox import Outbox
+from rota.node.sampled_log import SampledLog
 
 
 @pytest.fixture
@@ -237,6 +239,34 @@ async def test_a_message_in_chunks_is_bounded(
     assert "a message has more than 1000 bytes" in why_gone(caplog)
 
 
+async def test_incomplete_messages_are_dropped_with_their_link(end: End) -> None:
+    piece = frames.encode(frames.Chunk(lane=frames.Lane.BULK, is_last=False, piece=b"x" * 600))
+
+    async with dialled(end.port) as socket:
+        await greet(socket, End(A), end)
+        await socket.send_bytes(piece)
+        await until(lambda: end.count("rota_peer_partial_bytes") == 600)
+
+    await until(lambda: end.links.peers == ())
+    await until(lambda: end.count("rota_peer_partial_bytes") == 0)
+
+
+async def test_lines_about_garbage_that_were_left_out_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reported: list[SampledLog] = []
+
+    class Recording(SampledLog):
+        def report(self) -> None:
+            reported.append(self)
+
+    monkeypatch.setattr("rota.node.links.links.REPORT_S", 0.01)
+    monkeypatch.setattr("rota.node.links.links.SampledLog", Recording)
+
+    async with End(B).living():
+        await until(lambda: bool(reported))
+
+
 async def test_a_peer_that_reads_nothing_costs_bounded_memory_and_is_given_up(
     end: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,6 +400,27 @@ async def test_who_is_no_member_any_more_is_hung_up_on(end: End) -> None:
         other.links.meet({A: other.member()})
 
         await until(lambda: other.links.peers == ())
+
+
+async def test_a_member_that_dialled_is_hung_up_on_when_it_is_none_any_more(end: End) -> None:
+    async with dialled(end.port) as socket:
+        await greet(socket, End(A), end)
+        await until(lambda: end.links.peers == (A,))
+
+        introduce(end)
+
+        await hung_up(socket)
+    await until(lambda: end.links.peers == ())
+
+
+async def test_a_record_of_an_earlier_life_is_not_the_own(end: End) -> None:
+    async with End(NodeId("c")).living() as other:
+        earlier = replace(other.member(), key=b"of an earlier life".ljust(32))
+        other.links.meet({other.id: earlier, A: End(A).member(end.port)})
+
+        async with dialled(other.port) as socket:
+            with pytest.raises(NotWelcome, match="not accepted"):
+                await greet(socket, End(A), other)
 
 
 async def test_a_peer_that_takes_a_call_and_says_nothing_is_called_again(

@@ -7,7 +7,7 @@ from rota.core.configuration import Swapped
 from rota.core.ids import AllocationId, Epoch, Index, NodeId
 from rota.core.instants import MILLISECOND, SECOND, Instant
 from rota.core.replication.ills import LOOP_LAG_MAX, SYNC_TIME_MAX, WELL_AFTER, Ill, Ills
-from rota.core.replication.messages import Append, Appended, Beacon
+from rota.core.replication.messages import Append, Appended, Beacon, Fenced
 from unit.replicas import TIMING, A, B, C, Cluster
 
 NOON = Instant(12 * 3_600 * SECOND)
@@ -419,3 +419,24 @@ def test_an_answer_that_waited_for_the_disk_does_not_go_to_a_primary_that_is_fen
     cluster.sync("b")
 
     assert not [letter for letter in cluster.mail if isinstance(letter.message, Appended)]
+
+
+def test_a_stale_primary_gets_the_newest_epoch_that_is_known_not_only_the_promised_one() -> None:
+    cluster = Cluster()
+    cluster.see()
+    cluster.settle()
+    cluster.propose("a")
+    claim = next(each.message for each in cluster.mail if isinstance(each.message, Append))
+    cluster.mail.clear()
+    first = claim.configuration
+    of_a, of_c = (
+        msgspec.structs.replace(first, epoch=Epoch(first.epoch + number), primary=primary)
+        for number, primary in ((1, A), (2, C))
+    )
+    replica = cluster.replica("b")
+    replica.learn(of_c, cluster.now)
+
+    replica.receive(msgspec.structs.replace(claim, configuration=of_a), A, cluster.now)
+
+    assert replica.copy.epoch < of_a.epoch
+    assert (A, Fenced(epoch=of_c.epoch)) in replica.take_ready().sends
