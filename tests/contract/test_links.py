@@ -402,7 +402,9 @@ async def test_who_is_no_member_any_more_is_hung_up_on(end: End) -> None:
         await until(lambda: other.links.peers == ())
 
 
-async def test_a_member_that_dialled_is_hung_up_on_when_it_is_none_any_more(end: End) -> None:
+async def test_a_member_that_dialled_is_hung_up_on_when_it_is_none_any_more(
+    end: End, caplog: pytest.LogCaptureFixture
+) -> None:
     async with dialled(end.port) as socket:
         await greet(socket, End(A), end)
         await until(lambda: end.links.peers == (A,))
@@ -411,6 +413,8 @@ async def test_a_member_that_dialled_is_hung_up_on_when_it_is_none_any_more(end:
 
         await hung_up(socket)
     await until(lambda: end.links.peers == ())
+
+    assert "it was given up" in why_gone(caplog)
 
 
 async def test_a_record_of_an_earlier_life_is_not_the_own(end: End) -> None:
