@@ -28,7 +28,7 @@ from rota.node.api import (
 )
 from rota.node.api.access_log import BEGAN_AT, IS_LOGGED
 from rota.node.api.body_memory import BodyMemory
-from rota.node.api.forwarding import answer_anywhere
+from rota.node.api.forwarding import READS_NO_SHARD, answer_anywhere
 from rota.node.api.guard import Guard, UnexpectedBody, UnsupportedEncoding, UnsupportedMediaType
 from rota.node.api.operations import ACCEPTED
 from rota.node.api.parameters import IS_DRY_RUN
@@ -176,7 +176,7 @@ async def _settled_answer(request: web.Request, handler: Handler) -> web.StreamR
     try:
         return await answer_anywhere(request, handler)
     except Refused as refusal:
-        if refusal.kind is not Kind.UNAVAILABLE:
+        if refusal.kind is not Kind.UNAVAILABLE and not request.get(READS_NO_SHARD):
             shards = request.app[PARTS].shards
             # Whatever it rests on: that there is no such job, say, may be so here alone.
             await shards.settled(*shards.opened)

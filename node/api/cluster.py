@@ -12,7 +12,7 @@ from rota.core.errors import Kind, Refused, not_found
 from rota.core.ids import NodeId, ShardId
 from rota.node import inspection
 from rota.node.api.access import Verb, check
-from rota.node.api.forwarding import ask_part, is_forwarded, question_headers
+from rota.node.api.forwarding import READS_NO_SHARD, ask_part, is_forwarded, question_headers
 from rota.node.api.operations import Operations, Success
 from rota.node.api.parameters import DRY_RUN, IS_DRY_RUN
 from rota.node.api.requests import PARTS, document
@@ -154,8 +154,12 @@ async def repair_shard(request: web.Request) -> web.Response:
 
 @contextmanager
 def agreeing(request: web.Request) -> Generator[Parts]:
-    """Let whoever may ask the coordinator for something do so; what it does not do is refused."""
+    """Let whoever may ask the coordinator for something do so; what it does not do is refused.
+
+    A refusal waits for no commit: an operator asks where shards may be unable to commit.
+    """
     check(request, Verb.OPERATE, "*")
+    request[READS_NO_SHARD] = True
     try:
         yield request.app[PARTS]
     except OutcomeUnknown as error:

@@ -47,6 +47,8 @@ NAMED_MAX = 10
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 HAS_WRITTEN: web.RequestKey[bool] = web.RequestKey("has_written", bool)
 """Set once something was decided for a request: it must not be decided again elsewhere."""
+READS_NO_SHARD: web.RequestKey[bool] = web.RequestKey("reads_no_shard", bool)
+"""Set where a refusal rests on nothing that shards decide, so that no commit is waited for."""
 
 _OF_THE_CONNECTION = frozenset(
     {

@@ -301,6 +301,23 @@ async def test_that_something_is_gone_is_told_once_that_is_committed(tmp_path: P
         assert (await asked[1])[1]["items"][0]["error"]["code"] == "job_not_found"
 
 
+async def test_a_refused_recovery_waits_for_no_commit(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as works, serving(works) as client:
+        job_id = await save(works.parts.shards, "job")
+        store.hold()
+        submit(works.parts.shards, job_id, DeleteJob(job_id=job_id))
+        await until(lambda: store.held_count == 1)
+
+        try:
+            async with asyncio.timeout(10):
+                status, problem = await client.call("POST", "/api/v1/cluster/recovery")
+        finally:
+            store.let_go()
+
+        assert (status, problem["code"]) == (409, "coordination_sound")
+
+
 async def test_a_created_job_is_shown_without_what_is_not_yet_committed(tmp_path: Path) -> None:
     store = HeldStore()
     async with running_works(store, tmp_path) as works, serving(works) as client:
