@@ -351,6 +351,7 @@ class Nodes:
         self.copies = Copies()
         self.cluster_id: str | None = None
         self.compare_every = COMPARE_EVERY
+        self._moves = 0
         self._nodes = {node_id: Node(node_id, self) for node_id in (A, B, C)}
 
     def __getitem__(self, node_id: NodeId) -> Node:
@@ -403,7 +404,9 @@ class Nodes:
     async def move(self, shard: ShardId, *wanted: NodeId) -> None:
         """Have a shard's primary, and its other copies, elsewhere, and wait until they are."""
         self.wanted[shard] = wanted
-        member = Member(node_id=A, store_id=A, address=A)
+        # Any change of a record but that of a key has the nodes look where copies belong.
+        self._moves += 1
+        member = Member(node_id=A, store_id=A, address=A, version=str(self._moves))
         self.server.change(lambda state: state.register(member))
         await self.settle()
 
