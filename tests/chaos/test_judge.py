@@ -480,10 +480,9 @@ def generation_begins_twice_after_one_restore(run: Run) -> None:
     run.add("configurations.jsonl", shard=0, revision=5, value=value)
 
 
-def epoch_is_used_twice_after_a_restore(run: Run) -> None:
-    run.add("restores.jsonl", revision=2)
-    value = {"epoch": 2, "primary": "n1", "sync": [["n1", "c1"], ["n2", "c2"]]}
-    run.add("configurations.jsonl", shard=0, revision=3, value=value)
+def epoch_is_left_out_after_a_restore(run: Run) -> None:
+    unaware_node_changes_what_etcd_was_left_with(run)
+    run.one("restores.jsonl")["epochs"] = {"0": 2}
 
 
 def primary_does_not_count(run: Run) -> None:
@@ -663,7 +662,7 @@ DOCTORED: dict[Doctor, tuple[str, str]] = {
     epoch_is_left_out: ("I6", "epoch 3 after 1"),
     generation_begins_though_etcd_kept_all: ("I6", "after 2"),
     generation_begins_twice_after_one_restore: ("I6", f"epoch {(2 << 40) + 1} after"),
-    epoch_is_used_twice_after_a_restore: ("I6", "epoch 2 after 2"),
+    epoch_is_left_out_after_a_restore: ("I6", "epoch 2 after 2"),
     primary_does_not_count: ("I6", "does not count"),
     copy_is_named_twice: ("I6", "copy c1"),
     too_few_copies: ("I6", "fewer than 2"),
@@ -776,9 +775,15 @@ def disk_was_full(run: Run) -> None:
 
 
 def etcd_is_set_back_and_recovered(run: Run) -> None:
-    run.add("restores.jsonl", revision=3)
+    run.add("restores.jsonl", revision=3, epochs={"0": 1})
     value = {"epoch": (1 << 40) + 1, "primary": "n2", "sync": [["n1", "c1"], ["n2", "c2"]]}
     run.add("configurations.jsonl", shard=0, revision=4, value=value)
+
+
+def unaware_node_changes_what_etcd_was_left_with(run: Run) -> None:
+    run.add("restores.jsonl", revision=2, epochs={"0": 1})
+    value = {"epoch": 2, "primary": "n1", "sync": [["n1", "c1"], ["n2", "c2"]]}
+    run.add("configurations.jsonl", shard=0, revision=3, value=value)
 
 
 def never_began_on_a_machine_that_stood_still(run: Run) -> None:
@@ -794,6 +799,7 @@ def never_began_on_a_machine_that_stood_still(run: Run) -> None:
         nobody_stood_in_where_no_copy_counts,
         disk_was_full,
         etcd_is_set_back_and_recovered,
+        unaware_node_changes_what_etcd_was_left_with,
         never_began_on_a_machine_that_stood_still,
         given_up_with_its_shard,
         away_for_longer_than_its_lease,

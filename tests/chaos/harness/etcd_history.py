@@ -1,7 +1,8 @@
 """What etcd had of each shard, written down for the judge, also where etcd was set back.
 
     configurations.jsonl    every value that each shard's key had, with its revision
-    restores.jsonl          {"revision": 812}: etcd was set back after it
+    restores.jsonl          {"revision": 812, "epochs": {"0": 7, ...}}: etcd was set back after it,
+                            to these epochs of the shards
 
 A restore takes etcd's last revisions away, and the next writes get their numbers again. Here all
 revisions grow: those after a restore go on from the last one that was taken away.
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from chaos.judge.collect import collect_configurations
+from chaos.judge.collect import collect_configurations, epochs_in
 from etcd import Etcd
 
 Json = Any  # Any: what etcd answers.
@@ -57,11 +58,15 @@ class EtcdHistory:
         """Write down what etcd has; no node may reach it from now on until `resume`."""
         self.keep()
         self._cut_at = self.number(self._kept)
-        with (self._folder / "restores.jsonl").open("a") as file:
-            file.write(json.dumps({"revision": self._cut_at}) + "\n")
 
     def resume(self) -> None:
         """Go on with an etcd that was set back, before any node reaches it."""
+        restore = {
+            "revision": self._cut_at,
+            "epochs": epochs_in(self._member.ask, self._cluster),
+        }
+        with (self._folder / "restores.jsonl").open("a") as file:
+            file.write(json.dumps(restore) + "\n")
         self._kept = self._revision()
         self._ahead = self._cut_at - self._kept
 

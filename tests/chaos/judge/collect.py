@@ -108,11 +108,7 @@ def collect_configurations(
     etcd keeps all revisions until it is told to forget, and nobody tells it. *ahead* is added to
     those that are written, so that they grow though etcd was set back.
     """
-    prefix = f"/rota/{cluster}/shard/"
-    range_of = {
-        "key": b64encode(prefix.encode()).decode(),
-        "range_end": b64encode(f"{prefix[:-1]}0".encode()).decode(),
-    }
+    prefix, range_of = _shards_of(cluster)
     last = int(ask("/v3/kv/range", {**range_of, "count_only": True})["header"]["revision"])
     newest = max(
         (int(each["mod_revision"]) for each in ask("/v3/kv/range", range_of).get("kvs", ())),
@@ -135,6 +131,26 @@ def collect_configurations(
                     newest = -1
             if newest < 0:
                 return
+
+
+def epochs_in(ask: Callable[[str, Json], Json], cluster: str) -> dict[str, int]:
+    """Return the epoch that etcd has of each shard, by its number."""
+    prefix, range_of = _shards_of(cluster)
+    return {
+        b64decode(pair["key"]).decode().removeprefix(prefix): json.loads(b64decode(pair["value"]))[
+            "epoch"
+        ]
+        for pair in ask("/v3/kv/range", range_of).get("kvs", ())
+    }
+
+
+def _shards_of(cluster: str) -> tuple[str, Json]:
+    """Return the prefix of the keys of a cluster's shards, and the range of all of them."""
+    prefix = f"/rota/{cluster}/shard/"
+    return prefix, {
+        "key": b64encode(prefix.encode()).decode(),
+        "range_end": b64encode(f"{prefix[:-1]}0".encode()).decode(),
+    }
 
 
 def _ledger(nodes: Nodes, job_id: str) -> list[Json]:

@@ -1,4 +1,8 @@
-"""I6: what etcd says of each shard, revision by revision, went as the rules allow."""
+"""I6: what etcd says of each shard, revision by revision, went as the rules allow.
+
+Where etcd was set back, a node that has not learned of that may replace what etcd was left with:
+the epoch is used again then, and void (protocol.md, "When etcd loses its state").
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -15,8 +19,9 @@ def violations(records: Records) -> Iterator[Violation]:
     owners: dict[str, tuple[int, str]] = {}
     for shard, history in sorted(records.configurations.items()):
         for before, after in pairwise(history):
-            if after.epoch != before.epoch + 1 and not _is_recovered(
-                records, history, before, after
+            if after.epoch not in (
+                _left_with(records, before, after) + 1,
+                _recovered(records, history, before, after),
             ):
                 yield Violation("I6", f"epoch {after.epoch} after {before.epoch}: {after}")
             if len(after.sync) < minimum <= len(before.sync):
@@ -30,12 +35,19 @@ def violations(records: Records) -> Iterator[Violation]:
                     yield Violation("I6", f"copy {copy} was of {owners[copy]}: {each}")
 
 
-def _is_recovered(
+def _left_with(records: Records, before: Configuration, after: Configuration) -> int:
+    """Return the epoch that *after* replaced: that of *before*, or what a restore left."""
+    for each in reversed(records.restores):
+        if before.revision <= each.revision < after.revision:
+            return each.epochs.get(before.shard, 0)
+    return before.epoch
+
+
+def _recovered(
     records: Records, history: list[Configuration], before: Configuration, after: Configuration
-) -> bool:
-    """Whether *after* begins a later generation, and etcd was set back in that of *before*."""
-    generation, count = divmod(after.epoch, 1 << GENERATION_BITS)
-    replaced = before.epoch >> GENERATION_BITS
+) -> int | None:
+    """Return the first epoch of *after*'s generation, if a recovery may have begun that."""
+    generation, replaced = (each.epoch >> GENERATION_BITS for each in (after, before))
     since = next(each.revision for each in history if each.epoch >> GENERATION_BITS == replaced)
-    is_set_back = any(since <= each < after.revision for each in records.restores)
-    return count == 1 and generation > replaced and is_set_back
+    is_set_back = any(since <= each.revision < after.revision for each in records.restores)
+    return (generation << GENERATION_BITS) + 1 if generation > replaced and is_set_back else None

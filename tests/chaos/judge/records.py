@@ -6,7 +6,7 @@
     said                what tasks said of themselves                (boot-time seconds)
     jobs.jsonl, executions.jsonl, ledger.jsonl    what the API told when all was over
     configurations.jsonl                          every value that each shard had in etcd
-    restores.jsonl      the revisions after which etcd was set back; revisions grow all the same
+    restores.jsonl      when etcd was set back, and to which epochs (revisions grow all the same)
     replicas.jsonl                                a digest of each copy's rows, from the disks
     sink.jsonl          what attempts wrote to the fenced sink     (boot-time seconds)
     stalls.jsonl        when the machine itself stood still        (boot-time seconds)
@@ -186,6 +186,19 @@ class Configuration:
     """etcd's, which grows with every write of any key."""
 
 
+@dataclass(frozen=True)
+class Restore:
+    """etcd was set back.
+
+    Attributes:
+        revision: The last one that it had before.
+        epochs: What it was left with, by shard; those it had nothing of are left out.
+    """
+
+    revision: int
+    epochs: dict[int, int]
+
+
 @dataclass
 class Records:
     """All that is known of a run.
@@ -195,7 +208,7 @@ class Records:
         operations: Of clients, in the order in which they began.
         jobs: By id: name and when it was made.
         said: By execution and task.
-        restores: The revisions after which etcd was set back.
+        restores: When etcd was set back, in order.
         stalls: From when to when the machine itself stood still.
         replicas: Of each node's copy of a shard: shard, node, digest.
         end: What was left.
@@ -212,7 +225,7 @@ class Records:
     replicas: list[Json]
     stalls: list[Fault]
     sink: list[Written]
-    restores: list[int]
+    restores: list[Restore]
     end: Json
 
     def wall(self, boottime: float) -> int:
@@ -278,7 +291,7 @@ def read(folder: Path) -> Records:
             for each in _json_lines(folder / "stalls.jsonl")
         ],
         sink=[Written(**each) for each in _json_lines(folder / "sink.jsonl")],
-        restores=[each["revision"] for each in _json_lines(folder / "restores.jsonl")],
+        restores=[_restore(each) for each in _json_lines(folder / "restores.jsonl")],
         end=json.loads((folder / "end.json").read_text()),
     )
 
@@ -408,6 +421,11 @@ def _configurations(path: Path) -> dict[int, list[Configuration]]:
             )
         )
     return found
+
+
+def _restore(line: Json) -> Restore:
+    epochs = {int(shard): epoch for shard, epoch in line["epochs"].items()}
+    return Restore(line["revision"], epochs)
 
 
 def _json_lines(path: Path) -> Iterator[Json]:

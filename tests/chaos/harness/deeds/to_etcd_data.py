@@ -6,7 +6,7 @@ import time
 from itertools import product
 from pathlib import Path
 
-from chaos.harness.cluster import Cluster, Json, wait_until
+from chaos.harness.cluster import Cluster, Json, NeverHappened, wait_until
 from chaos.harness.hosts import Node
 from chaos.harness.schedule import Fault
 from etcd import Etcd
@@ -23,6 +23,7 @@ OLD_SNAPSHOT = 0.25
 """How often the snapshot of an earlier fault is used again: it is older than its recovery."""
 GENERATION_BITS = 40
 SOUND = "coordination_sound"
+PROGRESS = {"recovered", "changed"}
 
 
 def restore(cluster: Cluster, fault: Fault) -> None:
@@ -169,7 +170,11 @@ def _has_noticed(node: Node) -> bool:
 
 
 def _recover_at(node: Node) -> bool:
-    """Ask a node for a recovery; return True if nothing was left to recover."""
+    """Ask a node for a recovery; return True if nothing was left to recover.
+
+    Raises:
+        NeverHappened: What is left stays closed however often the recovery is run.
+    """
     try:
         done: Json = node.call("POST", "/api/v1/cluster/recovery")
     except (Refusal, OSError) as error:
@@ -178,4 +183,6 @@ def _recover_at(node: Node) -> bool:
     outcomes = [each["outcome"] for each in done["shards"]]
     counts = {each: outcomes.count(each) for each in sorted(set(outcomes))}
     _say(f"recovery at {node.name}: generation {done['generation']}, {counts}")
+    if not {*outcomes} & PROGRESS:
+        raise NeverHappened(f"the recovery leaves shards closed: {counts}")
     return False
