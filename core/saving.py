@@ -109,7 +109,7 @@ def _replace(draft: Draft, job: Job, spec: JobSpec) -> Job:
     keep_version(draft, job)
     _subscribe(draft, spec.full_name, before=job.spec.dependencies, after=spec.dependencies)
     successor = replace(job, version=job.version + 1, spec=spec, updated_at=draft.now)
-    _put(draft, successor, _plan_of(draft, spec, plan, before=job.spec))
+    _put(draft, successor, _plan_of(draft, spec, plan, before=job))
     draft.publish_job(successor, JobEvent.REPLACED, f"version {successor.version}")
     return successor
 
@@ -145,10 +145,10 @@ def _readable(job: Job, plan: Plan) -> Plan:
     )
 
 
-def _plan_of(draft: Draft, spec: JobSpec, plan: Plan, *, before: JobSpec | None) -> Plan:
+def _plan_of(draft: Draft, spec: JobSpec, plan: Plan, *, before: Job | None) -> Plan:
     """Return what is owed to *spec*: what was owed to the schedules and dependencies that stay."""
-    fires = dict(zip(before.schedules, plan.next_fires, strict=True)) if before else {}
-    heard = dict(zip(before.dependencies, plan.upstreams, strict=True)) if before else {}
+    fires = dict(zip(before.spec.schedules, plan.next_fires, strict=True)) if before else {}
+    heard = dict(zip(before.spec.dependencies, plan.upstreams, strict=True)) if before else {}
     return Plan(
         next_fires=tuple(
             fires[schedule]
@@ -162,21 +162,29 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: Plan, *, before: JobSpec | None)
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """The fire times of a schedule that have outcomes: those before *until*; None: all of them."""
+    """The fire times of a schedule that have outcomes.
+
+    Attributes:
+        since: Only later ones: when the version of the job was saved that had the schedule.
+        until: Only earlier ones; None: all later ones.
+    """
 
     schedule: Schedule
+    since: Instant
     until: Instant | None
 
     def __contains__(self, at: Instant) -> bool:
-        is_before = self.until is None or at < self.until
-        return is_before and next_fire(self.schedule, Instant(at - MICROSECOND)) == at
+        if at <= self.since or (self.until is not None and at >= self.until):
+            return False
+        return next_fire(self.schedule, Instant(at - MICROSECOND)) == at
 
 
-def _decided(plan: Plan, before: JobSpec | None, number: int) -> _Decided | None:
+def _decided(plan: Plan, before: Job | None, number: int) -> _Decided | None:
     """Return what is decided of the schedule that had *number* before; None if there was none."""
-    if before is None or number >= len(before.schedules) or fault_of(before.schedules[number]):
+    schedules = before.spec.schedules if before else ()
+    if before is None or number >= len(schedules) or fault_of(schedules[number]):
         return None
-    return _Decided(before.schedules[number], plan.next_fires[number])
+    return _Decided(schedules[number], before.updated_at, plan.next_fires[number])
 
 
 def _first_undecided(draft: Draft, schedule: Schedule, decided: _Decided | None) -> Instant | None:
