@@ -166,7 +166,8 @@ def _troubles(parts: Parts) -> list[str]:
     """Return what is wrong with this node, and with etcd as this node sees it."""
     unready = parts.unready(exclude_cluster=True)
     is_silent = parts.membership.session_age_s > ETCD_SILENT_S
-    return [trouble for trouble in (unready, ETCD_SILENT if is_silent else None) if trouble]
+    silence = ETCD_SILENT if is_silent else None
+    return [trouble for trouble in (unready, parts.shards.why_frozen, silence) if trouble]
 
 
 def _state(said: str) -> str:

@@ -461,8 +461,11 @@ class Membership:
         """Begin, on the node where they belong, shards that never had a copy (R23).
 
         Only while every node that lives is linked: one that saw a configuration of such a shard has
-        told by then that the coordinator lost it (R31).
+        told by then that the coordinator lost it (R31). And never after a recovery: a shard that it
+        left closed has no configuration either, and its copies may be on nodes that are away.
         """
+        if view.cluster is not None and view.cluster.generation > 0:
+            return
         unfounded = [
             ShardId(number)
             for number in self._shards.numbers
@@ -481,7 +484,8 @@ class Membership:
         """Look at a view for what must be there, besides configurations (R31)."""
         continuity, cluster = self._continuity, view.cluster
         if self._coordinator.has_lasting_revisions:
-            continuity.see_revision(view.revision, known)
+            generation = cluster.generation if cluster else 0
+            continuity.see_revision(view.revision, generation, known)
         if self._cluster_id is not None:
             if cluster is None:
                 continuity.lose(known.generation, "it has no record of the cluster")

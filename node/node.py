@@ -16,7 +16,7 @@ import msgspec
 
 import rota
 from rota.core.ids import NodeId
-from rota.core.instants import Duration
+from rota.core.instants import Duration, Instant
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.executor.executor import Executor
@@ -385,7 +385,8 @@ def alone(
 
     return Surroundings(
         lock=directory.lock_id,
-        store_made_at=directory.made_at,
+        # A process before this one left its attempts to a warden that this one finds.
+        store_made_at=directory.made_at if directory.is_new else Instant(0),
         incarnation=directory.begin_incarnation(clock.now()),
         member=Member(
             node_id=config.node_id,

@@ -468,11 +468,12 @@ class Works:
         refusal = self._shards.refusal
         warden = self._around.warden
         return (
-            self._node_unready(exclude_cluster=exclude_cluster)
+            (None if exclude_cluster else self._shards.why_frozen)
+            or self._node_unready(exclude_cluster=exclude_cluster)
             or self._fitness.why_unfit
             or (refusal.detail if refusal else None)
             or (warden.why_away if warden else None)
-            or (None if exclude_cluster else self._shards.why_frozen or self._why_unreadable())
+            or (None if exclude_cluster else self._why_unreadable())
         )
 
     @property

@@ -15,6 +15,7 @@ _KEY = b"continuity"
 class _Row(msgspec.Struct, frozen=True, array_like=True):
     lost: int | None
     revision: int
+    revision_generation: int = 0
 
 
 _decoder = msgspec.msgpack.Decoder(_Row)
@@ -37,10 +38,12 @@ def stored_continuity(store: Store) -> Continuity:
             "cannot be trusted: restore it from a backup, or move it away to begin with an empty "
             "one"
         ) from error
-    return Continuity(lost=row.lost, revision=row.revision)
+    return Continuity(
+        lost=row.lost, revision=row.revision, revision_generation=row.revision_generation
+    )
 
 
 def put_continuity(batch: Batch, continuity: Continuity) -> None:
     """Add to *batch* what is to be known in the next life of the node."""
-    row = _Row(continuity.lost, continuity.revision)
+    row = _Row(continuity.lost, continuity.revision, continuity.revision_generation)
     batch.put(Family.META, _KEY, msgspec.msgpack.encode(row))

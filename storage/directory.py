@@ -80,6 +80,7 @@ class DataDirectory:
         store_path: Where the store lives.
         output_path: Where the output of attempts lives.
         made_at: When it was made, by the calendar.
+        is_new: Whether no process has used it before this one.
         lock_id: Names the lock among all locks on files; empty if it has no name. Of two processes
             with the same name at most one runs: the kernel is the same, and the file.
     """
@@ -91,6 +92,7 @@ class DataDirectory:
         self.output_path = path / "output"
         self.lock_id = _lock_id(lock)
         self.made_at = Instant((path / _FORMAT_FILE).stat().st_mtime_ns // 1_000)
+        self.is_new = not (path / _INCARNATION_FILE).exists()
         self._lock = lock
 
     @classmethod

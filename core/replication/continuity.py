@@ -48,6 +48,7 @@ class Continuity:
             nothing is known to be lost. It never falls.
         revision: The highest revision of the coordinator that was seen.
         generation: The highest generation that was seen, be it of the cluster or of a shard.
+        revision_generation: That of the cluster in the view which had the revision.
         count: Configurations that were learned in this life of the node.
         reason: What showed the loss, for the log.
     """
@@ -55,6 +56,7 @@ class Continuity:
     lost: int | None = None
     revision: int = 0
     generation: int = 0
+    revision_generation: int = 0
     count: int = 0
     reason: str = ""
 
@@ -75,13 +77,24 @@ class Continuity:
         if self.lost is None or generation > self.lost:
             self.lost, self.reason = generation, reason
 
-    def see_revision(self, revision: int, known: Known) -> None:
-        """Note a view's revision, which is evidence if it is lower than one seen before."""
+    def see_revision(self, revision: int, generation: int, known: Known) -> None:
+        """Note a view's revision, which is evidence if it is lower than one seen before.
+
+        What is lost is the generation that had the higher revision. A node that was cut off during
+        a loss and its recovery may learn of the next generation by an answer before its next view.
+
+        Args:
+            revision: Of the view.
+            generation: Of the cluster in the view.
+            known: What had been seen when the view was requested.
+        """
         if revision < known.revision:
-            self.lose(known.generation, f"its revision fell from {known.revision} to {revision}")
-            self.revision = revision  # So that the same fall is not found again after a recovery.
-        else:
-            self.revision = max(self.revision, revision)
+            self.lose(
+                self.revision_generation, f"its revision fell from {known.revision} to {revision}"
+            )
+        if revision < known.revision or revision > self.revision:
+            # A fall, too, so that it is not found again after a recovery.
+            self.revision, self.revision_generation = revision, generation
 
     def hear(self, generation: int, member: str) -> bool:
         """Take a member's word that *generation* is lost; False if that cannot be (R42)."""

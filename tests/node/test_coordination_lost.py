@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from in_process import save
 from nodes import A, B, C, Nodes, run, until
@@ -16,6 +17,7 @@ from rota.node.membership import AUDIT_S
 from rota.node.messages import CoordinationLost
 
 SHARD = ShardId(0)
+OURS = Cluster(id="ours", shards=2, replicas=3)
 LOST_FOR_S = 20.0
 """Long enough for sessions and promises to run out, and for takeovers."""
 Lose = Callable[[Nodes, CoordinationState], None]
@@ -358,5 +360,29 @@ def test_founding_waits_no_longer_than_the_session_of_a_node_out_of_reach() -> N
         await nodes[B].end()
 
         await until(lambda: nodes.server.state.view().configurations.get(SHARD) is not None)
+
+    run(story)
+
+
+def test_a_shard_that_a_recovery_left_closed_is_not_founded_by_replaced_nodes() -> None:
+    async def story(nodes: Nodes) -> None:
+        nodes.cluster_id = OURS.id
+        nodes.server.state.cluster = OURS
+        await nodes.settle()
+        names = await saved(nodes, A, 3)
+        for node_id in (B, C):
+            await nodes[node_id].end()
+        empty(nodes, nodes.server.state)
+        await until(lambda: frozen(nodes, A) == [2])
+        # The recovery writes the cluster's record, and no configuration of a shard that is unsure.
+        nodes.server.state.cluster = replace(OURS, generation=1)
+        nodes.wanted[SHARD] = (B, C, A)
+        for node_id in (B, C):
+            nodes[node_id].wipe()
+            await nodes[node_id].start()
+        await asyncio.sleep(LOST_FOR_S)
+
+        assert names
+        assert SHARD not in nodes.server.state.view().configurations
 
     run(story)

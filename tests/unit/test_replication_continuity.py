@@ -215,12 +215,12 @@ def test_two_configurations_of_one_epoch_show_a_loss() -> None:
 
 
 def test_a_lower_revision_shows_a_loss_once() -> None:
-    continuity = Continuity(revision=7, generation=2)
+    continuity = Continuity(revision=7, generation=2, revision_generation=2)
 
-    continuity.see_revision(6, continuity.known())
+    continuity.see_revision(6, 0, continuity.known())
     assert continuity.lost == 2
     continuity.generation = 3
-    continuity.see_revision(6, continuity.known())
+    continuity.see_revision(6, 3, continuity.known())
 
     assert (continuity.lost, continuity.revision) == (2, 6)
 
@@ -230,9 +230,19 @@ def test_a_lower_revision_of_a_view_requested_before_a_higher_one_was_seen_shows
     known = continuity.known()
     continuity.revision = 7
 
-    continuity.see_revision(6, known)
+    continuity.see_revision(6, 0, known)
 
     assert (continuity.lost, continuity.revision) == (None, 7)
+
+
+def test_a_lower_revision_after_a_recovery_shows_no_loss_of_the_generation_that_it_began() -> None:
+    continuity = Continuity()
+    continuity.see_revision(512, 0, continuity.known())
+    continuity.generation = 1  # Learned by an answer, before the next view.
+
+    continuity.see_revision(16, 1, continuity.known())
+
+    assert (continuity.lost, continuity.revision, continuity.revision_generation) == (0, 16, 1)
 
 
 def test_the_word_of_a_member_counts_unless_its_generation_is_far_above_those_known() -> None:
