@@ -86,12 +86,16 @@ class Lineage:
         shard: Which.
         held: What each node has of it that answered.
         hashes: Of entries of these copies.
+        least: Copies without which nothing is committed (``min_sync``).
     """
 
-    def __init__(self, shard: ShardId, held: Mapping[NodeId, Held], hashes: Hashes) -> None:
+    def __init__(
+        self, shard: ShardId, held: Mapping[NodeId, Held], hashes: Hashes, least: int = 1
+    ) -> None:
         self._shard = shard
         self._held = held
         self._hashes = hashes
+        self._least = least
         self._whole = sorted(node_id for node_id, each in held.items() if each.allocation)
 
     def holders(self, configuration: Configuration | None) -> tuple[Copy, ...]:
@@ -150,7 +154,12 @@ class Lineage:
             return True
         if its.committed > own.tip[1]:
             return False
-        counts = its.seen is not None and its.seen.allocation_of(other) == its.allocation
+        # With fewer copies nothing is committed, as of a shard that was founded once more.
+        counts = (
+            its.seen is not None
+            and its.seen.allocation_of(other) == its.allocation
+            and len(its.seen.sync) >= self._least
+        )
         if its.committed < own.before:
             return not counts or self._is_followed(other, holders)
         if not self._is_common(node_id, other, its.committed):

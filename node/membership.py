@@ -14,7 +14,7 @@ Whether the coordinator lost its state is judged with every view, and told to th
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -431,16 +431,16 @@ class Membership:
 
     async def _look(self) -> None:
         async with self._looking:  # One view after the other, so that none is older than the last.
-            known = self._continuity.known()
+            known, linked = self._continuity.known(), set(self._network.peers)
             try:
                 view = await self._coordinator.view()
             except (CoordinatorUnavailable, OutcomeUnknown):
                 self._liveness.reaches_coordinator = False
                 raise
             self._liveness.reaches_coordinator = True
-            self._take(view, known)
+            self._take(view, known, linked)
 
-    def _take(self, view: View, known: Known) -> None:
+    def _take(self, view: View, known: Known, linked: Collection[NodeId]) -> None:
         self._judge(view, known)
         # Perhaps a lower one than before: a coordinator restored from a backup goes back (D2).
         self._revision = view.revision
@@ -455,14 +455,15 @@ class Membership:
         self._shards.take_view(view.configurations, known)
         self._see_loss()
         self._shards.keep_continuity()
-        self._found_shards(view)
+        self._found_shards(view, linked)
 
-    def _found_shards(self, view: View) -> None:
+    def _found_shards(self, view: View, linked: Collection[NodeId]) -> None:
         """Begin, on the node where they belong, shards that never had a copy (R23).
 
-        Only while every node that lives is linked: one that saw a configuration of such a shard has
-        told by then that the coordinator lost it (R31). And never after a recovery: a shard that it
-        left closed has no configuration either, and its copies may be on nodes that are away.
+        Only if every node that lives was linked when the view was requested: one that knows that
+        the coordinator lost a configuration of such a shard says so with the link (R31). And never
+        after a recovery: a shard that it left closed has no configuration either, and its copies
+        may be on nodes that are away.
         """
         if view.cluster is not None and view.cluster.generation > 0:
             return
@@ -473,7 +474,7 @@ class Membership:
             and self._of(ShardId(number))[:1] == (self._member.node_id,)
         ]
         others = view.lives.keys() - {self._member.node_id}
-        self._has_unfounded = bool(unfounded) and not others <= set(self._network.peers)
+        self._has_unfounded = bool(unfounded) and not others <= set(linked)
         if not self._has_unfounded:
             for shard in unfounded:
                 self._shards.found(shard)

@@ -160,7 +160,7 @@ def _found(
     """Return the finding about a shard, with nothing to be written yet."""
     held = {node_id: each.of(shard) for node_id, each in told.items()}
     known = [each for each in (current, *(each.seen for each in held.values())) if each]
-    lineage = Lineage(shard, held, hashes)
+    lineage = Lineage(shard, held, hashes, least)
     newest = max(known, key=lambda each: each.epoch, default=None)
     finding = _doubt(newest, known, held, lineage)
     if finding is None:

@@ -187,3 +187,17 @@ def test_no_hash_is_wanted_where_all_copies_end_with_the_same_entry() -> None:
     assert Lineage(SHARD, there, hashes).sound([AB, OLD]) == AB
 
     assert not hashes.wanted
+
+
+@pytest.mark.parametrize(("least", "is_sound"), [(1, False), (2, True)])
+def test_a_copy_that_was_founded_once_more_and_too_few_to_commit_closes_nothing(
+    least: int, is_sound: bool
+) -> None:
+    again = configuration(1, "d")
+    journals = {A: Journal("xy|z|"), B: Journal("xy|z|"), D: Journal("||t")}
+    seen = {A: AB, B: AB, D: again}
+    there = {each: held(seen[each], journals[each], each) for each in journals}
+
+    found = Lineage(SHARD, there, Hashes({}), least).sound([AB, again])
+
+    assert (found == AB) is is_sound

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from rota.core.instants import MILLISECOND
-from sim.cluster import copied, link_faults, machine_faults, member_faults, operations
+from sim.cluster import copied, link_faults, lost_state, machine_faults, member_faults, operations
 from sim.cluster.machine import Machine
 from sim.cluster.world import World
 
@@ -44,6 +44,7 @@ APART: dict[str, Fault] = {
     "forged messages": member_faults.forge,
     "replayed messages": member_faults.replay,
     "copied data": copied.start_copy,
+    "coordinator restored": lost_state.restore_coordinator,
 }
 """Drawn apart from the others (`chance_apart`)."""
 MENDING = "network mended"

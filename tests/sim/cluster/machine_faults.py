@@ -171,6 +171,8 @@ def fill_disk(world: World, machine: Machine) -> bool:
 def _may_lose(world: World, machine: Machine) -> bool:
     """Tell whether all copies of a machine are somewhere else too, and nobody is changing that."""
     configurations = world.configurations
+    if world.is_lost:
+        return False  # What counts is not what the coordinator has.
     if len(configurations) < world.plan.shard_count:
         return False  # The first copy of a shard may be on it, and its configuration on its way.
     for number, configuration in configurations.items():

@@ -53,6 +53,7 @@ def leave(world: World, machine: Machine) -> bool:
 
     def look() -> None:
         holds = any(machine.id in each.members for each in world.configurations.values())
+        holds = holds or world.is_lost
         if machine.life is not None and not machine.is_paused and not holds:
             machine.leave()
         if machine.has_left and machine.life is None:

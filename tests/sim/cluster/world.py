@@ -28,6 +28,7 @@ from sim.loop import VirtualLoop
 
 T = TypeVar("T")
 
+BACKUPS = 8
 SENT_KEPT = 2_000
 """Messages that a member may send once more, of the last seconds or minutes."""
 
@@ -47,6 +48,8 @@ class World:
         is_quiet: Nor do users ask for anything.
         sent: The last messages, each with its sender, receiver and shard.
         is_rolling: The nodes are being restarted one after the other.
+        is_lost: The coordinator lost what it had, and no recovery followed.
+        backups: Of the coordinator's state, the oldest first.
         excused_until: Sessions ended without their time being over: until all are known to have,
             two nodes may think that they have authority (PROTOCOL, on mass revokes).
     """
@@ -63,6 +66,8 @@ class World:
         self.is_healing = False
         self.is_quiet = False
         self.is_rolling = False
+        self.is_lost = False
+        self.backups: deque[CoordinationState] = deque(maxlen=BACKUPS)
         self.excused_until = 0
         self.links = Links(loop, chance, plan)
         self.server: SimulatedServer = WatchedServer(
