@@ -57,7 +57,7 @@ def command(data_dir: Path, output: Path, numbers: tuple[int, ...]) -> int:
     except FileExistsError:
         return _give_up(f"{output} is there already: name another file")
     except (RotaError, OSError) as error:
-        return _give_up(f"{error}; {output} has what could be read")
+        return _give_up(f"{error}; {_left_of(output)}")
     click.echo(f"wrote {count} lines to {output}", err=True)
     return 0
 
@@ -175,6 +175,14 @@ def _record(table: Table, value: bytes, kind: type[R]) -> R:
     record = decode_record(table, value)
     assert isinstance(record, kind), (table, type(record))
     return record
+
+
+def _left_of(output: Path) -> str:
+    """Return what there is of an export that failed; an empty file is removed."""
+    if not output.exists() or output.stat().st_size:
+        return f"{output} has what could be read"
+    output.unlink()
+    return "nothing was written"
 
 
 def _give_up(reason: str) -> int:

@@ -60,17 +60,18 @@ def recover_coordination(
 
     For an etcd that was restored from a snapshot, emptied or replaced. All nodes have to run, but
     those that --without names. Each shard opens with the copies that have everything that was
-    acknowledged; one for which that is not certain stays closed, and the command exits with 8.
+    acknowledged; one for which that is not certain stays closed, and the command exits with 8,
+    also as a dry run.
     """
     with connect() as client:
         if is_dry or not is_sure:
-            show_plan(
-                client.recover_coordination(without=without, accept_loss=accept_loss, dry_run=True),
-                is_dry=True,
+            plan = client.recover_coordination(
+                without=without, accept_loss=accept_loss, dry_run=True
             )
-        if is_dry:
-            say("dry run: nothing is changed")
-            return 0
+            is_any_closed = show_plan(plan, is_dry=True)
+            if is_dry:
+                say("dry run: nothing is changed")
+                return EX_CLOSED if is_any_closed else 0
         if not is_sure:
             click.confirm("write this to etcd?", abort=True, err=True)
         view = client.recover_coordination(without=without, accept_loss=accept_loss)
