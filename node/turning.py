@@ -348,11 +348,14 @@ class Turning:
 
     def _open_or_close(self, shard: Shard) -> None:
         assert self._host is not None
-        if shard.is_open and shard.has_lost_primacy:
+        if shard.is_open:
+            if not shard.has_lost_primacy:
+                return
             self._close(shard)
+        if shard.replica.primary is None or shard.is_unreadable:
+            return  # As most shards that a message touches: backups, for which no time is read.
         began_at = self._clock.elapsed()
-        is_to_open = not shard.is_open and not shard.is_unreadable
-        if is_to_open and shard.replica.has_authority(began_at):
+        if shard.replica.has_authority(began_at):
             shard.open()
             if shard.is_unreadable:
                 log.error("shard unreadable", extra={"shard": shard.id, "reason": shard.fault})

@@ -5,7 +5,7 @@ before it was asked for and stops early; whoever gave it counts from after it wa
 waits longer. So no clock needs to be right, only to run within 2 % of another's rate.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
 
@@ -32,6 +32,8 @@ class Timing:
         query: How often a node is asked whether it has a copy to begin with.
         attempt_lease: How long a primary's answer lets attempts go on elsewhere (R37).
         kill_grace: How long a node may take to end an attempt whose time is over.
+        grace: How long a backup keeps from taking over after it has heard its primary (R14); it
+            follows from *peer_lease*.
     """
 
     session: Duration = Duration(5 * SECOND)
@@ -48,11 +50,13 @@ class Timing:
     attempt_lease: Duration = Duration(15 * SECOND)
     kill_grace: Duration = Duration(5 * SECOND)
 
-    @property
-    def grace(self) -> Duration:
-        """How long a backup keeps from taking over after it has heard its primary (R14)."""
+    grace: Duration = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Derive what each message of a primary is answered with."""
         stretched = self.peer_lease * (100 + 2 * DRIFT_PERCENT) // 100
-        return Duration(stretched + 100 * MILLISECOND)
+        # The dataclass is frozen, for others.
+        object.__setattr__(self, "grace", Duration(stretched + 100 * MILLISECOND))
 
     def lease_end(self, asked_at: Instant) -> Instant:
         """Return until when a lease holds that was asked for at *asked_at* (R15)."""
