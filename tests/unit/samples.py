@@ -35,6 +35,7 @@ from rota.node.messages import (
     AskPlaces,
     Carried,
     Carry,
+    CoordinationLost,
     Dispatch,
     GiveDigest,
     GiveLease,
@@ -128,6 +129,7 @@ SENT: list[Sent] = [
     AskDigest(epoch=Epoch(7), allocation=ALLOCATION, index=Index(41), number=1),
     GiveDigest(number=1, digest=bytes(DIGEST_BYTES)),
     GiveDigest(number=1, digest=None),
+    CoordinationLost(generation=1),
 ]
 
 

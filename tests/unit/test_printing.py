@@ -90,8 +90,9 @@ def test_all_printing_of_the_cli_goes_through_one_module() -> None:
         for name in _prints(path)
     }
 
-    # A watch moves the cursor between frames that were printed as everything is.
-    assert found == {("watching.py", "terminal.write")}
+    # A watch moves the cursor between frames that were printed as everything is; a recovery asks
+    # the operator with fixed words.
+    assert found == {("watching.py", "terminal.write"), ("recovering.py", "click.confirm")}
 
 
 def test_printing_past_that_module_is_found(tmp_path: Path) -> None:

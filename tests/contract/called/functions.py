@@ -361,7 +361,9 @@ LEAKED: list[bytes] = []
 
 def meddle(text: str) -> None:
     """Write to the worker's own socket, which is the one there is."""
-    for descriptor in range(3, 64):
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor < 3:
+            continue
         try:
             is_socket = stat.S_ISSOCK(os.fstat(descriptor).st_mode)
         except OSError:
