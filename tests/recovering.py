@@ -36,10 +36,10 @@ class _Journals(Mapping[EntryOf, bytes]):
         return found
 
     def __iter__(self) -> Iterator[EntryOf]:
-        raise NotImplementedError("hashes are looked up, never listed")
+        raise AssertionError("hashes are looked up, never listed")
 
     def __len__(self) -> int:
-        raise NotImplementedError("hashes are looked up, never listed")
+        raise AssertionError("hashes are looked up, never listed")
 
 
 def hashes_of(replica_of: Callable[[NodeId, ShardId], Replica]) -> Hashes:

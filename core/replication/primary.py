@@ -177,8 +177,8 @@ class Primary:
     def _may_act_by_session(self) -> bool:
         """Whether no other copy becomes primary while this node's session lives.
 
-        A recovery of the coordinator waits for no session, only for leases (R31); but of a single
-        copy nobody else can become primary.
+        A recovery of the coordinator waits for no session, only for leases (R31). A shard with a
+        single copy has no other node that could become primary.
         """
         if not self.continuity.is_void(self.configuration.epoch):
             return True

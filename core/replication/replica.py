@@ -487,7 +487,7 @@ class Replica:
 
     def _reconfigure(self, primary: Primary, now: Instant) -> None:
         if self.is_lost:
-            # R31: it goes on as it is, and waits for nothing that the coordinator would confirm.
+            # R31: its configuration stays as it is; the coordinator can confirm no change.
             primary.joining = primary.handover = None
             return
         if self.copy.durable_epoch < primary.configuration.epoch:
