@@ -1,4 +1,4 @@
-"""The fire ledger: for every expected fire time, exactly one recorded outcome (REQUIREMENTS A13).
+"""The fire ledger: for every expected fire time, exactly one recorded outcome (PROTOCOL R33, I11).
 
 An entry usually speaks of one fire time. After an outage, consecutive fire times of one schedule
 with the same fate share one entry that counts them, so that a year of seconds costs thousands of

@@ -1,4 +1,4 @@
-"""What a job's unfinished executions mean to the next one (REQUIREMENTS A9).
+"""What a job's unfinished executions mean to the next one.
 
 Decided inside the shard, in the entry that makes the execution, so it cannot race.
 """

@@ -1,7 +1,7 @@
 """When a task may be tried again after a failure of its own.
 
 Only the user's failures are counted here: an attempt lost with its node costs nothing of this
-budget (REQUIREMENTS C2). The delay is drawn once, from the entropy of the deciding command, and
+budget (PROTOCOL R36). The delay is drawn once, from the entropy of the deciding command, and
 stored with the task, so a replay or another primary never draws it again.
 """
 

@@ -1,8 +1,8 @@
 """What this node has its warden do when its process has ended: everybody is to know at once.
 
 The session is ended at the coordinator, and every other node gets proof that the process is dead:
-so they need not wait until its session and the time that they promised it have run out (PROTOCOL,
-note 2); and what the warden holds then, so that what is on record as started and is not there can
+so they need not wait until its session and the time that they promised it have run out (PROTOCOL
+R16); and what the warden holds then, so that what is on record as started and is not there can
 start elsewhere at once. It is written anew with every session and whenever members change. One that
 names a session which is over by then does no harm: both are of the same process, and it is dead.
 """

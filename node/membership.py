@@ -442,7 +442,7 @@ class Membership:
 
     def _take(self, view: View, known: Known, linked: Collection[NodeId]) -> None:
         self._judge(view, known)
-        # Perhaps a lower one than before: a coordinator restored from a backup goes back (D2).
+        # Perhaps a lower one than before: a coordinator restored from a backup goes back (R1).
         self._revision = view.revision
         self._members = self._members_in(view)
         self._check_own_record(view.members.get(self._member.node_id))

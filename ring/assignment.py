@@ -8,7 +8,7 @@ by `Slack` around the node's share. Primaries are placed first and within their 
 the backups within the bounds of all copies; `filling` does it.
 
 The result follows from the membership alone, neither from its order nor from what was before. It is
-the *target* (PROTOCOL D8, D9): where a shard is, its configuration in etcd says.
+the *target* (docs/explanation/ring.md): where a shard is, its configuration in etcd says.
 """
 
 from collections import Counter

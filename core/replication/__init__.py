@@ -6,5 +6,5 @@ messages, answers and the passing of time, and carries out what its `Ready` says
     propose, receive, tick,
     learn, answered, made_durable  ->  Replica  ->  Ready(writes, sends, swap)
 
-The rules are those of docs/explanation/protocol.md; the line that obeys one names it (R1..R32).
+The rules are those of docs/explanation/protocol.md; the line that obeys one names it.
 """

@@ -206,7 +206,7 @@ class NodeProcess:
     """A node's process, watched until `close`.
 
     A connection that ends proves nothing: a process may close it and go on. A pidfd that turns
-    readable proves the end of the process (PROTOCOL, note 2).
+    readable proves the end of the process (PROTOCOL R16).
 
     Args:
         pid: Its number; it is at the other end of a connection now.

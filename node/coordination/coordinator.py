@@ -8,7 +8,7 @@ It is small and changes seldom. The rules that every implementation keeps:
   somebody ends it.
 - A configuration is changed by `Coordinator.swap` alone: a compare-and-set of the whole value,
   which holds its epoch. Values never repeat, so this also holds against a coordinator restored
-  from a backup, whose own revisions go backwards (PROTOCOL D2).
+  from a backup, whose own revisions go backwards (PROTOCOL R1).
 - A swap whose answer was lost may have happened, may not have, or may happen at any later time
   until somebody else changes that configuration (PROTOCOL R17). That is `OutcomeUnknown`, and it
   is never tried again blindly.
@@ -155,8 +155,8 @@ def check_swaps(swaps: Sequence[Swap]) -> None:
 
     Raises:
         ValueError: A fresh epoch is not the expected one plus 1, or the first of a generation for
-            the first (PROTOCOL R1), or, of a repair, not higher; or a shard is there twice, and it
-            would depend on the order which swap is done.
+            the first (PROTOCOL R1, I6), or, of a repair, not higher; or a shard is there twice, and
+            it would depend on the order which swap is done.
     """
     seen: set[ShardId] = set()
     for swap in swaps:

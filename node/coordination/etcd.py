@@ -2,7 +2,7 @@
 
 A session is a lease. Its number is drawn here, so that no two lives share one even if etcd is
 restored from a backup. Conditions compare values and leases, never revisions, which go backwards
-then (PROTOCOL D2). All reads are linearizable. What etcd does behind its gateway's back (restarts,
+then (PROTOCOL R1). All reads are linearizable. What etcd does behind its gateway's back (restarts,
 compaction, a lease that lives longer) is in docs/explanation/coordination.md.
 """
 

@@ -1,4 +1,4 @@
-"""Proof that a node's process has ended, as its warden brings it (PROTOCOL, note 2).
+"""Proof that a node's process has ended, as its warden brings it (PROTOCOL R16).
 
 A process has a secret that nobody but its warden ever gets from it, and the warden tells it when it
 has seen the process end. On every link the process shows a digest of it, its *life*: so whoever has

@@ -1,7 +1,7 @@
 """A shard under random commands: what must hold after each of them, whatever it was.
 
-The invariants are those of PROTOCOL.md that one shard can break (I9, I13, I14), and liveness:
-whatever is unfinished has something outstanding that will bring it on.
+The invariants are those of docs/explanation/protocol.md that one shard can break (I9, I13, I14),
+and liveness: whatever is unfinished has something outstanding that will bring it on.
 """
 
 from collections import Counter

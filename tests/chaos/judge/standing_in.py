@@ -1,4 +1,4 @@
-"""I7: available jobs go on where their shard cannot; what ran twice is told; strict ones wait.
+"""C10: available jobs go on where their shard cannot; what ran twice is told; strict ones wait.
 
 A stand-in's attempts are numbered from a million, so it is seen in what they say of themselves who
 started them. What each stand-in started for an execution has to be on record with it, and is then
@@ -47,14 +47,14 @@ def _told(
     definition = execution and records.definition_of(execution)
     seen_at = lines[0].at if lines else None
     if definition and not _is_available(definition):
-        yield Violation("I7", f"{place} is of a strict job, and ran in its shard's place", seen_at)
+        yield Violation("C10", f"{place} is of a strict job, and ran in its shard's place", seen_at)
     attempts = execution.by_stand_in(node, task) if execution else ()
     if attempts:
         yield from numbered(place, attempts, base=OWN_MAX)
         yield from losses(records, place, attempts, lines)
         yield from said(place, attempts, lines)
     elif lines and not _lost_its_disk(records, node, lines[0]):
-        yield Violation("I7", f"{place} ran, and nobody tells: {lines[0]}", seen_at)
+        yield Violation("C10", f"{place} ran, and nobody tells: {lines[0]}", seen_at)
     if lines:
         yield from one_at_a_time(records, lines)
 
@@ -92,7 +92,7 @@ def _gone_on(records: Records) -> Iterator[Violation]:
             if not is_fired and _counts(records, node, job_id, fault):
                 alone_s = fault.ended_at - fault.began_at
                 text = f"{name} did not go on where {node} was alone for {alone_s:.1f} s"
-                yield Violation("I7", text, fault.ended_at)
+                yield Violation("C10", text, fault.ended_at)
 
 
 def _is_available(definition: Json) -> bool:

@@ -1,4 +1,7 @@
-"""What must hold at every moment, and be so in the end; I2, I3 and L1 are those of PROTOCOL."""
+"""What must hold at every moment, and be so in the end.
+
+I2 and I3 are in docs/explanation/protocol.md, L1 in docs/explanation/proof.md.
+"""
 
 from rota.core.execution import TaskStatus
 from rota.core.ids import Index, NodeId, ShardId

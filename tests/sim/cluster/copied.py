@@ -53,4 +53,4 @@ def _see_taken(world: World, machine: Machine) -> None:
         return
     membership, session_s = works.parts.membership, world.plan.timing.session / SECOND
     if membership.session != NOBODY and membership.session_age_s < session_s / 2:
-        raise Violation(f"D1: a copy of the data of {machine.id} took the session of the node")
+        raise Violation(f"R4: a copy of the data of {machine.id} took the session of the node")

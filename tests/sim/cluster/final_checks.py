@@ -1,6 +1,6 @@
 """What must hold when all is over: what is on record, what users were told and what was seen agree.
 
-I1 to I14 are those of PROTOCOL.
+The invariants (I) are in docs/explanation/protocol.md, C1 and C2 in docs/explanation/proof.md.
 """
 
 from collections.abc import Iterator

@@ -51,7 +51,7 @@ class World:
         is_lost: The coordinator lost what it had, and no recovery followed.
         backups: Of the coordinator's state, the oldest first.
         excused_until: Sessions ended without their time being over: until all are known to have,
-            two nodes may think that they have authority (PROTOCOL, on mass revokes).
+            two nodes may think that they have authority (PROTOCOL I2).
     """
 
     def __init__(

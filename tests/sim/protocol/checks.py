@@ -1,4 +1,7 @@
-"""What must hold at every moment of a run, seen from outside; I1 to I7 are those of PROTOCOL."""
+"""What must hold at every moment of a run, seen from outside.
+
+The invariants (I) are in docs/explanation/protocol.md, L1 in docs/explanation/proof.md.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -51,7 +51,7 @@ class World:
         is_healing: There are no faults any more.
         is_quiet: Nor does anyone ask for anything.
         excused_until: Sessions ended without their time being over: until all are known to have,
-            two nodes may think that they have authority (PROTOCOL, on mass revokes).
+            two nodes may think that they have authority (PROTOCOL I2).
         cuts: From whom to whom no message gets.
         cut_off: Who does not reach the coordinator.
         refuses_until: Until when the coordinator answers that it does nothing but renew sessions.
