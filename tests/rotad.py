@@ -103,6 +103,12 @@ class Rotad:
         """Return what it has logged."""
         return self.log_path.read_text(errors="replace")
 
+    def log_in_short(self) -> str:
+        """Return its first and last lines, without requests: enough for a failure's report."""
+        lines = [line for line in self.log().splitlines() if '"rota.access"' not in line]
+        cut = [f"... {len(lines) - 80} lines ..."] if len(lines) > 80 else []
+        return "\n".join(lines[:30] + cut + lines[30:][-50:])
+
     def call(
         self, method: str, path: str, body: Json = None, headers: dict[str, str] | None = None
     ) -> Json:
@@ -162,7 +168,7 @@ class Rotad:
 
         def is_so_in_life() -> bool:
             assert self.process is not None
-            assert self.process.poll() is None, f"rotad ended:\n{self.log()}"
+            assert self.process.poll() is None, f"rotad ended:\n{self.log_in_short()}"
             return is_so()
 
         self.wait_for(is_so_in_life, timeout_s)
@@ -171,7 +177,7 @@ class Rotad:
         """Wait until *is_so*, whether or not the node lives."""
         deadline = time.monotonic() + timeout_s
         while not is_so():
-            assert time.monotonic() < deadline, f"waited {timeout_s} s:\n{self.log()}"
+            assert time.monotonic() < deadline, f"waited {timeout_s} s:\n{self.log_in_short()}"
             time.sleep(0.01)
 
     def wait_logged(self, text: str, times: int = 1) -> None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -788,8 +789,12 @@ def processes_with(text: str) -> list[int]:
 
 
 def own_children() -> list[str]:
-    """Return the names of this process's children."""
-    return [Path(f"/proc/{pid}/comm").read_text().strip() for pid in children_of(os.getpid())]
+    """Return the names of this process's children, without those that end meanwhile."""
+    names: list[str] = []
+    for pid in children_of(os.getpid()):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            names.append(Path(f"/proc/{pid}/comm").read_text().strip())
+    return names
 
 
 def kill_all(pids: list[int]) -> None:
