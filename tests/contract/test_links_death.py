@@ -7,13 +7,14 @@ import msgspec
 import pytest
 
 from contract.executor_host import EXECUTION_ID
-from contract.networks import A, B, End, acquaint, introduce, until
+from contract.networks import A, B, End, acquaint, dialled, greet, introduce, until
 from rota.core.attempt import AttemptKey
 from rota.core.ids import NodeId, Session
 from rota.executor.warden.last_will import post_all
 from rota.executor.warden.messages import HELD_TOLD_MAX, Letter
 from rota.node.last_will import LastWill
 from rota.node.links.death import PATH, Death, encode, life_of
+from rota.node.links.links import LIVES_MAX
 
 SESSION = Session("5e55")
 
@@ -166,6 +167,32 @@ async def test_the_life_after_it_is_not_taken_for_dead(ends: tuple[End, End]) ->
 
     # It names its session, and that of the later life is another.
     assert (status, other.deaths) == (204, [(NodeId("a"), SESSION)])
+
+
+@pytest.mark.parametrize("links_of_the_second", [1, LIVES_MAX + 1])
+async def test_it_is_believed_of_the_last_lives_of_a_node_however_often_each_linked(
+    links_of_the_second: int,
+) -> None:
+    secrets = [f"secret {number}" for number in range(LIVES_MAX + 1)]
+    async with End(B).living() as other:
+        introduce(other, End(A))
+        for number, secret in enumerate(secrets):
+            for _ in range(links_of_the_second if number == 1 else 1):
+                await link(other, secret)
+
+        statuses = [await told(other, encode(news_of(End(A), secret=each))) for each in secrets]
+
+    assert statuses == [403, *([204] * LIVES_MAX)]
+
+
+async def link(other: End, secret: str) -> None:
+    """Link with *other* for a moment, as the process of node a that has *secret*."""
+    one = End(A)
+    one.credentials = msgspec.structs.replace(one.credentials, life=life_of(secret))
+    async with dialled(other.port) as socket:
+        await greet(socket, one, other)
+        await until(lambda: other.links.peers == (A,))
+    await until(lambda: other.links.peers == ())
 
 
 async def test_what_is_no_such_news_is_refused(ends: tuple[End, End]) -> None:

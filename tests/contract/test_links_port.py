@@ -322,3 +322,17 @@ async def test_bytes_of_handshakes_that_are_over_count_no_longer(
                 acquaint(dialler, end)
                 await until(lambda: end.links.peers == (A,))
             await until(lambda: not end.links.peers)
+
+
+async def test_addresses_without_connections_take_no_memory(end: End) -> None:
+    for last in (2, 3, 4):
+        source = (f"127.0.0.{last}", 0)
+        _, writer = await asyncio.open_connection("127.0.0.1", end.port, local_addr=source)
+        writer.write(UPGRADE)
+        await until(lambda: end.links.stranger_count == 1)
+        writer.transport.abort()
+        await until(lambda: end.links.stranger_count == 0)
+
+    doorkeeper = end.links._port._door  # pyright: ignore[reportPrivateUsage] - its memory.
+    assert not doorkeeper._addresses  # pyright: ignore[reportPrivateUsage]
+    assert not doorkeeper._received_from  # pyright: ignore[reportPrivateUsage]

@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -141,6 +142,20 @@ def test_hidden_folder_cannot_be_read(
     ending = bench.ending_of(Work(argv=("cat", __file__), sandbox=sandbox), hidden=(hidden,))
 
     assert (ending.outcome is Outcome.SUCCEEDED) == gets_out
+
+
+@pytest.mark.parametrize("place", ["/home", "/root", "/run", "/var/tmp"])
+@pytest.mark.parametrize(("sandbox", "gets_out"), [(OFF, True), (DEFAULT, False), (STRICT, False)])
+def test_folders_of_users_and_services_are_not_seen(
+    bench: Bench, sandbox: Sandbox, gets_out: bool, place: str
+) -> None:
+    if os.stat(place).st_dev == os.stat("/proc").st_dev or not os.access(place, os.W_OK):
+        pytest.skip(f"cannot write to {place}")
+    with tempfile.TemporaryDirectory(dir=place, prefix="rota-test-") as seen:
+        os.chmod(seen, 0o755)
+        output = bench.output_of(sandbox, f"test -e {seen} && echo it is there; true")
+
+    assert ("it is there" in output) == gets_out
 
 
 @every_profile
@@ -334,6 +349,17 @@ def test_processes_of_others_cannot_be_seen_and_signalled(
     probe, was_killed = bench.run(scenario)
 
     assert (probe.outcome is Outcome.SUCCEEDED, was_killed) == (gets_out, gets_out)
+
+
+@every_profile
+@pytest.mark.parametrize("kind", ["cgroup", "ipc", "mnt", "pid", "user", "uts"])
+def test_a_sandbox_has_namespaces_of_its_own(
+    bench: Bench, sandbox: Sandbox, gets_out: bool, kind: str
+) -> None:
+    output = bench.output_of(sandbox, f"readlink /proc/self/ns/{kind}")
+
+    assert output.startswith(f"{kind}:[")
+    assert (output.strip() == os.readlink(f"/proc/self/ns/{kind}")) == gets_out
 
 
 @every_profile

@@ -1,12 +1,14 @@
 """Attempts: their places, who waits for one, and outcomes until they are recorded."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -263,6 +265,21 @@ async def test_an_attempt_asked_for_twice_runs_once(tmp_path: Path) -> None:
         attempts.launch(order)
 
         assert attempts.running == attempts.places.used == 1
+
+
+async def test_attempts_without_a_sandbox_are_counted_and_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        free = await save(shards, "free", command=["true"])
+        played = await save(shards, "played", parameters={})
+        made = [await trigger(shards, job_id) for job_id in (free, played, free)]
+        await until(lambda: all(_is_over(shards, each) for each in made))
+
+        assert attempts.unsandboxed_count == 2
+    [warning] = [each for each in caplog.records if each.message == "tasks run without a sandbox"]
+    assert vars(warning)["as"] == ("root" if os.geteuid() == 0 else "the node's user")
 
 
 async def test_an_outcome_is_kept_until_it_is_recorded(tmp_path: Path) -> None:

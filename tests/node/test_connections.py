@@ -1,6 +1,7 @@
 """Limits of connections to the API: how many, and how long a request's head may take."""
 
 import asyncio
+import resource
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -10,6 +11,11 @@ import pytest
 
 from in_process import running_works, serving, until
 from raw_http import connection
+from rota.node.api.serving import Gate
+from rota.node.api.strangers import Strangers
+from rota.node.clock import SystemClock
+from rota.node.config import NodeConfig
+from rota.node.metrics import Metrics
 from rota.node.works import Works
 from rota.storage.memory import MemoryStore
 from rotad import Rotad
@@ -132,6 +138,31 @@ async def test_connections_beyond_the_limits_are_closed_and_others_answered(
         each[0][1].close()
         await until(lambda: "\nrota_http_connections 3.0" in works.parts.metrics.text().decode())
         assert await is_answered(await calling.connect("127.0.0.3"))
+
+
+def test_addresses_without_connections_take_no_memory() -> None:
+    gate = Gate(NodeConfig(), Metrics(), Strangers(SystemClock().elapsed))
+    addresses = [f"10.0.0.{last}" for last in range(100)]
+
+    for address in addresses:
+        assert gate.admit(address)
+    for address in addresses:
+        gate.release(address)
+
+    assert not gate._addresses  # pyright: ignore[reportPrivateUsage] - its memory.
+
+
+def test_connections_take_no_more_than_half_of_the_files_that_may_be_open() -> None:
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+    try:
+        gate = Gate(NodeConfig(), Metrics(), Strangers(SystemClock().elapsed))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+
+    admitted = [gate.admit("10.0.0.1") for _ in range(33)]
+
+    assert admitted == [*([True] * 32), False]
 
 
 def test_jobs_fire_while_hundreds_of_requests_are_half_sent(node: Rotad) -> None:

@@ -172,6 +172,29 @@ def test_a_node_that_waits_for_etcd_stops_when_it_is_told_to(tmp_path: Path) -> 
 
 
 @needs_etcd
+@pytest.mark.parametrize(
+    ("given", "is_warned"),
+    [("", True), ("--etcd-user rota --etcd-password-file {password}", False)],
+    ids=["none", "user"],
+)
+def test_a_node_that_uses_etcd_without_credentials_warns_once(
+    tmp_path: Path, given: str, is_warned: bool
+) -> None:
+    password = tmp_path / "password"
+    password.write_text("wheel\n")
+    flags = given.format(password=password).split()
+    with Cluster(tmp_path, EtcdCluster(tmp_path), 1, *flags) as cluster:
+        [node] = cluster
+        node.spawn()
+        node.wait_logged("etcd does not answer")
+        node.stop()
+
+    warnings = [line for line in node.log().splitlines() if "etcd used without" in line]
+    assert len(warnings) == is_warned
+    assert all("set etcd_user and etcd_password_file" in line for line in warnings)
+
+
+@needs_etcd
 def test_what_is_owned_goes_on_while_etcd_is_away_and_after(tmp_path: Path) -> None:
     with EtcdCluster(tmp_path) as etcd, Cluster(tmp_path, etcd) as cluster:
         cluster.start()

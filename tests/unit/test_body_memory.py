@@ -56,3 +56,11 @@ def test_a_largest_body_beyond_the_limits_finds_room() -> None:
 
     with pytest.raises(Refused):
         memory.reserve("b", 1)
+
+
+def test_addresses_without_bodies_take_no_memory() -> None:
+    memory = BodyMemory(LARGEST)
+    for number in range(100):
+        memory.reserve(f"a{number}", 1_000).shrink(0)
+
+    assert not memory._addresses  # pyright: ignore[reportPrivateUsage] - its memory.

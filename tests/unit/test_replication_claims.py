@@ -295,3 +295,18 @@ def test_being_fenced_has_the_coordinator_asked_and_nothing_else() -> None:
     assert ready.wants_view
     assert not ready.writes
     assert cluster.has_authority("a")
+
+
+def test_after_the_only_copy_was_given_up_nothing_under_its_configuration_is_obeyed() -> None:
+    cluster = Cluster()
+    replica = cluster.replica("d")
+    base = Base(Epoch(7), Index(3), Instant(0), ORIGIN.hash)
+    replica.begin_alone(base, AllocationId("d1"), cluster.now)
+    own = replica.newest
+    assert own is not None
+
+    replica.give_up_alone()
+    replica.receive(Query(epoch=own.epoch, sent_at=cluster.now), D, cluster.now)
+    replica.tick(later(cluster.now, WAITING_FOR), 0)
+
+    assert replica.refused == {"query": 1}

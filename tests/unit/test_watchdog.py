@@ -1,0 +1,55 @@
+"""When the watchdog of the warden's loop takes a deadline for missed."""
+
+from queue import Queue
+
+import pytest
+
+from rota.core.instants import Instant
+from rota.executor.warden import watchdog
+from rota.executor.warden.watchdog import LOOKS, Watchdog
+
+WITHIN_S = 20.0
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watchdog looks without pauses."""
+    monkeypatch.setattr(watchdog, "LATE_S", 0.0)
+
+
+def looks_before_it_acts(deadlines: list[int | None]) -> int:
+    """Return at which look the watchdog acts, whose clock is beyond each of *deadlines*.
+
+    Args:
+        deadlines: That of each look; the last stays.
+    """
+    acted: Queue[int] = Queue()
+    looks = 0
+
+    def elapsed() -> Instant:
+        nonlocal looks
+        looks += 1
+        deadline = deadlines[min(looks, len(deadlines) - 1)]
+        watched.due_at = None if deadline is None else Instant(deadline)
+        return Instant(1_000)
+
+    watched = Watchdog(elapsed=elapsed, on_late=lambda: acted.put(looks))
+    watched.due_at = None if deadlines[0] is None else Instant(deadlines[0])
+    watched.start()
+    return acted.get(timeout=WITHIN_S)
+
+
+def test_a_deadline_that_stays_missed_is_acted_on_after_a_few_looks() -> None:
+    assert looks_before_it_acts([5]) == LOOKS
+
+
+def test_a_loop_that_goes_on_to_the_next_deadline_each_time_is_not_late() -> None:
+    moving = [1, 2, 3, 4, 5, 6, 7]
+
+    assert looks_before_it_acts([*moving, 8]) == len(moving) + LOOKS
+
+
+def test_a_deadline_that_was_met_in_between_is_counted_anew() -> None:
+    to_come = 2_000
+
+    assert looks_before_it_acts([5, 5, to_come, 5]) == 3 + LOOKS
