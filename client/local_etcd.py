@@ -1,7 +1,9 @@
 """An etcd as a child process on loopback: one member, for trying a cluster out.
 
-It authenticates: a web page may send JSON as text to any port of its reader's machine, and an etcd
-without users would do what it says.
+A web page may send JSON as text to any port of its reader's machine, and etcd's gateway answers it.
+So etcd authenticates, and listens on an address of 127.0.0.0/8 that is drawn at each start and that
+no page can guess. Authentication alone is not enough: an etcd before 3.4.42 and 3.5.28 raises
+alarms for everybody, and while one is raised it lets everybody disable authentication.
 """
 
 import json
@@ -11,6 +13,7 @@ import shutil
 import socket
 import subprocess
 from http.client import HTTPException
+from ipaddress import IPv4Address
 from pathlib import Path
 from time import sleep
 from urllib.error import HTTPError
@@ -75,13 +78,14 @@ class LocalEtcd:
         self._data_dir = folder / "etcd"
         self.log_path = folder / "etcd.log"
         self.password_file = folder / "etcd.password"
+        self._host = _draw_host()
         self._port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """Where clients reach it."""
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://{self._host}:{self._port}"
 
     def start(self) -> None:
         """Start it, wait until it listens, and have it authenticate.
@@ -100,7 +104,7 @@ class LocalEtcd:
             ) from error
 
     def _launch(self) -> None:
-        peer_url = f"http://127.0.0.1:{free_port()}"
+        peer_url = f"http://{self._host}:{free_port()}"
         self.process = launch_apart(
             [
                 self._program, "--data-dir", str(self._data_dir), "--name", "dev",
@@ -113,7 +117,7 @@ class LocalEtcd:
         for _ in range(round(START_S / LOOK_S)):
             if self.process.poll() is not None:
                 break
-            if _is_listening(self._port):
+            if _is_listening(self._host, self._port):
                 return
             sleep(LOOK_S)
         raise EtcdNotStarted(f"etcd did not start; {self.log_path} says why")
@@ -164,6 +168,11 @@ class LocalEtcd:
             self.process.wait()
 
 
-def _is_listening(port: int) -> bool:
+def _draw_host() -> str:
+    """Return a random address of the loopback: 24 bits, beside those of the port."""
+    return str(IPv4Address((127 << 24) + 2 + secrets.randbelow((1 << 24) - 4)))
+
+
+def _is_listening(host: str, port: int) -> bool:
     with socket.socket() as caller:
-        return caller.connect_ex(("127.0.0.1", port)) == 0
+        return caller.connect_ex((host, port)) == 0

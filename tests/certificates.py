@@ -31,11 +31,20 @@ class Authority:
         """Its own certificate."""
         return self.folder / "ca.crt"
 
-    def issue(self, name: str, host: str = "IP:127.0.0.1") -> tuple[Path, Path]:
-        """Return a new certificate for *host* and its key, as ``NAME.crt`` and ``NAME.key``."""
+    def issue(
+        self, name: str, host: str = "IP:127.0.0.1", *, subject: str = ""
+    ) -> tuple[Path, Path]:
+        """Return a new certificate for *host* and its key, as ``NAME.crt`` and ``NAME.key``.
+
+        Args:
+            name: Of the files, and the common name, unless there is a subject.
+            host: Its alternative name.
+            subject: In the form of openssl.
+        """
         (self.folder / "san").write_text(f"subjectAltName={host}\n")
+        subject = subject or f"/CN={name}"
         self._openssl(
-            f"req -newkey rsa:2048 -nodes -subj /CN={name} -out {name}.csr -keyout {name}.key"
+            f"req -newkey rsa:2048 -nodes -subj {subject} -out {name}.csr -keyout {name}.key"
         )
         self._openssl(
             f"x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 "

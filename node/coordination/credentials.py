@@ -15,6 +15,8 @@ from rota.node.coordination.coordinator import CoordinatorRefused
 
 PASSWORD_BYTES_MAX = 4096
 PERMISSION_DENIED = 7
+COMMON_NAME = "CommonName of client"
+"""In the refusal, which is plain text, of a certificate beside a user's password."""
 UNAUTHENTICATED = 16
 
 
@@ -123,6 +125,8 @@ _REFUSALS = {
     "user name is empty": "etcd wants authentication: set etcd_user and etcd_password_file",
     "authentication is not enabled": "etcd does not authenticate: enable it there, or remove "
     "etcd_user and etcd_password_file",
+    COMMON_NAME: "issue the certificate of etcd_cert without a common name (CN), since etcd_user "
+    "and etcd_password_file name the user",
     "permission denied": "grant a role of etcd's user {self.user!r} readwrite on the prefix "
     "/rota/CLUSTER/, CLUSTER being the setting cluster",
 }

@@ -32,7 +32,9 @@ from rota.node.coordination.coordinator import (
     OutcomeUnknown,
 )
 from rota.node.coordination.credentials import (
+    COMMON_NAME,
     NO_CREDENTIALS,
+    PERMISSION_DENIED,
     UNAUTHENTICATED,
     AccessDenied,
     Credentials,
@@ -398,16 +400,25 @@ def _renewed(content: bytes) -> LeaseAnswer:
 def _fail_with(status: int, content: bytes) -> NoReturn:
     """Raise what a status other than 200 means for what was asked."""
     try:
-        failure = decode(content, Failure)
+        failure: Failure | None = decode(content, Failure)
     except UNDECODABLE:
-        if status not in (404, 405):
-            raise _Unanswered(f"status {status}") from None
-        failure = Failure(
+        failure = _plain_failure(status, content)
+    if failure is None:
+        raise _Unanswered(f"status {status}")
+    _fail(failure)
+
+
+def _plain_failure(status: int, content: bytes) -> Failure | None:
+    """Return what a refusal means that is not of etcd's JSON; None if it may be anything."""
+    if status in (404, 405):
+        return Failure(
             message=f"status {status}: this is not the client URL of etcd 3.4 or newer, or its "
             "gateway is switched off (--enable-grpc-gateway)",
             code=UNIMPLEMENTED,
         )
-    _fail(failure)
+    if COMMON_NAME.encode() in content:
+        return Failure(message=content.decode(errors="replace").strip(), code=PERMISSION_DENIED)
+    return None
 
 
 def _fail(failure: Failure) -> NoReturn:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import ssl
 from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -811,7 +812,7 @@ async def test_a_token_that_etcd_no_longer_takes_is_replaced(
 ) -> None:
     authority.public_key()
     with EtcdCluster(tmp_path, 1, "--auth-token", tokens.format(authority.folder)) as cluster:
-        await asyncio.to_thread(demand_passwords, cluster)
+        await asyncio.to_thread(demand_passwords, cluster.members[0])
         coordinator = connect(*cluster.urls, credentials=as_user("root", password_file))
         session = await life(coordinator)
         revision = (await coordinator.view()).revision
@@ -828,7 +829,7 @@ async def test_a_token_that_etcd_no_longer_takes_is_replaced(
 async def test_a_new_password_is_read_from_its_file(
     own_etcd: EtcdCluster, connect: Connect, password_file: Path
 ) -> None:
-    await asyncio.to_thread(demand_passwords, own_etcd)
+    await asyncio.to_thread(demand_passwords, own_etcd.members[0])
     coordinator = connect(*own_etcd.urls, credentials=as_user("root", password_file))
     session = await life(coordinator)
 
@@ -853,7 +854,7 @@ async def test_credentials_that_etcd_refuses_are_told_with_a_remedy(
     with pytest.raises(AccessDenied, match="not enabled; etcd does not authenticate: enable it"):
         await connect(*own_etcd.urls, credentials=as_user("root", password_file)).view()
 
-    await asyncio.to_thread(demand_passwords, own_etcd)
+    await asyncio.to_thread(demand_passwords, own_etcd.members[0])
     wrong = tmp_path / "wrong"
     wrong.write_text("guess")
     with pytest.raises(AccessDenied, match=r"invalid user ID or password; set etcd_user \('root'"):
@@ -867,7 +868,7 @@ async def test_credentials_that_etcd_refuses_are_told_with_a_remedy(
 async def test_calls_that_need_a_token_at_once_get_one_for_all(
     own_etcd: EtcdCluster, connect: Connect, password_file: Path
 ) -> None:
-    await asyncio.to_thread(demand_passwords, own_etcd)
+    await asyncio.to_thread(demand_passwords, own_etcd.members[0])
     async with LossyLink(own_etcd.members[0].client_port).listening() as link:
         coordinator = connect(link.url, credentials=as_user("root", password_file))
 
@@ -876,8 +877,8 @@ async def test_calls_that_need_a_token_at_once_get_one_for_all(
     assert link.sent.count(b"/v3/auth/authenticate") == 1
 
 
-def demand_passwords(cluster: EtcdCluster) -> None:
-    ask = cluster.members[0].ask
+def demand_passwords(etcd: Etcd) -> None:
+    ask = etcd.ask
     ask("/v3/auth/user/add", {"name": "root", "password": "secret"})
     ask("/v3/auth/role/add", {"name": "root"})
     ask("/v3/auth/user/grant", {"user": "root", "role": "root"})
@@ -921,6 +922,34 @@ async def test_etcd_is_reached_with_certificates_of_both_sides(
         await swap_one(connect(etcd_with_tls.url, credentials=trusting), None, session)
     with pytest.raises(AccessDenied, match=r"certificate verify failed .*; set etcd_ca"):
         await connect(etcd_with_tls.url, credentials=replace(both, ca_file=None)).view()
+
+
+@needs_openssl
+async def test_a_user_needs_a_certificate_without_a_common_name(
+    authority: Authority, etcd_with_tls: Etcd, connect: Connect, tmp_path: Path
+) -> None:
+    named, nameless = authority.issue("rota"), authority.issue("nameless", subject="/O=rota")
+    etcd_with_tls.tls = ssl.create_default_context(cafile=authority.certificate)
+    etcd_with_tls.tls.load_cert_chain(*nameless)
+    password_file = tmp_path / "password"
+    password_file.write_text("secret\n")
+    certificates = {
+        pair: replace(
+            as_user("root", password_file),
+            ca_file=authority.certificate,
+            certificate_file=pair[0],
+            key_file=pair[1],
+        )
+        for pair in (named, nameless)
+    }
+    await answering(
+        connect(etcd_with_tls.url, credentials=replace(certificates[nameless], user=""))
+    )
+    await asyncio.to_thread(demand_passwords, etcd_with_tls)
+
+    await connect(etcd_with_tls.url, credentials=certificates[nameless]).view()
+    with pytest.raises(AccessDenied, match="without a common name"):
+        await connect(etcd_with_tls.url, credentials=certificates[named]).view()
 
 
 @needs_openssl

@@ -4,6 +4,7 @@ import ssl
 import subprocess
 import sys
 import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,6 +162,20 @@ def test_setting_up_again_changes_nothing_but_a_new_password(closed: Closed) -> 
     assert closed.log_in("again", "second")
     with pytest.raises(urllib.error.HTTPError):
         closed.member.ask("/v3/kv/range", {"key": b"/rota/again/x"}, token=token)
+
+
+def test_an_etcd_that_raises_alarms_for_everybody_is_warned_of(closed: Closed) -> None:
+    member = closed.member
+    stranger = urllib.request.Request(f"{member.url}/v3/maintenance/alarm", b"{}")
+    try:
+        urllib.request.urlopen(stranger, timeout=5, context=member.tls).close()
+        is_open = True
+    except urllib.error.HTTPError:
+        is_open = False
+
+    told = closed.set_up("open", closed.file("open.password", "secret"), user="open")
+
+    assert ("warning: this etcd raises alarms for everybody" in told) is is_open
 
 
 def test_without_root_nothing_is_set_up(closed: Closed) -> None:

@@ -8,8 +8,10 @@ import stat
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
@@ -165,3 +167,46 @@ def test_the_etcd_of_a_cluster_for_a_while_takes_nothing_without_its_password(
 
     assert answers == [400, 400]
     assert stat.S_IMODE(password_file.stat().st_mode) == 0o600
+
+
+@needs_etcd
+def test_no_page_knows_where_the_etcd_of_a_cluster_for_a_while_is(tmp_path: Path) -> None:
+    """Its password does not keep pages out of an etcd before 3.4.42 and 3.5.28."""
+    first, second = LocalEtcd(tmp_path / "first"), LocalEtcd(tmp_path / "second")
+    (tmp_path / "first").mkdir()
+    first.start()
+    try:
+        assert first.process is not None
+        ports = ports_of(first.process.pid)
+        answering = [
+            (host, port) for host in ("127.0.0.1", "::1") for port in ports if answers(host, port)
+        ]
+    finally:
+        first.stop()
+
+    hosts = [urlsplit(each.url).hostname or "" for each in (first, second)]
+    assert all(ip_address(host).is_loopback for host in hosts)
+    assert len({"127.0.0.1", *hosts}) == 3
+    assert len(ports) == 2  # For clients, and for other members.
+    assert answering == []
+
+
+def ports_of(pid: int) -> list[int]:
+    """Return the TCP ports on which a process listens."""
+    sockets = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    ports: list[int] = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *rest = line.split()
+            if state == "0A" and f"socket:[{rest[5]}]" in sockets:
+                ports.append(int(local.rpartition(":")[2], 16))
+    return ports
+
+
+def answers(host: str, port: int) -> bool:
+    """Return True if a connection is accepted."""
+    try:
+        socket.create_connection((host, port), 5).close()
+    except OSError:
+        return False
+    return True

@@ -123,6 +123,26 @@ def test_a_letter_is_not_taken_for_delivered_because_another_says_so() -> None:
     run(story)
 
 
+def test_a_member_without_a_copy_keeps_nobody_from_standing_in() -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.move(ONE, A, B)
+        stand_ins = nodes[B].running._stand_ins  # pyright: ignore[reportPrivateUsage]
+        standing = stand_ins._standings[ONE]  # pyright: ignore[reportPrivateUsage]
+        now = nodes[B].clock.elapsed()
+        newest = nodes[B].shards[ONE].replica.newest
+        assert newest is not None
+        assert C not in newest.members
+
+        for sender in (A, C):
+            nodes[B].hear(ONE, sender, StandIn(is_standing=True))
+        await asyncio.sleep(0.1)
+
+        assert not standing.is_silent(A, now)
+        assert standing.is_silent(C, now)
+
+    run(story)
+
+
 def test_a_stranger_is_heard_by_no_part_of_a_node() -> None:
     async def story(nodes: Nodes) -> None:
         await running(nodes)
