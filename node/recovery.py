@@ -40,8 +40,9 @@ RECORD_FILE = "RECOVERIES"
 RECOVERED, CHANGED = "recovered", "changed"
 ROUNDS_MAX = 100
 """Questions for hashes, one after the other: two journals are compared by halves."""
-HASHES_AT_ONCE = 256
-"""Read without a break: each may be a read of the disk, some 10 µs."""
+HASHES_AT_ONCE = 128
+"""Asked for by one request, whose line has at most 8 KiB, and read without a break: each may be a
+read of the disk, some 10 µs."""
 
 ReadHashes = Callable[[NodeId, Sequence[EntryOf]], Awaitable[Sequence[bytes | None] | None]]
 """Return the hashes of a node's entries, None for those it does not keep; or None, if it does not

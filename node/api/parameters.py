@@ -28,7 +28,7 @@ LIMIT_DEFAULT = 100
 LIMIT_MAX = 1_000
 DIGITS_MAX = 18
 TEXT_MAX = 1_000
-"""Characters of a parameter."""
+"""Characters of a parameter, unless it says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class Parameter(Generic[T_co]):
         read: Makes the value of what is given; raises ValueError, saying what would be right.
         default: The value where nothing is given.
         schema: The texts that it takes, as JSON Schema.
+        length_max: Characters; a longer text is refused unread.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Parameter(Generic[T_co]):
     read: Callable[[str], T_co]
     default: T_co
     schema: Mapping[str, Json]
+    length_max: int = TEXT_MAX
 
     is_repeatable = False
 
@@ -172,8 +174,9 @@ def bad_query(name: str, detail: str) -> Refused:
 
 
 def _read(parameter: Parameter[T_co], given: str) -> T_co:
-    if len(given) > TEXT_MAX:
-        raise bad_query(parameter.name, f"has {len(given)} characters; at most {TEXT_MAX} are read")
+    most = parameter.length_max
+    if len(given) > most:
+        raise bad_query(parameter.name, f"has {len(given)} characters; at most {most} are read")
     try:
         return parameter.read(given)
     except (ValueError, OverflowError) as error:

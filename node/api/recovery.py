@@ -13,7 +13,7 @@ from rota.core.errors import Kind, Refused, invalid
 from rota.core.ids import Index, NodeId, ShardId
 from rota.node.api.access import Verb, check
 from rota.node.api.cluster import AGREEING, agreeing, shard_in, told_by_others
-from rota.node.api.forwarding import ask_part, question_headers
+from rota.node.api.forwarding import READS_NO_SHARD, ask_part, question_headers
 from rota.node.api.operations import Operations, Success
 from rota.node.api.parameters import DRY_RUN, IS_DRY_RUN, Parameter, Repeatable, flag, text
 from rota.node.api.requests import PARTS, document
@@ -37,7 +37,7 @@ INVENTORY_S = 10.0
 """How long a node has to answer; 16,384 shards are 6 MB."""
 HASHES = f"{INVENTORY}/hashes"
 HASHES_S = 10.0
-"""How long a node has to answer; 256 hashes are 256 reads of its disk."""
+"""How long a node has to answer; 128 hashes are 128 reads of its disk."""
 ENTRY_DIGITS_MAX = 18
 NODE_ID_MAX = 256
 WITHOUT = Repeatable(
@@ -72,7 +72,8 @@ ENTRIES: Parameter[Sequence[tuple[ShardId, Index]]] = Parameter(
     f"At most {HASHES_AT_ONCE} entries: shard and index, as `17:4711,18:12`.",
     _entries,
     [],
-    {"type": "string", "pattern": r"^[0-9]{1,18}:[0-9]{1,18}(,[0-9]{1,18}:[0-9]{1,18}){0,255}$"},
+    {"type": "string", "pattern": r"^[0-9]{1,18}:[0-9]{1,18}(,[0-9]{1,18}:[0-9]{1,18}){0,127}$"},
+    length_max=HASHES_AT_ONCE * (2 * ENTRY_DIGITS_MAX + 2),
 )
 PLANNING = ("nodes_unreached", "node_alive", "node_not_found", "epochs_exhausted", "other_cluster")
 """Of both recoveries."""
@@ -87,6 +88,7 @@ async def show_inventory(request: web.Request) -> web.Response:
     For a recovery: the newest configuration that the node has seen of each shard, its copy, and
     whether it found that etcd lost its state.
     """
+    request[READS_NO_SHARD] = True
     check(request, Verb.READ, "*")
     return document(_inventory(request.app[PARTS]))
 
@@ -98,6 +100,7 @@ async def show_hashes(request: web.Request) -> web.Response:
     For a recovery: each entry has the hash of the one before, so where two copies have one entry in
     common they have all before that in common.
     """
+    request[READS_NO_SHARD] = True
     check(request, Verb.READ, "*")
     parts = request.app[PARTS]
     entries = [EntryOf(parts.config.node_id, *each) for each in ENTRIES.of(request)]

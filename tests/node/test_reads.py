@@ -6,6 +6,7 @@ import pytest
 
 from authority import lose_authority
 from in_process import Client, running_works, save, serving, trigger, until
+from rota.node.recovery import HASHES_AT_ONCE
 from rota.storage.memory import MemoryStore
 
 READS = (
@@ -73,6 +74,21 @@ async def test_a_rehearsal_on_a_node_without_authority_is_refused(
         status, problem = await client.call("POST", "/api/v1/jobs/job/trigger?dryRun=true", {})
 
         assert (status, problem["code"]) == (503, "not_primary")
+
+
+async def test_a_recovery_reads_hashes_of_many_entries_on_a_node_without_authority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_works(MemoryStore(), tmp_path) as works, serving(works) as client:
+        longest = f"{10**17}:{10**17}"
+        path = "cluster/inventory/hashes?entries="
+
+        lose_authority(works, monkeypatch)
+        many = await client.call("GET", f"/api/v1/{path}{','.join([longest] * HASHES_AT_ONCE)}")
+        too_many = await read(client, f"{path}{','.join(['1:1'] * (HASHES_AT_ONCE + 1))}")
+
+        assert many == (200, {"hashes": [None] * HASHES_AT_ONCE})
+        assert too_many == (422, "invalid_query", "")
 
 
 async def read(client: Client, path: str) -> tuple[int, str, str]:
