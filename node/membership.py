@@ -23,7 +23,7 @@ import msgspec
 
 from rota.core.configuration import NOBODY, Swap, Swapped
 from rota.core.ids import NodeId, Session, ShardId
-from rota.core.instants import LATEST_INSTANT, SECOND, Duration, Instant, seconds
+from rota.core.instants import LATEST_INSTANT, SECOND, Duration, Instant, later, seconds
 from rota.core.replication.continuity import Continuity, Known
 from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Message
@@ -136,6 +136,9 @@ class Membership:
         self._told_loss = continuity.lost
         self._has_unfounded = False
         """Shards are to be founded here, and wait until all that live are linked."""
+        self._session_asked_at = clock.elapsed()
+        self._may_ask = asyncio.Event()
+        """In the present session a view was requested while all that live were linked (R31)."""
         self._renewed_at = clock.elapsed()
         self._revision = 0
         """Of what is known: news that are not newer come too late."""
@@ -234,6 +237,7 @@ class Membership:
             self._tell_loss(node_id)
         if self._has_unfounded:
             self._wants_view.set()
+        self._look_if_all_are_linked()
         self._is_urgent.set()
 
     def heard_loss(self, sender: NodeId, generation: int) -> bool:
@@ -298,6 +302,9 @@ class Membership:
             )
             liveness.session_end = self._session_end(asked_at, grant.ttl_s)
             liveness.session = grant.session
+            self._session_asked_at = asked_at
+            self._may_ask.clear()
+            self._look_if_all_are_linked()
             self._begun(grant.session)
             self._renewed_at = asked_at
             log.info("session begun", extra={"session": grant.session})
@@ -401,8 +408,10 @@ class Membership:
         for node_id, life in news.lives.items():
             _put(self._liveness.sessions, node_id, life.session if life else None)
             self._is_urgent.set()  # Whoever may take over does so at once.
-        if news.lives and self._has_unfounded:
-            self._wants_view.set()
+        if news.lives:
+            if self._has_unfounded:
+                self._wants_view.set()
+            self._look_if_all_are_linked()
         if news.members:
             self._meet_changed(news.members)
             self._check_own_record(self._members.get(self._member.node_id))
@@ -455,6 +464,11 @@ class Membership:
         self._shards.take_view(view.configurations, known)
         self._see_loss()
         self._shards.keep_continuity()
+        if sessions.get(self._member.node_id) == self._liveness.session and (
+            sessions.keys() <= {self._member.node_id, *linked}
+        ):
+            self._may_ask.set()
+        self._look_if_all_are_linked()
         self._found_shards(view, linked)
 
     def _found_shards(self, view: View, linked: Collection[NodeId]) -> None:
@@ -537,15 +551,50 @@ class Membership:
     async def _ask(self) -> None:
         while True:
             await self._has_swaps.wait()
+            await self._wait_linked()
             swaps = list(self._swaps.values())[:SWAPS_AT_ONCE]
             for swap in swaps:
                 del self._swaps[swap.shard]
             if not self._swaps:
                 self._has_swaps.clear()
+            for swap in filter(self._is_void, swaps):
+                # R31: it waited while the coordinator was found to have lost its state.
+                self._shards.swapped(swap, Swapped(is_done=False, current=swap.expected))
+            swaps = [each for each in swaps if not self._is_void(each)]
             if swaps:  # Else another request has taken them.
                 for swap, answer in zip(swaps, await self._answers(swaps), strict=True):
                     self._shards.swapped(swap, answer)
                 self._see_loss()
+
+    def _is_void(self, swap: Swap) -> bool:
+        return self._continuity.is_void(swap.fresh.epoch)
+
+    def _look_if_all_are_linked(self) -> None:
+        """Have the view read for which swaps wait (`_wait_linked`)."""
+        sessions = self._liveness.sessions
+        if (
+            not self._may_ask.is_set()
+            and sessions.get(self._member.node_id) == self._liveness.session
+            and sessions.keys() <= {self._member.node_id, *self._network.peers}
+        ):
+            self._wants_view.set()
+
+    async def _wait_linked(self) -> None:
+        """Return when a view was requested in this session while all that live were linked.
+
+        A member that knows that the coordinator lost its state says so with the link, and meanwhile
+        the view is on its way (R31). One that lives and is out of reach is waited for as long as
+        sessions live.
+        """
+        while not self._may_ask.is_set():
+            until = later(self._session_asked_at, self._timing.session)
+            left = until - self._clock.elapsed()
+            if left <= 0 or self._is_alone:
+                self._may_ask.set()
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left / SECOND):
+                    await self._may_ask.wait()
 
     async def _answers(self, swaps: list[Swap]) -> list[Swapped] | list[None]:
         try:

@@ -397,8 +397,12 @@ class Replica:
             primary = self.primary
             if primary is not None:
                 primary.changes = [each for each in primary.changes if each is not swap]
-                if not primary.changes and answer.current == primary.configuration:
-                    primary.has_stepped_down = False  # R18: nothing else can have happened.
+                # R18: nothing else can have happened; or, where the coordinator lost what it had,
+                # nobody can act by what has, while all copies that count give this one leases.
+                is_known = answer.current == primary.configuration
+                is_void = self._continuity.is_void(primary.configuration.epoch)
+                if not primary.changes and (is_known or is_void):
+                    primary.has_stepped_down = False
         if answer.current is not None:
             self.learn(answer.current, now)
         if answer.is_done and swap.fresh.primary != self._liveness.node_id:

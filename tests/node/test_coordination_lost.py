@@ -10,9 +10,11 @@ from msgspec.structs import replace
 
 from in_process import save
 from nodes import A, B, C, Nodes, run, until
+from rota.core.disk_space import DiskSpace
 from rota.core.ids import NodeId, ShardId
 from rota.node.coordination.coordinator import Cluster, Member
 from rota.node.coordination.state import CoordinationState
+from rota.node.inspection import told_by
 from rota.node.membership import AUDIT_S
 from rota.node.messages import CoordinationLost
 
@@ -20,6 +22,8 @@ SHARD = ShardId(0)
 OURS = Cluster(id="ours", shards=2, replicas=3)
 LOST_FOR_S = 20.0
 """Long enough for sessions and promises to run out, and for takeovers."""
+SOON_S = 5.0
+"""Far less than what a node waits before it takes a view that nothing asked for."""
 Lose = Callable[[Nodes, CoordinationState], None]
 
 
@@ -359,7 +363,51 @@ def test_founding_waits_no_longer_than_the_session_of_a_node_out_of_reach() -> N
 
         await nodes[B].end()
 
-        await until(lambda: nodes.server.state.view().configurations.get(SHARD) is not None)
+        await until(lambda: SHARD in nodes.server.state.view().configurations, SOON_S)
+
+    run(story)
+
+
+async def found_late(nodes: Nodes) -> None:
+    """Have A found shards, which it may only when it is linked to B, or B does not live."""
+    for node_id in (A, B, C):
+        await nodes[node_id].end()
+        nodes[node_id].lose_disk()
+    nodes.server.restore(CoordinationState())
+    nodes.cut(A, B)
+
+    def want(*wanted: NodeId) -> None:
+        nodes.wanted |= dict.fromkeys(nodes.wanted, wanted)
+        member = Member(node_id=C, store_id=C, address=",".join(wanted))
+        nodes.server.change(partial(CoordinationState.register, member=member))
+
+    want(C, A, B)
+    await nodes[A].start()
+    await asyncio.sleep(1)  # A has seen all that lives by now.
+    await nodes[B].start()
+    want(A, B, C)
+    await asyncio.sleep(1)
+    assert not nodes.server.state.view().configurations
+
+
+def test_a_shard_is_founded_soon_after_the_last_node_that_lives_is_linked() -> None:
+    async def story(nodes: Nodes) -> None:
+        await found_late(nodes)
+
+        nodes.link(A, B)
+
+        await until(lambda: SHARD in nodes.server.state.view().configurations, SOON_S)
+
+    run(story)
+
+
+def test_a_shard_is_founded_soon_after_the_last_node_out_of_reach_is_gone() -> None:
+    async def story(nodes: Nodes) -> None:
+        await found_late(nodes)
+
+        await nodes[B].end()
+
+        await until(lambda: SHARD in nodes.server.state.view().configurations, SOON_S)
 
     run(story)
 
@@ -384,5 +432,98 @@ def test_a_shard_that_a_recovery_left_closed_is_not_founded_by_replaced_nodes() 
 
         assert names
         assert SHARD not in nodes.server.state.view().configurations
+
+    run(story)
+
+
+async def lose_what_b_took_over(nodes: Nodes) -> int:
+    """Have B take over from A, and the coordinator forget that; return the epoch that it has."""
+    backup, before = nodes.server.state.copy(), epoch(nodes)
+    await nodes[A].end()
+    await until(lambda: nodes.primary(SHARD) is nodes[B].shards[SHARD])
+    nodes.server.restore(backup)
+    await until(lambda: all(frozen(nodes, B, C)))
+    return before
+
+
+def test_a_node_asks_for_no_change_before_those_that_live_can_tell_it_of_a_loss() -> None:
+    async def story(nodes: Nodes) -> None:
+        before = await lose_what_b_took_over(nodes)
+        nodes.cut(A, B, C)
+
+        await nodes[A].start()
+        await asyncio.sleep(1)
+        for other in (B, C):
+            nodes.link(A, other)
+        await until(lambda: all(frozen(nodes)))
+        await asyncio.sleep(LOST_FOR_S)
+
+        assert epoch(nodes) == before
+
+    run(story)
+
+
+def test_a_change_that_waits_while_a_loss_is_found_is_not_asked_for() -> None:
+    async def story(nodes: Nodes) -> None:
+        before = await lose_what_b_took_over(nodes)
+        nodes.cut(A, B, C)
+
+        await nodes[A].start()
+        await until(lambda: nodes[A].running.parts.membership.swaps_waiting == len(nodes.wanted))
+        nodes[A].running.parts.membership.heard_loss(B, 0)
+        await asyncio.sleep(LOST_FOR_S)
+
+        assert epoch(nodes) == before
+
+    run(story)
+
+
+def test_changes_wait_for_a_node_out_of_reach_no_longer_than_sessions_live() -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes[B].end()
+        await nodes[A].end()
+        nodes[C].refusal = "mvcc: database space exceeded"
+        before = epoch(nodes)
+        nodes.cut(A, C)
+
+        await nodes[A].start()
+
+        await until(lambda: epoch(nodes) > before)
+        assert nodes.session_of(C)
+
+    run(story)
+
+
+# -- what is known and told of it ------------------------------------------------------------------
+
+
+def test_the_generation_of_the_clusters_record_is_known_though_no_shard_has_it() -> None:
+    async def story(nodes: Nodes) -> None:
+        nodes.cluster_id = OURS.id
+        nodes.server.state.cluster = replace(OURS, generation=1)
+
+        await nodes[C].end()
+        await nodes[C].start()
+
+        await until(lambda: nodes[C].running.parts.continuity.generation == 1)
+
+    run(story)
+
+
+def test_the_loss_is_the_first_reason_of_readiness_and_a_trouble_of_the_cluster() -> None:
+    async def story(nodes: Nodes) -> None:
+        parts = nodes[A].running.parts
+        nodes[A].space = DiskSpace.LOW
+        await until(lambda: parts.unready() is not None)
+        parts.membership.heard_loss(B, 0)
+        await until(lambda: frozen(nodes, A) == [len(nodes.wanted)])
+
+        frozen_why, other = parts.unready() or "", parts.unready(exclude_cluster=True)
+
+        assert "rota cluster recover-coordination" in frozen_why
+        assert other not in (None, frozen_why)
+        [told] = told_by(parts).nodes
+        assert told.troubles is not None
+        assert told.troubles[:2] == [other, frozen_why]
 
     run(story)

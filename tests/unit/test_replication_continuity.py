@@ -14,6 +14,7 @@ from rota.core.ids import AllocationId, Epoch
 from rota.core.instants import SECOND
 from rota.core.replication.continuity import AHEAD_MAX, Continuity
 from rota.core.replication.copy import PutHeader, PutSeen
+from rota.core.replication.messages import Appended
 from rota.core.replication.primary import Copies
 from unit.replicas import TICK, TIMING, A, B, C, Cluster, D
 
@@ -71,6 +72,33 @@ def test_a_node_without_a_copy_keeps_what_it_saw_too() -> None:
     assert cluster.replica("d").seen == cluster.configuration
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_the_generation_of_a_configuration_that_was_seen_is_known_also_in_the_next_life(
+    is_restarted: bool,
+) -> None:
+    cluster = Cluster()
+    cluster.force(replace(cluster.configuration, epoch=first_epoch(3)))
+    cluster.see("b")
+    if is_restarted:
+        cluster.restart("b")
+
+    assert cluster.member("b").continuity.generation == 3
+
+
+def test_a_restarted_node_learns_nothing_older_than_what_it_had_seen() -> None:
+    cluster = Cluster()
+    before = cluster.configuration
+    cluster.force(later_than(before, 4))
+    cluster.see("b")
+    cluster.restart("b")
+
+    cluster.replica("b").learn(before, cluster.now)
+    assert cluster.replica("b").newest is None
+
+    cluster.replica("b").learn(cluster.configuration, cluster.now)
+    assert cluster.replica("b").newest == cluster.configuration
+
+
 def test_what_was_seen_before_is_not_written_again() -> None:
     cluster = Cluster()
     cluster.restart("b")
@@ -121,6 +149,18 @@ def test_nor_before_the_primarys_disk_has_it() -> None:
     assert cluster.committed("a") == index
 
 
+def test_a_change_that_leaves_no_copy_out_holds_no_entry_back() -> None:
+    cluster = Cluster()
+    index = cluster.propose("a")
+    cluster.deliver(to="bc")
+    cluster.force(later_than(cluster.configuration))
+    cluster.see("a")
+
+    cluster.deliver(Appended, to="a")
+
+    assert cluster.committed("a") == index
+
+
 # -- evidence ----------------------------------------------------------------------------------
 
 
@@ -155,6 +195,16 @@ def test_a_view_with_less_than_was_seen_before_it_was_requested_shows_a_loss(
 
     assert lost(cluster, "b") == 0
     assert cluster.replica("b").is_frozen
+
+
+def test_a_missing_configuration_shows_the_loss_of_its_own_generation_alone() -> None:
+    cluster = Cluster()
+    member = cluster.member("b")
+    member.continuity.generation = 1  # Of another shard, which a recovery wrote.
+
+    member.replica.compare(None, member.continuity.known())
+
+    assert lost(cluster, "b") == 0
 
 
 def test_a_view_that_was_requested_before_the_configuration_was_seen_shows_nothing() -> None:
@@ -253,6 +303,13 @@ def test_the_word_of_a_member_counts_unless_its_generation_is_far_above_those_kn
     assert continuity.hear(3, "b")
     assert continuity.hear(1, "c")
     assert continuity.lost == 3
+
+
+def test_the_word_of_a_member_counts_from_the_highest_generation_that_is_known() -> None:
+    continuity = Continuity(generation=2)
+
+    assert continuity.hear(2 + AHEAD_MAX, "b")
+    assert continuity.lost == 2 + AHEAD_MAX
 
 
 # -- while it is lost --------------------------------------------------------------------------
@@ -396,6 +453,48 @@ def test_a_handover_that_began_is_given_up() -> None:
     assert cluster.replica("a").is_admitting(cluster.now)
     assert not cluster.primary("a").has_stepped_down
     assert not cluster.member("a").swaps
+
+
+def propose_handover(cluster: Cluster) -> Configuration:
+    """Have a ask for a handover to b; return the configuration that the coordinator had before."""
+    before = cluster.configuration
+    cluster.force(later_than(before, 4))
+    cluster.see()
+    cluster.settle()
+    cluster.targets = (B, A, C)
+    while not cluster.member("a").swaps:
+        cluster.sleep(TICK)
+        cluster.tick()
+        cluster.settle()
+    return before
+
+
+def test_a_primary_whose_handover_a_coordinator_refuses_that_lost_its_state_goes_on() -> None:
+    cluster = Cluster()
+    cluster.coordination.current = propose_handover(cluster)
+
+    cluster.answer("a")
+    cluster.settle()
+
+    assert lost(cluster, "a") == 0
+    assert cluster.has_authority("a")
+    cluster.sleep(TIMING.peer_lease)
+    assert not cluster.has_authority("a")
+
+
+def test_a_primary_whose_handover_may_have_happened_waits_for_the_recovery() -> None:
+    cluster = Cluster()
+    propose_handover(cluster)
+    cluster.lose_answer("a", is_done=False)
+    tell_loss(cluster)
+
+    cluster.pass_time(20 * SECOND)
+    assert not cluster.has_authority("a")
+
+    cluster.force(replace(cluster.configuration, epoch=first_epoch(1)))
+    cluster.see()
+    cluster.settle()
+    assert cluster.has_authority("a")
 
 
 def test_a_shard_is_not_founded_under_a_lost_generation() -> None:
