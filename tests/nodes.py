@@ -321,7 +321,7 @@ class Nodes:
         loses: Which messages are lost.
         delays_s: How long each copy of a message takes that arrives.
         cuts: From whom to whom nothing gets.
-        coordinator_returns_s: How long an answer of the coordinator takes.
+        coordinator_returns_s: How long an answer of the coordinator takes; None: it is lost.
         playing: The attempts that run anywhere.
         began: How often each attempt began.
         slots: Of each node.
@@ -342,7 +342,7 @@ class Nodes:
         self.loses: Loses = lambda sender, receiver, message: False
         self.delays_s: Callable[[Sent], tuple[float, ...]] = lambda message: (ARRIVES_S,)
         self.cuts: set[tuple[NodeId, NodeId]] = set()
-        self.coordinator_returns_s = ARRIVES_S
+        self.coordinator_returns_s: float | None = ARRIVES_S
         self.playing: list[AttemptKey] = []
         self.began: Counter[AttemptKey] = Counter()
         self.slots = 8

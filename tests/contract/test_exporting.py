@@ -18,11 +18,11 @@ from rota.core.job import Job, JobSpec, TaskSpec
 from rota.core.journal import EntryKind
 from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.replication.copy import LocalCopy
-from rota.node.exporting import NoDataDirectory, export
+from rota.node.exporting import EX_IOERR, NoDataDirectory, command, export
 from rota.storage.directory import DataDirectory
 from rota.storage.rocks import RocksStore
-from rota.storage.shards import ShardFile
-from rota.storage.store import StoreLocked
+from rota.storage.shards import ShardFile, shard_prefix
+from rota.storage.store import Family, StoreLocked
 
 Json = Any  # Any: lines, looked into by the test that knows them.
 
@@ -120,3 +120,50 @@ def test_a_folder_that_is_no_data_directory_is_not_exported_and_stays_empty(tmp_
         export(tmp_path, io.BytesIO(), ())
 
     assert [*tmp_path.iterdir()] == []
+
+
+def run_command(folder: Path, output: Path) -> int:
+    arguments = ["--data-dir", str(folder), "--output", str(output)]
+    status = command.main(arguments, standalone_mode=False)
+    assert isinstance(status, int)
+    return status
+
+
+def test_an_export_that_fails_at_once_leaves_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "lines"
+    (tmp_path / "no-data").mkdir()
+
+    assert run_command(tmp_path / "no-data", output) == EX_IOERR
+
+    assert not output.exists()
+    assert "nothing was written" in capsys.readouterr().err
+
+
+def test_an_export_leaves_a_file_that_is_there_as_it_is(tmp_path: Path) -> None:
+    output = tmp_path / "lines"
+    output.touch()
+    write(tmp_path / "data", SHARD, saved("job"))
+
+    assert run_command(tmp_path / "data", output) == EX_IOERR
+
+    assert output.read_bytes() == b""
+
+
+def test_an_export_that_fails_later_leaves_what_could_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "lines"
+    write(tmp_path / "data", SHARD, saved("job"))
+    with directory_at(tmp_path / "data") as directory:
+        with closing(RocksStore(directory.store_path)) as store:
+            batch = store.batch()
+            batch.put(Family.STATE, shard_prefix(SHARD) + bytes((Table.JOB,)) + b"z", b"damage")
+            store.write(batch)
+            store.sync()
+
+    assert run_command(tmp_path / "data", output) == EX_IOERR
+
+    assert jobs([json.loads(line) for line in output.read_bytes().splitlines()]) == {"job": 1}
+    assert "has what could be read" in capsys.readouterr().err

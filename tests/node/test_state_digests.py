@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 import pytest
+from msgspec.structs import replace
 
 from in_process import save
 from nodes import A, B, C, Nodes, run, until
@@ -13,9 +14,11 @@ from rota.core.commands import Command, PauseJob, ResumeJob
 from rota.core.ids import Index, JobId, NodeId, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration
 from rota.core.replication.digests import DIGEST_BYTES
+from rota.node.coordination.coordinator import Member
+from rota.node.entropy import SystemEntropy
 from rota.node.messages import AskDigest, GiveDigest, Sent
 from rota.node.shard import Shard
-from rota.node.state_digests import READINGS_MAX, StateDigests
+from rota.node.state_digests import ANSWERED_SHARE, READINGS_MAX, StateDigests
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family
 
@@ -275,6 +278,153 @@ def test_a_copy_that_is_not_meant_gives_no_digest() -> None:
         assert [each.digest for each in answers.given] == [None]
 
     run(story)
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+def test_a_copy_gives_no_digest_under_another_configuration_than_the_newest(by: int) -> None:
+    async def story(nodes: Nodes) -> None:
+        answers = Answers(nodes, A)
+        shard = nodes[B].shards[ONE]
+        asked = question(shard, B)
+
+        digests(nodes, B).asked(shard, A, replace(asked, epoch=asked.epoch + by))
+
+        assert [each.digest for each in answers.given] == [None]
+
+    run(story)
+
+
+def test_a_copy_that_counts_no_more_gives_no_digest() -> None:
+    async def story(nodes: Nodes) -> None:
+        before = question(nodes[C].shards[ONE], C)
+        await nodes.move(ONE, A, B)
+        answers = Answers(nodes, A)
+        shard = nodes[C].shards[ONE]
+        newest = shard.replica.newest
+        assert newest is not None
+        assert shard.replica.copy.allocation == before.allocation
+
+        asked = replace(before, epoch=newest.epoch, index=shard.file.applied)
+        digests(nodes, C).asked(shard, A, asked)
+
+        assert [each.digest for each in answers.given] == [None]
+
+    run(story)
+
+
+def test_a_node_that_lost_the_copy_that_counts_gives_no_digest_of_nothing() -> None:
+    async def story(nodes: Nodes) -> None:
+        for node_id in (A, B):
+            nodes[node_id].refusal = "mvcc: database space exceeded"
+        nodes.cut(C, A, B)
+        await nodes[C].end()
+        nodes[C].lose_disk()
+        await nodes[C].start()
+        shard = nodes[C].shards[ONE]
+        await until(lambda: shard.replica.newest is not None)
+        answers = Answers(nodes, A)
+
+        digests(nodes, C).asked(shard, A, question(shard, C))
+
+        assert shard.replica.copy.allocation is None
+        assert [each.digest for each in answers.given] == [None]
+
+    run(story)
+
+
+def test_a_copy_that_comes_to_the_entry_too_late_gives_no_digest() -> None:
+    async def story(nodes: Nodes) -> None:
+        answers = Answers(nodes, A)
+        shard = nodes[B].shards[ONE]
+        next_index = Index(shard.file.applied + 1)
+
+        digests(nodes, B).asked(shard, A, question(shard, B, next_index))
+        await asyncio.sleep(EVERY / SECOND / ANSWERED_SHARE + 0.1)
+        await save(nodes[A].shards, names_of(nodes, ONE)[0])
+        await until(lambda: bool(answers.given))
+
+        assert [each.digest for each in answers.given] == [None]
+
+    run(story, compare_every=EVERY)
+
+
+def test_a_node_that_compares_nothing_yet_gives_no_digest() -> None:
+    async def story(nodes: Nodes) -> None:
+        answers = Answers(nodes, A)
+        node = nodes[B]
+        idle = StateDigests(
+            node.shards,
+            node.store,
+            node,
+            B,
+            clock=node.clock,
+            entropy=SystemEntropy(),
+            every=EVERY,
+        )
+
+        idle.asked(node.shards[ONE], A, question(node.shards[ONE], B))
+
+        assert [each.digest for each in answers.given] == [None]
+
+    run(story)
+
+
+# -- when a primary compares nothing ---------------------------------------------------------------
+
+
+class Questions:
+    """Counts the questions of a node about a shard."""
+
+    def __init__(self, nodes: Nodes, asker: NodeId) -> None:
+        self.count = 0
+        self._asker = asker
+        nodes.loses = self._loses
+
+    def _loses(self, sender: NodeId, receiver: NodeId, message: Sent) -> bool:
+        del receiver
+        self.count += isinstance(message, AskDigest) and sender == self._asker
+        return False
+
+
+def test_a_primary_without_authority_asks_for_no_digest() -> None:
+    async def story(nodes: Nodes) -> None:
+        nodes[A].running.parts.membership.heard_loss(B, 0)  # So it asks for no change.
+        nodes.cut(A, B, C)
+        shards, now = [nodes[A].shards[each] for each in (ONE, OTHER)], nodes[A].clock.elapsed
+        await until(lambda: not any(shard.may_answer(now()) for shard in shards))
+        questions = Questions(nodes, A)
+
+        await asyncio.sleep(ROUNDS_S)
+
+        assert all(shard.replica.is_active for shard in shards)
+        assert not questions.count
+
+    run(story, compare_every=EVERY)
+
+
+def test_a_primary_asks_for_no_digest_while_a_change_of_the_copies_may_have_happened() -> None:
+    async def story(nodes: Nodes) -> None:
+        for shard in (ONE, OTHER):
+            nodes.wanted[shard] = (A, B)
+        primaries = [nodes[A].shards[shard].replica.primary for shard in (ONE, OTHER)]
+
+        def lose_answers(call: str) -> None:
+            if call == "swap":
+                nodes.coordinator_returns_s = None
+
+        nodes[A].on_call = lose_answers
+        member = Member(node_id=A, store_id=A, address=A, version="2")
+        nodes.server.change(lambda state: state.register(member))
+        await until(lambda: all(primary and primary.changes for primary in primaries))
+        questions = Questions(nodes, A)
+
+        await asyncio.sleep(ROUNDS_S)
+
+        assert all(primary and primary.changes for primary in primaries)
+        assert all(nodes[A].shards[each].may_answer(nodes[A].clock.elapsed()) for each in (0, 1))
+        assert not questions.count
+
+    run(story, compare_every=EVERY)
 
 
 def test_a_node_refuses_digests_while_as_many_wait_as_may() -> None:

@@ -226,3 +226,13 @@ def test_a_fire_time_that_only_the_new_schedule_has_is_not_lost() -> None:
         Instant(at("12:01") - 10 * MILLISECOND),
         at("12:01"),
     ]
+
+
+def test_nor_is_an_instant_that_was_decided_ahead_and_has_no_fire_after_it() -> None:
+    shard, job_id = decided_ahead("@at 2027-01-04T12:01:00Z")
+
+    replace(shard, job(schedules=every("@every 30s")))
+    shard.set_clock(at("12:01:31"))
+    shard.fire(job_id)
+
+    assert shard.fired() == ["12:01:00", "12:01:30"]

@@ -6,16 +6,19 @@ an attempt that runs there, or that it has asked for a place more than it did.
 
 from rota.core.attempt import AttemptKey, Ending, Outcome, Token
 from rota.core.commands import FinishAttempt
-from rota.core.configuration import NOBODY
+from rota.core.configuration import NOBODY, Configuration
 from rota.core.ids import Index, ShardId
 from rota.core.instants import Instant
+from rota.core.replication.digests import DIGEST_BYTES
 from rota.node.messages import (
+    AskDigest,
     AskLease,
     AskList,
     AskPlaces,
     Carried,
     Carry,
     Dispatch,
+    GiveDigest,
     GiveLease,
     GivePlaces,
     ReturnPlaces,
@@ -23,10 +26,11 @@ from rota.node.messages import (
     Served,
     StandIn,
 )
+from rota.node.shard import Shard
 from rota.node.works import Works
 from sim.cluster.machine import Machine
 from sim.cluster.world import World
-from sim.forgeries import Party, forged
+from sim.forgeries import FORGED, Party, forged
 
 REPLAYED = 100
 PLACES = 1_000
@@ -47,6 +51,7 @@ def forge(world: World, machine: Machine) -> bool:
             messages = [
                 *forged(current, far, liar, _party(other, other.works, number)),
                 *_forged_errands(world, liar, other.works),
+                *_forged_comparison(world, current, other.works.parts.shards[number]),
             ]
             for message in world.chance.sample(messages, 4):
                 _carry(world, machine, other, number, message)
@@ -100,6 +105,18 @@ def _forged_errands(world: World, liar: Party, works: Works) -> list[Sent]:
             _false_end(made_up, order.token, number),
         ]
     return messages
+
+
+def _forged_comparison(world: World, current: Configuration, shard: Shard) -> list[Sent]:
+    """Return a question that only the primary may put, and an answer to none."""
+    number = world.chance.getrandbits(48)
+    question = AskDigest(
+        epoch=current.epoch,
+        allocation=shard.replica.copy.allocation or FORGED,
+        index=shard.file.applied,
+        number=number,
+    )
+    return [question, GiveDigest(number=number, digest=bytes(DIGEST_BYTES))]
 
 
 def _false_end(key: AttemptKey, token: Token, number: int) -> Carry:
