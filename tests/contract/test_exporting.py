@@ -156,12 +156,14 @@ def test_an_export_that_fails_later_leaves_what_could_be_read(
 ) -> None:
     output = tmp_path / "lines"
     write(tmp_path / "data", SHARD, saved("job"))
-    with directory_at(tmp_path / "data") as directory:
-        with closing(RocksStore(directory.store_path)) as store:
-            batch = store.batch()
-            batch.put(Family.STATE, shard_prefix(SHARD) + bytes((Table.JOB,)) + b"z", b"damage")
-            store.write(batch)
-            store.sync()
+    with (
+        directory_at(tmp_path / "data") as directory,
+        closing(RocksStore(directory.store_path)) as store,
+    ):
+        batch = store.batch()
+        batch.put(Family.STATE, shard_prefix(SHARD) + bytes((Table.JOB,)) + b"z", b"damage")
+        store.write(batch)
+        store.sync()
 
     assert run_command(tmp_path / "data", output) == EX_IOERR
 
