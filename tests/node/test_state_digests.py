@@ -421,7 +421,9 @@ def test_a_primary_asks_for_no_digest_while_a_change_of_the_copies_may_have_happ
         await asyncio.sleep(ROUNDS_S)
 
         assert all(primary and primary.changes for primary in primaries)
-        assert all(nodes[A].shards[each].may_answer(nodes[A].clock.elapsed()) for each in (0, 1))
+        assert all(
+            nodes[A].shards[each].may_answer(nodes[A].clock.elapsed()) for each in (ONE, OTHER)
+        )
         assert not questions.count
 
     run(story, compare_every=EVERY)
