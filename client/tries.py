@@ -8,6 +8,7 @@
 A stream that is lost is opened again by a call of its own; `Reopening` says when.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import randbelow
 from typing import Any
@@ -128,18 +129,33 @@ class Tries:
         return Try(state.url, pause_s, limit_s)
 
     def _conclusion(self) -> RequestFailed:
-        """Return the error of a call that nobody answered, naming everyone that was asked."""
+        """Return the error of a call that nobody carried out, naming everyone that was asked.
+
+        What nodes answered comes first: it says more than that others cannot be reached.
+        """
         failures = {each.url: each.failure for each in self._states if each.failure is not None}
         is_unknown = self._is_unknown and self._call.is_write
         if len(failures) == 1 and not is_unknown:
             return next(iter(failures.values()))
-        told = "; ".join(_told(url, failure) for url, failure in failures.items())
-        busy = [each for each in failures.values() if isinstance(each, TooBusy)]
-        if len(busy) == len(failures) and not is_unknown:
-            problem = msgspec.structs.replace(busy[-1].problem, detail=told)
-            asked_s = [each.retry_after_s for each in busy if each.retry_after_s is not None]
-            return TooBusy(problem, retry_after_s=min(asked_s, default=None))
-        return Unreachable(told, may_have_arrived=self._is_unknown, idempotency_key=self._call.key)
+        refusals = {
+            url: failure
+            for url, failure in failures.items()
+            if isinstance(failure, TooBusy) and failure.code not in UNKNOWN_CODES
+        }
+        others = {url: each for url, each in failures.items() if url not in refusals}
+        told = "; ".join([*_refusals_told(refusals), *map(_told, others.items())])
+        if not refusals or is_unknown:
+            return Unreachable(
+                told, may_have_arrived=self._is_unknown, idempotency_key=self._call.key
+            )
+        first = next(iter(refusals.values()))
+        asked_s = [
+            each.retry_after_s for each in refusals.values() if each.retry_after_s is not None
+        ]
+        return TooBusy(
+            msgspec.structs.replace(first.problem, detail=told),
+            retry_after_s=min(asked_s, default=None),
+        )
 
 
 def _has_arrived(failure: RequestFailed) -> bool | None:
@@ -156,7 +172,16 @@ def _has_arrived(failure: RequestFailed) -> bool | None:
             return True
 
 
-def _told(url: str, failure: RequestFailed) -> str:
+def _refusals_told(refusals: Mapping[str, TooBusy]) -> list[str]:
+    """Return what nodes answered, each answer once, with the nodes that gave it."""
+    nodes: dict[str, list[str]] = {}
+    for url, refusal in refusals.items():
+        nodes.setdefault(refusal.detail, []).append(url)
+    return [f"{detail} ({', '.join(urls)})" for detail, urls in nodes.items()]
+
+
+def _told(failed: tuple[str, RequestFailed]) -> str:
+    url, failure = failed
     # What the client says of an endpoint names it already.
     return failure.detail if isinstance(failure, Unreachable) else f"{url}: {failure.detail}"
 

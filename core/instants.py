@@ -77,6 +77,11 @@ def format_instant(instant: Instant) -> str:
     return in_utc.isoformat(timespec="microseconds") + "Z"
 
 
+def is_instant(text: str) -> bool:
+    """Return True if *text* has the form that `parse_instant` reads; its date may be none."""
+    return bool(_RFC3339.fullmatch(text))
+
+
 def parse_instant(text: str) -> Instant:
     """Return the instant that RFC 3339 *text* names; an offset or ``Z`` is required.
 
@@ -84,7 +89,7 @@ def parse_instant(text: str) -> Instant:
         ValueError: *text* has another form, names no real date, or lies before 1970.
     """
     shown = quoted(text, "'")
-    if not _RFC3339.fullmatch(text):
+    if not is_instant(text):
         raise ValueError(
             f"{shown} is not an RFC 3339 time with a zone; write it as 2027-01-01T00:00:00Z"
         )

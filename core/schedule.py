@@ -35,6 +35,7 @@ from rota.core.instants import (
     Duration,
     Instant,
     format_duration,
+    is_instant,
     later,
     parse_duration,
     parse_instant,
@@ -294,6 +295,10 @@ _MACROS = {
 _PLAIN_FORMS = {form.value: form for form in _Unscheduled}
 _FORMS = (*_MACROS, "@every", "@at", *_PLAIN_FORMS)
 _FIRE_RANGE = "schedules fire from 1970 to the end of 9998, UTC"
+_AT_FORMS = (
+    "write a time as 2027-01-01T09:00:00Z, with an offset as 2027-01-01T09:00+01:00, or as "
+    "2027-01-01T09:00 for a local time in the schedule's timezone"
+)
 _SYNONYMS = {"@reboot": "@startup", "@once": "@at", "@never": "@manual"}
 
 _LOCAL_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
@@ -357,6 +362,8 @@ def _parse_at(argument: str, zone: tzinfo) -> _At:
 
 def _at_rule(argument: str, zone: tzinfo) -> _At:
     if not _LOCAL_TIME.fullmatch(argument):
+        if not is_instant(argument):
+            raise ValueError(_AT_FORMS)
         return _At(parse_instant(argument), is_shifted=False)
     wall = datetime.fromisoformat(argument.upper())
     if not 1969 <= wall.year < 9999:

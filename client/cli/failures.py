@@ -5,6 +5,7 @@ from rota.client.cli.node import NotDrained
 from rota.client.cli.printing import say
 from rota.client.cli.settings import InvalidConfig
 from rota.client.definitions import InvalidFile
+from rota.client.endpoints import DEFAULT_URL
 from rota.client.errors import (
     Conflict,
     Invalid,
@@ -45,7 +46,7 @@ STATUSES: tuple[tuple[type[RotaError], int], ...] = (
 )
 
 HINTS = {
-    "unreachable": "start a node with `rota dev`, or name another with --url or $ROTA_URL",
+    "past_schedule": "`--misfire latest` runs it at once, `--misfire skip` records it as missed",
     "job_not_found": "`rota jobs` lists the jobs; those outside the namespace default are named "
     "as NAMESPACE/NAME",
     "job_exists": "`rota jobs diff` shows how they differ, `rota jobs apply` replaces it",
@@ -53,6 +54,9 @@ HINTS = {
     "wait_timed_out": "what is not finished goes on; wait again with `rota executions wait`",
     "no_such_path": "is there another program, or an older rota, at this URL?",
 }
+
+NO_NODE_HERE = "start a node with `rota dev`, or name another with --url or $ROTA_URL"
+NO_NODE_THERE = "is the node running, and is this its address? Name others with --url or $ROTA_URL"
 
 
 def report(error: Exception) -> int:
@@ -70,12 +74,20 @@ def report(error: Exception) -> int:
 
 def _lines(error: RotaError) -> list[str]:
     lines = _told(error)
-    hint = HINTS.get(error.code)
+    hint = _hint(error)
     if hint:
         lines.append(f"hint: {hint}")
     if isinstance(error, NodeFailed) and error.problem.request_id:
         lines.append(f"request: {error.problem.request_id}, for the node's log")
     return lines
+
+
+def _hint(error: RotaError) -> str | None:
+    if not isinstance(error, Unreachable):
+        return HINTS.get(error.code)
+    # A node of one's own would hide that those of a cluster cannot be reached.
+    is_here = error.detail.startswith(f"no answer from {DEFAULT_URL}: ")
+    return NO_NODE_HERE if is_here and not error.may_have_arrived else NO_NODE_THERE
 
 
 def _told(error: RotaError) -> list[str]:

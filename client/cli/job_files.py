@@ -70,7 +70,8 @@ files_option = click.option(
     "schedules",
     metavar="TEXT",
     multiple=True,
-    help='When it runs: "*/5 * * * *", "@every 90s", "@daily", "@at 2027-01-01T00:00:00Z". '
+    help='When it runs: "*/5 * * * *", "@every 90s", "@daily"; once: "@at 2027-01-01T09:00:00Z", '
+    '"@at 2027-01-01T09:00+01:00", or "@at 2027-01-01T09:00" for that local time in --timezone. '
     "Repeatable; without it, when triggered.",
 )
 @click.option("--timezone", metavar="ZONE", help="Of the schedules.  [default: UTC]")
@@ -86,7 +87,8 @@ files_option = click.option(
 @click.option(
     "--misfire",
     type=click.Choice(("all", "latest", "skip")),
-    help="Which fire times missed in an outage are made up for.  [default: latest]",
+    help="Which fire times missed in an outage are made up for; an @at that has passed needs it.  "
+    "[default: latest]",
 )
 @click.option(
     "--overlap",

@@ -21,6 +21,8 @@ LOOK_S = 0.2
 OVER = frozenset({"success", "failed", "skipped", "cancelled"})
 """States of a task after which it has no more attempts."""
 
+ESCAPED = "hint: control characters are shown as escapes; --raw gives the terminal the bytes"
+
 
 @click.command(
     epilog=examples(
@@ -68,14 +70,18 @@ def output(
         if len(names) > 1 and (attempt is not None or is_followed):
             raise click.UsageError(f"name one of its tasks: {', '.join(names)}")
         copy = OutputCopy(is_raw=is_raw)
-        if is_followed and attempt is None:
-            _follow(client, execution_id, names[0], copy)
-        elif is_followed:
-            _copy_attempt(client, execution_id, names[0], attempt or 1, copy)
-        elif task is None and len(names) > 1:
-            _print_all(client, view, copy)
-        else:
-            copy.write(client.output(execution_id, names[0], attempt=attempt), is_last=True)
+        try:
+            if is_followed and attempt is None:
+                _follow(client, execution_id, names[0], copy)
+            elif is_followed:
+                _copy_attempt(client, execution_id, names[0], attempt or 1, copy)
+            elif task is None and len(names) > 1:
+                _print_all(client, view, copy)
+            else:
+                copy.write(client.output(execution_id, names[0], attempt=attempt), is_last=True)
+        finally:
+            if copy.has_escapes:
+                say(ESCAPED)
 
 
 def _print_all(client: Client, execution: ExecutionView, copy: OutputCopy) -> None:

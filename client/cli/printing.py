@@ -23,6 +23,8 @@ _STEERING = (
 )
 _has_steering = re.compile(_STEERING).search
 _replace_steering = re.compile(_STEERING).sub
+_replace_undecoded = re.compile(r"[\udc80-\udcff]").sub
+"""Bytes that are no UTF-8, as ``surrogateescape`` has them."""
 _replace_white = re.compile(r"\r\n|[\t\n\r]").sub
 
 
@@ -82,19 +84,25 @@ class OutputCopy:
 
     Args:
         is_raw: Whether a terminal gets the bytes too.
+
+    Attributes:
+        has_escapes: Whether anything was shown as an escape.
     """
 
     def __init__(self, *, is_raw: bool) -> None:
+        self.has_escapes = False
         self._decode: Callable[..., str] | None = None
         if sys.stdout.isatty() and not is_raw:
-            self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
+            self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
 
     def write(self, piece: bytes, *, is_last: bool = False) -> None:
         """Print the next bytes; *is_last* of a task's attempt, so that no letter is half there."""
         if self._decode is None:
             sys.stdout.buffer.write(piece)
         else:
-            out(self._decode(piece, is_last), end="")
+            text = self._decode(piece, is_last)
+            self.has_escapes |= bool(_has_steering(text))
+            out(_replace_undecoded(_as_byte, text), end="")
         sys.stdout.flush()
 
 
@@ -132,6 +140,10 @@ def _safe(piece: Piece) -> str:
 
 def _rich_style(piece: Styled) -> str:
     return "dim" if piece.is_dim else piece.colour or ""
+
+
+def _as_byte(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]) - 0xDC00:02x}"
 
 
 def _as_escape(found: re.Match[str]) -> str:

@@ -565,7 +565,7 @@ def test_no_node_is_told_with_what_to_do(rota: Rota, argv: list[str]) -> None:
     assert (ran.status, ran.out) == (6, "")
     assert ran.err == (
         "error: no answer from http://127.0.0.1:1: Connection refused\n"
-        "hint: start a node with `rota dev`, or name another with --url or $ROTA_URL\n"
+        "hint: is the node running, and is this its address? Name others with --url or $ROTA_URL\n"
     )
 
 

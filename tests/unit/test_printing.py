@@ -80,6 +80,18 @@ def test_a_letter_that_comes_in_two_pieces_is_shown_whole(
     copy.write(b"", is_last=True)
 
     assert capsys.readouterr().out == "grü\\x9b31m \\xe2\\x80"
+    assert copy.has_escapes
+
+
+def test_text_without_control_characters_is_not_said_to_have_escapes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    copy = OutputCopy(is_raw=False)
+
+    copy.write(rb"a\x1b b", is_last=True)
+
+    assert not copy.has_escapes
 
 
 def test_all_printing_of_the_cli_goes_through_one_module() -> None:

@@ -233,7 +233,10 @@ NOT_A_DURATION = (
     "is not a duration; write a number and a unit (ms, s, m, h, d, w), for example 90s or 1h30m"
 )
 FIRE_RANGE = "schedules fire from 1970 to the end of 9998, UTC"
-NOT_AN_INSTANT = "is not an RFC 3339 time with a zone; write it as 2027-01-01T00:00:00Z"
+AT_FORMS = (
+    "write a time as 2027-01-01T09:00:00Z, with an offset as 2027-01-01T09:00+01:00, or as "
+    "2027-01-01T09:00 for a local time in the schedule's timezone"
+)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +258,7 @@ NOT_AN_INSTANT = "is not an RFC 3339 time with a zone; write it as 2027-01-01T00
         ),
         (
             "@at noon",
-            f"\"@at noon\": 'noon' {NOT_AN_INSTANT}",
+            f'"@at noon": {AT_FORMS}',
         ),
         ("@at 2027-02-30T00:00", '"@at 2027-02-30T00:00": day is out of range for month'),
         (

@@ -1,5 +1,7 @@
 """Which endpoint a call is tried at, when, and how it fails: on time that is only told."""
 
+import re
+
 import pytest
 
 from rota.client.call import Answer, Call, failure_of
@@ -208,15 +210,29 @@ def test_the_error_names_every_endpoint_that_was_asked() -> None:
 
     second = call.after(call.first(0.0), refused, 0.0)
     third = call.after(second, busy(), 0.0)
-    with pytest.raises(Unreachable, match=f"{A}: refused; {B}: full; {C}: HTTP status 502"):
+    told = re.escape(f"full ({B}); no answer from {A}: refused; {C}: HTTP status 502")
+    with pytest.raises(TooBusy, match=told):
         call.after(third, failure_of(Answer(502, b"")), 0.0)
+
+
+def test_what_a_node_refused_is_the_error_whatever_others_did_not_answer() -> None:
+    call = tries(WRITE, endpoints(A, B, C), repeats_max=0)
+    refused = Unreachable(f"no answer from {A}: refused", may_have_arrived=False)
+
+    second = call.after(call.first(0.0), refused, 0.0)
+    third = call.after(second, busy("3", code="nodes_unreached"), 0.0)
+    with pytest.raises(TooBusy) as caught:
+        call.after(third, refused, 0.0)
+
+    assert (caught.value.code, caught.value.retry_after_s) == ("nodes_unreached", 3.0)
+    assert caught.value.detail.startswith("full ")
 
 
 def test_when_all_are_busy_the_error_says_when_the_first_may_not_be() -> None:
     call = tries(READ, endpoints(A, B), repeats_max=0)
 
     second = call.after(call.first(0.0), busy("9"), 0.0)
-    with pytest.raises(TooBusy, match=f"{A}: full; {B}: full") as caught:
+    with pytest.raises(TooBusy, match=re.escape(f"full ({A}, {B})")) as caught:
         call.after(second, busy("4"), 0.0)
 
     assert caught.value.retry_after_s == 4.0
