@@ -111,9 +111,12 @@ def plan_of(
     lost = max((each.lost for each in told.values() if each.lost is not None), default=None)
     pending = [n for n in numbers if lost is not None and _is_void(view, n, lost)]
     raised = view.cluster.generation if view.cluster else -1
+    if lost is None:
+        _check_answered(view, told)
     if lost is None or (not pending and raised > lost):
         raise _sound(lost)
-    _check_answers(view, told, without, pending)
+    command = f"rota cluster recover-coordination{' --accept-loss' * accepts_loss}"
+    _check_answers(view, told, without, pending, command=command)
     _check_aware(told, lost, pending)
     found = [
         _found(view.configurations.get(n), n, told, hashes, without=without, least=least)
@@ -272,7 +275,8 @@ def plan_from(
     lost = max((each.lost for each in told.values() if each.lost is not None), default=-1)
     if view.cluster is None or view.cluster.generation <= lost:
         raise _lost()
-    _check_answers(view, told, without, [shard])
+    command = f"rota shard recover {shard} --from {source}"
+    _check_answers(view, told, without, [shard], command=command)
     current = view.configurations.get(shard)
     plan = _found(current, shard, told, hashes, without=without, least=least)
     is_certain = plan.finding is Finding.RECOVERABLE or not _is_void(view, shard, lost)
@@ -303,8 +307,21 @@ def _check_answers(
     told: Mapping[NodeId, Inventory],
     without: Collection[NodeId],
     shards: Iterable[ShardId],
+    *,
+    command: str,
 ) -> None:
-    """Check that every node that may know more has answered, or is lost for good."""
+    """Check that every node that may know more has answered, or is lost for good.
+
+    Args:
+        view: What the coordinator has.
+        told: The inventory of each node that answered.
+        without: Nodes that are lost.
+        shards: Those that are to be recovered.
+        command: What an operator typed, without its nodes to go on without.
+
+    Raises:
+        Refused: One has not, or is named as lost and lives.
+    """
     numbers = list(shards)
     named = {
         node_id
@@ -321,18 +338,39 @@ def _check_answers(
         raise Refused(
             Kind.CONFLICT,
             "node_alive",
-            f"{_listed(here)} lives: leave a node out only if it is lost; stop it first, or do not "
-            "name it",
+            f"{_listed(here)} lives, and --without names it: that is for nodes that are lost. Run "
+            f"the command without it: `{_typed(command, set(without) - set(here))}`",
         )
     missing = sorted({*view.members, *named} - {*told, *without})
     if missing:
         raise Refused(
             Kind.UNAVAILABLE,
             "nodes_unreached",
-            f"{_listed(missing)} did not answer, and may have what no other node has: start it; if "
-            "it is lost for good, name it as a node to go on without",
+            f"{_listed(missing)} did not answer, and may have what no other node has: start it "
+            "with its data, and run the command again. Only if its data are lost for good: "
+            f"`{_typed(command, {*without, *missing})}`",
             retry_after_s=1,
         )
+
+
+def _check_answered(view: View, told: Mapping[NodeId, Inventory]) -> None:
+    """Check that nodes which live and did not answer do not know of a loss.
+
+    They may have no link to those that answered because these founded another cluster.
+    """
+    silent = sorted(view.lives.keys() - told.keys())
+    if not silent:
+        return
+    address = view.members[silent[0]].address if silent[0] in view.members else "HOST:PORT"
+    raise Refused(
+        Kind.UNAVAILABLE,
+        "nodes_unreached",
+        f"no node that answered found that etcd lost its state, and {_listed(silent)} lives and "
+        f"did not answer. Ask there: `rota cluster recover-coordination --url http://{address} "
+        f"--dry-run`. If it says that etcd has another cluster, {_listed(sorted(told))} "
+        "founded that one in the emptied etcd, and has to be stopped",
+        retry_after_s=1,
+    )
 
 
 def _check_aware(told: Mapping[NodeId, Inventory], lost: int, pending: Collection[ShardId]) -> None:
@@ -394,6 +432,10 @@ def _exhausted(generation: int) -> Refused:
         f"epochs of generation {generation} cannot be stored: a node promised an epoch near the "
         "highest one. Replace the data directory of that node, whose copy does not count",
     )
+
+
+def _typed(command: str, without: Collection[NodeId]) -> str:
+    return command + "".join(f" --without {each}" for each in sorted(without))
 
 
 def _listed(names: Iterable[str]) -> str:

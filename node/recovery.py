@@ -54,6 +54,7 @@ class Recovery(NamedTuple):
 
     Attributes:
         coordinator: Of the cluster.
+        name: Of the cluster.
         cluster: As this node knows it, from its data and settings.
         node_id: This node, which carries the recovery out.
         data_dir: Of this node; it gets the record.
@@ -67,6 +68,7 @@ class Recovery(NamedTuple):
     """
 
     coordinator: Coordinator
+    name: str
     cluster: Cluster
     node_id: NodeId
     data_dir: Path
@@ -322,12 +324,17 @@ async def recover_shard(recovery: Recovery, shard: ShardId, source: NodeId) -> S
 def _check_cluster(recovery: Recovery) -> None:
     there = recovery.view.cluster
     if there is not None and there.id != recovery.cluster.id:
+        # No link joins nodes of two clusters, so who answered is of this one.
+        others = sorted(recovery.view.lives.keys() - recovery.told.keys())
+        which = f"{', '.join(others)}, which did not answer" if others else "by now it has ended"
         raise Refused(
             Kind.CONFLICT,
             "other_cluster",
-            f"etcd has another cluster under this name, {there.id}, and the data here are of "
-            f"{recovery.cluster.id}: a node without data founded it when etcd was empty. Stop that "
-            "node, delete the keys of the cluster in etcd, and try again",
+            f"etcd has another cluster, {there.id}, under the name {recovery.name!r}, and the "
+            f"data of {recovery.node_id} are of {recovery.cluster.id}. A node without data founded "
+            f"that one while etcd was empty ({which}). Stop that node, run `etcdctl del --prefix "
+            f"/rota/{recovery.name}/`, wait 10 s, and run the command again. Keep the data of all "
+            "other nodes",
         )
 
 

@@ -23,7 +23,7 @@ WHY_CLOSED = {
     "no_copy": "no copy that counts is left",
     "unknown_configuration": "a node promised an epoch whose configuration no node has seen",
     "forked": "nodes went on in two ways, and no copy has all that may be acknowledged",
-    "unsure": "so many nodes are missing that they alone may have the last writes",
+    "unsure": "missing nodes may have the last writes: start one with its data, or --accept-loss",
 }
 
 without_option = click.option(

@@ -166,7 +166,8 @@ async def recover_lost_shard(request: web.Request) -> web.Response:
                 Kind.CONFLICT,
                 "loss_not_accepted",
                 f"what was acknowledged after the last entry of the copy on {source} is lost by "
-                "this: look at it by a dry run, and accept the loss",
+                "this: see by --dry-run (`dryRun`) what that is, and add --accept-loss "
+                "(`acceptLoss`)",
             )
         recovery = await _begun(request, parts)
         view = await recover_shard(recovery, shard.id, NodeId(source))
@@ -182,6 +183,7 @@ async def _begun(request: web.Request, parts: Parts) -> Recovery:
     assert identity is not None, "a node that runs has a data directory"
     return Recovery(
         coordinator=parts.coordinator,
+        name=config.cluster,
         cluster=cluster_of(config, identity.cluster),
         node_id=config.node_id,
         data_dir=Path(config.data_dir),

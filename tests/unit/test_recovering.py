@@ -339,14 +339,39 @@ def test_a_node_that_does_not_answer_has_to_be_named(
     refusal = refused(view(OLD, *members), told, [])
 
     assert refusal.code == "nodes_unreached"
-    assert missing in refusal.detail
+    assert f"`rota cluster recover-coordination --without {missing}`" in refusal.detail
     assert plan_of(view(OLD, *members), told, NO_HASHES, without=[missing], least=LEAST).shards
 
 
 def test_a_node_that_lives_is_not_left_out() -> None:
     assert refused(view(OLD), inventories(THREE), [A]).code == "node_alive"
     two = inventories({each: THREE[each] for each in (B, C)})
-    assert refused(view(OLD, alive=(A,)), two, [A]).code == "node_alive"
+    refusal = refused(view(OLD, alive=(A,)), two, [A])
+    assert refusal.code == "node_alive"
+    assert refusal.detail.endswith("`rota cluster recover-coordination`")
+
+
+def test_nodes_that_live_and_do_not_answer_may_know_of_a_loss() -> None:
+    told = inventories({A: THREE[A]}, None)
+
+    refusal = refused(view(OLD, alive=(A, B)), told, [])
+
+    assert refusal.code == "nodes_unreached"
+    assert "`rota cluster recover-coordination --url http://" in refusal.detail
+
+
+def test_the_command_that_a_refusal_names_has_what_was_given_already() -> None:
+    told = inventories({C: THREE[C]})
+
+    with pytest.raises(Refused) as whole:
+        plan_of(view(OLD, A, B, C), told, NO_HASHES, without=[A], least=LEAST, accepts_loss=True)
+    sound = inventories({C: THREE[C]}, None)
+    with pytest.raises(Refused) as single:
+        plan_from(SHARD, C, view(NEW, A, B, C), sound, NO_HASHES, without=[B], least=LEAST)
+
+    named = "--accept-loss --without a --without b`"
+    assert f"`rota cluster recover-coordination {named}" in whole.value.detail
+    assert f"`rota shard recover {SHARD} --from c --without a --without b`" in single.value.detail
 
 
 def test_a_node_that_nobody_knows_is_not_left_out() -> None:
