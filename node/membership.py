@@ -144,6 +144,8 @@ class Membership:
         """Of what is known: news that are not newer come too late."""
         self._is_registered = False
         """In the present session."""
+        self._recordless = NOBODY
+        """The session of this node that a view did not have, though it had begun."""
         self._looking = asyncio.Lock()
         self._members: dict[NodeId, Member] = {}
         self._targets: dict[ShardId, tuple[NodeId, ...]] = {}
@@ -279,6 +281,7 @@ class Membership:
                 continue
             try:
                 await self._renew()
+                await self._end_if_recordless()
                 if self._liveness.session != NOBODY and not self._is_registered:
                     # Only then: who lives under this id with other data keeps its record.
                     await self._register()
@@ -318,6 +321,25 @@ class Membership:
         else:
             liveness.session_end = self._session_end(asked_at, ttl_s)
             self._renewed_at = asked_at
+
+    async def _end_if_recordless(self) -> None:
+        """End this node's session if its record is gone, though its lease was renewed just now.
+
+        Somebody deleted keys by hand. To all others this node is gone and may be replaced, so it
+        must not go on in that session.
+        """
+        session = self._liveness.session
+        if session == NOBODY or session != self._recordless:
+            return
+        self._liveness.session = NOBODY
+        reason = (
+            "keys of rota were deleted in etcd, which nothing of rota does: find out who writes "
+            "there. This node begins another session; if configurations of shards are gone too, "
+            "`rota cluster status` says so"
+        )
+        log.error("session record gone", extra={"session": session, "reason": reason})
+        # With its lease goes what else is under it, which would keep the next session out.
+        await self._coordinator.end_session(session)
 
     def _check_granted(self, ttl_s: float) -> None:
         asked_s = math.ceil(self._timing.session / SECOND)  # In etcd they are whole seconds.
@@ -408,9 +430,10 @@ class Membership:
         for node_id, life in news.lives.items():
             _put(self._liveness.sessions, node_id, life.session if life else None)
             self._is_urgent.set()  # Whoever may take over does so at once.
+        is_own_gone = news.lives.get(self._member.node_id, self._member) is None
+        if is_own_gone or (news.lives and self._has_unfounded):
+            self._wants_view.set()
         if news.lives:
-            if self._has_unfounded:
-                self._wants_view.set()
             self._look_if_all_are_linked()
         if news.members:
             self._meet_changed(news.members)
@@ -418,6 +441,8 @@ class Membership:
         for shard, configuration in news.configurations.items():
             if configuration is not None:
                 self._shards.learn(shard, configuration)
+            else:
+                self._wants_view.set()  # Nothing of rota deletes one: what else is lost?
         self._see_loss()
 
     def _meet_changed(self, members: Mapping[NodeId, Member | None]) -> None:
@@ -441,6 +466,7 @@ class Membership:
     async def _look(self) -> None:
         async with self._looking:  # One view after the other, so that none is older than the last.
             known, linked = self._continuity.known(), set(self._network.peers)
+            session = self._liveness.session
             try:
                 view = await self._coordinator.view()
             except (CoordinatorUnavailable, OutcomeUnknown):
@@ -448,6 +474,8 @@ class Membership:
                 raise
             self._liveness.reaches_coordinator = True
             self._take(view, known, linked)
+            if session not in (NOBODY, self._liveness.sessions.get(self._member.node_id)):
+                self._recordless = session
 
     def _take(self, view: View, known: Known, linked: Collection[NodeId]) -> None:
         self._judge(view, known)

@@ -101,6 +101,8 @@ class Shards:
         )
         self._inbox = self._turning.inbox
         self._frozen: set[Shard] = set()
+        self._first_frozen: Shard | None = None
+        """Of the shards that are frozen, until that is told."""
         self._continuity = continuity
         self._kept = continuity.lost, continuity.revision
         """What of it the store has."""
@@ -291,6 +293,8 @@ class Shards:
                     targets(shard.id),
                 ),
             )
+        self._raise_alarm()
+        self._turning.tell_given_up()
 
     def _move(self, shard: Shard, event: Callable[[], None]) -> None:
         """Let something happen to a replica; what it wants done then is done in the next turn."""
@@ -303,16 +307,23 @@ class Shards:
             turning.plan()
 
     def _freeze_or_thaw(self, shard: Shard) -> None:
-        """Raise the alarm with the first shard that is frozen, and end it with the last."""
+        """Have an alarm raised for the first shard that is frozen, and end it with the last."""
         was_frozen = bool(self._frozen)
         self._frozen ^= {shard}
         if self._frozen and not was_frozen:
-            # The others, if the coordinator lost its state, follow; one alarm is enough.
-            event = "coordinator lost its state" if shard.replica.is_lost else "promise too high"
-            facts = {"shard": shard.id, "promised_epoch": shard.epoch, "reason": self.why_frozen}
-            log.error(event, extra=facts)
+            self._first_frozen = shard
         elif not self._frozen:
+            self._first_frozen = None
             log.info("shards frozen no more", extra={"shard": shard.id, "epoch": shard.epoch})
+
+    def _raise_alarm(self) -> None:
+        """Tell of shards that were frozen since the last tick: once, and of all of them."""
+        if (first := self._first_frozen) is None:
+            return
+        self._first_frozen = None
+        event = "coordinator lost its state" if first.replica.is_lost else "promise too high"
+        facts = {"shard": first.id, "promised_epoch": first.epoch, "reason": self.why_frozen}
+        log.error(event, extra=facts)
 
     # -- what comes in --------------------------------------------------------------------------
 

@@ -31,8 +31,8 @@ from rota.core.decision import Limits, Place, Situation
 from rota.core.disk_space import DiskSpace
 from rota.core.effects import Later, Launch, Stop
 from rota.core.errors import Kind, Refused
-from rota.core.ids import NodeId
-from rota.core.instants import Duration, Instant
+from rota.core.ids import NodeId, ShardId
+from rota.core.instants import SECOND, Duration, Instant, later
 from rota.node.clock import Clock
 from rota.node.deciding import Deciding
 from rota.node.entropy import Entropy
@@ -44,6 +44,8 @@ from rota.storage.store import Batch, Store, Ticket
 
 log = logging.getLogger(__name__)
 
+TELL_EVERY = Duration(SECOND)
+"""A node that loses its session, or leaves, gives up hundreds of shards within a second or two."""
 FLIGHT_BYTES_MAX = 32 << 20
 """Bytes written but not yet durable, beyond which deciding waits for the disk."""
 
@@ -127,6 +129,9 @@ class Turning:
         self._flight_bytes = 0
         self._durable_at = clock.elapsed()
         self.opening_time = Duration(0)
+        self._given_up: list[ShardId] = []
+        """Shards given up and not told of yet."""
+        self._tell_at = clock.elapsed()
         self.entry_count = 0
         self.decision_count = 0
 
@@ -158,6 +163,8 @@ class Turning:
             Kind.UNAVAILABLE, "stopping", "this node is stopping", retry_after_s=1
         )
         self._holding.close()
+        self._tell_at = self._clock.elapsed()
+        self.tell_given_up()
 
     async def committed(self) -> None:
         """Return when all that was decided until now is committed and applied.
@@ -370,7 +377,7 @@ class Turning:
     def _close(self, shard: Shard) -> None:
         """Give up a shard: what was decided and not committed may yet be, or not."""
         assert self._host is not None
-        log.info("shard given up", extra={"shard": shard.id, "epoch": shard.epoch})
+        self._given_up.append(shard.id)
         given_up = shard.close()
         held = self.inbox.hold_no_more(shard)
         refusal = shard.interrupted()
@@ -386,6 +393,16 @@ class Turning:
         self._end_turns()
         self._host.closed(shard)
         self._give_back([*self._holding.drop(shard), *_launches(given_up)])
+
+    def tell_given_up(self) -> None:
+        """Write a line about the shards given up since the last one, once a second at most."""
+        now = self._clock.elapsed()
+        if not self._given_up or now < self._tell_at:
+            return
+        self._tell_at = later(now, TELL_EVERY)
+        log.info("shards given up", extra={"count": len(self._given_up)})
+        log.debug("shards given up, by number", extra={"shards": sorted(self._given_up)})
+        self._given_up.clear()
 
     def _give_back(self, launches: Iterable[Launch]) -> None:
         """Free the places of attempts that never begin; those that others lent go by themselves."""

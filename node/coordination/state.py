@@ -148,8 +148,9 @@ class CoordinationState:
     def end(self, session: Session) -> None:
         """See `Coordinator.end_session`."""
         if lease := self._leases.pop(session, None):
-            del self._lives[lease.node_id]
-            self._step(lives={lease.node_id: None})
+            life = self._lives.get(lease.node_id)
+            if life is not None and life.session == session:
+                self.lose_life(lease.node_id)
 
     def view(self) -> View:
         """See `Coordinator.view`."""
@@ -206,6 +207,11 @@ class CoordinationState:
     def revoke_all(self) -> None:
         """End all sessions at once, as etcd once did to its users (its issue 15247)."""
         self._end_all(list(self._leases))
+
+    def lose_life(self, node_id: NodeId) -> None:
+        """Delete the record of a session and keep its lease, as somebody does by hand in etcd."""
+        del self._lives[node_id]
+        self._step(lives={node_id: None})
 
     def compact(self) -> None:
         """Forget the steps; watches that have not seen them are lost."""

@@ -1,12 +1,14 @@
 """A node in its cluster: how it begins, how it ends, and what it may do meanwhile."""
 
 import asyncio
+import logging
 
 import pytest
 from msgspec.structs import replace
 
 from in_process import save, trigger
 from nodes import TIMING, A, B, C, Nodes, run, until
+from rota.core.configuration import NOBODY
 from rota.core.errors import Refused
 from rota.core.ids import ShardId
 from rota.core.instants import SECOND
@@ -189,3 +191,51 @@ def mend(nodes: Nodes) -> None:
     nodes.mend()
     for each in (A, B, C):
         nodes[each].is_cut_off = False
+
+
+def test_a_node_whose_record_was_deleted_begins_another_session() -> None:
+    async def story(nodes: Nodes) -> None:
+        before = nodes.session_of(A)
+        nodes.server.change(lambda state: state.lose_life(A))
+
+        # Sooner than others give its attempts to other nodes.
+        async with asyncio.timeout(TIMING.session / SECOND):
+            await until(lambda: nodes.session_of(A) not in (None, before))
+        await nodes.settle()
+
+        assert nodes.session_of(A) == nodes[A].running.parts.membership.session
+
+    run(story)
+
+
+def test_a_node_whose_record_was_deleted_may_not_act_by_its_session() -> None:
+    async def story(nodes: Nodes) -> None:
+        membership = nodes[A].running.parts.membership
+        nodes[A].refusal = "mvcc: database space exceeded"
+        nodes.server.change(lambda state: state.lose_life(A))
+
+        await until(lambda: membership.session == NOBODY)
+        nodes[A].refusal = ""
+
+        await nodes.settle()
+
+    run(story)
+
+
+def test_shards_given_up_at_once_are_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(nodes: Nodes) -> None:
+        caplog.clear()
+        shards = list(nodes[A].shards)
+        nodes[A].is_cut_off = True
+        nodes.cut(A, B, C)
+        await until(lambda: all(nodes.primary(each.id) not in (None, each) for each in shards))
+
+        nodes.mend()
+        await until(lambda: not any(each.is_open for each in shards))
+        await asyncio.sleep(1)
+
+        told = [each for each in caplog.records if each.getMessage() == "shards given up"]
+        assert [vars(each)["count"] for each in told] == [len(nodes.wanted)]
+
+    with caplog.at_level(logging.INFO):
+        run(story)
