@@ -5,7 +5,7 @@ configured with it too, and does not start where the two differ: a setting that 
 be believed to have one.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,7 @@ from rota.core.ids import NodeId
 from rota.core.instants import MILLISECOND, Duration, format_duration
 from rota.core.replication.timing import Timing
 from rota.node.config import NodeConfig
-from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError
+from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, Member
 from rota.node.shards import Shards
 from rota.storage.directory import Identity
 
@@ -23,6 +23,12 @@ class WrongCluster(CoordinatorError):
     """This node is not one of that cluster: its settings, or its data, are of another."""
 
     code = "wrong_cluster"
+
+
+class WrongNode(WrongCluster):
+    """This node's data directory is another node's, or a copy of it."""
+
+    code = "wrong_node"
 
 
 FIXED: dict[str, Callable[[NodeConfig | Cluster], object]] = {
@@ -123,9 +129,28 @@ def _check_data(path: Path, known: Identity | None, cluster: Cluster) -> None:
     if known is not None and known.cluster != cluster.id:
         raise WrongCluster(
             f"data directory {path} is of cluster {known.cluster}, and etcd's is {cluster.id}: "
-            "it belongs to a node alone, or to another cluster. Name the right etcd and cluster, "
-            "or start the node with an empty directory (--data-dir)"
+            "it belongs to a node alone, or to another cluster. Name the right etcd (--etcd) and "
+            "cluster (--cluster), or another directory (--data-dir). Or etcd lost its data, and a "
+            "node without data founded another cluster in it: keep this directory, and see "
+            '"etcd lost its state" in docs/how-to/operate.md'
         )
+
+
+def check_owner(
+    config: NodeConfig, known: Identity | None, members: Mapping[NodeId, Member]
+) -> None:
+    """Check that the node's data directory is not that of another node, be it alive or not.
+
+    Raises:
+        WrongNode: It is.
+    """
+    for member in members.values():
+        if known and member.store_id == known.store_id and member.node_id != config.node_id:
+            raise WrongNode(
+                f'data directory {config.data_dir} is that of node "{member.node_id}", or a copy '
+                f'of it, and this node is "{config.node_id}": start it with --node-id '
+                f"{member.node_id} if it is that node, or with an empty data directory (--data-dir)"
+            )
 
 
 def timing_of(cluster: Cluster) -> Timing:

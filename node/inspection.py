@@ -167,7 +167,9 @@ def _troubles(parts: Parts) -> list[str]:
     unready = parts.unready(exclude_cluster=True)
     is_silent = parts.membership.session_age_s > ETCD_SILENT_S
     silence = ETCD_SILENT if is_silent else None
-    return [trouble for trouble in (unready, parts.shards.why_frozen, silence) if trouble]
+    fullness = parts.etcd.why_short if parts.etcd else None
+    found = (unready, parts.shards.why_frozen, silence, fullness)
+    return [trouble for trouble in found if trouble]
 
 
 def _state(said: str) -> str:

@@ -210,6 +210,17 @@ _ALL = (
         see="../explanation/coordination.md#when-etcd-does-not-do-well",
     ),
     Measure(
+        "rota_etcd_bytes", _GAUGE, _BYTES,
+        "size of etcd's database, of the member that is nearest to its quota; not a number while "
+        "no member tells it, and on a node that is alone",
+        see="../how-to/operate.md#etcd-is-full",
+    ),
+    Measure(
+        "rota_etcd_quota_bytes", _GAUGE, _BYTES,
+        "the quota of that member: once its database is as large, etcd refuses all writes",
+        see="../how-to/operate.md#etcd-is-full",
+    ),
+    Measure(
         "rota_swaps_waiting", _GAUGE, "changes",
         "changes of configurations that wait to be asked of etcd",
     ),

@@ -26,7 +26,7 @@ from rota.executor.warden.link import Link
 from rota.node.api.app import make_app
 from rota.node.api.serving import serving
 from rota.node.clock import Clock, SystemClock
-from rota.node.cluster import join, timing_of, why_cut_off, why_unready
+from rota.node.cluster import check_owner, join, timing_of, why_cut_off, why_unready
 from rota.node.config import Address, NodeConfig
 from rota.node.coordination.coordinator import (
     Claim,
@@ -228,6 +228,7 @@ class Node:
             begun=will.begun,
             metrics=metrics,
             others=others,
+            look_at_etcd=coordinator.space,
         )
         return _Placed(around, links)
 
@@ -242,20 +243,27 @@ class Node:
         Raises:
             CoordinatorRefused: etcd does not accept the credentials, or such requests, and will
                 not by itself.
+            WrongCluster: See `join`; or the data directory is another node's.
         """
         while not self._stop.is_set():
             try:
                 cluster = await join(self.config, coordinator, known, self._random_name())
-                predecessor((await coordinator.view()).lives, claim)
+                view = await coordinator.view()
+                predecessor(view.lives, claim)
+                check_owner(self.config, known, view.members)
                 return cluster
             except Taken as error:
                 log.error("node not started", extra={"reason": str(error)})
+                self._supervisor.waiting(f"waits: {error}")
             except CoordinatorRefused as error:
                 if not error.is_passing:
                     raise
-                log.error("etcd refuses", extra={"reason": str(error)})
+                reason = f"the node waits to join its cluster, until etcd takes writes: {error}"
+                log.error("etcd refuses", extra={"reason": reason})
+                self._supervisor.waiting(reason)
             except (CoordinatorUnavailable, OutcomeUnknown) as error:
                 log.warning("etcd does not answer", extra={"reason": str(error)})
+                self._supervisor.waiting(f"waits for etcd: {error}")
             with suppress(TimeoutError):
                 async with asyncio.timeout(ETCD_PAUSE_S):
                     await self._stop.wait()

@@ -9,6 +9,7 @@ from rota.node.attempts import Attempts
 from rota.node.clock import Clock
 from rota.node.config import NodeConfig
 from rota.node.coordination.coordinator import Coordinator
+from rota.node.etcd_guard import EtcdGuard
 from rota.node.events import Events
 from rota.node.membership import Membership
 from rota.node.metrics import Metrics
@@ -36,6 +37,7 @@ class Parts:
         coordinator: What all nodes agree on.
         copies: How many there are to be of each shard.
         others: The APIs of the other nodes; None on a node that is alone.
+        etcd: What is known of the space in etcd; None on a node that is alone.
         unready: Why the node is not ready to serve, or None if it is.
     """
 
@@ -52,4 +54,5 @@ class Parts:
     coordinator: Coordinator
     copies: Copies
     others: Others | None
+    etcd: EtcdGuard | None
     unready: Unready

@@ -45,6 +45,10 @@ class Supervisor:
         if self._beat_s and self._address:
             self._beat(asyncio.get_running_loop())
 
+    def waiting(self, status: str) -> None:
+        """Say what the node waits for before it can start, in words for people."""
+        self._say(f"STATUS={' '.join(status.split())}")
+
     def stopping(self) -> None:
         """Say that the node stops."""
         self._say("STOPPING=1", "STATUS=stopping")

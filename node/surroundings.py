@@ -12,6 +12,7 @@ from rota.executor.executor import Executor
 from rota.executor.warden.link import Link
 from rota.node.coordination.coordinator import Coordinator, Member
 from rota.node.disk import AMPLE, FoundSpace
+from rota.node.etcd_guard import LookAtEtcd
 from rota.node.host import Commit
 from rota.node.membership import Placement
 from rota.node.metrics import Metrics
@@ -52,6 +53,7 @@ class Surroundings:
         metrics: Where everything is counted.
         others: The APIs of the other nodes; None on a node that is alone.
         look_for_space: Returns how much space is left on the disk.
+        look_at_etcd: Returns how full etcd is; None on a node that is alone.
         compare_every: How long a node takes to compare the copies of all of its shards (R43).
     """
 
@@ -75,4 +77,5 @@ class Surroundings:
     metrics: Metrics = field(default_factory=Metrics)
     others: Others | None = None
     look_for_space: Callable[[], FoundSpace] = lambda: AMPLE
+    look_at_etcd: LookAtEtcd | None = None
     compare_every: Duration = COMPARE_EVERY

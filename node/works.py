@@ -5,6 +5,7 @@ simulation gives it its own of each.
 """
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -31,6 +32,7 @@ from rota.node.config import NodeConfig
 from rota.node.disk import FoundSpace
 from rota.node.elsewhere import Elsewhere
 from rota.node.entropy import Entropy
+from rota.node.etcd_guard import EtcdGuard
 from rota.node.events import Events
 from rota.node.fencing import Fencing
 from rota.node.filling import Filling
@@ -279,6 +281,7 @@ class Works:
             see_space=self._see_space,
             clock=clock,
         )
+        self._etcd = EtcdGuard(around.look_at_etcd) if around.look_at_etcd else None
         self.parts = Parts(
             config=config,
             clock=clock,
@@ -293,6 +296,7 @@ class Works:
             coordinator=around.coordinator,
             copies=around.copies,
             others=around.others,
+            etcd=self._etcd,
             unready=self._unready,
         )
         self._failure: asyncio.Future[None]
@@ -318,6 +322,7 @@ class Works:
                 beside(self._or_fail(self._keep_warden)),
                 beside(self._or_fail(self._look_for_absent)),
                 beside(self._or_fail(self._compare_copies)),
+                beside(self._or_fail(self._look_at_etcd)),
             ):
                 if self._is_alone:
                     await self._started()
@@ -358,6 +363,10 @@ class Works:
     async def _compare_copies(self) -> None:
         if not self._is_alone:
             await self.digests.run()
+
+    async def _look_at_etcd(self) -> None:
+        if self._etcd is not None:
+            await self._etcd.run()
 
     async def _started(self) -> None:
         """Return when this node decides for all of its shards; raise what prevents it."""
@@ -502,6 +511,9 @@ class Works:
         gauge("rota_sides", lambda: len(self.sides.open_numbers))
         gauge("rota_event_readers", lambda: self._events.reader_count)
         gauge("rota_timers", lambda: len(self._timers))
+        etcd = self._etcd
+        gauge("rota_etcd_bytes", lambda: etcd.used_bytes if etcd else math.nan)
+        gauge("rota_etcd_quota_bytes", lambda: etcd.quota_bytes if etcd else math.nan)
         gauge("rota_store_bytes", self._around.store.size_bytes)
         gauge("rota_ready", lambda: float(self._unready() is None))
         counter = self._metrics.counter

@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,21 @@ class Etcd:
         """Put a key; return the revision."""
         answer = self.ask("/v3/kv/put", {"key": key.encode(), "value": value.encode()})
         return int(answer["header"]["revision"])
+
+    def use_up_quota(self) -> None:
+        """Fill it with keys of others until it refuses more; its quota is to be small."""
+        with suppress(urllib.error.HTTPError):  # That is how etcd refuses.
+            for number in range(60):
+                self.put(f"/other/{number}", "x" * 200_000)
+            pytest.fail("etcd has room for 12 MB")
+
+    def make_room(self) -> None:
+        """Undo `use_up_quota`, as an operator would."""
+        removed = self.ask("/v3/kv/deleterange", {"key": b"/other/", "range_end": b"/other0"})
+        revision = removed["header"]["revision"]
+        self.ask("/v3/kv/compaction", {"revision": revision, "physical": True})
+        self.ask("/v3/maintenance/defragment", {})
+        self.ask("/v3/maintenance/alarm", {"action": "DEACTIVATE", "alarm": "NOSPACE"})
 
     def is_leader(self) -> bool:
         """Whether it leads, as it sees it."""

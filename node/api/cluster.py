@@ -1,6 +1,7 @@
 """The cluster: what there is, and which nodes are to hold something."""
 
 import asyncio
+import logging
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
@@ -16,12 +17,19 @@ from rota.node.api.forwarding import READS_NO_SHARD, ask_part, is_forwarded, que
 from rota.node.api.operations import Operations, Success
 from rota.node.api.parameters import DRY_RUN, IS_DRY_RUN
 from rota.node.api.requests import PARTS, document
-from rota.node.coordination.coordinator import CoordinatorError, OutcomeUnknown
+from rota.node.coordination.coordinator import (
+    CoordinatorError,
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+    OutcomeUnknown,
+)
 from rota.node.operating import forget, hold_again, hold_nothing
 from rota.node.others import Asked
 from rota.node.parts import Parts
 from rota.node.repairing import promise_of, repair
 from rota.node.shard import Shard
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -164,9 +172,21 @@ def agreeing(request: web.Request) -> Generator[Parts]:
         yield request.app[PARTS]
     except OutcomeUnknown as error:
         raise Refused(Kind.UNAVAILABLE, "outcome_unknown", str(error), retry_after_s=1) from error
+    except CoordinatorRefused as error:
+        raise _undone(f"etcd refuses this: {error}") from error
+    except CoordinatorUnavailable as error:
+        log.warning("etcd does not answer", extra={"reason": str(error)})
+        detail = (
+            "etcd does not answer, so nothing was changed: see that a majority of its members runs "
+            "and that this node reaches them, and run the command again"
+        )
+        raise _undone(detail) from error
     except CoordinatorError as error:
-        code = "coordinator_unavailable"
-        raise Refused(Kind.UNAVAILABLE, code, str(error), retry_after_s=1) from error
+        raise _undone(str(error)) from error
+
+
+def _undone(detail: str) -> Refused:
+    return Refused(Kind.UNAVAILABLE, "coordinator_unavailable", detail, retry_after_s=1)
 
 
 def _node_in(request: web.Request) -> NodeId:

@@ -236,8 +236,8 @@ def predecessor(lives: Mapping[NodeId, Life], claim: Claim) -> Session | None:
         if other.store_id == claim.store_id and node_id != claim.node_id:
             raise StoreIdTaken(
                 f'node "{node_id}" is alive with this data directory or a copy of it: start this '
-                "node with an empty data directory (--data-dir), or stop that one and wait until "
-                "its session has run out"
+                f"node with an empty data directory (--data-dir). If it is that node, stop the "
+                f"other process, and start this one with --node-id {node_id}"
             )
     life = lives.get(claim.node_id)
     if life is None:

@@ -27,6 +27,7 @@ from rota.node.coordination.coordinator import (
     predecessor,
     still_taken,
 )
+from rota.node.coordination.etcd_space import EtcdSpace, space_of
 from rota.node.coordination.etcd_watch import follow
 from rota.node.coordination.gateway import EtcdRefused, Gateway, GatewayOptions
 from rota.node.coordination.keys import Keys, lease_of, read, session_of, write
@@ -186,6 +187,10 @@ class EtcdCoordinator:
                     raise OutcomeUnknown(f"{error}; some swaps before that were done") from error
                 raise
         return swapped
+
+    async def space(self) -> EtcdSpace | None:
+        """Return how full etcd is; None if no member says so."""
+        return space_of(await self._gateway.status_of_each())
 
     async def close(self) -> None:
         """Close the connections."""

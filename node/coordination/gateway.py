@@ -14,6 +14,7 @@ Calls go to one endpoint until it fails, then to the next.
 """
 
 import asyncio
+import re
 from asyncio import get_running_loop
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ from rota.node.coordination.messages import (
     Json,
     KeepaliveLine,
     LeaseAnswer,
+    StatusAnswer,
     TokenAnswer,
     decode,
 )
@@ -60,9 +62,18 @@ NO_LEADER = "etcdserver: no leader"
 """The one answer under "unavailable" that comes before anything is proposed."""
 RESOURCE_EXHAUSTED = 8
 """Quota used up, or too many requests."""
+REMEDIES = {
+    "database space exceeded": "etcd's quota is used up. Make room: `etcdctl compact REVISION`, "
+    "`etcdctl defrag`, `etcdctl alarm disarm`; docs/how-to/operate.md shows it under "
+    '"etcd is full"',
+    "too many requests": "etcd has more requests under way than it takes: find out who else uses "
+    "it, and give it a faster disk",
+}
+"""What etcd answers, besides refusals of credentials, and what to do."""
 UNIMPLEMENTED = 12
 STALE_TOKEN = "etcdserver: revision of auth store is old"
 """The one refusal of another code that a new token mends."""
+_QUOTA = re.compile(rb"^etcd_server_quota_backend_bytes ([0-9.e+]+)$", re.MULTILINE)
 LINE_BYTES_MAX = 16 << 20
 """One answer of a watch. etcd's own messages are at most 2 MiB, half as much again in base64."""
 
@@ -173,6 +184,11 @@ class Gateway:
         timeout_s = self.options.renew_timeout_s
         return await self._call("/v3/lease/keepalive", request, _renewed, timeout_s, repeat=True)
 
+    async def status_of_each(self) -> list[StatusAnswer]:
+        """Return what each endpoint that answers says of itself; without the others."""
+        asked = (self._status_of(endpoint) for endpoint in self.options.endpoints)
+        return [each for each in await asyncio.gather(*asked) if each is not None]
+
     def prepared(self, path: str, request: Json) -> Letter:
         """Return a request that somebody else can make, with what credentials there are now."""
         endpoints = self.options.endpoints
@@ -259,6 +275,32 @@ class Gateway:
             await self._session.close()
             self._session = None
 
+    # -- one member -----------------------------------------------------------------------------
+
+    async def _status_of(self, endpoint: str) -> StatusAnswer | None:
+        timeout_s = self.options.call_timeout_s
+        parse = partial(decode, kind=StatusAnswer)
+        try:
+            status = await self._ask(endpoint, "/v3/maintenance/status", b"{}", parse, timeout_s)
+            if not status.quota_bytes:
+                # Before 3.6.
+                quota = await self._quota_of(endpoint)
+                status = msgspec.structs.replace(status, quota_bytes=quota)
+        except (_NotDone, _Unanswered, CoordinatorRefused, OtherCluster):
+            return None
+        return status
+
+    async def _quota_of(self, endpoint: str) -> int:
+        """Return the quota of one member, from the metrics that it has on its client port."""
+        timeout = aiohttp.ClientTimeout(total=self.options.call_timeout_s)
+        try:
+            async with self._http().get(endpoint + "/metrics", timeout=timeout) as response:
+                text = await response.read() if response.ok else b""
+        except (aiohttp.ClientError, OSError):
+            text = b""
+        found = _QUOTA.search(text)
+        return int(float(found[1])) if found else 0
+
     # -- one call -------------------------------------------------------------------------------
 
     async def _call(
@@ -338,7 +380,11 @@ class Gateway:
     def _explained(self, refusal: EtcdRefused) -> CoordinatorRefused:
         """Return *refusal*, or what to raise in its place if it is about credentials."""
         reason = self.options.credentials.why_refused(str(refusal), refusal.grpc_code)
-        return AccessDenied(f"etcd: {reason}") if reason else refusal
+        if reason:
+            return AccessDenied(f"etcd: {reason}")
+        message = str(refusal)
+        remedy = next((each for words, each in REMEDIES.items() if words in message), None)
+        return EtcdRefused(f"{message}: {remedy}", refusal.grpc_code) if remedy else refusal
 
     async def _post(
         self, endpoint: str, path: str, body: bytes, parse: Callable[[bytes], A], timeout_s: float

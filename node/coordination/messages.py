@@ -67,6 +67,22 @@ class LeaseAnswer(Answer, frozen=True):
     TTL: int = 0
 
 
+class StatusAnswer(
+    Answer, frozen=True, rename={"size_bytes": "dbSize", "quota_bytes": "dbSizeQuota"}
+):
+    """The state of one member.
+
+    Attributes:
+        size_bytes: Of its database; etcd holds it against the quota.
+        quota_bytes: 0 if it is not told, as before 3.6.
+        errors: Alarms, such as ``memberID:10276657743932975437 alarm:NOSPACE``.
+    """
+
+    size_bytes: int = 0
+    quota_bytes: int = 0
+    errors: tuple[str, ...] = ()
+
+
 class TokenAnswer(Answer, frozen=True):
     """Who we are from now on."""
 

@@ -418,6 +418,28 @@ async def test_an_endpoint_that_is_not_there_is_passed_over(
     assert (await swap_one(coordinator, None, session)).is_done
 
 
+# -- space ----------------------------------------------------------------------------------------
+
+
+async def test_the_size_of_etcd_is_told_with_the_quota_of_its_member(
+    tmp_path: Path, connect: Connect
+) -> None:
+    with EtcdCluster(tmp_path, 1, "--quota-backend-bytes", str(8 << 20)) as etcd:
+        [nobody] = free_ports(1)
+
+        space = await connect(f"http://127.0.0.1:{nobody}", *etcd.urls).space()
+
+    assert space is not None
+    assert 0 < space.used_bytes < space.quota_bytes == 8 << 20
+    assert not space.is_refusing
+
+
+async def test_an_etcd_that_does_not_answer_tells_no_size(connect: Connect) -> None:
+    [nobody] = free_ports(1)
+
+    assert await connect(f"http://127.0.0.1:{nobody}").space() is None
+
+
 # -- etcd that fails ------------------------------------------------------------------------------
 
 
@@ -643,6 +665,7 @@ async def test_a_failure_is_unknown_unless_etcd_certainly_did_nothing(
             await swap_one(connect(url), None, Session("1"))
 
     assert type(caught.value) is kind
+    assert ("`etcdctl compact REVISION`" in str(caught.value)) == ("space exceeded" in message)
 
 
 async def test_a_step_in_fragments_is_told_whole(

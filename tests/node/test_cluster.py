@@ -2,20 +2,16 @@
 
 import json
 import re
-import urllib.error
 from base64 import b64decode, b64encode
 from collections import Counter
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cluster import SHARDS, Cluster, answer
-from etcd import Etcd, EtcdCluster, needs_etcd
+from etcd import EtcdCluster, needs_etcd
 from rotad import Rotad
 
 pytestmark = needs_etcd
@@ -118,33 +114,26 @@ def test_nodes_live_and_answer_while_the_quota_of_etcd_is_used_up(tmp_path: Path
         Cluster(tmp_path / "nodes", etcd) as cluster,
     ):
         cluster.start()
-        fill(etcd.members[0])
+        etcd.members[0].use_up_quota()
+        cluster.wait_until(
+            lambda: all("alarm NOSPACE" in trouble for trouble in troubles(cluster.nodes[0])),
+            "no node tells that etcd is full",
+        )
 
         for life in cluster.sessions().values():  # New sessions are what etcd refuses.
             lease = str(int(life["session"], 16))
             etcd.members[0].ask("/v3/kv/lease/revoke", {"ID": lease})
         for node in cluster:
             cluster.wait_until(partial(is_refused, node), "etcd refuses nothing")
-        make_room(etcd.members[0])
+        etcd.members[0].make_room()
 
         cluster.wait_whole()  # No node has ended, or there would be too few.
 
 
-def fill(member: Etcd) -> None:
-    """Use up the quota of a member of etcd."""
-    with suppress(urllib.error.HTTPError):  # That is how etcd refuses.
-        for number in range(60):
-            member.put(f"/other/{number}", "x" * 200_000)
-        pytest.fail("etcd has room for 12 MB")
-
-
-def make_room(member: Etcd) -> None:
-    """Undo `fill`, as an operator would."""
-    others = {"key": b"/other/", "range_end": b"/other0"}
-    removed = member.ask("/v3/kv/deleterange", others)
-    member.ask("/v3/kv/compaction", {"revision": removed["header"]["revision"], "physical": True})
-    member.ask("/v3/maintenance/defragment", {})
-    member.ask("/v3/maintenance/alarm", {"action": "DEACTIVATE", "alarm": "NOSPACE"})
+def troubles(node: Rotad) -> list[str]:
+    """Return the troubles of each node in one text, as *node* tells them."""
+    nodes = answer(node, "GET", "/api/v1/cluster")["nodes"]
+    return ["; ".join(each["troubles"] or ()) for each in nodes]
 
 
 def is_refused(node: Rotad) -> bool:

@@ -143,6 +143,37 @@ def test_a_copy_of_a_data_directory_in_use_starts_nothing_and_ends_nothing(
     first.ended(execution_id)
 
 
+@needs_etcd
+def test_a_copy_of_a_data_directory_does_not_join_under_another_name_when_the_original_stops(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    _, _, third = own_cluster.start()
+    shutil.copytree(third.data_dir, tmp_path / "copy" / "n9", ignore=ignored)
+    third.stop()
+
+    with another(own_cluster, tmp_path / "copy" / "n9") as twin:
+        twin.spawn()
+
+        assert twin.exit_status(60) == USAGE
+        assert 'is that of node \\"n3\\", or a copy of it' in twin.log()
+        assert not (twin.data_dir / "warden.lock").exists()
+
+
+@needs_etcd
+def test_a_node_that_waits_for_a_full_etcd_says_what_to_do(tmp_path: Path) -> None:
+    with (
+        EtcdCluster(tmp_path, 1, "--quota-backend-bytes", str(4 << 20)) as etcd,
+        Cluster(tmp_path, etcd) as cluster,
+    ):
+        etcd.members[0].use_up_quota()
+
+        first, *_ = cluster
+        first.spawn()
+
+        first.wait_logged("the node waits to join its cluster, until etcd takes writes")
+        assert "`etcdctl alarm disarm`" in first.log()
+
+
 # -- etcd is away -------------------------------------------------------------------------------
 
 

@@ -37,6 +37,10 @@ PAGES = {
         "node/test_joining.py::test_a_node_waits_for_an_etcd_that_is_not_there_yet",
         "node/test_joining.py::test_what_is_owned_goes_on_while_etcd_is_away_and_after",
     ),
+    "etcd is full": (
+        "node/test_cluster.py::test_nodes_live_and_answer_while_the_quota_of_etcd_is_used_up",
+        "node/test_joining.py::test_a_node_that_waits_for_a_full_etcd_says_what_to_do",
+    ),
     "etcd lost its state": (
         "node/test_coordination_lost.py",
         "node/test_coordination_recovery.py::test_what_was_acknowledged_is_there_after_etcd_was_restored_and_recovered",

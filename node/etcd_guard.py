@@ -1,0 +1,76 @@
+"""The guard of etcd's quota: warns before etcd refuses writes, and while it does."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+
+from rota.node.coordination.etcd_space import EtcdSpace
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 10.0
+"""Some 3 ms of a member each time. A quota of 2 GiB is not used up within minutes by accident."""
+WARN_AT = 0.8
+REMEDY = (
+    '`etcdctl compact`, `etcdctl defrag` and `etcdctl alarm disarm` make room: see "etcd is full" '
+    "in docs/how-to/operate.md"
+)
+
+LookAtEtcd = Callable[[], Awaitable[EtcdSpace | None]]
+
+
+class EtcdGuard:
+    """What this node knows of the space in etcd.
+
+    Args:
+        look: Returns how full etcd is, or None if that is not known.
+    """
+
+    def __init__(self, look: LookAtEtcd) -> None:
+        self._look = look
+        self._found: EtcdSpace | None = None
+        self._is_warned = False
+
+    async def run(self) -> None:
+        """Look from time to time until cancelled."""
+        while True:
+            self.see(await self._look())
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def see(self, found: EtcdSpace | None) -> None:
+        """Take note of how full etcd is; None, if that is not known, changes nothing."""
+        self._found = found or self._found
+        trouble = self.why_short
+        if trouble and not self._is_warned:
+            log.warning("etcd nearly full", extra={"reason": trouble})
+        elif self._is_warned and not trouble:
+            log.info("etcd has space again", extra={"used_bytes": self.used_bytes})
+        self._is_warned = trouble is not None
+
+    @property
+    def used_bytes(self) -> float:
+        """Size of the database of the fullest member; not a number while it is unknown."""
+        return float(self._found.used_bytes) if self._found else math.nan
+
+    @property
+    def quota_bytes(self) -> float:
+        """The quota of that member; not a number while it is unknown."""
+        return float(self._found.quota_bytes) if self._found else math.nan
+
+    @property
+    def why_short(self) -> str | None:
+        """What is wrong with the space in etcd, and what to do; None if nothing is."""
+        found = self._found
+        if found is None:
+            return None
+        if found.is_refusing:
+            return (
+                "etcd refuses writes, for its quota was used up (alarm NOSPACE): no shard changes "
+                f"hands, and no node can join. {REMEDY}"
+            )
+        part = found.used_bytes / found.quota_bytes
+        if part < WARN_AT:
+            return None
+        words = f"etcd's database takes {part:.0%} of its quota; at 100% it refuses all writes"
+        return f"{words}. {REMEDY}"
