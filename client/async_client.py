@@ -1,8 +1,9 @@
-"""The client for programs that have an event loop."""
+"""The client for programs with an event loop."""
 
 import copy
-from collections.abc import AsyncGenerator, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import aclosing
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
@@ -12,23 +13,20 @@ from rota.client.connection import Connection
 from rota.client.endpoints import urls_of
 from rota.client.errors import TooBusy, Unreachable
 from rota.client.events import EventReader
-from rota.client.output import FollowedOutput
-from rota.client.paging import Patience, over_pages
-from rota.client.requests import Body, EventFilter, Labels, When
+from rota.client.output import FollowedOutput, latest_attempt
+from rota.client.paging import Page, Pages, Patience
+from rota.client.requests import MAIN_TASK, Body, EventFilter, Labels, When
 from rota.client.streams import follow_events, follow_output
 from rota.client.tries import REPEATS_MAX, TIMEOUT_S
 from rota.client.wire import (
     ClusterView,
     CreatedItem,
     EventView,
-    ExecutionList,
     ExecutionView,
     JobBody,
-    JobList,
     JobView,
     Json,
     LedgerEntryView,
-    LedgerPage,
     NextFireView,
     NodeView,
     RecoveryView,
@@ -41,35 +39,54 @@ from rota.client.wire import (
 )
 
 T = TypeVar("T")
-
-MAIN_TASK = "main"
-"""The only task of a job that has a command and no tasks."""
+Item = TypeVar("Item")
 
 
 class AsyncClient:
-    """A connection to rota; ``async with`` it, or `close` it.
+    """A connection to rota; use it in ``async with``, or `close` it.
 
-    It is `Client` with ``await`` and ``async for``: what is said there holds here. Use it in one
-    event loop. Calls may run at the same time.
+    Use it in one event loop. Calls may run at the same time.
+
+    A job is named by its id, by ``namespace/name``, or by its name, which then is in *namespace* or
+    in ``default``. Lists are requested page by page while they are iterated over.
+
+    Any node takes any call. A client stays with a node that works, or asks the primary of the job
+    in question once it knows which node that is. It goes on to the next node when one refuses the
+    connection, breaks it, is silent, or cannot take the call now. It sends again only what is safe
+    to send twice: a call that writes a job or makes an execution carries an idempotency key, minted
+    if none is given; a call that cannot be repeated is sent again only if it certainly has not
+    arrived. Between two tries at the same node is a pause, at least as long as the node asks for.
+
+    With the same *idempotency_key*, within a day, the same call does nothing more and returns what
+    it returned at first.
+
+    With *dry_run* a call is checked and answered as usual, and nothing is done.
 
     Args:
-        url: See `Client`.
-        timeout_s: See `Client`.
-        repeats_max: See `Client`.
+        url: Where the nodes are: one address, several with commas between them, or several;
+            ``$ROTA_URL`` or http://127.0.0.1:7400 if left out. Each client asks them in a random
+            order of its own.
+        timeout_s: How long a call may take, with all its tries at all nodes. A wait may take as
+            much more.
+        repeats_max: How often each node is tried again.
+
+    Attributes:
+        urls: The addresses, as given.
 
     Raises:
-        ValueError: See `Client`, where all other errors are too.
+        ValueError: *url* holds something that is not the URL of a node.
+        Invalid, NotAllowed, NotFound, Conflict, TooBusy, NodeFailed, Unreachable: By any call.
 
     >>> import asyncio
-    >>> async def both() -> list[str]:
+    >>> async def statuses() -> list[str]:
     ...     async with AsyncClient() as rota:
     ...         await rota.create_many(
     ...             [{"name": "fetch", "command": "true"}, {"name": "load", "command": "false"}]
     ...         )
     ...         made = await rota.trigger_many(["fetch", "load"])
-    ...         done = await rota.wait_many(each.execution_id for each in made)
-    ...         return [execution.status for execution in done]
-    >>> asyncio.run(both())
+    ...         ended = await rota.wait_many(each.execution_id for each in made)
+    ...         return [execution.status for execution in ended]
+    >>> asyncio.run(statuses())
     ['success', 'failed']
     """
 
@@ -86,7 +103,7 @@ class AsyncClient:
 
     @property
     def url(self) -> str:
-        """Where the node is that answered last, or will be asked first."""
+        """The address of the node that answered last, or is asked first."""
         return self._connection.endpoints.first
 
     async def __aenter__(self) -> Self:
@@ -101,7 +118,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; streams end, a call would open new ones."""
+        """Close the connections and end the streams; make no calls after it."""
         await self._connection.close()
 
     def within(self, timeout_s: float) -> Self:
@@ -149,7 +166,8 @@ class AsyncClient:
         """
         created: list[CreatedItem] = []
         for call in requests.create_many(jobs, key=idempotency_key, dry_run=dry_run):
-            created += (await self._ask(call)).items
+            answer = await self._ask(call)
+            created += answer.items
         return created
 
     async def put_job(
@@ -235,19 +253,8 @@ class AsyncClient:
             labels: Only those with all of these; None as a value stands for any.
             limit: At most so many.
         """
-
-        async def page(size: int, cursor: str | None) -> JobList:
-            call = requests.jobs(
-                namespace=namespace,
-                q=q,
-                status=status,
-                labels=labels or {},
-                limit=size,
-                cursor=cursor,
-            )
-            return await self._ask(call)
-
-        return over_pages(page, limit)
+        page = partial(requests.jobs, namespace=namespace, q=q, status=status, labels=labels or {})
+        return self._over_pages(page, limit)
 
     async def delete_job(
         self,
@@ -277,7 +284,8 @@ class AsyncClient:
         after: When | None = None,
     ) -> list[NextFireView]:
         """Return the next *count* fire times of a job, earliest first."""
-        return (await self._ask(requests.next_fires(job, namespace, count, after))).items
+        answer = await self._ask(requests.next_fires(job, namespace, count, after))
+        return answer.items
 
     def ledger(
         self,
@@ -299,20 +307,15 @@ class AsyncClient:
             newest_first: The other way round.
             limit: At most so many entries.
         """
-
-        async def page(size: int, cursor: str | None) -> LedgerPage:
-            call = requests.ledger(
-                job,
-                namespace=namespace,
-                since=since,
-                until=until,
-                newest_first=newest_first,
-                limit=size,
-                cursor=cursor,
-            )
-            return await self._ask(call)
-
-        return over_pages(page, limit)
+        page = partial(
+            requests.ledger,
+            job,
+            namespace=namespace,
+            since=since,
+            until=until,
+            newest_first=newest_first,
+        )
+        return self._over_pages(page, limit)
 
     # -- executions --------------------------------------------------------------------------------
 
@@ -358,7 +361,8 @@ class AsyncClient:
         """
         triggered: list[TriggeredItem] = []
         for call in requests.trigger_many(items, dry_run=dry_run):
-            triggered += (await self._ask(call)).items
+            answer = await self._ask(call)
+            triggered += answer.items
         return triggered
 
     async def execution(self, execution_id: str) -> ExecutionView:
@@ -385,20 +389,15 @@ class AsyncClient:
             until: Fire times before then.
             limit: At most so many.
         """
-
-        async def page(size: int, cursor: str | None) -> ExecutionList:
-            call = requests.executions(
-                job=job,
-                namespace=namespace,
-                status=status,
-                since=since,
-                until=until,
-                limit=size,
-                cursor=cursor,
-            )
-            return await self._ask(call)
-
-        return over_pages(page, limit)
+        page = partial(
+            requests.executions,
+            job=job,
+            namespace=namespace,
+            status=status,
+            since=since,
+            until=until,
+        )
+        return self._over_pages(page, limit)
 
     async def wait(self, execution_id: str, *, timeout_s: float | None = None) -> ExecutionView:
         """Return an execution, with its tasks, when it has ended.
@@ -425,10 +424,10 @@ class AsyncClient:
         done: list[ExecutionView] = []
         for part in requests.parts(list(execution_ids)):
             while True:
-                found = (await self._ask(requests.wait_many(part, patience.poll_s))).items
-                if patience.is_over or all(view.finished_at is not None for view in found):
+                answer = await self._ask(requests.wait_many(part, patience.poll_s))
+                if patience.is_over or all(view.finished_at is not None for view in answer.items):
                     break
-            done += found
+            done += answer.items
         if any(view.finished_at is None for view in done):
             patience.check(done)
         return done
@@ -527,7 +526,7 @@ class AsyncClient:
         return await self._ask(requests.version())
 
     async def ready(self) -> bool:
-        """Tell whether a node can be reached and takes requests; each is asked once."""
+        """Return True if a node can be reached and takes requests; each node is asked once."""
         try:
             await self._connection.ask(requests.ready(), self._timeout_s, repeats_max=0)
         except (TooBusy, Unreachable):
@@ -622,14 +621,21 @@ class AsyncClient:
     async def _ask(self, call: Call[T]) -> T:
         return await self._connection.ask(call, self._timeout_s)
 
+    async def _over_pages(
+        self, page: Callable[..., Call[Page[Item]]], limit: int | None
+    ) -> AsyncGenerator[Item, None]:
+        pages = Pages(limit)
+        while not pages.are_over:
+            found = await self._ask(page(limit=pages.size, cursor=pages.cursor))
+            for item in pages.items_of(found):
+                yield item
+
     async def _follow_output(
         self, execution_id: str, task: str, attempt: int | None
     ) -> AsyncGenerator[bytes, None]:
         if attempt is None:
-            # Named, so that a connection made again leads to the same one. If there is none yet,
-            # the node says so.
-            found = ((await self.execution(execution_id)).tasks or {}).get(task)
-            attempt = len(found.attempts) or None if found else None
+            # Named, so that a connection made again leads to the same attempt.
+            attempt = latest_attempt(await self.execution(execution_id), task)
         call = requests.output(execution_id, task, attempt, follow=True)
         async with aclosing(
             follow_output(self._connection, FollowedOutput(call), self._timeout_s)

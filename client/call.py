@@ -21,12 +21,13 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.ids import Slot
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 Query = Mapping[str, str | int | Sequence[str] | None]
 
 
 @dataclass(frozen=True)
-class Call(Generic[T]):
+class Call(Generic[T_co]):
     """One request.
 
     Attributes:
@@ -47,7 +48,7 @@ class Call(Generic[T]):
 
     method: str
     path: str
-    read: Callable[[bytes], T]
+    read: Callable[[bytes], T_co]
     query: Query = field(default_factory=dict[str, str | int | Sequence[str] | None])
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -8,9 +8,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
-from rota.client.async_client import MAIN_TASK, AsyncClient
+from rota.client.async_client import AsyncClient
 from rota.client.loop_thread import LoopStopped, LoopThread
-from rota.client.requests import Body, Labels, When
+from rota.client.requests import MAIN_TASK, Body, Labels, When
 from rota.client.tries import REPEATS_MAX, TIMEOUT_S
 from rota.client.wire import (
     ClusterView,
@@ -520,7 +520,7 @@ class Client:
         return self._run(self._client.version())
 
     def ready(self) -> bool:
-        """Tell whether a node can be reached and takes requests; each is asked once."""
+        """Return True if a node can be reached and takes requests; each node is asked once."""
         return self._run(self._client.ready())
 
     # -- the cluster -------------------------------------------------------------------------------

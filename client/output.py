@@ -9,9 +9,16 @@ from hashlib import blake2b
 
 from rota.client.call import Call
 from rota.client.errors import OutputBroken
+from rota.client.wire import ExecutionView
 
 SILENCE_S = 60.0
 """How long an attempt may write nothing until it is asked whether the connection still is one."""
+
+
+def latest_attempt(execution: ExecutionView, task: str) -> int | None:
+    """Return the number of the latest attempt of *task*; None if there is none, or no such task."""
+    found = (execution.tasks or {}).get(task)
+    return len(found.attempts) or None if found else None
 
 
 class FollowedOutput:

@@ -1,7 +1,7 @@
-"""Many things from several requests: pages one after another, and waits that are asked again."""
+"""Results of several requests, without IO: lists in pages, and waits in parts."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Protocol, TypeVar
 
 from rota.client.errors import WaitTimedOut
@@ -30,27 +30,36 @@ class Page(Protocol[Item_co]):
         ...
 
 
-async def over_pages(
-    page: Callable[[int, str | None], Awaitable[Page[Item]]], limit: int | None
-) -> AsyncGenerator[Item, None]:
-    """Yield the items of all pages, at most *limit*.
+class Pages:
+    """The position in a list that is requested page by page.
 
     Args:
-        page: Asks for so many items from a cursor on.
-        limit: None for all.
+        limit: How many items are wanted at most; None for all.
+
+    Attributes:
+        cursor: Where the next page begins; None for the first page.
+        are_over: Whether no further page is needed.
     """
-    cursor = None
-    left = limit
-    while left is None or left > 0:
-        found = await page(PAGE if left is None else min(left, PAGE), cursor)
-        # A page of the ledger may be longer than asked for: it ends between fire times.
-        for item in found.items[:left]:
-            yield item
-        cursor = found.next_cursor
-        if cursor is None:
-            return
-        if left is not None:
-            left -= len(found.items)
+
+    def __init__(self, limit: int | None) -> None:
+        self.cursor: str | None = None
+        self.are_over = limit is not None and limit <= 0
+        self._left = limit
+
+    @property
+    def size(self) -> int:
+        """How many items to request in the next page."""
+        return PAGE if self._left is None else min(self._left, PAGE)
+
+    def items_of(self, page: Page[Item]) -> Sequence[Item]:
+        """Return the wanted items of the next page, *page*, and go on to the one after it."""
+        # A page of the ledger may be longer than requested: it ends between fire times.
+        wanted = page.items[: self._left]
+        if self._left is not None:
+            self._left -= len(wanted)
+        self.cursor = page.next_cursor
+        self.are_over = self.cursor is None or self._left == 0
+        return wanted
 
 
 class Patience:
@@ -58,24 +67,25 @@ class Patience:
 
     Args:
         timeout_s: None for as long as it takes.
+        now: Clock, in seconds.
     """
 
-    def __init__(self, timeout_s: float | None) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, timeout_s: float | None, *, now: Callable[[], float] = perf_counter) -> None:
+        self._now = now
         self._timeout_s = timeout_s
-        self._deadline = None if timeout_s is None else self._loop.time() + timeout_s
+        self._deadline = None if timeout_s is None else now() + timeout_s
 
     @property
     def poll_s(self) -> float:
         """How long the next request may stay open."""
         if self._deadline is None:
             return POLL_S
-        return min(max(self._deadline - self._loop.time(), 0.0), POLL_S)
+        return min(max(self._deadline - self._now(), 0.0), POLL_S)
 
     @property
     def is_over(self) -> bool:
         """Whether there is no more time."""
-        return self._deadline is not None and self._loop.time() >= self._deadline
+        return self._deadline is not None and self._now() >= self._deadline
 
     def check(self, unfinished: Sequence[ExecutionView]) -> None:
         """Go on waiting for *unfinished*.

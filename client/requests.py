@@ -53,6 +53,8 @@ from rota.core.ids import (
 T = TypeVar("T")
 Item = TypeVar("Item")
 
+MAIN_TASK = "main"
+"""The only task of a job that has a command and no tasks."""
 BATCH_BYTES_MAX = 2 << 20
 """Half of what a node takes in one request unless told otherwise."""
 
