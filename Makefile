@@ -15,8 +15,8 @@ SEEDS ?= 1000
 HISTORY ?= 1000000
 FROM ?= 0
 
-.PHONY: help demo dev test contract fuzz check format docs sim mutants chaos chaos-many chaos-mutants containers bench \
-	bench-smoke bench-peers bench-parts dist lock pin-images clean
+.PHONY: help demo dev test contract fuzz check format docs generate sim mutants chaos chaos-many chaos-mutants \
+	containers bench bench-smoke bench-peers bench-parts dist lock pin-images clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,12 +39,13 @@ fuzz: $(READY) ## Strange requests against a node: make fuzz REQUESTS=100000 SEE
 	FUZZ_REQUESTS=$(or $(REQUESTS),100000) FUZZ_SEED=$(SEED) \
 	$(BIN)/python -P -m pytest tests/fuzz -s -o faulthandler_timeout=0
 
-check: $(READY) ## Format, lint, types, import contracts
+check: $(READY) ## Format, lint, types, import contracts, generated code
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright
 	PYTHONPATH=src $(BIN)/lint-imports
+	$(BIN)/python -P tools/generate_client.py --check
 
 format: $(READY) ## Rewrite files the way `check` wants them
 	$(BIN)/ruff format .
@@ -53,6 +54,9 @@ format: $(READY) ## Rewrite files the way `check` wants them
 docs: $(READY) ## Write what is generated anew: docs/reference/api.md, the table of metrics.md
 	$(BIN)/python -P -m rota.node.api.markdown docs/reference/api
 	$(BIN)/python -P -m rota.node.api.metrics_page docs/reference/metrics.md
+
+generate: $(READY) ## Write client/client.py from client/async_client.py
+	$(BIN)/python -P tools/generate_client.py
 
 sim: $(READY) ## Replication, then whole nodes (a tenth), under faults on virtual time: make sim SEEDS=1000 FROM=0
 	PYTHONPATH=src:tests $(BIN)/python -P -m sim.protocol $(SEEDS) --from $(FROM) --workers $(WORKERS)

@@ -7,8 +7,8 @@ r"""Talk to rota from Python or from a shell.
     ...     print(execution.status, rota.output(execution.execution_id))
     success b'hello\n'
 
-`AsyncClient` is the same with ``await``. What goes in and comes out is in `rota.client.wire`, what
-may go wrong in `rota.client.errors`.
+`AsyncClient` is the same with ``await``; `make generate` writes `Client` from it. Documents are in
+`rota.client.wire`, errors in `rota.client.errors`.
 """
 
 from importlib import import_module

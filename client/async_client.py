@@ -1,4 +1,7 @@
-"""The client for programs with an event loop."""
+"""The client for programs with an event loop.
+
+`make generate` writes the client for programs without one from this file.
+"""
 
 import copy
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable

@@ -1,16 +1,22 @@
-"""The client for programs without an event loop: `AsyncClient`, waited for."""
+# Generated from client/async_client.py by `make generate`; change that file instead.
+"""The client for programs without an event loop."""
 
-import asyncio
 import copy
-import weakref
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
+from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Literal, Self, TypeVar, overload
 
-from rota.client.async_client import AsyncClient
-from rota.client.loop_thread import LoopStopped, LoopThread
-from rota.client.requests import MAIN_TASK, Body, Labels, When
+from rota.client import requests
+from rota.client.blocking import BlockingConnection, follow_events, follow_output
+from rota.client.call import Call
+from rota.client.endpoints import urls_of
+from rota.client.errors import TooBusy, Unreachable
+from rota.client.events import EventReader
+from rota.client.output import FollowedOutput, latest_attempt
+from rota.client.paging import Page, Pages, Patience
+from rota.client.requests import MAIN_TASK, Body, EventFilter, Labels, When
 from rota.client.tries import REPEATS_MAX, TIMEOUT_S
 from rota.client.wire import (
     ClusterView,
@@ -37,27 +43,29 @@ Item = TypeVar("Item")
 
 
 class Client:
-    """A connection to rota; ``with`` it, or `close` it. Threads may share it.
+    """A connection to rota; use it in ``with``, or `close` it.
+
+    Threads may share it.
 
     A job is named by its id, by ``namespace/name``, or by its name, which then is in *namespace* or
-    in ``default``. What is iterated over is asked for page by page.
+    in ``default``. Lists are requested page by page while they are iterated over.
 
-    Any node takes any call. A client stays with one that works, or asks the one that decides for
-    the job in question once it knows which that is; it goes on to the next when one cannot be
-    connected to, breaks the connection, is silent, or cannot take the call now. It sends again only
-    what is safe to send twice: whatever writes a job or makes an execution carries an idempotency
-    key, minted if none is given; what cannot be repeated is sent again only if it certainly has not
-    arrived. Tries of the same node pause in between, at least as long as it asks for.
+    Any node takes any call. A client stays with a node that works, or asks the primary of the job
+    in question once it knows which node that is. It goes on to the next node when one refuses the
+    connection, breaks it, is silent, or cannot take the call now. It sends again only what is safe
+    to send twice: a call that writes a job or makes an execution carries an idempotency key, minted
+    if none is given; a call that cannot be repeated is sent again only if it certainly has not
+    arrived. Between two tries at the same node is a pause, at least as long as the node asks for.
 
-    With the same *idempotency_key*, within a day, the same call does nothing more and gives what it
-    gave at first.
+    With the same *idempotency_key*, within a day, the same call does nothing more and returns what
+    it returned at first.
 
-    With *dry_run* a call is checked, and answered, as it would be; nothing is done.
+    With *dry_run* a call is checked and answered as usual, and nothing is done.
 
     Args:
         url: Where the nodes are: one address, several with commas between them, or several;
-            ``$ROTA_URL`` or http://127.0.0.1:7400 if left out. Each client asks them in an order
-            of its own.
+            ``$ROTA_URL`` or http://127.0.0.1:7400 if left out. Each client asks them in a random
+            order of its own.
         timeout_s: How long a call may take, with all its tries at all nodes. A wait may take as
             much more.
         repeats_max: How often each node is tried again.
@@ -66,14 +74,19 @@ class Client:
         urls: The addresses, as given.
 
     Raises:
-        ValueError: *url* has one that is none.
+        ValueError: *url* holds something that is not the URL of a node.
         Invalid, NotAllowed, NotFound, Conflict, TooBusy, NodeFailed, Unreachable: By any call.
 
-    >>> with Client() as rota:
-    ...     job = rota.create_job({"name": "hello", "command": "echo hello"})
-    ...     made = rota.trigger("hello")
-    ...     rota.wait(made.execution_id).status
-    'success'
+    >>> def statuses() -> list[str]:
+    ...     with Client() as rota:
+    ...         rota.create_many(
+    ...             [{"name": "fetch", "command": "true"}, {"name": "load", "command": "false"}]
+    ...         )
+    ...         made = rota.trigger_many(["fetch", "load"])
+    ...         ended = rota.wait_many(each.execution_id for each in made)
+    ...         return [execution.status for execution in ended]
+    >>> statuses()
+    ['success', 'failed']
     """
 
     def __init__(
@@ -83,17 +96,14 @@ class Client:
         timeout_s: float = TIMEOUT_S,
         repeats_max: int = REPEATS_MAX,
     ) -> None:
-        self._client = AsyncClient(url, timeout_s=timeout_s, repeats_max=repeats_max)
-        self.urls = self._client.urls
-        self._origin: Client | None = None
-        self._thread = LoopThread(self._client.close)
-        # Who forgets to close it leaks neither the thread nor its sockets.
-        self._finalizer = weakref.finalize(self, self._thread.stop)
+        self.urls = urls_of(url)
+        self._timeout_s = timeout_s
+        self._connection = BlockingConnection(self.urls, repeats_max)
 
     @property
     def url(self) -> str:
-        """Where the node is that answered last, or will be asked first."""
-        return self._client.url
+        """The address of the node that answered last, or is asked first."""
+        return self._connection.endpoints.first
 
     def __enter__(self) -> Self:
         return self
@@ -107,8 +117,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; streams end, no call is possible after it."""
-        self._finalizer()
+        """Close the connections and end the streams; make no calls after it."""
+        self._connection.close()
 
     def within(self, timeout_s: float) -> Self:
         """Return this client, on the same connections, with another timeout for its calls.
@@ -116,9 +126,7 @@ class Client:
         Closing one of them closes both.
         """
         near = copy.copy(self)
-        near._client = self._client.within(timeout_s)  # noqa: SLF001 - it is of this class
-        # The first one stops the thread when it is forgotten, which it is not before the other.
-        near._origin = self  # noqa: SLF001
+        near._timeout_s = timeout_s  # noqa: SLF001 - it is of this class
         return near
 
     # -- jobs --------------------------------------------------------------------------------------
@@ -136,11 +144,10 @@ class Client:
         Raises:
             Conflict: Another job has its name.
         """
-        return self._run(
-            self._client.create_job(
-                job, idempotency_key=idempotency_key, traceparent=traceparent, dry_run=dry_run
-            )
+        call = requests.create_job(
+            job, key=idempotency_key, traceparent=traceparent, dry_run=dry_run
         )
+        return self._ask(call)
 
     def create_many(
         self,
@@ -156,9 +163,11 @@ class Client:
         is sent when the one before it is answered. If one of them fails as a whole, so does this;
         the same call again finds the jobs that are already there.
         """
-        return self._run(
-            self._client.create_many(jobs, idempotency_key=idempotency_key, dry_run=dry_run)
-        )
+        created: list[CreatedItem] = []
+        for call in requests.create_many(jobs, key=idempotency_key, dry_run=dry_run):
+            answer = self._ask(call)
+            created += answer.items
+        return created
 
     def put_job(
         self,
@@ -173,11 +182,8 @@ class Client:
         Raises:
             Conflict: There is none of version *if_version*.
         """
-        return self._run(
-            self._client.put_job(
-                job, if_version=if_version, idempotency_key=idempotency_key, dry_run=dry_run
-            )
-        )
+        call = requests.put_job(job, if_version=if_version, key=idempotency_key, dry_run=dry_run)
+        return self._ask(call)
 
     def patch_job(
         self,
@@ -194,16 +200,10 @@ class Client:
         Raises:
             Conflict: It is not of version *if_version*.
         """
-        return self._run(
-            self._client.patch_job(
-                job,
-                patch,
-                namespace=namespace,
-                if_version=if_version,
-                idempotency_key=idempotency_key,
-                dry_run=dry_run,
-            )
+        call = requests.patch_job(
+            job, namespace, patch, if_version=if_version, key=idempotency_key, dry_run=dry_run
         )
+        return self._ask(call)
 
     def pause_job(
         self,
@@ -215,15 +215,8 @@ class Client:
         dry_run: bool = False,
     ) -> JobView:
         """Keep a job from making executions by itself; what runs goes on."""
-        return self._run(
-            self._client.pause_job(
-                job,
-                namespace=namespace,
-                reason=reason,
-                idempotency_key=idempotency_key,
-                dry_run=dry_run,
-            )
-        )
+        call = requests.pause_job(job, namespace, reason, key=idempotency_key, dry_run=dry_run)
+        return self._ask(call)
 
     def resume_job(
         self,
@@ -234,15 +227,12 @@ class Client:
         dry_run: bool = False,
     ) -> JobView:
         """Let a paused job fire again, from its next fire time on."""
-        return self._run(
-            self._client.resume_job(
-                job, namespace=namespace, idempotency_key=idempotency_key, dry_run=dry_run
-            )
-        )
+        call = requests.resume_job(job, namespace, key=idempotency_key, dry_run=dry_run)
+        return self._ask(call)
 
     def job(self, job: str, *, namespace: str | None = None) -> JobView:
         """Return a job."""
-        return self._run(self._client.job(job, namespace=namespace))
+        return self._ask(requests.job(job, namespace))
 
     def jobs(
         self,
@@ -262,9 +252,8 @@ class Client:
             labels: Only those with all of these; None as a value stands for any.
             limit: At most so many.
         """
-        return self._iterate(
-            self._client.jobs(namespace=namespace, q=q, status=status, labels=labels, limit=limit)
-        )
+        page = partial(requests.jobs, namespace=namespace, q=q, status=status, labels=labels or {})
+        return self._over_pages(page, limit)
 
     def delete_job(
         self,
@@ -280,23 +269,22 @@ class Client:
         Raises:
             Conflict: It is not of version *if_version*.
         """
-        self._run(
-            self._client.delete_job(
-                job,
-                namespace=namespace,
-                if_version=if_version,
-                idempotency_key=idempotency_key,
-                dry_run=dry_run,
-            )
+        call = requests.delete_job(
+            job, namespace, if_version=if_version, key=idempotency_key, dry_run=dry_run
         )
+        self._ask(call)
 
     def next_fires(
-        self, job: str, *, namespace: str | None = None, count: int = 10, after: When | None = None
+        self,
+        job: str,
+        *,
+        namespace: str | None = None,
+        count: int = 10,
+        after: When | None = None,
     ) -> list[NextFireView]:
         """Return the next *count* fire times of a job, earliest first."""
-        return self._run(
-            self._client.next_fires(job, namespace=namespace, count=count, after=after)
-        )
+        answer = self._ask(requests.next_fires(job, namespace, count, after))
+        return answer.items
 
     def ledger(
         self,
@@ -318,16 +306,15 @@ class Client:
             newest_first: The other way round.
             limit: At most so many entries.
         """
-        return self._iterate(
-            self._client.ledger(
-                job,
-                namespace=namespace,
-                since=since,
-                until=until,
-                newest_first=newest_first,
-                limit=limit,
-            )
+        page = partial(
+            requests.ledger,
+            job,
+            namespace=namespace,
+            since=since,
+            until=until,
+            newest_first=newest_first,
         )
+        return self._over_pages(page, limit)
 
     # -- executions --------------------------------------------------------------------------------
 
@@ -351,16 +338,15 @@ class Client:
             traceparent: The trace (W3C) that it is part of; its attempts get it too.
             dry_run: Only tell what would come of it.
         """
-        return self._run(
-            self._client.trigger(
-                job,
-                namespace=namespace,
-                parameters=parameters,
-                idempotency_key=idempotency_key,
-                traceparent=traceparent,
-                dry_run=dry_run,
-            )
+        call = requests.trigger(
+            job,
+            namespace=namespace,
+            parameters=parameters,
+            key=idempotency_key,
+            traceparent=traceparent,
+            dry_run=dry_run,
         )
+        return self._ask(call)
 
     def trigger_many(
         self, items: Iterable[TriggerItem | str], *, dry_run: bool = False
@@ -372,11 +358,15 @@ class Client:
         the next is sent when the one before it is answered. If one of them fails as a whole, so
         does this; items with an idempotency key of their own may be sent again.
         """
-        return self._run(self._client.trigger_many(items, dry_run=dry_run))
+        triggered: list[TriggeredItem] = []
+        for call in requests.trigger_many(items, dry_run=dry_run):
+            answer = self._ask(call)
+            triggered += answer.items
+        return triggered
 
     def execution(self, execution_id: str) -> ExecutionView:
         """Return an execution with its tasks."""
-        return self._run(self._client.execution(execution_id))
+        return self._ask(requests.execution(execution_id))
 
     def executions(
         self,
@@ -398,11 +388,15 @@ class Client:
             until: Fire times before then.
             limit: At most so many.
         """
-        return self._iterate(
-            self._client.executions(
-                job=job, namespace=namespace, status=status, since=since, until=until, limit=limit
-            )
+        page = partial(
+            requests.executions,
+            job=job,
+            namespace=namespace,
+            status=status,
+            since=since,
+            until=until,
         )
+        return self._over_pages(page, limit)
 
     def wait(self, execution_id: str, *, timeout_s: float | None = None) -> ExecutionView:
         """Return an execution, with its tasks, when it has ended.
@@ -410,7 +404,12 @@ class Client:
         Raises:
             WaitTimedOut: It has not, after *timeout_s*.
         """
-        return self._run(self._client.wait(execution_id, timeout_s=timeout_s))
+        patience = Patience(timeout_s)
+        while True:
+            view = self._ask(requests.wait(execution_id, patience.poll_s))
+            if view.finished_at is not None:
+                return view
+            patience.check([view])
 
     def wait_many(
         self, execution_ids: Iterable[str], *, timeout_s: float | None = None
@@ -420,11 +419,21 @@ class Client:
         Raises:
             WaitTimedOut: Some have not, after *timeout_s*.
         """
-        return self._run(self._client.wait_many(execution_ids, timeout_s=timeout_s))
+        patience = Patience(timeout_s)
+        done: list[ExecutionView] = []
+        for part in requests.parts(list(execution_ids)):
+            while True:
+                answer = self._ask(requests.wait_many(part, patience.poll_s))
+                if patience.is_over or all(view.finished_at is not None for view in answer.items):
+                    break
+            done += answer.items
+        if any(view.finished_at is None for view in done):
+            patience.check(done)
+        return done
 
     def cancel(self, execution_id: str, *, dry_run: bool = False) -> ExecutionView:
         """Ask for the end of an execution, and return it; one that is over stays as it is."""
-        return self._run(self._client.cancel(execution_id, dry_run=dry_run))
+        return self._ask(requests.cancel(execution_id, dry_run=dry_run))
 
     @overload
     def output(
@@ -468,10 +477,8 @@ class Client:
             OutputBroken: After a lost connection, the output is no longer kept from its beginning.
         """
         if follow:
-            return self._iterate(
-                self._client.output(execution_id, task, attempt=attempt, follow=True)
-            )
-        return self._run(self._client.output(execution_id, task, attempt=attempt))
+            return self._follow_output(execution_id, task, attempt)
+        return self._ask(requests.output(execution_id, task, attempt, follow=False))
 
     # -- the node ----------------------------------------------------------------------------------
 
@@ -504,30 +511,32 @@ class Client:
         Raises:
             Unreachable, TooBusy: No node could be reached in time, at first or again.
         """
-        return self._iterate(
-            self._client.events(
-                namespace=namespace,
-                job=job,
-                execution_id=execution_id,
-                types=types,
-                status=status,
-                after=after,
-            )
+        wanted = EventFilter(
+            namespace=namespace,
+            job=job,
+            execution_id=execution_id,
+            types=[types] if isinstance(types, str) else list(types),
+            status=status,
         )
+        return follow_events(self._connection, EventReader(wanted, after or ""), self._timeout_s)
 
     def version(self) -> VersionView:
         """Return what runs there."""
-        return self._run(self._client.version())
+        return self._ask(requests.version())
 
     def ready(self) -> bool:
         """Return True if a node can be reached and takes requests; each node is asked once."""
-        return self._run(self._client.ready())
+        try:
+            self._connection.ask(requests.ready(), self._timeout_s, repeats_max=0)
+        except (TooBusy, Unreachable):
+            return False
+        return True
 
     # -- the cluster -------------------------------------------------------------------------------
 
     def cluster(self) -> ClusterView:
         """Return the nodes, the shards and who holds them, and what is to move."""
-        return self._run(self._client.cluster())
+        return self._ask(requests.cluster())
 
     def drain_node(self, node_id: str, *, dry_run: bool = False) -> NodeView:
         """Have a node hold nothing; `cluster` tells how far it is.
@@ -535,11 +544,11 @@ class Client:
         Raises:
             Conflict: No other node could hold what it holds.
         """
-        return self._run(self._client.drain_node(node_id, dry_run=dry_run))
+        return self._ask(requests.drain_node(node_id, dry_run=dry_run))
 
     def undrain_node(self, node_id: str, *, dry_run: bool = False) -> NodeView:
         """Have a node hold its part again."""
-        return self._run(self._client.undrain_node(node_id, dry_run=dry_run))
+        return self._ask(requests.undrain_node(node_id, dry_run=dry_run))
 
     def forget_node(self, node_id: str, *, dry_run: bool = False) -> None:
         """Forget a node that will not come back.
@@ -547,7 +556,7 @@ class Client:
         Raises:
             Conflict: It lives, or copies on it count.
         """
-        self._run(self._client.forget_node(node_id, dry_run=dry_run))
+        self._ask(requests.forget_node(node_id, dry_run=dry_run))
 
     def repair_shard(self, shard: int, *, dry_run: bool = False) -> RepairView:
         """Free a shard that a copy's promise of too high an epoch keeps closed.
@@ -555,7 +564,7 @@ class Client:
         Raises:
             Conflict: Nothing is wrong with it, or etcd knows less of it than a node does.
         """
-        return self._run(self._client.repair_shard(shard, dry_run=dry_run))
+        return self._ask(requests.repair_shard(shard, dry_run=dry_run))
 
     def recover_coordination(
         self, *, without: Iterable[str] = (), accept_loss: bool = False, dry_run: bool = False
@@ -571,10 +580,8 @@ class Client:
             Conflict: etcd lost nothing, or a node of *without* lives.
             TooBusy: A node that may know more did not answer, or the outcome is not known.
         """
-        return self._run(
-            self._client.recover_coordination(
-                without=without, accept_loss=accept_loss, dry_run=dry_run
-            )
+        return self._ask(
+            requests.recover_coordination(without=without, accept_loss=accept_loss, dry_run=dry_run)
         )
 
     def recover_shard(
@@ -602,37 +609,33 @@ class Client:
                 accepted.
             TooBusy: A node that may have a copy did not answer, or the outcome is not known.
         """
-        return self._run(
-            self._client.recover_shard(
+        return self._ask(
+            requests.recover_shard(
                 shard, source, without=without, accept_loss=accept_loss, dry_run=dry_run
             )
         )
 
-    # -- waiting for the loop ----------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------
 
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:  # Any: what it yields and is sent
-        return self._thread.run(coroutine)
+    def _ask(self, call: Call[T]) -> T:
+        return self._connection.ask(call, self._timeout_s)
 
-    def _iterate(self, items: AsyncGenerator[Item, None]) -> Generator[Item, None, None]:
-        lock = asyncio.Lock()
+    def _over_pages(
+        self, page: Callable[..., Call[Page[Item]]], limit: int | None
+    ) -> Generator[Item, None, None]:
+        pages = Pages(limit)
+        while not pages.are_over:
+            found = self._ask(page(limit=pages.size, cursor=pages.cursor))
+            yield from pages.items_of(found)
 
-        async def take() -> Item | None:
-            async with lock:
-                return await anext(items, None)
-
-        async def leave() -> None:
-            # After an interrupt, what took the last item may still be on its way out.
-            async with lock:
-                await items.aclose()
-
-        has_begun = False
-        try:
-            while (item := self._run(take())) is not None:
-                has_begun = True
-                yield item
-        except LoopStopped:
-            if not has_begun:
-                raise
-        finally:
-            with suppress(LoopStopped):
-                self._run(leave())
+    def _follow_output(
+        self, execution_id: str, task: str, attempt: int | None
+    ) -> Generator[bytes, None, None]:
+        if attempt is None:
+            # Named, so that a connection made again leads to the same attempt.
+            attempt = latest_attempt(self.execution(execution_id), task)
+        call = requests.output(execution_id, task, attempt, follow=True)
+        with closing(
+            follow_output(self._connection, FollowedOutput(call), self._timeout_s)
+        ) as parts:
+            yield from parts

@@ -1,7 +1,7 @@
 """What each method of the clients asks, without IO.
 
-`Client` and `AsyncClient` are this and a way to send it (`rota.client.connection`). *named* is a
-job's id, ``namespace/name``, or its name in *namespace*.
+`AsyncClient` and `Client` are this and a way to send it (`rota.client.connection`,
+`rota.client.blocking`). *named* is a job's id, ``namespace/name``, or its name in *namespace*.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -182,6 +182,20 @@ def test_more_triggers_than_one_request_takes_are_divided(client: Client) -> Non
     assert all(item.error for item in triggered)
 
 
+def test_what_a_call_is_given_may_come_from_other_calls(client: Client) -> None:
+    client.create_job({"name": "one-by-one", "command": "true"})
+    bodies = (
+        {"name": f"copy-{n}", "command": client.job(n).tasks[0].command} for n in ["one-by-one"]
+    )
+
+    client.create_many(bodies)
+    ended = client.wait_many(
+        client.trigger(name).execution_id for name in ["one-by-one", "copy-one-by-one"]
+    )
+
+    assert [each.status for each in ended] == ["success", "success"]
+
+
 def test_many_jobs_are_created_or_refused_alone(client: Client) -> None:
     client.create_job({"name": "there", "namespace": "bulk", "command": "false"})
     bodies: list[JobBody | dict[str, object]] = [
@@ -435,6 +449,23 @@ def test_a_closed_client_says_so(url: str) -> None:
         client.version()
 
 
+def test_a_list_is_not_cut_short_when_the_client_is_closed(
+    client: Client, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.client.paging.PAGE", 2)
+    for number in range(3):
+        client.create_job({"name": f"c{number}", "namespace": "closed", "command": "true"})
+    own = Client(url)
+    jobs = own.jobs(namespace="closed")
+    next(jobs)
+
+    own.close()
+
+    assert next(jobs).name == "c1"
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        next(jobs)
+
+
 def test_a_client_with_another_timeout_keeps_the_first_alive(url: str) -> None:
     before = client_threads()
     near = Client(url).within(5.0)
@@ -480,10 +511,8 @@ def test_an_interrupted_iterator_is_left_when_it_can_be(
 ) -> None:
     has_left = threading.Event()
 
-    async def slow_to_leave(
-        client: AsyncClient, **filters: object
-    ) -> AsyncGenerator[EventView, None]:
-        del client, filters
+    async def slow_to_leave(*stream: object) -> AsyncGenerator[EventView, None]:
+        del stream
         try:
             await asyncio.Event().wait()
             yield pytest.fail("nothing comes")
@@ -491,7 +520,7 @@ def test_an_interrupted_iterator_is_left_when_it_can_be(
             await asyncio.sleep(0.1)
             has_left.set()
 
-    monkeypatch.setattr(AsyncClient, "events", slow_to_leave)
+    monkeypatch.setattr("rota.client.streams.follow_events", slow_to_leave)
 
     with pytest.raises(KeyboardInterrupt), interrupted():
         next(client.events())

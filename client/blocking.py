@@ -1,0 +1,94 @@
+"""Connection and streams for callers without an event loop: the asynchronous ones, in a thread."""
+
+import asyncio
+import weakref
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from rota.client import streams
+from rota.client.call import Call
+from rota.client.connection import Connection
+from rota.client.events import EventReader
+from rota.client.loop_thread import LoopStopped, LoopThread
+from rota.client.output import FollowedOutput
+from rota.client.wire import EventView
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+class BlockingConnection:
+    """A `Connection` with an event loop in a thread of its own; threads may share it.
+
+    Args:
+        urls: The endpoints, at least one.
+        repeats_max: See `Tries`.
+
+    Attributes:
+        endpoints: The endpoints, in the order in which they are asked.
+        inner: The connection, for use in the loop alone.
+    """
+
+    def __init__(self, urls: Sequence[str], repeats_max: int) -> None:
+        self.inner = Connection(urls, repeats_max)
+        self.endpoints = self.inner.endpoints
+        self._thread = LoopThread(self.inner.close)
+        # A client that is forgotten instead of closed leaks neither the thread nor its sockets.
+        self._finalizer = weakref.finalize(self, self._thread.stop)
+
+    def close(self) -> None:
+        """Close the sockets: streams end, and no call is possible any more."""
+        self._finalizer()
+
+    def ask(self, call: Call[T], timeout_s: float, *, repeats_max: int | None = None) -> T:
+        """Return what *call* gives.
+
+        Raises:
+            RequestFailed: In the class that fits.
+            LoopStopped: It is closed.
+        """
+        return self._thread.run(self.inner.ask(call, timeout_s, repeats_max=repeats_max))
+
+    def iterate(self, items: AsyncGenerator[Item, None]) -> Generator[Item, None, None]:
+        """Yield *items*, which are made in the loop, until they end or it is closed.
+
+        Raises:
+            LoopStopped: It was closed before the first item.
+        """
+        lock = asyncio.Lock()
+
+        async def take() -> Item | None:
+            async with lock:
+                return await anext(items, None)
+
+        async def leave() -> None:
+            # After an interrupt, what took the last item may still be on its way out.
+            async with lock:
+                await items.aclose()
+
+        has_begun = False
+        try:
+            while (item := self._thread.run(take())) is not None:
+                has_begun = True
+                yield item
+        except LoopStopped:
+            if not has_begun:
+                raise
+        finally:
+            with suppress(LoopStopped):
+                self._thread.run(leave())
+
+
+def follow_events(
+    connection: BlockingConnection, reader: EventReader, timeout_s: float
+) -> Generator[EventView, None, None]:
+    """Yield events as `streams.follow_events` does."""
+    return connection.iterate(streams.follow_events(connection.inner, reader, timeout_s))
+
+
+def follow_output(
+    connection: BlockingConnection, output: FollowedOutput, timeout_s: float
+) -> Generator[bytes, None, None]:
+    """Yield what is new of *output* as `streams.follow_output` does."""
+    return connection.iterate(streams.follow_output(connection.inner, output, timeout_s))
