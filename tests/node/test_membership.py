@@ -195,15 +195,15 @@ def mend(nodes: Nodes) -> None:
 
 def test_a_node_whose_record_was_deleted_begins_another_session() -> None:
     async def story(nodes: Nodes) -> None:
-        before = nodes.session_of(A)
+        before, membership = nodes.session_of(A), nodes[A].running.parts.membership
         nodes.server.change(lambda state: state.lose_life(A))
 
         # Sooner than others give its attempts to other nodes.
         async with asyncio.timeout(TIMING.session / SECOND):
             await until(lambda: nodes.session_of(A) not in (None, before))
-        await nodes.settle()
 
-        assert nodes.session_of(A) == nodes[A].running.parts.membership.session
+        await until(lambda: membership.session == nodes.session_of(A))
+        await nodes.settle()
 
     run(story)
 
