@@ -25,9 +25,10 @@ Json = Any  # Any: what an engine is asked for, looked into by the test that kno
 def kept(tmp_path: Path) -> Kept:
     """A data directory, and an engine that the environment names; both behind links."""
     (tmp_path / "real" / "data" / "output").mkdir(parents=True)
-    (tmp_path / "real" / "engine").mkdir()
+    (tmp_path / "run" / "engine").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    environ = {"DOCKER_HOST": f"unix://{tmp_path}/link/engine/any-name"}
+    (tmp_path / "link-to-run").symlink_to(tmp_path / "run")
+    environ = {"DOCKER_HOST": f"unix://{tmp_path}/link-to-run/engine/any-name"}
     return kept_from_binds(tmp_path / "link" / "data", environ)
 
 
@@ -55,16 +56,28 @@ def mounts_of(bind: Bind, kept: Kept) -> list[Json]:
 @pytest.mark.parametrize(
     "path",
     [
-        *("real/data", "real/data/output", "real", "", "link", "link/data", "link/data/output"),
-        *("real/engine", "real/engine/any-name", "real/data/output/..", "real/none/.."),
+        *("real/data", "real/data/output", "real", "link", "link/data", "link/data/output"),
+        *("real/data/output/..", "real/none/..", ""),
     ],
 )
-def test_no_container_gets_the_data_directory_or_an_engine_or_what_they_lie_in(
+def test_no_container_gets_the_data_directory_or_what_it_lies_in(
     tmp_path: Path, kept: Kept, path: str
 ) -> None:
     bind = Bind(f"{tmp_path}/{path}", "/bound")
 
-    with pytest.raises(UnusableOrderError, match="is never bound: "):
+    with pytest.raises(UnusableOrderError, match="it shows the node's data directory"):
+        mounts_of(bind, kept)
+
+
+@pytest.mark.parametrize(
+    "path", ["run/engine/any-name", "run/engine", "run", "link-to-run", "link-to-run/engine"]
+)
+def test_no_container_gets_an_engine_or_what_it_lies_in(
+    tmp_path: Path, kept: Kept, path: str
+) -> None:
+    bind = Bind(f"{tmp_path}/{path}", "/bound")
+
+    with pytest.raises(UnusableOrderError, match="it leads to a container engine"):
         mounts_of(bind, kept)
 
 
@@ -107,8 +120,8 @@ def test_the_usual_sockets_of_engines_and_their_folders_are_kept(engine: str) ->
 def test_a_socket_of_an_engine_is_known_by_any_path(tmp_path: Path, kept: Kept) -> None:
     alias = tmp_path / "alias"
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "real/engine/any-name"))
-        os.link(tmp_path / "real/engine/any-name", alias)
+        server.bind(str(tmp_path / "run/engine/any-name"))
+        os.link(tmp_path / "run/engine/any-name", alias)
 
         with pytest.raises(BindRefusedError, match="it leads to a container engine"):
             resolved([Bind(str(alias), "/bound")], kept)

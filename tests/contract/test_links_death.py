@@ -169,16 +169,15 @@ async def test_the_life_after_it_is_not_taken_for_dead(ends: tuple[End, End]) ->
     assert (status, other.deaths) == (204, [(NodeId("a"), SESSION)])
 
 
-@pytest.mark.parametrize("links_of_the_second", [1, LIVES_MAX + 1])
+@pytest.mark.parametrize("links_of_the_last", [1, LIVES_MAX + 1])
 async def test_it_is_believed_of_the_last_lives_of_a_node_however_often_each_linked(
-    links_of_the_second: int,
+    links_of_the_last: int,
 ) -> None:
     secrets = [f"secret {number}" for number in range(LIVES_MAX + 1)]
     async with End(B).living() as other:
         introduce(other, End(A))
-        for number, secret in enumerate(secrets):
-            for _ in range(links_of_the_second if number == 1 else 1):
-                await link(other, secret)
+        for secret in [*secrets, *([secrets[-1]] * (links_of_the_last - 1))]:
+            await link(other, secret)
 
         statuses = [await told(other, encode(news_of(End(A), secret=each))) for each in secrets]
 

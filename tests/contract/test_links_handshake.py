@@ -64,6 +64,42 @@ def test_a_field_that_a_later_release_adds_is_ignored() -> None:
     assert hello.decode(msgspec.msgpack.encode(fields)) == a_hello()
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"moods": "x" * hello.WORD_BYTES_MAX},
+        {"nonce": NONCE[1:]},
+        {"nonce": NONCE + b"1"},
+        {"node_id": "a" * (hello.ID_LENGTH_MAX + 1)},
+        {"life": "1" * (hello.ID_LENGTH_MAX + 1)},
+    ],
+    ids=["long word", "short nonce", "long nonce", "long id", "long life"],
+)
+def test_a_first_word_that_no_node_sends_is_refused(odd: dict[str, object]) -> None:
+    fields = msgspec.to_builtins(a_hello()) | {"type": "hello", "nonce": NONCE} | odd
+
+    with pytest.raises(hello.NotProven):
+        hello.decode(msgspec.msgpack.encode(fields))
+
+
+def test_no_version_is_read_from_a_word_that_is_too_long() -> None:
+    word = msgspec.msgpack.encode({"versions": [90, 91], "moods": "x" * 2_000})
+
+    hello.check_versions(word)
+
+    with pytest.raises(NotWelcome, match="a word of the handshake has 2"):
+        hello.decode(word)
+
+
+def test_the_reason_of_a_refusal_is_cut_to_what_the_other_end_reads() -> None:
+    refusal = NotWelcome("x" * 10_000)
+
+    word = hello.encode(hello.Refusal(reason=refusal.told))
+
+    with pytest.raises(NotWelcome, match="it refuses: xxx"):
+        hello.decode(word)
+
+
 # -- proofs ----------------------------------------------------------------------------------------
 
 

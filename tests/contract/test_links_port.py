@@ -8,10 +8,22 @@ from contextlib import AsyncExitStack, suppress
 import msgspec
 import pytest
 
-from contract.networks import A, B, End, acquaint, dialled, greet, introduce, until
+from contract.networks import (
+    SHARD,
+    A,
+    B,
+    End,
+    acquaint,
+    dialled,
+    greet,
+    introduce,
+    numbered,
+    until,
+)
 from rota.core.ids import NodeId, Session
-from rota.node.links import death, door
+from rota.node.links import death, door, frames
 from rota.node.links.hello import NotWelcome
+from rota.node.sampled_log import SampledLog
 
 UPGRADE = (
     b"GET /peer HTTP/1.1\r\nHost: b\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -146,7 +158,10 @@ async def test_a_link_is_not_counted_among_them(end: End, monkeypatch: pytest.Mo
         async with dialled(end.port):
             await until(lambda: end.count("rota_peer_refused_total", reason="time") == 1)
 
-        assert end.links.peers == (A,)
+        end.links.send(A, SHARD, numbered(1))
+        frame = frames.decode(await socket.receive_bytes(timeout=20))
+        assert frame == frames.Batch(items=[(SHARD, numbered(1))])
+        assert end.count("rota_peer_refused_total", reason="time") == 1
 
 
 @pytest.mark.parametrize(
@@ -171,6 +186,29 @@ async def test_a_first_word_has_little_room(end: End) -> None:
             await greet(socket, End(A), end)
 
     assert end.count("rota_peer_refused_total", reason="bytes") == 1
+
+
+async def test_the_room_of_a_connection_is_narrowed_and_never_widened() -> None:
+    refused: list[str] = []
+    made: list[asyncio.BaseTransport] = []
+
+    class Taking(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            made.append(transport)
+
+    keeper = door.Door(lambda limit, address: refused.append(limit))
+    keeper.serve = Taking
+    async with await asyncio.get_running_loop().create_server(keeper, "127.0.0.1", 0) as server:
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        await until(lambda: bool(made))
+
+        keeper.narrow(made[0], 10)
+        keeper.narrow(made[0], 1_000)
+        writer.write(bytes(11))
+        await until(lambda: keeper.stranger_count == 0)
+        writer.close()
+
+    assert refused == ["bytes"]
 
 
 async def test_half_sent_requests_take_bounded_memory_in_all(
@@ -273,6 +311,22 @@ async def test_strangers_do_not_fill_the_log(end: End, caplog: pytest.LogCapture
     assert end.count("rota_peer_refused_total", reason="browser") == 40
     assert end.count("rota_peer_refused_total", reason="malformed") == 40
     assert len(caplog.records) < 20
+
+
+async def test_lines_about_strangers_that_were_left_out_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reported: list[SampledLog] = []
+
+    class Recording(SampledLog):
+        def report(self) -> None:
+            reported.append(self)
+
+    monkeypatch.setattr("rota.node.links.port.REPORT_S", 0.01)
+    monkeypatch.setattr("rota.node.links.port.SampledLog", Recording)
+
+    async with End(B).living():
+        await until(lambda: bool(reported))
 
 
 CHUNKED = b"POST /peer/death HTTP/1.1\r\nHost: b\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -16,12 +16,15 @@ from rota.core.errors import Refused
 from rota.core.ids import NodeId, ShardId
 from rota.core.instants import MILLISECOND, SECOND, Duration
 from rota.core.replication.timing import Timing
-from rota.node.cluster import timing_of
+from rota.node.cluster import WrongCluster, join, timing_of
 from rota.node.config import load_config
 from rota.node.coordination.coordinator import Cluster as Founded
 from rota.node.coordination.coordinator import Member
+from rota.node.coordination.embedded import EmbeddedCoordinator
+from rota.node.entropy import SystemEntropy
 from rota.node.inspection import ETCD_SILENT
 from rota.node.targets import Targets
+from rota.storage.directory import Identity
 from rotad import Rotad, processes_of
 
 Json = Any  # Any: what nodes answer, looked into by the test that knows it.
@@ -244,6 +247,18 @@ def test_what_is_owned_goes_on_while_etcd_is_away_and_after(tmp_path: Path) -> N
     assert are_ready == [True] * 3
     assert [each["troubles"] for each in without_etcd] == [[ETCD_SILENT]] * 3
     assert set(primaries) == set(epochs)
+
+
+async def test_a_node_that_awaits_a_recovery_has_as_many_shards_as_its_data(tmp_path: Path) -> None:
+    coordinator = EmbeddedCoordinator(tmp_path / "COORDINATION", SystemEntropy())
+    known = Identity(format=1, store_id="s", shard_count=8, cluster="c")
+    settings = {"etcd": "http://127.0.0.1:2379", "await_recovery": True}
+
+    as_its_data = load_config(None, {}, {**settings, "shards": 8})
+    assert (await join(as_its_data, coordinator, known, "new")).id == "c"
+    otherwise = load_config(None, {}, {**settings, "shards": 16})
+    with pytest.raises(WrongCluster, match=r"shards = 8 \(here 16\)"):
+        await join(otherwise, coordinator, known, "new")
 
 
 # -- what follows from a cluster's settings -------------------------------------------------------

@@ -289,6 +289,15 @@ def test_refusal_names_the_field_its_value_and_its_limits(expression: str, detai
 
 @pytest.mark.parametrize(
     "expression",
+    ["N * * * *", "0-N * * * *", "*/N * * * *", "0 0 NW * *", "0 0 L-N * *", "0 0 * * MON#N"],
+)
+def test_a_number_of_more_digits_than_an_integer_is_read_from_is_refused(expression: str) -> None:
+    with pytest.raises(Refused):
+        parse_cron(expression.replace("N", "9" * 5_000))
+
+
+@pytest.mark.parametrize(
+    "expression",
     [
         "0 0 30 2 *",
         "0 0 31 2,4,6,9,11 *",

@@ -11,7 +11,7 @@ from rota.core.ids import NAME_LENGTH_MAX, ShardId
 from rota.core.instants import LATEST_INSTANT
 from rota.node.links import frames
 from rota.node.links.frames import Batch, Chunk, Garbage, Joining, Lane, Partials
-from rota.node.messages import Carry
+from rota.node.messages import ATTEMPTS_MAX, COMMANDS_MAX, Carry
 from unit.samples import SENT, fields_of
 
 Fields = Any  # Any: the fields of messages, into which a test puts what no node sends.
@@ -105,6 +105,20 @@ def test_a_message_with_an_impossible_field_is_garbage(tag: str, path: str, valu
     frame = msgspec.msgpack.encode([0, [[1, with_field(sound, path, value)]]])
 
     frames.decode(msgspec.msgpack.encode([0, [[1, sound]]]))
+    with pytest.raises(Garbage):
+        frames.decode(frame)
+
+
+@pytest.mark.parametrize(
+    ("tag", "field", "most"),
+    [("carry", "commands", COMMANDS_MAX), ("ask_lease", "attempts", ATTEMPTS_MAX)],
+)
+def test_a_message_with_too_long_a_list_is_garbage(tag: str, field: str, most: int) -> None:
+    sound = message(tag)
+    [one, *_] = sound[field]
+    frame = msgspec.msgpack.encode([0, [[1, {**sound, field: [one] * (most + 1)}]]])
+
+    frames.decode(msgspec.msgpack.encode([0, [[1, {**sound, field: [one] * most}]]]))
     with pytest.raises(Garbage):
         frames.decode(frame)
 

@@ -33,6 +33,7 @@ def code_of(
         {"Sec-Fetch-Site": "cross-site", "Origin": PAGE},
         {"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:8000"},
         {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://127.0.0.1:7400"},
         {"Sec-Fetch-Site": "something new"},
         {"Origin": PAGE},
         {"Origin": "null"},
