@@ -193,6 +193,47 @@ def test_without_root_nothing_is_set_up(closed: Closed) -> None:
     assert "invalid user ID or password" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"--root-password-file": "guess"}, "has to hold the password that etcd's root has now"),
+        ({"--password-file": "nothing"}, "--password-file {folder}/nothing is not there; make it"),
+        ({"--ca": "nothing"}, "--ca {folder}/nothing is not there"),
+        ({"--ca": "rota.password"}, "--ca"),
+        ({"--etcd": "http"}, "write https:// in --etcd"),
+        ({"--etcd": "nobody"}, "start etcd, or correct the address and port in --etcd"),
+    ],
+)
+def test_an_error_names_what_to_type(closed: Closed, given: dict[str, str], told: str) -> None:
+    closed.file("guess", "guess")
+    words = {
+        "--etcd": closed.member.url,
+        "--ca": closed.authority.certificate,
+        "--root-password-file": closed.folder / "root.password",
+        "--password-file": closed.folder / "rota.password",
+        **{option: closed.folder / name for option, name in given.items()},
+    }
+    [nobody] = free_ports(1)
+    urls = {
+        "http": closed.member.url.replace("https", "http"),
+        "nobody": f"https://127.0.0.1:{nobody}",
+    }
+    if "--etcd" in given:
+        words["--etcd"] = urls[given["--etcd"]]
+
+    ran = subprocess.run(
+        [
+            sys.executable, PROGRAM, "--wait", "0",
+            *(str(word) for pair in words.items() for word in pair),
+        ],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert ran.returncode == 1
+    assert told.format(folder=closed.folder) in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 REFUSED = {
     "wrong password": ("invalid user ID or password", "set etcd_user ('rota' now)"),
     "no password": ("cannot be read (No such file or directory)", "make it readable"),
