@@ -136,6 +136,9 @@ class Membership:
         self._told_loss = continuity.lost
         self._has_unfounded = False
         """Shards are to be founded here, and wait until all that live are linked."""
+        self._to_found: set[ShardId] = set()
+        """By the word of a recovery; those of which the coordinator has a configuration are left
+        out."""
         self._session_asked_at = clock.elapsed()
         self._may_ask = asyncio.Event()
         """In the present session a view was requested while all that live were linked (R31)."""
@@ -252,6 +255,14 @@ class Membership:
         """Have the others hear soon what this node tells of itself."""
         self._beacons.hurry()
         self._is_urgent.set()
+
+    def found(self, shards: Collection[ShardId]) -> None:
+        """Found shards here of which a recovery found that no node has anything.
+
+        Once this node knows of the recovery's generation, and unless they are founded elsewhere.
+        """
+        self._to_found |= set(shards)
+        self._wants_view.set()
 
     # -- what the replicas want (`rota.node.host.Outside`) ------------------------------------
 
@@ -503,11 +514,14 @@ class Membership:
         """Begin, on the node where they belong, shards that never had a copy (R23).
 
         Only if every node that lives was linked when the view was requested: one that knows that
-        the coordinator lost a configuration of such a shard says so with the link (R31). And never
-        after a recovery: a shard that it left closed has no configuration either, and its copies
-        may be on nodes that are away.
+        the coordinator lost a configuration of such a shard says so with the link (R31). After a
+        recovery only those that it says: a shard that it left closed has no configuration either,
+        and its copies may be on nodes that are away.
         """
+        self._to_found -= view.configurations.keys()
         if view.cluster is not None and view.cluster.generation > 0:
+            for shard in self._to_found:
+                self._shards.found(shard)
             return
         unfounded = [
             ShardId(number)

@@ -5,7 +5,8 @@ durable as seen before it takes an entry under it. So the newest configuration t
 nodes has seen names the copies that have everything that was acknowledged. A recovery writes that
 configuration again, under an epoch of a new generation, with the copies of it that are still there
 (PROTOCOL R31). Where a part of the nodes went on from what the coordinator had left, before the
-others came, entries are compared, not epochs: see `rota.node.lineage`.
+others came, entries are compared, not epochs: see `rota.node.lineage`. A shard of which no node has
+anything was never founded, or all that had it are lost; it is founded.
 
 Nothing here asks or writes anything: see `rota.node.recovery`.
 """
@@ -36,7 +37,7 @@ NAMED_MAX = 5
 
 
 class Finding(Enum):
-    """What is found out about a shard; all but the first leave it closed."""
+    """What is found out about a shard; all but the first and the last leave it closed."""
 
     RECOVERABLE = "recoverable"
     """Copies that count are there, and have everything that was acknowledged."""
@@ -48,6 +49,8 @@ class Finding(Enum):
     """Nodes went on in two ways from what the coordinator had, and neither has everything."""
     UNSURE = "unsure"
     """So many nodes are missing that they alone may know a newer configuration."""
+    NEW = "founded"
+    """No node has anything of it: it is to be founded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +62,7 @@ class ShardPlan:
         newest: The newest one that is known; where the shard has forked, the one whose copies have
             everything, if there is one.
         holders: The copies of that which are there, in order of node.
-        fresh: The one to be written; None: the shard stays closed.
+        fresh: The one to be written; None: the shard stays closed, or is to be founded.
     """
 
     shard: ShardId
@@ -91,6 +94,7 @@ def plan_of(
     without: Collection[NodeId] = (),
     least: int,
     accepts_loss: bool = False,
+    count: int = 0,
 ) -> Plan:
     """Return the plan of a recovery of the cluster.
 
@@ -101,13 +105,16 @@ def plan_of(
         without: Nodes that are lost: their absence is accepted.
         least: Copies without which nothing is committed (``min_sync``).
         accepts_loss: Recover shards of which `Finding.UNSURE` holds, too.
+        count: How many shards there are; those with lower numbers of which nobody has anything are
+            founded.
 
     Raises:
         Refused: The coordinator lost nothing, or all of it is recovered; a node that may know more
             did not answer; a node has not learned yet that the coordinator lost its state; or no
             epoch is left.
     """
-    numbers = sorted({*view.configurations, *(n for each in told.values() for n in each.shards)})
+    known = {*view.configurations, *(n for each in told.values() for n in each.shards)}
+    numbers = sorted({*known, *map(ShardId, range(count))})
     lost = max((each.lost for each in told.values() if each.lost is not None), default=None)
     pending = [n for n in numbers if lost is not None and _is_void(view, n, lost)]
     raised = view.cluster.generation if view.cluster else -1
@@ -124,12 +131,34 @@ def plan_of(
     ]
     generation, epoch = _next(lost, raised, _highest_generation(view, told, found))
     wanted = {Finding.RECOVERABLE, *({Finding.UNSURE} if accepts_loss else ())}
+    is_blind = len({*without, *_wiped(found, told)}) >= least and not accepts_loss
+    unheld = Finding.UNSURE if is_blind else Finding.NEW
     return Plan(
         generation=generation,
         shards=tuple(
-            _filled(each, told, epoch) if each.finding in wanted else each for each in found
+            replace(each, finding=unheld)
+            if each.finding is Finding.NEW
+            else _filled(each, told, epoch)
+            if each.finding in wanted
+            else each
+            for each in found
         ),
     )
+
+
+def _wiped(found: Iterable[ShardPlan], told: Mapping[NodeId, Inventory]) -> set[NodeId]:
+    """Return the nodes that answered and lack a copy that counted: they may have lost others."""
+    named = {
+        (plan.shard, copy.node_id, copy.allocation)
+        for plan in found
+        if plan.newest is not None
+        for copy in plan.newest.sync
+    }
+    return {
+        node_id
+        for shard, node_id, allocation in named
+        if node_id in told and told[node_id].of(shard).allocation != allocation
+    }
 
 
 def _next(*generations: int) -> tuple[int, Epoch]:
@@ -163,6 +192,10 @@ def _found(
     """Return the finding about a shard, with nothing to be written yet."""
     held = {node_id: each.of(shard) for node_id, each in told.items()}
     known = [each for each in (current, *(each.seen for each in held.values())) if each]
+    if not known and all(map(_is_nothing, held.values())):
+        return ShardPlan(
+            shard=shard, finding=Finding.NEW, expected=None, newest=None, holders=(), fresh=None
+        )
     lineage = Lineage(shard, held, hashes, least)
     newest = max(known, key=lambda each: each.epoch, default=None)
     finding = _doubt(newest, known, held, lineage)
@@ -178,6 +211,11 @@ def _found(
         holders=lineage.holders(newest),
         fresh=None,
     )
+
+
+def _is_nothing(held: Held) -> bool:
+    """Return True if a node has no more of a shard than a copy that nobody was asked to count."""
+    return held.seen is None and held.promised == 0 and held.tip == NOTHING_HELD.tip
 
 
 def _doubt(

@@ -1,15 +1,34 @@
-"""Carrying out a recovery: ask, plan, record, write.
+"""Carrying out a recovery: ask, plan, record, write, record.
 
 The order matters. The coordinator is read before the nodes are asked, and every write expects what
 was read: whatever changes in between refuses the write, and the recovery is run again. Nodes are
 asked once more, for hashes of entries, where the history of a shard may have forked. The record
 of the cluster goes first, so that of two recoveries at the same time one writes configurations. A
 recovery that ends in the middle is run again: the shards it has recovered are passed over.
+
+RECOVERIES in the data directory has two lines for each recovery that was not a dry run:
+
+    {"at": ..., "step": "begun", ...}     what is about to be written
+    {"at": ..., "step": "done", ...}      what was written
+    {"at": ..., "step": "failed", ...}    or why not, or why that is not known (`outcome_unknown`)
+
+A first line without a second one is of a process that ended meanwhile: its outcome is not known.
 """
 
 import asyncio
+import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,22 +43,29 @@ from rota.client.wire import (
     ShardLossView,
     ShardRecoveryView,
 )
-from rota.core.configuration import Configuration, Copy, Swap
+from rota.core.configuration import NOBODY, Configuration, Copy, Swap
 from rota.core.errors import Kind, Refused
 from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.instants import Instant, format_instant, parse_instant
-from rota.node.coordination.coordinator import Cluster, Coordinator, View
-from rota.node.held import NOTHING_HELD, Held, Inventory
+from rota.core.replication.continuity import Continuity
+from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, View
+from rota.node.held import Held, Inventory
 from rota.node.lineage import EntryOf, Hashes
-from rota.node.recovering import Plan, ShardPlan, plan_from, plan_of
+from rota.node.recovering import Finding, Plan, ShardPlan, plan_from, plan_of
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 
+log = logging.getLogger(__name__)
+
 RECORD_FILE = "RECOVERIES"
-"""In the data directory: a line of JSON for each recovery that this node carried out."""
+"""In the data directory: lines of JSON about each recovery that this node carried out."""
 RECOVERED, CHANGED = "recovered", "changed"
 ROUNDS_MAX = 100
 """Questions for hashes, one after the other: two journals are compared by halves."""
+SWAPS_AT_ONCE = 256
+"""Made without a break, and asked in one session."""
+HELD_AT_ONCE = 256
+"""Shards whose copies are described without a break, some 8 µs each."""
 HASHES_AT_ONCE = 128
 """Asked for by one request, whose line has at most 8 KiB, and read without a break: each may be a
 read of the disk, some 10 µs."""
@@ -59,10 +85,12 @@ class Recovery(NamedTuple):
         node_id: This node, which carries the recovery out.
         data_dir: Of this node; it gets the record.
         least: Copies without which nothing is committed (``min_sync``).
-        now: The calendar's time.
+        now: Gives the calendar's time.
         view: What the coordinator has; read before the nodes were asked.
         told: What each node that answered has.
+        session: Gives this node's session; `NOBODY` while it has none.
         read_hashes: Asks a node for hashes of entries.
+        found: Has this node found shards of which no node has anything.
         without: Nodes that are lost: their absence is accepted.
         is_dry: Only say what would be done.
     """
@@ -73,10 +101,12 @@ class Recovery(NamedTuple):
     node_id: NodeId
     data_dir: Path
     least: int
-    now: Instant
+    now: Callable[[], Instant]
     view: View
     told: Mapping[NodeId, InventoryView]
+    session: Callable[[], Session]
     read_hashes: ReadHashes
+    found: Callable[[Collection[ShardId]], None]
     without: Collection[NodeId]
     is_dry: bool
 
@@ -84,19 +114,26 @@ class Recovery(NamedTuple):
 # -- what a node has ------------------------------------------------------------------------------
 
 
-def inventory_of(shards: Shards, node_id: NodeId, lost: int | None) -> InventoryView:
+async def inventory_of(shards: Shards, node_id: NodeId, continuity: Continuity) -> InventoryView:
     """Return what this node has of all shards."""
-    held = [_held_view(shard) for shard in shards]
-    return InventoryView(
-        node_id=node_id,
-        lost=lost,
-        shards=[each for each in held if _held(each) != NOTHING_HELD],
-    )
+    # First: what is learned meanwhile of a generation that is not known to be lost yet may be
+    # missing in what was read before, and then this node must not look as if it knew of the loss.
+    lost = continuity.lost
+    held: list[HeldView] = []
+    for start in range(0, len(shards), HELD_AT_ONCE):
+        numbers = shards.numbers[start : start + HELD_AT_ONCE]
+        views = (_held_view(shards[ShardId(number)]) for number in numbers)
+        held += [each for each in views if each is not None]
+        await asyncio.sleep(0)
+    return InventoryView(node_id=node_id, lost=lost, shards=held)
 
 
-def _held_view(shard: Shard) -> HeldView:
+def _held_view(shard: Shard) -> HeldView | None:
+    """Return what this node has of a shard; None if it has nothing."""
     replica = shard.replica
     copy, tip, seen = replica.copy, replica.copy.tip, replica.seen
+    if seen is None and copy.allocation is None and not replica.epoch and not tip.index:
+        return None
     return HeldView(
         shard=shard.id,
         seen=_configuration_view(seen) if seen else None,
@@ -180,11 +217,13 @@ async def _planned(
     Raises:
         Refused: As *make* does; or journals change meanwhile.
     """
-    told = {node_id: inventory_in(each) for node_id, each in recovery.told.items()}
+    # Some 10 µs for each shard of each node, and later 20 µs for each shard: the loop goes on.
+    told = await asyncio.to_thread(
+        lambda: {node_id: inventory_in(each) for node_id, each in recovery.told.items()}
+    )
     known: dict[EntryOf, bytes] = {}
     for _ in range(ROUNDS_MAX):
         hashes = Hashes(known)
-        # Some 20 µs for each shard, in Python: the loop goes on meanwhile.
         plan = await asyncio.to_thread(make, told, hashes)
         if not hashes.wanted:
             return plan
@@ -238,19 +277,25 @@ async def recover_cluster(recovery: Recovery, *, accepts_loss: bool) -> Recovery
             without=recovery.without,
             least=recovery.least,
             accepts_loss=accepts_loss,
+            count=recovery.cluster.shards,
         ),
     )
-    changed: set[ShardId] = set()
-    if not recovery.is_dry:
+    planned = await asyncio.to_thread(_view_of, recovery, plan, changed=())
+    if recovery.is_dry:
+        return planned
+    async with _recorded(recovery, planned) as outcome:
         changed = await _write(recovery, plan)
-    view = RecoveryView(
+        recovery.found([each.shard for each in plan.shards if each.finding is Finding.NEW])
+        outcome.view = done = await asyncio.to_thread(_view_of, recovery, plan, changed=changed)
+    return done
+
+
+def _view_of(recovery: Recovery, plan: Plan, *, changed: Collection[ShardId]) -> RecoveryView:
+    return RecoveryView(
         generation=plan.generation,
         shards=[_shard_view(each, is_changed=each.shard in changed) for each in plan.shards],
         without=sorted(recovery.without),
     )
-    if not recovery.is_dry:
-        await _record(recovery, view)
-    return view
 
 
 def _shard_view(plan: ShardPlan, *, is_changed: bool) -> ShardRecoveryView:
@@ -311,10 +356,9 @@ async def recover_shard(recovery: Recovery, shard: ShardId, source: NodeId) -> S
         recorded_on=recovery.node_id,
     )
     if not recovery.is_dry:
-        # First, so that no loss is without a record.
-        await _record(recovery, view)
-        if await _write(recovery, plan):
-            raise _overtaken(f"the configuration of shard {shard}")
+        async with _recorded(recovery, view):
+            if await _write(recovery, plan):
+                raise _overtaken(f"the configuration of shard {shard}")
     return view
 
 
@@ -340,8 +384,7 @@ def _check_cluster(recovery: Recovery) -> None:
 
 async def _write(recovery: Recovery, plan: Plan) -> set[ShardId]:
     """Write what is planned, and return the shards that changed meanwhile and were left alone."""
-    life = recovery.view.lives.get(recovery.node_id)
-    if life is None:
+    if recovery.session() == NOBODY:
         raise Refused(
             Kind.UNAVAILABLE,
             "coordinator_unavailable",
@@ -352,20 +395,31 @@ async def _write(recovery: Recovery, plan: Plan) -> set[ShardId]:
     fresh = msgspec.structs.replace(before or recovery.cluster, generation=plan.generation)
     if not await recovery.coordinator.recover(before, fresh):
         raise _overtaken("the record of the cluster")
-    swaps = [
+    planned = [each for each in plan.shards if each.fresh]
+    changed: set[ShardId] = set()
+    for start in range(0, len(planned), SWAPS_AT_ONCE):
+        # In the session of this moment: the one in which nodes were asked may be over.
+        swaps = _swaps(planned[start : start + SWAPS_AT_ONCE], recovery.node_id, recovery.session())
+        answers = await recovery.coordinator.swap(swaps)
+        changed |= {
+            swap.shard for swap, each in zip(swaps, answers, strict=True) if not each.is_done
+        }
+    return changed
+
+
+def _swaps(planned: Iterable[ShardPlan], by: NodeId, session: Session) -> list[Swap]:
+    return [
         Swap(
             shard=each.shard,
             expected=each.expected,
             fresh=each.fresh,
-            by=recovery.node_id,
-            session=life.session,
+            by=by,
+            session=session,
             is_repair=True,
         )
-        for each in plan.shards
+        for each in planned
         if each.fresh
     ]
-    answers = await recovery.coordinator.swap(swaps)
-    return {swap.shard for swap, answer in zip(swaps, answers, strict=True) if not answer.is_done}
 
 
 def _overtaken(what: str) -> Refused:
@@ -378,21 +432,78 @@ def _overtaken(what: str) -> Refused:
     )
 
 
-async def _record(recovery: Recovery, view: RecoveryView | ShardLossView) -> None:
-    """Add a line to the record of recoveries, durably."""
-    line = msgspec.json.encode({"at": format_instant(recovery.now), **_fields_of(view)}) + b"\n"
-    await asyncio.to_thread(_append, recovery.data_dir / RECORD_FILE, line)
+# -- the record -----------------------------------------------------------------------------------
 
 
-def _fields_of(view: RecoveryView | ShardLossView) -> dict[str, object]:
-    fields: dict[str, object] = msgspec.to_builtins(view)
-    return fields
+@dataclass(slots=True)
+class _Outcome:
+    """What a recovery did: at first what is planned."""
+
+    view: RecoveryView | ShardLossView
 
 
-def _append(file: Path, line: bytes) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+@asynccontextmanager
+async def _recorded(
+    recovery: Recovery, planned: RecoveryView | ShardLossView
+) -> AsyncGenerator[_Outcome]:
+    """Record what is about to be written, before anything is, and what came of it.
+
+    Raises:
+        OSError: The first line cannot be written; nothing else is done then.
+    """
+    await _record(recovery, "begun", planned)
+    outcome = _Outcome(planned)
     try:
-        os.write(descriptor, line)
+        yield outcome
+    except (Refused, CoordinatorError) as error:
+        await _record_end(recovery, "failed", _Failure(code=error.code, reason=str(error)))
+        raise
+    await _record_end(recovery, "done", outcome.view)
+
+
+class _Failure(msgspec.Struct):
+    code: str
+    reason: str
+
+
+_Facts = RecoveryView | ShardLossView | _Failure
+
+
+async def _record_end(recovery: Recovery, step: str, facts: _Facts) -> None:
+    """Record the outcome, which is as it is whether or not that is possible."""
+    try:
+        await _record(recovery, step, facts)
+    except OSError as error:
+        log.error("recovery not recorded", extra={"step": step, "reason": str(error)})
+
+
+async def _record(recovery: Recovery, step: str, facts: _Facts) -> None:
+    """Add a line to the record of recoveries, durably."""
+    head = {"at": format_instant(recovery.now()), "step": step}
+    await asyncio.to_thread(_append, recovery.data_dir / RECORD_FILE, head, facts)
+
+
+def _append(file: Path, head: dict[str, str], facts: _Facts) -> None:
+    """Add a line to *file*, whole and synced; one that a crash cut off stays a line of its own."""
+    fields: dict[str, object] = msgspec.to_builtins(facts)
+    line = msgspec.json.encode({**head, **fields}) + b"\n"
+    descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line
+        while line:
+            line = line[os.write(descriptor, line) :]  # It may take less than it is given.
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if not size:
+        _sync_folder(file.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 
+from msgspec.structs import replace
+
 from recovering import hashes_of, held
 from rota.core.attempt import AttemptKey, Ending, Order
 from rota.core.configuration import NOBODY, Swap
@@ -29,7 +31,7 @@ from rota.node.coordination.state import CoordinationState
 from rota.node.disk import judge
 from rota.node.held import Inventory
 from rota.node.messages import Sent
-from rota.node.recovering import plan_of
+from rota.node.recovering import Finding, plan_of
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 from rota.node.state_digests import COMPARE_EVERY
@@ -376,10 +378,23 @@ class Nodes:
         without = self._nodes.keys() - told.keys()
         hashes = hashes_of(lambda node_id, shard: self[node_id].shards[shard].replica)
         plan = plan_of(
-            self.server.state.view(), told, hashes, without=without, least=self.copies.least
+            self.server.state.view(),
+            told,
+            hashes,
+            without=without,
+            least=self.copies.least,
+            count=SHARDS,
         )
         assert not hashes.wanted
+        if self.server.state.cluster is not None:
+            self.server.state.cluster = replace(
+                self.server.state.cluster, generation=plan.generation
+            )
+        fresh = [each.shard for each in plan.shards if each.finding is Finding.NEW]
+        running[0].running.parts.membership.found(fresh)
         for shard in plan.shards:
+            if shard.finding is Finding.NEW:
+                continue
             assert shard.fresh is not None, shard
             swap = Swap(
                 shard=shard.shard,

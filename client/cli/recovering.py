@@ -1,6 +1,7 @@
 """``rota cluster recover-coordination`` and ``rota shard recover``: after a loss of state."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import click
 
@@ -17,7 +18,7 @@ from rota.client.wire import RecoveryView, ShardLossView, ShardRecoveryView
 
 EX_CLOSED = 8
 NAMED_MAX = 10
-RECOVERED = "recovered"
+RECOVERED, FOUNDED = "recovered", "founded"
 WHY_CLOSED = {
     "changed": "changed meanwhile: run the command again",
     "no_copy": "no copy that counts is left",
@@ -82,7 +83,7 @@ def show_plan(view: RecoveryView, *, is_dry: bool) -> bool:
     """Print what is recovered and what stays closed; return True if anything does."""
     closed: dict[str, list[ShardRecoveryView]] = {}
     for shard in view.shards:
-        if shard.outcome != RECOVERED:
+        if shard.outcome not in (RECOVERED, FOUNDED):
             closed.setdefault(shard.outcome, []).append(shard)
     done = [shard for shard in view.shards if shard.outcome == RECOVERED]
     verb = "would recover" if is_dry else "recovered"
@@ -90,13 +91,23 @@ def show_plan(view: RecoveryView, *, is_dry: bool) -> bool:
     by_copies = Counter(len(each.copies) for each in done)
     for copies, count in sorted(by_copies.items()):
         say(f"  with {counted(copies, 'copy', 'copies')}: {counted(count, 'shard', 'shards')}")
+    founded = [shard for shard in view.shards if shard.outcome == FOUNDED]
+    if founded:
+        say(
+            f"  {'to be founded' if is_dry else 'founded'}, for no node has anything of them: "
+            f"{_named(founded)}"
+        )
     for outcome, shards in sorted(closed.items()):
-        named = ", ".join(str(each.shard) for each in shards[:NAMED_MAX])
-        more = ", …" * (len(shards) > NAMED_MAX)
-        say(f"closed: {named}{more}: {WHY_CLOSED.get(outcome, outcome)}")
+        say(f"closed: {_named(shards)}: {WHY_CLOSED.get(outcome, outcome)}")
     if set(closed) - {"changed"}:
         say("see `rota shard recover`, which opens a shard from one copy")
     return bool(closed)
+
+
+def _named(shards: Sequence[ShardRecoveryView]) -> str:
+    """Return the numbers of the first shards."""
+    more = ", …" * (len(shards) > NAMED_MAX)
+    return ", ".join(str(each.shard) for each in shards[:NAMED_MAX]) + more
 
 
 @click.command(

@@ -89,9 +89,9 @@ class ShardRecoveryView(View, frozen=True):
 
     Attributes:
         shard: Its number.
-        outcome: ``recovered``; ``changed``: its configuration changed meanwhile, run the recovery
-            again; or why it stays closed: ``no_copy``, ``unknown_configuration``, ``forked``,
-            ``unsure``.
+        outcome: ``recovered``; ``founded``: no node had anything of it; ``changed``: its
+            configuration changed meanwhile, run the recovery again; or why it stays closed:
+            ``no_copy``, ``unknown_configuration``, ``forked``, ``unsure``.
         epoch_before: Of the newest configuration that is known, or of the one that has everything
             where the shard has forked; 0 if none is.
         epoch: Of the configuration that was written; null if none was.

@@ -90,7 +90,7 @@ async def show_inventory(request: web.Request) -> web.Response:
     """
     request[READS_NO_SHARD] = True
     check(request, Verb.READ, "*")
-    return document(_inventory(request.app[PARTS]))
+    return document(await _inventory(request.app[PARTS]))
 
 
 @operations.declare("GET", HASHES, Success(200, "Their hashes.", HashesView), query=(ENTRIES,))
@@ -122,8 +122,9 @@ async def recover_coordination(request: web.Request) -> web.Response:
     seen is written under a new epoch, with those of its copies that are there; all of them have
     everything that was acknowledged. Where a part of the nodes went on before the others came,
     journals are compared: those copies count that have everything. A shard for which that is not
-    certain stays closed, and its `outcome` says why. It is refused where no node found a loss, and
-    while a node that may know more does not answer, unless `without` names it.
+    certain stays closed, and its `outcome` says why. One of which no node has anything is founded
+    by the node that is asked. It is refused where no node found a loss, and while a node that may
+    know more does not answer, unless `without` names it.
 
     With `acceptLoss` shards whose outcome would be `unsure` are recovered, too: so many nodes are
     missing that they alone may have acknowledged the last writes.
@@ -188,17 +189,19 @@ async def _begun(request: web.Request, parts: Parts) -> Recovery:
         node_id=config.node_id,
         data_dir=Path(config.data_dir),
         least=parts.copies.least,
-        now=parts.clock.now(),
+        now=parts.clock.now,
         view=view,
-        told={**told, config.node_id: _inventory(parts)},
+        told={**told, config.node_id: await _inventory(parts)},
+        session=lambda: parts.membership.session,
         read_hashes=partial(_read_hashes, request),
+        found=parts.membership.found,
         without=frozenset(map(NodeId, WITHOUT.all_of(request))),
         is_dry=request[IS_DRY_RUN],
     )
 
 
-def _inventory(parts: Parts) -> InventoryView:
-    return inventory_of(parts.shards, parts.config.node_id, parts.continuity.lost)
+async def _inventory(parts: Parts) -> InventoryView:
+    return await inventory_of(parts.shards, parts.config.node_id, parts.continuity)
 
 
 async def _read_hashes(

@@ -496,6 +496,36 @@ def test_changes_wait_for_a_node_out_of_reach_no_longer_than_sessions_live() -> 
     run(story)
 
 
+def test_a_shard_that_was_never_founded_is_founded_after_a_recovery() -> None:
+    async def story(nodes: Nodes) -> None:
+        other = ShardId(1)
+        for node_id in (A, B, C):
+            await nodes[node_id].end()
+            nodes[node_id].lose_disk()
+        nodes.server.restore(CoordinationState(cluster=OURS))
+        nodes.cluster_id = OURS.id
+        nodes.wanted[other] = (C, A, B)
+        nodes.server.change(
+            partial(CoordinationState.register, member=Member(node_id=C, store_id=C, address=C))
+        )
+        for node_id in (A, B):
+            await nodes[node_id].start()
+        await until(lambda: SHARD in nodes.server.state.view().configurations)
+        await until(lambda: len(nodes.server.state.view().configurations[SHARD].sync) == 2)
+        nodes[A].running.parts.membership.heard_loss(B, 0)
+        await until(lambda: frozen(nodes, A, B) == [2, 2])
+        assert other not in nodes.server.state.view().configurations
+
+        nodes.recover()
+        await until(lambda: other in nodes.server.state.view().configurations, SOON_S)
+        await nodes[C].start()
+        await nodes.settle()
+
+        assert frozen(nodes) == [0, 0, 0]
+
+    run(story)
+
+
 # -- what is known and told of it ------------------------------------------------------------------
 
 

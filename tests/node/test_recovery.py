@@ -2,19 +2,26 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from rota.client.wire import ConfigurationView, CopyView, HeldView, InventoryView
-from rota.core.configuration import NOBODY, Configuration, Copy, Swap, first_epoch
+from rota.core.configuration import NOBODY, Configuration, Copy, Swap, Swapped, first_epoch
 from rota.core.errors import Refused
 from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.instants import Instant
 from rota.node.clock import SystemClock
-from rota.node.coordination.coordinator import Claim, Cluster, Coordinator, Member
+from rota.node.coordination.coordinator import (
+    Claim,
+    Cluster,
+    Coordinator,
+    Member,
+    OutcomeUnknown,
+)
 from rota.node.coordination.simulated import PerfectLink, SimulatedCoordinator, SimulatedServer
 from rota.node.entropy import SystemEntropy
 from rota.node.lineage import EntryOf
@@ -61,12 +68,23 @@ def inventory(node_id: NodeId, seen: Configuration, lost: int | None = 0) -> Inv
     return InventoryView(node_id=node_id, lost=lost, shards=held)
 
 
-async def coordinator(
-    cluster: Cluster | None = CLUSTER, *, has_session: bool = True
-) -> Coordinator:
+class Losing(SimulatedCoordinator):
+    """Loses the answers to swaps, if it is to."""
+
+    loses = False
+
+    async def swap(self, swaps: Sequence[Swap]) -> list[Swapped]:
+        """Have them done, and perhaps nobody know."""
+        answers = await super().swap(swaps)
+        if self.loses:
+            raise OutcomeUnknown("the answer is lost")
+        return answers
+
+
+async def coordinator(cluster: Cluster | None = CLUSTER, *, has_session: bool = True) -> "Losing":
     """Return one that has the old configurations, if it has a cluster at all."""
     server = SimulatedServer(SystemClock())
-    made = SimulatedCoordinator(server, A, link=PerfectLink(), entropy=SystemEntropy())
+    made = Losing(server, A, link=PerfectLink(), entropy=SystemEntropy())
     for node_id in (A, B, C):
         await made.register(Member(node_id=node_id, store_id=node_id, address=""))
     grant = await made.begin_session(Claim(node_id=A, store_id="a", lock="a"), 60)
@@ -84,6 +102,7 @@ async def coordinator(
 
 async def begun(there: Coordinator, folder: Path, *, is_dry: bool = False) -> Recovery:
     """Return a recovery that has read what there is."""
+    life = (await there.view()).lives.get(A)
     return Recovery(
         name="trio",
         coordinator=there,
@@ -91,13 +110,20 @@ async def begun(there: Coordinator, folder: Path, *, is_dry: bool = False) -> Re
         node_id=A,
         data_dir=folder,
         least=2,
-        now=NOON,
+        now=lambda: NOON,
         view=await there.view(),
         told={A: inventory(A, NEW), B: inventory(B, NEW), C: inventory(C, OLD)},
+        session=lambda: life.session if life else NOBODY,
         read_hashes=no_hashes,
+        found=found_none,
         without=(),
         is_dry=is_dry,
     )
+
+
+def found_none(shards: Collection[ShardId]) -> None:
+    """Refuse to found any."""
+    assert not shards
 
 
 async def no_hashes(node_id: NodeId, entries: Sequence[EntryOf]) -> list[bytes | None] | None:
@@ -108,6 +134,10 @@ async def no_hashes(node_id: NodeId, entries: Sequence[EntryOf]) -> list[bytes |
 def lines(folder: Path) -> list[dict[str, object]]:
     file = folder / RECORD_FILE
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def steps(folder: Path) -> list[str]:
+    return [str(each["step"]) for each in lines(folder)]
 
 
 @pytest.mark.parametrize("cluster", [CLUSTER, None], ids=["restored", "emptied"])
@@ -129,8 +159,10 @@ async def test_a_recovery_writes_the_record_and_the_configurations(
         SHARDS,
         Configuration(epoch=first_epoch(1), primary=A, primary_session=NOBODY, sync=NEW.sync),
     )
-    [record] = lines(tmp_path)
-    assert (record["at"], record["generation"]) == ("2027-01-15T08:00:00.000000Z", 1)
+    begin, end = lines(tmp_path)
+    assert (begin.pop("step"), end.pop("step")) == ("begun", "done")
+    assert begin == end
+    assert (end["at"], end["generation"]) == ("2027-01-15T08:00:00.000000Z", 1)
 
 
 def forked(node_id: NodeId, seen: Configuration, tip: int) -> InventoryView:
@@ -204,7 +236,7 @@ async def test_of_two_recoveries_at_the_same_time_one_is_refused(tmp_path: Path)
 
     [refusal] = [each for each in done if isinstance(each, Refused)]
     assert refusal.code == "recovery_overtaken"
-    assert len(lines(tmp_path)) == 1
+    assert sorted(steps(tmp_path)) == ["begun", "begun", "done", "failed"]
 
 
 async def test_a_configuration_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
@@ -240,13 +272,89 @@ async def test_a_node_without_a_session_recovers_nothing(tmp_path: Path) -> None
 async def test_the_loss_of_a_shard_is_on_record_before_it_can_happen(tmp_path: Path) -> None:
     there = await coordinator()
     recovery = await begun(there, tmp_path)
-    without_session = msgspec.structs.replace(recovery.view, lives={})
+    without_lives = msgspec.structs.replace(recovery.view, lives={})
     recovery = recovery._replace(
-        view=without_session, told={C: inventory(C, NEW, lost=None)}, without=(A, B)
+        view=without_lives,
+        session=lambda: NOBODY,
+        told={C: inventory(C, NEW, lost=None)},
+        without=(A, B),
     )
 
     with pytest.raises(Refused, match="no session"):
         await recover_shard(recovery, SHARDS[0], C)
 
-    [record] = lines(tmp_path)
+    record, end = lines(tmp_path)
     assert (record["nodeId"], record["lastIndex"], record["missing"]) == ("c", 9, ["a", "b"])
+    assert (end["step"], end["code"]) == ("failed", "coordinator_unavailable")
+
+
+async def test_configurations_are_written_in_the_session_that_the_node_has_by_then(
+    tmp_path: Path,
+) -> None:
+    there = await coordinator()
+    recovery = await begun(there, tmp_path)
+    await there.end_session(recovery.view.lives[A].session)
+    grant = await there.begin_session(Claim(node_id=A, store_id="a", lock="a"), 60)
+
+    done = await recover_cluster(
+        recovery._replace(session=lambda: grant.session), accepts_loss=False
+    )
+
+    assert [each.outcome for each in done.shards] == ["recovered", "recovered"]
+
+
+async def test_a_recovery_whose_outcome_is_not_known_is_on_record(tmp_path: Path) -> None:
+    there = await coordinator()
+    recovery = await begun(there, tmp_path)
+    there.loses = True
+
+    with pytest.raises(OutcomeUnknown):
+        await recover_cluster(recovery, accepts_loss=False)
+
+    begin, end = lines(tmp_path)
+    assert (begin["step"], begin["generation"]) == ("begun", 1)
+    assert (end["step"], end["code"]) == ("failed", "outcome_unknown")
+
+
+async def test_nothing_is_written_where_nothing_can_be_recorded(tmp_path: Path) -> None:
+    there = await coordinator()
+    before = await there.view()
+
+    with pytest.raises(FileNotFoundError):
+        await recover_cluster(await begun(there, tmp_path / "gone"), accepts_loss=False)
+
+    assert await there.view() == before
+
+
+async def test_lines_are_whole_also_after_one_that_a_crash_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / RECORD_FILE).write_text('{"step": "beg')
+    write = os.write
+
+    def write_seven(file: int, data: bytes) -> int:
+        return write(file, data[:7])
+
+    monkeypatch.setattr(os, "write", write_seven)
+
+    await recover_cluster(await begun(await coordinator(), tmp_path), accepts_loss=False)
+
+    first, *others = (tmp_path / RECORD_FILE).read_text().splitlines()
+    assert first == '{"step": "beg'
+    assert [json.loads(each)["step"] for each in others] == ["begun", "done"]
+
+
+async def test_shards_of_which_no_node_has_anything_are_founded(tmp_path: Path) -> None:
+    there, founded = await coordinator(), list[ShardId]()
+    recovery = await begun(there, tmp_path)
+    recovery = recovery._replace(
+        cluster=msgspec.structs.replace(CLUSTER, shards=4), found=founded.extend
+    )
+
+    dry = await recover_cluster(recovery._replace(is_dry=True), accepts_loss=False)
+    assert not founded
+    done = await recover_cluster(recovery, accepts_loss=False)
+
+    assert dry == done
+    assert [each.outcome for each in done.shards] == ["recovered"] * 2 + ["founded"] * 2
+    assert founded == [2, 3]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.client.cli.recovering import WHY_CLOSED, show_plan
+from rota.client.cli.recovering import FOUNDED, WHY_CLOSED, show_plan
 from rota.client.wire import RecoveryView, ShardRecoveryView
 from rota.node.recovering import Finding
 from rota.node.recovery import CHANGED
@@ -52,8 +52,18 @@ def test_shards_that_stay_closed_are_named_with_the_reason(
     ]
 
 
+@pytest.mark.parametrize("is_dry", [True, False])
+def test_shards_that_are_founded_are_named_and_not_closed(
+    capsys: pytest.CaptureFixture[str], *, is_dry: bool
+) -> None:
+    is_any_closed = show_plan(view(shard(3, FOUNDED), shard(5, FOUNDED)), is_dry=is_dry)
+
+    assert not is_any_closed
+    assert capsys.readouterr().err.endswith("founded, for no node has anything of them: 3, 5\n")
+
+
 def test_every_reason_for_which_a_shard_stays_closed_has_words() -> None:
     assert set(WHY_CLOSED) == {
         CHANGED,
-        *(each.value for each in Finding if each is not Finding.RECOVERABLE),
+        *(each.value for each in {*Finding} - {Finding.RECOVERABLE, Finding.NEW}),
     }

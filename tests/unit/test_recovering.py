@@ -175,6 +175,48 @@ def test_a_shard_that_no_node_has_seen_is_left_alone() -> None:
     assert plan == Plan(generation=1, shards=())
 
 
+@pytest.mark.parametrize("begun", [Held(), Held(allocation=copy_of(A))], ids=["", "begun"])
+def test_a_shard_of_which_no_node_has_anything_is_founded(begun: Held) -> None:
+    told = {**inventories({A: begun}), **{each: Inventory(lost=0, shards={}) for each in (B, C)}}
+
+    plan = plan_of(view(), told, NO_HASHES, least=LEAST, count=2)
+
+    assert plan.generation == 1
+    assert [each.finding for each in plan.shards] == [Finding.NEW, Finding.NEW]
+    assert not any(each.fresh for each in plan.shards)
+
+
+@pytest.mark.parametrize(
+    ("without", "wiped", "finding"),
+    [
+        ([], [], Finding.NEW),
+        ([C], [], Finding.NEW),
+        ([], [A], Finding.NEW),
+        ([B, C], [], Finding.UNSURE),
+        ([], [A, B], Finding.UNSURE),
+        ([A], [B], Finding.UNSURE),
+    ],
+)
+def test_a_shard_is_not_founded_where_as_many_nodes_may_have_had_it_as_may_commit(
+    without: list[NodeId], wiped: list[NodeId], finding: Finding
+) -> None:
+    held_by = {
+        each: held(each, OLD, is_whole=each not in wiped)
+        for each in (A, B, C)
+        if each not in without
+    }
+    told = inventories(held_by)
+
+    cautious = plan_of(view(OLD), told, NO_HASHES, without=without, least=LEAST, count=2)
+    bold = plan_of(
+        view(OLD), told, NO_HASHES, without=without, least=LEAST, count=2, accepts_loss=True
+    )
+
+    assert cautious.shards[1].finding is finding
+    assert cautious.shards[1].fresh is None
+    assert bold.shards[1].finding is Finding.NEW
+
+
 # -- generations ----------------------------------------------------------------------------------
 
 
