@@ -31,25 +31,37 @@ def deadline(session_end: Instant, leased_until: Instant) -> Instant:
 
 def outlasting(timing: Timing) -> Duration:
     """Return for how long attempts may run after the process ended that asked for their leases."""
-    stretched = timing.attempt_lease * (100 + 2 * DRIFT_PERCENT) // 100
-    return Duration(max(timing.session, stretched) + timing.kill_grace)
+    return Duration(max(timing.session, _stretched(timing.attempt_lease)) + timing.kill_grace)
 
 
 def is_lost(
-    timing: Timing, *, gone_since: Instant | None, trusted_at: Instant, now: Instant
+    timing: Timing,
+    *,
+    gone_since: Instant | None,
+    given_at: Instant,
+    opened_at: Instant,
+    now: Instant,
 ) -> bool:
-    """Tell whether no attempt of a session can still run.
+    """Return True if no attempt of a session can still run.
+
+    All instants are of the clock of the primary that asks.
 
     Args:
         timing: The cluster's.
         gone_since: Since when the session has been seen gone; None if it is not. It must have been
             for as long as it lives: a coordinator that loses sessions before their time takes
             nothing from nodes that count on theirs.
-        trusted_at: When its node was last given a lease here, or, if that is later, when this node
-            became primary: until then another may have given one.
-        now: By the clock of both.
+        given_at: When its node was last given a lease here; `NEVER` if it was not.
+        opened_at: When this node became primary. The one before may count on a session that the
+            coordinator ended before its time, and give leases for as long as a session lives.
+        now: The present.
     """
     if gone_since is None or now - gone_since < timing.session:
         return False
-    stretched = timing.attempt_lease * (100 + 2 * DRIFT_PERCENT) // 100
-    return now - trusted_at > stretched + timing.kill_grace
+    trusted_at = max(given_at, later(opened_at, _stretched(timing.session)))
+    return now - trusted_at > _stretched(timing.attempt_lease) + timing.kill_grace
+
+
+def _stretched(duration: Duration) -> Duration:
+    """Return *duration* as the fastest clock may count it that the slowest has measured."""
+    return Duration(duration * (100 + 2 * DRIFT_PERCENT) // 100)

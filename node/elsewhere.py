@@ -83,7 +83,7 @@ class _Away:
     """The attempts of one shard that run elsewhere.
 
     Attributes:
-        opened_at: When this node began to decide; until then another may have given leases.
+        opened_at: When this node began to decide.
         epoch: A node that knows of this, or of a later one, starts no attempt of its own any more.
         running: Those recorded as started there.
         sent: Of those, the ones that are on their way there.
@@ -287,15 +287,20 @@ class Elsewhere:
     def _look_after(self, shard: Shard, away: _Away, now: Instant) -> None:
         for life in away.lives():
             node_id, session = life
-            given_at = away.given_at.get(node_id, away.opened_at)
-            gone_since = self._gone_since.get(life)
-            if is_lost(self._timing, gone_since=gone_since, trusted_at=given_at, now=now):
+            given_at = away.given_at.get(node_id, NEVER)
+            if is_lost(
+                self._timing,
+                gone_since=self._gone_since.get(life),
+                given_at=given_at,
+                opened_at=away.opened_at,
+                now=now,
+            ):
                 log.warning("attempts lost", extra={"node": node_id, "shard": shard.id})
                 away.drop([key for key, one in away.running.items() if _life(one) == life])
                 self._shards.submit(shard, LoseSession(node_id=node_id, session=session))
             elif node_id == self._liveness.node_id:
                 continue  # Of a directory before: there is nobody to ask.
-            elif now - away.given_at.get(node_id, NEVER) > self._timing.attempt_lease // 4:
+            elif now - given_at > self._timing.attempt_lease // 4:
                 self._network.send(node_id, shard.id, AskList())
 
     def _lose(self, shard: Shard, absent: _Running) -> None:

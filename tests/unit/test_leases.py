@@ -31,21 +31,60 @@ def test_a_session_or_a_lease_is_enough_to_go_on(
 
 
 def test_nothing_is_lost_while_its_session_is_seen() -> None:
-    assert not is_lost(TIMING, gone_since=None, trusted_at=LONG_AGO, now=NOW)
+    assert not lost(gone_since=None)
 
 
 @pytest.mark.parametrize(("gone_for_s", "expected"), [(4, False), (5, True)])
 def test_a_session_has_to_be_gone_for_as_long_as_it_lives(gone_for_s: int, expected: bool) -> None:
     gone_since = Instant(NOW - gone_for_s * S)
 
-    assert is_lost(TIMING, gone_since=gone_since, trusted_at=LONG_AGO, now=NOW) is expected
+    assert lost(gone_since=gone_since) is expected
 
 
-@pytest.mark.parametrize(("trusted_for_s", "expected"), [(107, False), (108, True)])
-def test_a_lease_and_the_kill_have_to_be_over(trusted_for_s: int, expected: bool) -> None:
-    trusted_at = Instant(NOW - trusted_for_s * S)
+@pytest.mark.parametrize(("given_for_s", "expected"), [(107, False), (108, True)])
+def test_a_lease_and_the_kill_have_to_be_over(given_for_s: int, expected: bool) -> None:
+    given_at = Instant(NOW - given_for_s * S)
 
-    assert is_lost(TIMING, gone_since=LONG_AGO, trusted_at=trusted_at, now=NOW) is expected
+    assert lost(given_at=given_at) is expected
+
+
+@pytest.mark.parametrize("given_at", [NEVER, Instant(NOW - 111 * S)])
+@pytest.mark.parametrize(("opened_for_s", "expected"), [(112, False), (113, True)])
+def test_the_primary_before_may_give_leases_for_as_long_as_its_session_lives(
+    opened_for_s: int, expected: bool, given_at: Instant
+) -> None:
+    opened_at = Instant(NOW - opened_for_s * S)
+
+    assert lost(given_at=given_at, opened_at=opened_at) is expected
+
+
+def lost(
+    *,
+    gone_since: Instant | None = LONG_AGO,
+    given_at: Instant = LONG_AGO,
+    opened_at: Instant = LONG_AGO,
+) -> bool:
+    return is_lost(TIMING, gone_since=gone_since, given_at=given_at, opened_at=opened_at, now=NOW)
+
+
+@given(
+    session_s=st.integers(1, 60), lease_s=st.integers(1, 300), opened_after=st.integers(0, 10**8)
+)
+def test_an_attempt_leased_by_a_primary_that_is_cut_off_ends_before_it_is_lost(
+    session_s: int, lease_s: int, opened_after: int
+) -> None:
+    timing = Timing(session=Duration(session_s * S), attempt_lease=Duration(lease_s * S))
+    renewed_at = NOW  # Then the coordinator ends the session, and the primary is cut off.
+    slow, fast = 100 / (100 - DRIFT_PERCENT), (100 + DRIFT_PERCENT) / 100
+    last_lease_at = renewed_at + (timing.session_end(renewed_at) - renewed_at) * slow
+    killed_at = last_lease_at + lease_end(timing, Instant(0)) * slow + timing.kill_grace
+    opened_at = Instant(renewed_at + opened_after)
+
+    counted = Instant(opened_at + int((killed_at - opened_at) * fast))
+
+    assert counted <= opened_at or not is_lost(
+        timing, gone_since=LONG_AGO, given_at=NEVER, opened_at=opened_at, now=counted
+    )
 
 
 @given(
@@ -67,5 +106,9 @@ def test_who_runs_it_stops_before_it_is_lost_though_its_clock_is_slow_and_the_ot
     given_at = Instant(0)
 
     assert counted <= 0 or not is_lost(
-        timing, gone_since=Instant(-(10**12)), trusted_at=given_at, now=Instant(int(counted))
+        timing,
+        gone_since=Instant(-(10**12)),
+        given_at=given_at,
+        opened_at=Instant(-(10**12)),
+        now=Instant(int(counted)),
     )
