@@ -23,8 +23,8 @@ long that the copies beside it were given up too, after their nodes had seen lat
 has a copy that others replaced: `_is_replaced`.
 
 Where the journal of a copy begins after X's committed entries, entries cannot be compared. What is
-dropped was committed, so X's are contained if a copy of X's configuration counts on, or if all that
-is replaced. Else the two may be two lines, and nothing is certain.
+dropped was committed, so X's are contained if a copy of X's configuration counts on, be it lost by
+now, or if all that is replaced. Else the two may be two lines, and nothing is certain.
 
 In one line the newest configuration is sound. In two, the sound one has everything, be its epoch
 lower; if both lines have acknowledged entries of their own, none is sound.
@@ -128,27 +128,27 @@ class Lineage:
         holders = [copy.node_id for copy in self.holders(configuration)]
         # A list, so that the hashes that all pairs need are asked for together.
         contained = [
-            self._contains(holder, other, holders)
+            self._contains(holder, other, configuration)
             for holder in holders
             for other in self._whole
             if holder != other
         ]
         return all(contained)
 
-    def _contains(self, node_id: NodeId, other: NodeId, holders: Iterable[NodeId]) -> bool:
+    def _contains(self, node_id: NodeId, other: NodeId, configuration: Configuration) -> bool:
         """Return True if a node's copy has all that may be acknowledged of another's.
 
         Args:
             node_id: Where the copy is.
             other: Where the other one is.
-            holders: The nodes whose copies count in the same configuration as the copy.
+            configuration: In which the copy counts.
         """
         try:
-            return self._has_all(node_id, other, holders)
+            return self._has_all(node_id, other, configuration)
         except Unknown:
             return False
 
-    def _has_all(self, node_id: NodeId, other: NodeId, holders: Iterable[NodeId]) -> bool:
+    def _has_all(self, node_id: NodeId, other: NodeId, configuration: Configuration) -> bool:
         own, its = self._held[node_id], self._held[other]
         if self._is_common(node_id, other, its.tip[1]):
             return True
@@ -161,18 +161,21 @@ class Lineage:
             and len(its.seen.sync) >= self._least
         )
         if its.committed < own.before:
-            return not counts or self._is_followed(other, holders)
+            return not counts or self._is_followed(other, configuration)
         if not self._is_common(node_id, other, its.committed):
             return False
         if not counts or self._is_replaced(its.seen):
             return True
         return self._is_lacked(Index(self._last_common(node_id, other) + 1), other)
 
-    def _is_followed(self, other: NodeId, holders: Iterable[NodeId]) -> bool:
-        """Return True if *holders* went on from the configuration that a node has seen last."""
+    def _is_followed(self, other: NodeId, configuration: Configuration) -> bool:
+        """Return True if *configuration* came of the one that a node has seen last.
+
+        So it did if a copy beside the node's counts in both, be that copy lost by now.
+        """
         seen = self._held[other].seen
-        beside = {copy.node_id for copy in self.holders(seen)} - {other}
-        return self._is_replaced(seen) or not beside.isdisjoint(holders)
+        beside = {copy for copy in (seen.sync if seen else ()) if copy.node_id != other}
+        return self._is_replaced(seen) or not beside.isdisjoint(configuration.sync)
 
     def _is_replaced(self, configuration: Configuration | None) -> bool:
         """Return True if a copy was given up after its node had seen a later configuration."""

@@ -83,6 +83,7 @@ CD = configuration(11, "cd")
 
 
 DE = configuration(12, "de")
+BDE = configuration(12, "bde")
 LONG = "x" * 1_000
 
 
@@ -103,6 +104,7 @@ LONG = "x" * 1_000
         ({A: (DE, None), C: (OLD, "|x|z"), D: (DE, "xx|x|"), E: (DE, "xx|x|")}, DE),
         ({A: (DE, "|xx|"), C: (OLD, "|x|z"), D: (DE, "|xxx|"), E: (DE, "|xxx|")}, DE),
         ({A: (AB, f"|x|{LONG}"), B: (AB, f"|x|{LONG}"), C: (OLD, f"|x|zz{LONG}")}, AB),
+        ({A: (AB, "|xx|z"), D: (BDE, "xxx|x|"), E: (BDE, "xxx|x|")}, BDE),
     ],
     ids=[
         "all have seen the same",
@@ -116,6 +118,7 @@ LONG = "x" * 1_000
         "likewise, and journals that begin later",
         "a stale copy, and a copy beside it that counts no more",
         "journals with many entries that are not known to be committed",
+        "journals that begin later, and the copy is lost that they were filled from",
     ],
 )
 def test_in_one_line_the_newest_configuration_is_sound(
