@@ -376,8 +376,8 @@ def _check_answers(
         raise Refused(
             Kind.CONFLICT,
             "node_alive",
-            f"{_listed(here)} lives, and --without names it: that is for nodes that are lost. Run "
-            f"the command without it: `{_typed(command, set(without) - set(here))}`",
+            f"{_listed(here)}: alive, and named by --without, which is for nodes that are lost. "
+            f"Run the command without that: `{_typed(command, set(without) - set(here))}`",
         )
     missing = sorted({*view.members, *named} - {*told, *without})
     if missing:
@@ -403,10 +403,11 @@ def _check_answered(view: View, told: Mapping[NodeId, Inventory]) -> None:
     raise Refused(
         Kind.UNAVAILABLE,
         "nodes_unreached",
-        f"no node that answered found that etcd lost its state, and {_listed(silent)} lives and "
-        f"did not answer. Ask there: `rota cluster recover-coordination --url http://{address} "
-        f"--dry-run`. If it says that etcd has another cluster, {_listed(sorted(told))} "
-        "founded that one in the emptied etcd, and has to be stopped",
+        "no node that answered found that etcd lost its state, and no answer came from "
+        f"{_listed(silent)}, alive by the record in etcd. Ask there: `rota cluster "
+        f"recover-coordination --url http://{address} --dry-run`. If it says that "
+        f"etcd has another cluster, {_listed(sorted(told))} founded that one in the "
+        "emptied etcd, and has to be stopped",
         retry_after_s=1,
     )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from deploy.programs import DEPLOY, needs, run
+from etcd import free_ports
 from rotad import Rotad
 
 TOLD = ("NOTIFY_SOCKET=", "WATCHDOG_USEC=", "INVOCATION_ID=")
@@ -34,6 +35,11 @@ class Systemd:
     def hear_until(self, assignment: str) -> None:
         """Wait until it is told *assignment*."""
         while assignment not in self.told:
+            self.told += self._end.recv(4096).decode().splitlines()
+
+    def hear_of(self, beginning: str) -> None:
+        """Wait until it is told something that begins so."""
+        while not any(each.startswith(beginning) for each in self.told):
             self.told += self._end.recv(4096).decode().splitlines()
 
     def close(self) -> None:
@@ -139,6 +145,16 @@ def test_a_node_says_when_it_serves_that_it_turns_and_that_it_stops(
     systemd.hear_until("STOPPING=1")
 
     assert is_ready_when_told
+
+
+def test_a_node_says_what_it_waits_for(systemd: Systemd, tmp_path: Path) -> None:
+    listen, peer_listen, nobody = free_ports(3)
+    flags = ("--listen", f"127.0.0.1:{listen}", "--peer-listen", f"127.0.0.1:{peer_listen}")
+    with Rotad(tmp_path / "n1", *flags, "--etcd", f"http://127.0.0.1:{nobody}") as node:
+        node.spawn()
+
+        systemd.hear_of("STATUS=waits for etcd: ")
+        assert node.stop() == 0
 
 
 @pytest.mark.usefixtures("systemd")
