@@ -27,7 +27,7 @@ from contract.executor_host import (
 from rota.core.attempt import AttemptKey, Bind, Ending, Limits, Outcome, Sandbox, Work
 from rota.core.instants import SECOND, Duration
 from rota.executor.procfs import children_of
-from rota.executor.sandbox import Rooms, outermost, wrapping
+from rota.executor.sandbox import ARRANGED, PRIVATE, Rooms, outermost, wrapping
 from rota.executor.terms import Terms
 
 T = TypeVar("T")
@@ -262,6 +262,19 @@ def test_the_environment_of_a_task_has_no_effect_outside(
     assert list(tmp_path.glob("loaded*")) == []
 
 
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+def test_the_temporary_folder_of_the_node_is_not_that_of_a_sandbox(
+    bench: Bench, sandbox: Sandbox
+) -> None:
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": "/var/tmp/of-the-node"}
+
+    ending = bench.ending_of(
+        Work(shell="echo ${TMPDIR-none} $HOME", sandbox=sandbox), environ=environ
+    )
+
+    assert ending.output == b"none /tmp\n"
+
+
 def test_the_environment_of_a_task_is_not_in_arguments(bench: Bench) -> None:
     async def scenario(host: Host) -> list[int]:
         work = Work(shell="echo up; sleep 60", env=(("WORD", SECRET),), sandbox=STRICT)
@@ -300,6 +313,51 @@ def test_what_is_never_bound_is_refused(
 
     assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
     assert ending.reason.startswith(f"{bind.source!r} is never bound: ")
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+def test_a_bind_is_made_of_the_path_that_was_checked_and_not_of_a_link_to_it(
+    bench: Bench, tmp_path: Path, sandbox: Sandbox
+) -> None:
+    """Else whoever may change the link could have it lead elsewhere after the check."""
+    options, real = tmp_path / "options", shutil.which("bwrap")
+    bwrap, link, bound = tmp_path / "bwrap", tmp_path / "link", tmp_path / "bound"
+    bwrap.write_text(
+        f'#!/bin/sh\n[ "$1" = --args ] && cat /proc/self/fd/$2 > {options}\nexec {real} "$@"\n'
+    )
+    bwrap.chmod(0o755)
+    bound.mkdir()
+    link.symlink_to(bound)
+
+    work = Work(argv=("true",), sandbox=replace(sandbox, binds=(Bind(str(link), "/tmp/bound"),)))
+    ending = bench.ending_of(work, environ={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+
+    assert ending.outcome is Outcome.SUCCEEDED
+    words = options.read_text().split("\0")
+    assert words[words.index("/tmp/bound") - 1] == str(bound)
+
+
+def test_a_folder_of_the_machine_is_not_taken_for_that_of_a_sandbox(bench: Bench) -> None:
+    """Any task may make a folder of that name in the machine's /tmp.
+
+    About half of the attempts are looked at before their sandbox is arranged.
+    """
+    decoy = Path(PRIVATE, ARRANGED)
+    work = Work(shell="echo 1 > $ROTA_RESULT", sandbox=STRICT)
+
+    async def scenario(host: Host) -> list[bytes]:
+        return [(await host.run(work)).result for _ in range(12)]
+
+    decoy.mkdir(exist_ok=True)
+    try:
+        results = bench.run(scenario)
+        is_left = decoy.exists()
+    finally:
+        with suppress(FileNotFoundError):
+            decoy.rmdir()
+
+    assert results == [b"1"] * 12
+    assert is_left
 
 
 def test_another_path_of_an_engines_socket_is_refused(bench: Bench, tmp_path: Path) -> None:

@@ -166,6 +166,10 @@ def test_manual_and_startup_never_fire_by_themselves() -> None:
     assert latest_fire(startup, Instant(0), FAR) is None
 
 
+def test_startup_may_be_written_in_capitals() -> None:
+    assert is_startup(parse_schedule("@Startup"))
+
+
 def test_day_or_false_asks_both_day_fields_to_match() -> None:
     after = at("2026-01-01T00:00")
 
@@ -318,6 +322,7 @@ def test_long_zone_is_repeated_in_part() -> None:
         ("../../etc/passwd", "is not a time zone"),
         ("America", "is not a time zone"),
         ("localtime", "is not a time zone"),
+        ("Factory", "is not a time zone"),
         ("", "is not a time zone"),
     ],
 )

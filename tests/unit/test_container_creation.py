@@ -1,0 +1,69 @@
+"""What an engine is asked for, without an engine."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from rota.core.attempt import AttemptKey, Image, Limits, Order, Token, Work
+from rota.core.ids import Epoch, ExecutionId, Index, NodeId
+from rota.core.instants import Instant
+from rota.executor.binds import Kept
+from rota.executor.container.creation import creation
+from rota.executor.terms import Terms
+
+Json = Any  # Any: what an engine is asked for, looked into by the test that knows it.
+MIB = 1 << 20
+TERMS = Terms(container_memory=64 * MIB, container_pids=20)
+
+
+def host_config(limits: Limits, terms: Terms) -> dict[str, Json]:
+    """Return what the engine is asked for as to the machine."""
+    order = Order(
+        key=AttemptKey(ExecutionId("3f2a9c0011223344-0660c1a4f8fe40-0000"), "main", 1),
+        token=Token(Epoch(1), Index(1)),
+        work=Work(executor="container", image=Image(name="busybox"), limits=limits),
+        fire_at=Instant(0),
+    )
+    body = creation(
+        order,
+        node_id=NodeId("n"),
+        store_id="s",
+        folder=None,
+        kept=Kept("/data", ()),
+        terms=terms,
+        has_log_driver=True,
+    )
+    return msgspec.convert(body["HostConfig"], dict[str, Json])
+
+
+@pytest.mark.parametrize(
+    ("limits", "memory", "pids"),
+    [
+        (Limits(), 64 * MIB, 20),
+        (Limits(memory=MIB), MIB, 20),
+        (Limits(pids=3), 64 * MIB, 3),
+        (Limits(cpu=0.5, memory=256 * MIB, pids=99), 256 * MIB, 99),
+    ],
+)
+def test_a_container_has_its_own_limits_or_those_of_its_node_and_no_swap(
+    limits: Limits, memory: int, pids: int
+) -> None:
+    asked = host_config(limits, TERMS)
+
+    assert (asked["Memory"], asked["MemorySwap"], asked["PidsLimit"]) == (memory, memory, pids)
+    assert asked.get("NanoCpus", 0) == limits.cpu * 1e9
+
+
+def test_a_node_may_leave_containers_without_limits() -> None:
+    asked = host_config(Limits(), Terms(container_memory=0, container_pids=0))
+
+    assert not {"Memory", "MemorySwap", "PidsLimit", "NanoCpus"} & asked.keys()
+
+
+def test_a_container_gets_no_rights_of_root() -> None:
+    asked = host_config(Limits(), TERMS)
+
+    assert asked["CapDrop"] == ["ALL"]
+    assert asked["SecurityOpt"] == ["no-new-privileges"]
+    assert not {"Privileged", "Devices", "PidMode", "IpcMode", "UsernsMode"} & asked.keys()
