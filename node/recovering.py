@@ -424,7 +424,8 @@ def _check_aware(told: Mapping[NodeId, Inventory], lost: int, pending: Collectio
             Kind.UNAVAILABLE,
             "nodes_unaware",
             f"{_listed(unaware)} has not learned yet that etcd lost its state: try again in a "
-            "second",
+            "second. If it does not learn that, stop it, name it as a node to go on without, and "
+            "start it after the recovery",
             retry_after_s=1,
         )
 

@@ -8,6 +8,7 @@ import pytest
 from rota.core.configuration import NOBODY, Configuration, Copy, first_epoch
 from rota.core.errors import Refused
 from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.replication.continuity import Continuity
 from rota.node.coordination.coordinator import Cluster, Life, Member, View
 from rota.node.held import Held, Inventory
 from rota.node.lineage import Hashes
@@ -423,7 +424,24 @@ def test_a_node_that_nobody_knows_is_not_left_out() -> None:
 def test_a_node_that_has_not_learned_of_the_loss_is_waited_for() -> None:
     told = {**inventories(THREE), **inventories({B: THREE[B]}, None)}
 
+    refusal = refused(view(OLD), told, [])
+    assert refusal.code == "nodes_unaware"
+    assert "b has not learned" in refusal.detail
+
+
+def test_a_node_that_cannot_accept_the_word_of_a_loss_can_be_left_out() -> None:
+    """It was away when a repair overtook a promise more than 1,000 generations above its own."""
+    repaired = configuration(first_epoch(5_000), A, B)
+    lost = inventories({A: held(A, repaired), B: held(B, repaired)}, 5_000)
+    told = {**lost, **inventories({C: THREE[C]})}
+    away = Continuity()
+
+    assert not away.hear(5_000, A)
     assert refused(view(OLD), told, []).code == "nodes_unaware"
+    plan = plan_of(view(OLD), lost, NO_HASHES, without=[C], least=LEAST)
+
+    assert plan.generation == 5_001
+    assert away.is_void(first_epoch(plan.generation)) is False
 
 
 # -- from one copy --------------------------------------------------------------------------------
