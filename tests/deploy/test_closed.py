@@ -1,12 +1,17 @@
 """What deploy/ starts is reached by no stranger, unless its files say so in so many words."""
 
 import re
+import urllib.error
+import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from deploy.programs import DEPLOY
+from docker import wait_until
+from etcd import Etcd, needs_etcd
 from rota.core.errors import Refused
 from rota.node.config import load_config
 
@@ -78,3 +83,45 @@ def test_compose_has_etcd_in_a_network_of_the_nodes_alone(name: str) -> None:
     for each in inside - {"node"}:
         assert services(name)[each]["networks"] == ["etcd"]
     assert services("compose.yaml")["etcd"]["networks"] == ["etcd"]
+
+
+@pytest.mark.parametrize("name", COMPOSE_FILES)
+def test_compose_has_each_etcd_answer_to_its_own_name_alone(name: str) -> None:
+    members = {each: what for each, what in services(name).items() if each.startswith("etcd")}
+
+    asked = services(name)["node"]["environment"]["ROTA_ETCD"].split(",")
+
+    assert sorted(asked) == sorted(f"http://{each}:2379" for each in members)
+    for each, what in members.items():
+        assert f"--host-whitelist={each}" in what["entrypoint"]
+
+
+@needs_etcd
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("etcd:2379", 200), ("127.0.0.1:2379", 421), ("172.18.0.2:2379", 421), ("evil.example", 421)],
+)
+def test_an_etcd_with_that_flag_takes_nothing_by_another_name(
+    tmp_path: Path, host: str, status: int
+) -> None:
+    etcd = Etcd("etcd", tmp_path, "--host-whitelist=etcd")
+    etcd.start()
+    try:
+        wait_until(lambda: answered(etcd, "etcd") == 200, lambda: "etcd does not answer")
+
+        assert answered(etcd, host) == status
+    finally:
+        etcd.kill()
+
+
+def answered(etcd: Etcd, host: str) -> int:
+    """Return the status with which a write is answered that asks for *host*; 0 for none."""
+    body, headers = b'{"key": "YQ==", "value": "YQ=="}', {"Host": host}
+    try:
+        request = urllib.request.Request(f"{etcd.url}/v3/kv/put", body, headers)
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
