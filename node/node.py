@@ -27,7 +27,8 @@ from rota.node.api.app import make_app
 from rota.node.api.serving import serving
 from rota.node.clock import Clock, SystemClock
 from rota.node.cluster import check_owner, join, timing_of, why_cut_off, why_unready
-from rota.node.config import Address, NodeConfig
+from rota.node.config import NodeConfig
+from rota.node.config_values import Address
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,

@@ -5,12 +5,12 @@ that they share. Containers and pods get another one at every start, and nobody 
 """
 
 import socket
+from dataclasses import replace
 from urllib.parse import urlsplit
 
-import msgspec
-
 from rota.core.errors import RotaError
-from rota.node.config import AUTO, Address, NodeConfig
+from rota.node.config import NodeConfig
+from rota.node.config_values import AUTO, Address
 
 
 class NoOwnAddress(RotaError):
@@ -29,7 +29,7 @@ def with_own_addresses(config: NodeConfig) -> NodeConfig:
         OSError: One of its members could not be found, or there is no way there, and no other is
             elsewhere: it may be otherwise the next time.
     """
-    return msgspec.structs.replace(
+    return replace(
         config,
         advertise=_found(config.advertise, config.listen, config.etcd),
         peer_advertise=_found(config.peer_advertise, config.peer_listen, config.etcd),

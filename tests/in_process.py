@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Semaphore
 from typing import Any
 
-import msgspec
 from aiohttp import ClientSession
 
 from rota.client.wire import JobBody
@@ -25,7 +24,8 @@ from rota.node.api.app import make_app
 from rota.node.api.bodies import job_spec
 from rota.node.api.serving import serving as serving_api
 from rota.node.clock import Clock, SystemClock
-from rota.node.config import Address, NodeConfig
+from rota.node.config import NodeConfig
+from rota.node.config_values import Address
 from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.entropy import SystemEntropy
 from rota.node.node import alone
@@ -143,7 +143,7 @@ async def serving(works: Works, **settings: Any) -> AsyncGenerator[Client]:
     """Serve the API of *works*, with other *settings* of its connections."""
     numbers = iter(range(1 << 30))
     app = make_app(works.parts, lambda: next(numbers))
-    config = msgspec.structs.replace(works.parts.config, **settings)
+    config = replace(works.parts.config, **settings)
     async with (
         serving_api(app, config, works.parts.metrics) as address,
         ClientSession() as session,

@@ -5,6 +5,7 @@ can write is in a folder of fragments: ``introduction.md``, and one file for eac
 has more to say, named after its handler. Their examples are requests that the tests send.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -185,6 +186,21 @@ def _anchor(heading: str) -> str:
 def cell(text: str) -> str:
     """Return *text* as it can stand in a table."""
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+def with_section(page: str, name: str, lines: Iterable[str]) -> str:
+    """Return *page* with *lines* between the two marks of *name*.
+
+    Raises:
+        ValueError: The page does not have the marks exactly once.
+    """
+    begin, end = f"<!-- {name}: written by `make docs` -->", f"<!-- /{name} -->"
+    made = "\n\n".join((begin, "\n".join(lines).strip(), end))
+    between = f"{re.escape(begin)}.*{re.escape(end)}"
+    written, count = re.subn(between, lambda _: made, page, flags=re.DOTALL)
+    if count != 1:
+        raise ValueError(f"the page must have {begin}, and {end} after it")
+    return written
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 """The table of ``docs/reference/metrics.md``, from what nodes measure; ``make docs`` writes it."""
 
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from rota.node.api.markdown import cell, table
+from rota.node.api.markdown import cell, table, with_section
 from rota.node.measures import MEASURES, Label, Measure
 
-BEGIN, END = "<!-- metrics: written by `make docs` -->", "<!-- /metrics -->"
 HEADER = ("metric", "type", "unit", "labels", "meaning")
 
 
@@ -16,14 +14,9 @@ def with_table(page: str, measures: Iterable[Measure]) -> str:
     """Return *page* with the table of *measures* between its two marks.
 
     Raises:
-        ValueError: It has no marks.
+        ValueError: The page has no marks for it.
     """
-    made = "\n".join((BEGIN, "", *table(HEADER, map(_row, measures)), "", END))
-    between = f"{re.escape(BEGIN)}.*{re.escape(END)}"
-    written, count = re.subn(between, lambda _: made, page, flags=re.DOTALL)
-    if count != 1:
-        raise ValueError(f"the page has to have {BEGIN}, and {END} after it")
-    return written
+    return with_section(page, "metrics", table(HEADER, map(_row, measures)))
 
 
 def _row(measure: Measure) -> tuple[str, ...]:

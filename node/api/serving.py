@@ -18,7 +18,8 @@ from rota.node.api.access_log import ACCESS_LOGGER, ACCESS_LOGS, IS_LOGGED
 from rota.node.api.problems import SAME_FOR_ALL, problem, response
 from rota.node.api.strangers import STRANGERS, Strangers
 from rota.node.beside import beside
-from rota.node.config import Address, NodeConfig
+from rota.node.config import NodeConfig
+from rota.node.config_values import Address
 from rota.node.metrics import Metrics
 
 HEAD_S = 10.0

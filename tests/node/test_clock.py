@@ -10,7 +10,8 @@ import aiohttp
 
 from rota.core.instants import HOUR, MILLISECOND, Duration, Instant, parse_instant
 from rota.node.clock import SystemClock
-from rota.node.config import Address, NodeConfig
+from rota.node.config import NodeConfig
+from rota.node.config_values import Address
 from rota.node.node import Node
 
 EVERY = Duration(200 * MILLISECOND)

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
-import msgspec
 import pytest
 from aiohttp import ClientPayloadError, ClientSession, StreamReader, web
 
@@ -52,7 +51,7 @@ async def test_who_follows_output_of_another_node_is_let_go_too(works: Works) ->
         serving(Strange(telling("first", is_over=False))) as url,
         reaching(theirs, url) as others,
     ):
-        config = msgspec.structs.replace(works.parts.config, node_id=NodeId("asked"))
+        config = dataclasses.replace(works.parts.config, node_id=NodeId("asked"))
         parts = dataclasses.replace(works.parts, config=config, others=others)
         async with api_of(parts) as api, api.following(execution_id) as answer:
             first = await answer.readline()

@@ -1,9 +1,90 @@
-"""Settings that say under which names and for which pages the API answers."""
+"""The table of settings, its checks, and the names and origins of the API."""
 
+from pathlib import Path
+
+import click
 import pytest
 
 from rota.core.errors import Refused
-from rota.node.config import load_config
+from rota.node.config import SETTINGS, NodeConfig, Setting, load_config
+from rota.node.main import command
+
+each_setting = pytest.mark.parametrize(
+    "setting", SETTINGS.values(), ids=[setting.name for setting in SETTINGS.values()]
+)
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+@each_setting
+def test_a_default_is_one_of_the_values(setting: Setting) -> None:
+    default = getattr(NodeConfig(), setting.name)
+
+    if setting.default:
+        assert setting.values.parse(setting.default) == default
+    else:
+        assert not default
+
+
+@each_setting
+def test_a_flag_gives_its_setting_and_the_help_has_its_meaning(setting: Setting) -> None:
+    [option] = [each for each in command.params if setting.flag in each.opts]
+
+    assert option.name == setting.name
+    assert setting.meaning.replace("`", "") in str(option.to_info_dict()["help"])
+
+
+@each_setting
+def test_a_flag_without_its_value_is_wrong_usage(setting: Setting) -> None:
+    if setting.values.metavar:
+        with pytest.raises(click.BadOptionUsage, match="requires an argument"):
+            command.make_context("rotad", [setting.flag])
+
+
+def test_the_later_of_default_file_environment_and_flag_wins(tmp_path: Path) -> None:
+    file = tmp_path / "rota.toml"
+    file.write_text("slots = 1")
+    variable = {SETTINGS["slots"].variable: "2"}
+
+    slots = [
+        load_config(None, {}, {}).slots,
+        load_config(file, {}, {}).slots,
+        load_config(file, variable, {}).slots,
+        load_config(file, variable, {"slots": "3"}).slots,
+    ]
+
+    assert slots == [64, 1, 2, 3]
+
+
+ETCD = {"etcd": "http://127.0.0.1:2379"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "problems"),
+    [
+        ({"shards": 100}, ["shards: 100 is not a power of two"]),
+        ({"min_sync": 4}, ["min_sync: 4 is more than the 3 replicas"]),
+        ({"listen": "0.0.0.0:7400"}, ["listen: 0.0.0.0:7400 can be reached from other machines"]),
+        ({"peer_listen": "0.0.0.0:1", "insecure": True, **ETCD}, ["peer_listen: 0.0.0.0:1 tells"]),
+        ({"advertise": "auto", **ETCD}, ["listen: 127.0.0.1:7400 is reached from this machine"]),
+        (
+            {"shards": 3, "min_sync": 9, "slots": 0},
+            ["command line: slots", "shards: 3", "min_sync: 9"],
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_all_reported(
+    flags: dict[str, object], problems: list[str]
+) -> None:
+    with pytest.raises(Refused) as refused:
+        load_config(None, {}, flags)
+
+    found = [str(problem) for problem in refused.value.problems]
+    assert len(found) == len(problems)
+    assert all(one.startswith(text) for one, text in zip(found, problems, strict=True))
+
+
+# -- names and origins of the API ------------------------------------------------------------------
 
 
 def test_names_and_origins_are_read_in_small_letters_and_joined_by_commas() -> None:

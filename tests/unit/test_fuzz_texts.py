@@ -16,7 +16,7 @@ from rota.core.errors import Refused
 from rota.node.api.app import OPERATIONS
 from rota.node.api.parameters import Parameter
 from rota.node.api.tracing import checked_traceparent
-from rota.node.config import PARSERS, load_config
+from rota.node.config import SETTINGS, load_config
 from rota.node.events import format_seen, parse_seen
 from unit.fuzzing import Damage, Tree, damaged, damages, trees
 
@@ -95,14 +95,14 @@ def test_a_file_of_anything_is_refused_or_has_settings(tmp_path: Path, content: 
     check_settings(file, {}, {})
 
 
-@pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.parametrize("name", SETTINGS)
 @given(text=texts)
 @settings(max_examples=25, deadline=None)
 def test_a_variable_is_refused_or_read(name: str, text: str) -> None:
     check_settings(None, {f"ROTA_{name.upper()}": text}, {})
 
 
-@pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.parametrize("name", SETTINGS)
 @given(value=trees())
 @settings(max_examples=25, deadline=None)
 def test_a_value_of_another_kind_is_refused_or_read(name: str, value: Tree) -> None:
@@ -114,7 +114,7 @@ def test_a_value_of_another_kind_is_refused_or_read(name: str, value: Tree) -> N
 @given(name=st.text(min_size=1, max_size=12), value=texts)
 @settings(max_examples=100, deadline=None)
 def test_a_setting_that_there_is_not_is_refused_by_its_name(name: str, value: str) -> None:
-    assume(name not in PARSERS)
+    assume(name not in SETTINGS)
 
     with pytest.raises(Refused) as refused:
         load_config(None, {}, {name: value})

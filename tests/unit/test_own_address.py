@@ -6,7 +6,8 @@ from ipaddress import ip_address
 import pytest
 
 from rota.core.errors import Refused
-from rota.node.config import AUTO, load_config
+from rota.node.config import load_config
+from rota.node.config_values import AUTO
 from rota.node.own_address import NoOwnAddress, with_own_addresses
 
 ETCD = "http://192.0.2.7:2379"
