@@ -51,10 +51,11 @@ format: $(READY) ## Rewrite files the way `check` wants them
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY) ## Write what is generated: docs/reference/api.md, tables of metrics.md and configuration.md
+docs: $(READY) ## Write what is generated in docs/reference: api.md, parts of metrics.md, configuration.md, states.md
 	$(BIN)/python -P -m rota.node.api.markdown docs/reference/api
 	$(BIN)/python -P -m rota.node.api.metrics_page docs/reference/metrics.md
 	$(BIN)/python -P tools/configuration_page.py docs/reference/configuration.md
+	$(BIN)/python -P tools/states_page.py
 
 generate: $(READY) ## Write client/client.py from client/async_client.py
 	$(BIN)/python -P tools/generate_client.py

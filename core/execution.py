@@ -1,13 +1,8 @@
 """Executions and their tasks, and every way their states may change.
 
-    execution   queued -> running -> success | failed | cancelled
-    task        blocked -> ready -> running -> success | failed | cancelled
-                   |         ^         |
-                   |         |         +--> backing_off -> ready      a retry, after its delay
-                   |         +---------+                              its attempt was lost
-                   +--> skipped                                       its trigger rule said no
-
-Anything not finished may be cancelled. A terminal state is final (PROTOCOL I14).
+`EXECUTION_MOVES` and `TASK_MOVES` are tables of which state follows which, and on what. The shard's
+state refuses every other move. `make docs` draws docs/reference/states.md from them. A state that
+no other follows is final (PROTOCOL I14).
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,27 +42,55 @@ class TaskStatus(Enum):
 
 _E, _T = ExecutionStatus, TaskStatus
 
-EXECUTION_MOVES: Mapping[ExecutionStatus, frozenset[ExecutionStatus]] = {
-    _E.QUEUED: frozenset({_E.RUNNING, _E.SUCCESS, _E.FAILED, _E.CANCELLED}),
-    _E.RUNNING: frozenset({_E.SUCCESS, _E.FAILED, _E.CANCELLED}),
-    _E.SUCCESS: frozenset(),
-    _E.FAILED: frozenset(),
-    _E.CANCELLED: frozenset(),
+EXECUTION_MOVES: Mapping[ExecutionStatus, Mapping[ExecutionStatus, str]] = {
+    _E.QUEUED: {
+        _E.RUNNING: "its first attempt starts",
+        _E.CANCELLED: "it is cancelled",
+    },
+    _E.RUNNING: {
+        _E.SUCCESS: "all tasks have ended and none has failed",
+        _E.FAILED: "all tasks have ended and one has failed",
+        _E.CANCELLED: "it is cancelled and its last attempt has ended",
+    },
+    _E.SUCCESS: {},
+    _E.FAILED: {},
+    _E.CANCELLED: {},
 }
+"""Of each state, the states that may follow it, and what each of them follows on."""
 
-TASK_MOVES: Mapping[TaskStatus, frozenset[TaskStatus]] = {
-    _T.BLOCKED: frozenset({_T.READY, _T.RUNNING, _T.SKIPPED, _T.CANCELLED}),
-    _T.READY: frozenset({_T.RUNNING, _T.CANCELLED}),
-    _T.RUNNING: frozenset(
-        {_T.SUCCESS, _T.FAILED, _T.CANCELLED, _T.BACKING_OFF, _T.READY, _T.RUNNING}
-    ),
-    _T.BACKING_OFF: frozenset({_T.READY, _T.RUNNING, _T.CANCELLED}),
-    _T.SUCCESS: frozenset(),
-    _T.FAILED: frozenset(),
-    _T.SKIPPED: frozenset(),
-    _T.CANCELLED: frozenset(),
+TASK_MOVES: Mapping[TaskStatus, Mapping[TaskStatus, str]] = {
+    _T.BLOCKED: {
+        _T.READY: "its trigger rule is met and no slot is free",
+        _T.RUNNING: "its trigger rule is met and a slot is free",
+        _T.SKIPPED: "its trigger rule can no longer be met",
+        _T.CANCELLED: "its execution is cancelled",
+    },
+    _T.READY: {
+        _T.RUNNING: "a slot is free",
+        _T.CANCELLED: "its execution is cancelled",
+    },
+    _T.RUNNING: {
+        _T.SUCCESS: "its attempt succeeded",
+        _T.FAILED: "its attempt failed and no retry is left",
+        _T.CANCELLED: "its execution is cancelled and its attempt ended without success",
+        _T.BACKING_OFF: "its attempt failed, or several in a row were lost",
+        _T.READY: "its attempt was lost and no slot is free",
+        _T.RUNNING: "its attempt was lost and the next one starts at once",
+    },
+    _T.BACKING_OFF: {
+        _T.READY: "the delay is over and no slot is free",
+        _T.RUNNING: "the delay is over and a slot is free",
+        _T.CANCELLED: "its execution is cancelled",
+    },
+    _T.SUCCESS: {},
+    _T.FAILED: {},
+    _T.SKIPPED: {},
+    _T.CANCELLED: {},
 }
-"""``running -> running`` is the next attempt of a task whose last one ended in the same entry."""
+"""Of each state, the states that may follow it, and what each of them follows on.
+
+A task starts as soon as its execution does if it needs no other: its rule is met from the start.
+"""
 
 FINAL_TASK_STATES = frozenset(status for status, moves in TASK_MOVES.items() if not moves)
 FINAL_EXECUTION_STATES = frozenset(status for status, moves in EXECUTION_MOVES.items() if not moves)

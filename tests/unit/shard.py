@@ -40,9 +40,17 @@ from rota.core.dag import TriggerRule
 from rota.core.decide import decide
 from rota.core.decision import Decision, JobSaved, Limits, Place, Reply, Situation, Triggered
 from rota.core.disk_space import DiskSpace
-from rota.core.effects import ClearTimer, Consequence, Deliver, SetTimer, Timescale
+from rota.core.effects import ClearTimer, Consequence, Deliver, Later, Publish, SetTimer, Timescale
 from rota.core.errors import Refused
-from rota.core.execution import Execution, Task, TaskStatus, task_key
+from rota.core.execution import (
+    EXECUTION_MOVES,
+    TASK_MOVES,
+    Execution,
+    ExecutionStatus,
+    Task,
+    TaskStatus,
+    task_key,
+)
 from rota.core.ids import AllocationId, Epoch, ExecutionId, Index, JobId, NodeId, Session
 from rota.core.instants import MICROSECOND, Duration, Instant, later, parse_instant
 from rota.core.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec
@@ -126,6 +134,32 @@ def copy_from(tip: Tip, epoch: Epoch) -> LocalCopy:
         committed=tip.index,
     )
     return LocalCopy(stored, NoStorage())
+
+
+def check_moves(before: State, effects: Iterable[Consequence]) -> None:
+    """Fail if an event of *effects*, decided in the state *before*, is no move of the tables.
+
+    That includes the moves to a final state, which the state itself does not see: a finished
+    execution goes from its live tables straight to the history.
+    """
+    executions: dict[ExecutionId, ExecutionStatus] = {}
+    tasks: dict[tuple[ExecutionId, str], TaskStatus] = {}
+    for effect in effects:
+        for event in effect.effects if isinstance(effect, Later) else (effect,):
+            if not isinstance(event, Publish):
+                continue
+            if isinstance(event.status, TaskStatus):
+                key = event.execution_id, event.task
+                task = before.tasks.get(event.execution_id, {}).get(event.task)
+                old = tasks.get(key, task.status if task else TaskStatus.BLOCKED)
+                assert event.status is old or event.status in TASK_MOVES[old], (old, event)
+                tasks[key] = event.status
+            else:
+                # A new one is queued; the account of a stand-in's is about one that has ended.
+                one = before.executions.get(event.execution_id)
+                was = executions.get(event.execution_id, one.status if one else event.status)
+                assert event.status is was or event.status in EXECUTION_MOVES[was], (was, event)
+                executions[event.execution_id] = event.status
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +257,7 @@ class Shard:
         raws = {(change.table, change.key): encode_change(change) for change in decision.changes}
         assert len(raws) == len(decision.changes), f"{decision.cause} changes a key twice"
         assert 0 <= decision.started <= max(0, situation.place.room)
+        check_moves(self.state, decision.effects)
         for raw in raws.values():
             self.state.apply(decode_change(raw))
         self.started_count += decision.started
