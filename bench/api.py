@@ -15,8 +15,8 @@ import aiohttp
 
 from rota.client.owners import Owners
 from rota.client.wire import ITEMS_MAX
-from rota.core.ids import Slot, slot_of
-from rota.core.instants import Instant
+from rota.core.model.ids import Slot, slot_of
+from rota.core.timing.instants import Instant
 
 T = TypeVar("T")
 Json = Any  # Any: what a node answers, read by the scenario that asked.

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from rota.core.instants import SECOND, Instant
+from rota.core.timing.instants import SECOND, Instant
 
 T = TypeVar("T")
 SPUN_S = 0.0015

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from rota.core.changes import Pointer, Record, Table, past_key
-from rota.core.codec import decode_record, encode_record
-from rota.core.execution import Execution, Task, task_key
-from rota.core.ids import ExecutionId, JobId, ShardId, instant_of, job_of
-from rota.core.instants import MILLISECOND, Duration, Instant
-from rota.core.replication.copy import PutRows
+from rota.core.model.execution import Execution, Task, task_key
+from rota.core.model.ids import ExecutionId, JobId, ShardId, instant_of, job_of
+from rota.core.replication.local_copy import PutRows
+from rota.core.timing.instants import MILLISECOND, Duration, Instant
+from rota.core.vocabulary.changes import Pointer, Record, Table, past_key
+from rota.core.vocabulary.codec import decode_record, encode_record
 from rota.storage.history import History
 from rota.storage.rocks import RocksStore
 from rota.storage.shards import ShardFile

@@ -30,7 +30,7 @@ from bench.scenario import settled
 from bench.scenarios.throughput import NO_OP, Load, bulk, create_jobs, one_by_one
 from bench.skeleton import Client, Skeleton
 from rota.client.async_client import AsyncClient
-from rota.core.instants import Instant, parse_instant
+from rota.core.timing.instants import Instant, parse_instant
 
 NODES = 3
 ROUNDS = 4

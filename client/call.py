@@ -18,7 +18,7 @@ from rota.client.errors import (
 )
 from rota.client.wire import ProblemView
 from rota.core.decoding import UNDECODABLE
-from rota.core.ids import Slot
+from rota.core.model.ids import Slot
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

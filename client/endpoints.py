@@ -11,7 +11,7 @@ from secrets import SystemRandom
 from urllib.parse import urlsplit
 
 from rota.client.owners import Owners
-from rota.core.ids import Slot
+from rota.core.model.ids import Slot
 
 DEFAULT_URL = "http://127.0.0.1:7400"
 URL_VARIABLE = "ROTA_URL"

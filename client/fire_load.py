@@ -17,8 +17,8 @@ from rota.client.async_client import AsyncClient
 from rota.client.call import Answer, failure_of
 from rota.client.percentiles import percentile
 from rota.client.wire import Json
-from rota.core.ids import JobId, Slot, slot_of_id
-from rota.core.instants import (
+from rota.core.model.ids import JobId, Slot, slot_of_id
+from rota.core.timing.instants import (
     SECOND,
     Duration,
     Instant,

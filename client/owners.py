@@ -8,7 +8,7 @@ ports. It is all no more than a hint: whoever is asked finds out who decides.
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from rota.core.ids import Slot
+from rota.core.model.ids import Slot
 
 NODE = "Rota-Node"
 """The header of an answer: the node that was asked."""

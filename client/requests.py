@@ -39,7 +39,7 @@ from rota.client.wire import (
     VersionView,
     WaitManyBody,
 )
-from rota.core.ids import (
+from rota.core.model.ids import (
     ExecutionId,
     JobId,
     Slot,

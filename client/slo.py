@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.timing.instants import SECOND, Duration, Instant
 
 if TYPE_CHECKING:  # No cycle is dodged: help texts shall not load an HTTP library.
     from rota.client.fire_load import FireLoad

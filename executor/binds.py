@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.core.attempt import Bind
-from rota.core.runnable import why_never_bound
+from rota.core.model.attempt import Bind
+from rota.core.model.runnable import why_never_bound
 
 _SOCKETS = ("/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock")
 _LOCAL = "unix://"

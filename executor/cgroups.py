@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.core.attempt import Limits
-from rota.core.instants import Duration
+from rota.core.model.attempt import Limits
+from rota.core.timing.instants import Duration
 
 CONTROLLERS = ("cpu", "memory", "pids")
 

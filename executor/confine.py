@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from rota.core.attempt import AttemptKey, Limits, Order, Work
+from rota.core.model.attempt import AttemptKey, Limits, Order, Work
 from rota.executor.binds import BindRefusedError, Kept, resolved
 from rota.executor.egress import RESOLVER, Egresses, NoEgressError
 from rota.executor.killing import hold

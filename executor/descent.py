@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
-from rota.core.attempt import AttemptKey
-from rota.core.instants import Duration
+from rota.core.model.attempt import AttemptKey
+from rota.core.timing.instants import Duration
 from rota.executor.killing import hold, send, wait_ends
 from rota.executor.marks import STORE_VARIABLE, key_in
 from rota.executor.prctl import set_subreaper

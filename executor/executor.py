@@ -17,8 +17,8 @@ The rules, which the contract suite checks on every implementation:
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol, TypeAlias
 
-from rota.core.attempt import AttemptKey, Ending, Order, Report
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.model.attempt import AttemptKey, Ending, Order, Report
+from rota.core.timing.instants import SECOND, Duration, Instant
 
 Ended: TypeAlias = Callable[[AttemptKey, Ending], None]
 """What an executor calls when an attempt has ended."""

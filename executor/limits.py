@@ -16,7 +16,7 @@ from functools import cached_property
 from hashlib import blake2s
 from typing import NamedTuple
 
-from rota.core.attempt import Limits
+from rota.core.model.attempt import Limits
 from rota.executor.cgroups import Cgroup, Cgroups
 
 _STOPPED = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")

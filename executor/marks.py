@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from rota.core.attempt import AttemptKey
-from rota.core.ids import ExecutionId
+from rota.core.model.attempt import AttemptKey
+from rota.core.model.ids import ExecutionId
 
 STORE_VARIABLE = "ROTA_STORE_ID"
 _EXECUTION, _TASK, _ATTEMPT = "ROTA_EXECUTION_ID", "ROTA_TASK", "ROTA_ATTEMPT"

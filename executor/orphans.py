@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
-from rota.core.attempt import AttemptKey
+from rota.core.model.attempt import AttemptKey
 from rota.executor.killing import hold, send, wait_ends
 from rota.executor.marks import STORE_VARIABLE, key_in
 from rota.executor.procfs import environment_of, pids, status_of

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from rota.core.attempt import OUTPUT_TAIL_BYTES, AttemptKey
-from rota.core.instants import Instant, format_instant, parse_instant
+from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey
+from rota.core.timing.instants import Instant, format_instant, parse_instant
 from rota.executor.executor import READ_BYTES
 
 _HOUR = re.compile(r"\d{4}-\d\d-\d\dT\d\d", re.ASCII)

@@ -25,9 +25,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Report
-from rota.core.ids import NodeId
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.binds import kept_from_binds
 from rota.executor.confine import Confiner, is_confined
 from rota.executor.descent import Descent

@@ -19,8 +19,8 @@ import resource
 import signal
 from typing import Protocol
 
-from rota.core.attempt import Ending, Order, Outcome, Usage
-from rota.core.instants import SECOND, Duration, Instant, format_duration
+from rota.core.model.attempt import Ending, Order, Outcome, Usage
+from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
 from rota.executor.cgroups import Counted
 from rota.executor.descent import Descent, waited_for
 from rota.executor.executor import READ_BYTES

@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.core.attempt import Bind, Sandbox, Work
-from rota.core.runnable import PROFILES
+from rota.core.model.attempt import Bind, Sandbox, Work
+from rota.core.model.runnable import PROFILES
 
 PRIVATE = "/tmp"
 ARRANGED = ".rota-arranged"

@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from rota.core.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Order, Outcome
 from rota.core.decoding import UNDECODABLE
-from rota.core.instants import SECOND, Duration, Instant, format_duration
+from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Order, Outcome
+from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Ended, Output
 
 _ENDINGS_PER_TURN = 256  # About 1 ms of the loop; the rest of a burst waits one turn.

@@ -16,9 +16,9 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from rota.core.attempt import Order, Work
-from rota.core.ids import NodeId
-from rota.core.instants import format_instant
+from rota.core.model.attempt import Order, Work
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import format_instant
 from rota.executor.folders import Folders, remove
 from rota.executor.limits import UNLIMITED, Limited
 from rota.executor.marks import STORE_VARIABLE, mark_of

@@ -19,8 +19,8 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from rota.core.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX, Report
 from rota.core.decoding import UNDECODABLE
+from rota.core.model.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX, Report
 
 log = logging.getLogger(__name__)
 

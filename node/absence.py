@@ -14,8 +14,8 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from rota.core.ids import NodeId
-from rota.core.instants import Duration, Instant
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import Duration, Instant
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import (
     ACTIVE,

@@ -9,15 +9,15 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rota.core.changes import Account, Table
-from rota.core.codec import Undecodable
-from rota.core.commands import Claim, Forget, Past, TakeAccount, own_bytes
-from rota.core.execution import Execution, Task
-from rota.core.ids import ExecutionId, NodeId, ShardId
-from rota.core.instants import LATEST_INSTANT, Instant
-from rota.core.ledger import LedgerEntry
-from rota.core.sides import outward_task
-from rota.core.standing_in import place_of
+from rota.core.decide.fallback import place_of
+from rota.core.model.execution import Execution, Task
+from rota.core.model.fallback_ids import outward_task
+from rota.core.model.ids import ExecutionId, NodeId, ShardId
+from rota.core.model.ledger import LedgerEntry
+from rota.core.timing.instants import LATEST_INSTANT, Instant
+from rota.core.vocabulary.changes import Account, Table
+from rota.core.vocabulary.codec import Undecodable
+from rota.core.vocabulary.commands import Claim, Forget, Past, TakeAccount, own_bytes
 from rota.node.bringing import Bringing
 from rota.node.messages import Brought
 from rota.node.shard import Shard

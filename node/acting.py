@@ -7,9 +7,12 @@ import asyncio
 
 from prometheus_client import Counter
 
-from rota.core.commands import Command, TakeOver
-from rota.core.decision import Place
-from rota.core.effects import (
+from rota.core.model.execution import FINAL_EXECUTION_STATES, ExecutionStatus, TaskStatus
+from rota.core.model.ids import NodeId, instant_of
+from rota.core.timing.instants import SECOND, Duration
+from rota.core.vocabulary.commands import Command, TakeOver
+from rota.core.vocabulary.decision import Place
+from rota.core.vocabulary.effects import (
     ClearTimer,
     Deliver,
     Effect,
@@ -21,9 +24,6 @@ from rota.core.effects import (
     Stop,
     Wait,
 )
-from rota.core.execution import FINAL_EXECUTION_STATES, ExecutionStatus, TaskStatus
-from rota.core.ids import NodeId, instant_of
-from rota.core.instants import SECOND, Duration
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
 from rota.node.elsewhere import Elsewhere

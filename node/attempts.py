@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Report
-from rota.core.commands import FinishAttempt, ReportAttempt, StartTask
-from rota.core.effects import Wait
-from rota.core.ids import ExecutionId
-from rota.core.instants import Duration
-from rota.core.runnable import is_unsandboxed
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report
+from rota.core.model.ids import ExecutionId
+from rota.core.model.runnable import is_unsandboxed
+from rota.core.timing.instants import Duration
+from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt, StartTask
+from rota.core.vocabulary.effects import Wait
 from rota.executor.executor import Executor, Output
 from rota.node.bringing import Bringing
 from rota.node.clock import Clock

@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from rota.core.ids import NodeId
-from rota.core.instants import Duration, Instant
-from rota.core.replication.calendars import Calendars
-from rota.core.replication.liveness import Liveness
+from rota.core.model.ids import NodeId
+from rota.core.replication.authority.clock_skew import Calendars
+from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.messages import Append, Appended, Beacon
+from rota.core.timing.instants import Duration, Instant
 from rota.node.clock import Clock
 
 M = TypeVar("M")

@@ -14,8 +14,8 @@ from functools import partial
 from itertools import count
 
 from rota.core.errors import Kind, Refused
-from rota.core.ids import NodeId
-from rota.core.sides import is_side
+from rota.core.model.fallback_ids import is_side
+from rota.core.model.ids import NodeId
 from rota.node.messages import Brought, Carried, Carry
 from rota.node.network import Network
 from rota.node.shard import Answer, Shard

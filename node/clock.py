@@ -4,7 +4,7 @@ import time
 from math import ceil
 from typing import Protocol
 
-from rota.core.instants import MILLISECOND, Instant
+from rota.core.timing.instants import MILLISECOND, Instant
 
 
 class Clock(Protocol):

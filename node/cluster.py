@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from rota.core.ids import NodeId
-from rota.core.instants import MILLISECOND, Duration, format_duration
+from rota.core.model.ids import NodeId
 from rota.core.replication.timing import Timing
+from rota.core.timing.instants import MILLISECOND, Duration, format_duration
 from rota.node.config import NodeConfig
 from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, Member
 from rota.node.shards import Shards

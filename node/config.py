@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rota.core.errors import Problem, invalid
-from rota.core.ids import NodeId
-from rota.core.instants import DAY, MILLISECOND, MINUTE, SECOND, Duration
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import DAY, MILLISECOND, MINUTE, SECOND, Duration
 from rota.node import config_values as kinds
 from rota.ring.membership import WEIGHT_MAX
 from rota.ring.placement import SHARD_COUNT_MAX

@@ -11,8 +11,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from rota.core.ids import NAME_RULE, NodeId, is_name
-from rota.core.instants import Duration, format_duration, parse_duration
+from rota.core.model.ids import NAME_RULE, NodeId, is_name
+from rota.core.timing.instants import Duration, format_duration, parse_duration
 
 T = TypeVar("T")
 Number = TypeVar("Number", bound=float)

@@ -1,10 +1,10 @@
 """What one shard decides in one turn."""
 
-from rota.core.changes import Change, Table
-from rota.core.codec import encode_body, encode_change
-from rota.core.decision import Decision
-from rota.core.effects import Consequence
-from rota.core.instants import MICROSECOND, Instant, later
+from rota.core.timing.instants import MICROSECOND, Instant, later
+from rota.core.vocabulary.changes import Change, Table
+from rota.core.vocabulary.codec import encode_body, encode_change
+from rota.core.vocabulary.decision import Decision
+from rota.core.vocabulary.effects import Consequence
 from rota.node.shard import Answer, Entry, OnAnswer, Shard, Turn
 
 

@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.core.disk_space import DiskSpace
 from rota.core.errors import Kind, Refused
+from rota.core.vocabulary.disk_space import DiskSpace
 
 SCARCE_PART = 2
 """Space is scarce below this part of the reserve."""

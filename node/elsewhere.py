@@ -9,8 +9,9 @@ not run there. An attempt is lost (PROTOCOL R36), and its task starts again, whe
        (`rota.executor.warden`); what a process of its own runs, a node that is another one by now
        has taken with it too. A node with a new data directory, and so with a warden of its own,
        says nothing of earlier sessions until their leases are over;
-    b  nothing can be asked, and all time that it can have had is over (`rota.core.leases`);
-    c  it was sent and its node has not named it: it begins only after this node has heard of it and
+    b  nothing can be asked, and all time that it can have had is over
+    (`rota.core.replication.authority.lease_deadlines`); c  it was sent and its node has not named
+    it: it begins only after this node has heard of it and
        said so (`rota.node.offers`), which it never does then;
     d  the process that was to run it has ended, and its warden, which saw that, does not hold it
        (`rota.node.links.death`).
@@ -23,15 +24,15 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from rota.core.attempt import Attempt, AttemptKey, Ending, Order, Outcome
-from rota.core.commands import FinishAttempt, LoseSession
-from rota.core.execution import TaskStatus
-from rota.core.ids import Epoch, NodeId, Session
-from rota.core.instants import SECOND, Duration, Instant
-from rota.core.leases import NEVER, is_lost
-from rota.core.replication.liveness import Liveness
+from rota.core.model.attempt import Attempt, AttemptKey, Ending, Order, Outcome
+from rota.core.model.execution import TaskStatus
+from rota.core.model.ids import Epoch, NodeId, Session
+from rota.core.replication.authority.lease_deadlines import NEVER, is_lost
+from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.timing import Timing
-from rota.core.state import State
+from rota.core.state.shard_state import State
+from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.vocabulary.commands import FinishAttempt, LoseSession
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
 from rota.node.links.death import Left

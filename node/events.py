@@ -21,11 +21,11 @@ from typing import NamedTuple
 import msgspec
 
 from rota.client.wire import EventView
-from rota.core.effects import JobEvent, Publish, PublishJob, TaskEvent
 from rota.core.errors import Kind, Refused
-from rota.core.execution import ExecutionStatus, TaskStatus
-from rota.core.ids import ExecutionId, JobId
-from rota.core.instants import SECOND, Duration, Instant, format_instant
+from rota.core.model.execution import ExecutionStatus, TaskStatus
+from rota.core.model.ids import ExecutionId, JobId
+from rota.core.timing.instants import SECOND, Duration, Instant, format_instant
+from rota.core.vocabulary.effects import JobEvent, Publish, PublishJob, TaskEvent
 from rota.node.clock import Clock
 
 KEPT = 10_000

@@ -22,15 +22,15 @@ import click
 import msgspec
 
 from rota.client.wire import Json
-from rota.core.changes import Record, Table
-from rota.core.codec import decode_body, decode_record
 from rota.core.errors import RotaError
-from rota.core.execution import Execution, Task, in_place
-from rota.core.ids import ShardId
-from rota.core.instants import format_instant
-from rota.core.job import Job
-from rota.core.journal import decode_entry
-from rota.core.ledger import LedgerEntry
+from rota.core.model.execution import Execution, Task, in_place
+from rota.core.model.ids import ShardId
+from rota.core.model.job import Job
+from rota.core.model.ledger import LedgerEntry
+from rota.core.timing.instants import format_instant
+from rota.core.vocabulary.changes import Record, Table
+from rota.core.vocabulary.codec import decode_body, decode_record
+from rota.core.vocabulary.journal import decode_entry
 from rota.node.api.definitions import definition_of
 from rota.node.api.views import execution_view, ledger_entry_view
 from rota.storage.directory import DataDirectory, identity_in

@@ -13,14 +13,14 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from itertools import chain
 
-from rota.core.attempt import AttemptKey, Order
-from rota.core.configuration import NOBODY
-from rota.core.ids import NodeId, Session, ShardId
-from rota.core.instants import LATEST_INSTANT, MICROSECOND, Instant, later
-from rota.core.leases import NEVER, deadline, lease_end
-from rota.core.replication.liveness import Liveness
+from rota.core.model.attempt import AttemptKey, Order
+from rota.core.model.fallback_ids import is_of_side
+from rota.core.model.ids import NodeId, Session, ShardId
+from rota.core.replication.authority.lease_deadlines import NEVER, deadline, lease_end
+from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.timing import Timing
-from rota.core.sides import is_of_side
+from rota.core.timing.instants import LATEST_INSTANT, MICROSECOND, Instant, later
+from rota.core.vocabulary.configuration import NOBODY
 from rota.executor.warden.link import Right
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock

@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from rota.core.attempt import Selector
-from rota.core.commands import StartTask
-from rota.core.configuration import NOBODY
-from rota.core.decision import Place
-from rota.core.ids import NodeId, Session
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
+from rota.core.model.attempt import Selector
+from rota.core.model.ids import NodeId, Session
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
+from rota.core.vocabulary.commands import StartTask
+from rota.core.vocabulary.configuration import NOBODY
+from rota.core.vocabulary.decision import Place
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import ACTIVE, Member
 from rota.node.membership import Membership

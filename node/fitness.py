@@ -10,11 +10,17 @@ go out in time. While it hangs altogether none goes, and all authority ends by i
 
 import logging
 
-from rota.core.disk_space import DiskSpace
-from rota.core.instants import MILLISECOND, SECOND, Instant
-from rota.core.replication.calendars import Calendars
-from rota.core.replication.ills import LOOP_LAG_MAX, SYNC_TIME_MAX, WELL_AFTER, Ill, Ills
-from rota.core.replication.liveness import Liveness
+from rota.core.replication.authority.clock_skew import Calendars
+from rota.core.replication.authority.health_conditions import (
+    LOOP_LAG_MAX,
+    SYNC_TIME_MAX,
+    WELL_AFTER,
+    Ill,
+    Ills,
+)
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.timing.instants import MILLISECOND, SECOND, Instant
+from rota.core.vocabulary.disk_space import DiskSpace
 from rota.node.clock import Clock
 from rota.node.metrics import Metrics
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rota.core.configuration import Configuration
-from rota.core.ids import AllocationId, Epoch, Index, ShardId
-from rota.core.instants import Instant
-from rota.core.journal import ORIGIN_HASH
+from rota.core.model.ids import AllocationId, Epoch, Index, ShardId
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.journal import ORIGIN_HASH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

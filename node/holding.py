@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
-from rota.core.effects import Effect, Later, Launch
-from rota.core.ids import ExecutionId
-from rota.core.instants import Duration, Instant
+from rota.core.model.ids import ExecutionId
+from rota.core.timing.instants import Duration, Instant
+from rota.core.vocabulary.effects import Effect, Later, Launch
 from rota.node.clock import Clock, whole_ms
 from rota.node.shard import Shard
 

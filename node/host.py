@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from rota.core.commands import Command
-from rota.core.configuration import Swap
-from rota.core.decision import Place
-from rota.core.effects import Effect
-from rota.core.ids import NodeId, ShardId
-from rota.core.instants import Duration
+from rota.core.model.ids import NodeId, ShardId
 from rota.core.replication.messages import Message
+from rota.core.timing.instants import Duration
+from rota.core.vocabulary.commands import Command
+from rota.core.vocabulary.configuration import Swap
+from rota.core.vocabulary.decision import Place
+from rota.core.vocabulary.effects import Effect
 from rota.node.shard import Shard
 from rota.storage.store import Ticket
 

@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
-from rota.core.commands import Forget, ForgetRequests
-from rota.core.disk_space import DiskSpace
-from rota.core.instants import MINUTE, SECOND, Duration, Instant, later
+from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant, later
+from rota.core.vocabulary.commands import Forget, ForgetRequests
+from rota.core.vocabulary.disk_space import DiskSpace
 from rota.executor.executor import Executor
 from rota.node.clock import Clock
 from rota.node.disk import FoundSpace

@@ -4,9 +4,9 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 
-from rota.core.commands import Command, own_bytes
 from rota.core.errors import Kind, Refused
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.vocabulary.commands import Command, own_bytes
 from rota.node.shard import Answer, OnAnswer, Shard
 
 INBOX_MAX = 20_000

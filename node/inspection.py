@@ -18,10 +18,10 @@ from rota.client.wire import (
     ReplicaView,
     ShardView,
 )
-from rota.core.ids import NodeId
-from rota.core.instants import Instant
-from rota.core.replication.peer import Peer
+from rota.core.model.ids import NodeId
+from rota.core.replication.peer_copy import Peer
 from rota.core.replication.primary import Copies, Primary
+from rota.core.timing.instants import Instant
 from rota.node.coordination.coordinator import ACTIVE, AWAY, DRAINING, Member
 from rota.node.parts import Parts
 from rota.node.shard import Shard

@@ -10,8 +10,8 @@ names a session which is over by then does no harm: both are of the same process
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from rota.core.configuration import NOBODY
-from rota.core.ids import NodeId, Session
+from rota.core.model.ids import NodeId, Session
+from rota.core.vocabulary.configuration import NOBODY
 from rota.executor.warden.messages import Letter
 from rota.node.coordination.coordinator import Member
 from rota.node.links.death import PATH, Death, encode

@@ -14,10 +14,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rota.core.configuration import Configuration
-from rota.core.instants import MILLISECOND
-from rota.core.replication.liveness import Liveness
+from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.primary import Copies
+from rota.core.timing.instants import MILLISECOND
+from rota.core.vocabulary.configuration import Configuration
 from rota.node.clock import Clock
 from rota.node.shards import Shards
 

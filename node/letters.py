@@ -8,9 +8,9 @@ shards pays for one commit a load and not a letter.
 from collections import deque
 from dataclasses import dataclass, field
 
-from rota.core.changes import Parcel
-from rota.core.commands import Delivered, Receive
-from rota.core.ids import ShardId
+from rota.core.model.ids import ShardId
+from rota.core.vocabulary.changes import Parcel
+from rota.core.vocabulary.commands import Delivered, Receive
 from rota.node.bringing import Bringing
 from rota.node.shard import Shard
 from rota.node.shards import Shards

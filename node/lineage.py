@@ -33,8 +33,8 @@ lower; if both lines have acknowledged entries of their own, none is sound.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from rota.core.configuration import Configuration, Copy
-from rota.core.ids import Index, NodeId, ShardId
+from rota.core.model.ids import Index, NodeId, ShardId
+from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.node.held import Held
 
 

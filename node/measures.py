@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from rota.core.execution import EXECUTION_MOVES
-from rota.core.replication.digests import Result
-from rota.core.replication.ills import Ill
+from rota.core.model.execution import EXECUTION_MOVES
+from rota.core.replication.authority.health_conditions import Ill
+from rota.core.replication.row_digests import Result
 
 
 class Kind(Enum):

@@ -21,13 +21,13 @@ from typing import TypeVar
 
 import msgspec
 
-from rota.core.configuration import NOBODY, Swap, Swapped
-from rota.core.ids import NodeId, Session, ShardId
-from rota.core.instants import LATEST_INSTANT, SECOND, Duration, Instant, later, seconds
-from rota.core.replication.continuity import Continuity, Known
-from rota.core.replication.liveness import Liveness
+from rota.core.model.ids import NodeId, Session, ShardId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import Continuity, Known
 from rota.core.replication.messages import Message
 from rota.core.replication.timing import Timing
+from rota.core.timing.instants import LATEST_INSTANT, SECOND, Duration, Instant, later, seconds
+from rota.core.vocabulary.configuration import NOBODY, Swap, Swapped
 from rota.node.beacons import Beacons
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import (

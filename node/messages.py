@@ -29,8 +29,8 @@ from typing import Annotated
 
 import msgspec
 
-from rota.core.attempt import AttemptKey, Order
-from rota.core.checked import (
+from rota.core.model.attempt import AttemptKey, Order
+from rota.core.model.checked_fields import (
     CheckedAllocation,
     CheckedEpoch,
     CheckedIndex,
@@ -38,10 +38,10 @@ from rota.core.checked import (
     CheckedSession,
     Count,
 )
-from rota.core.commands import Claim, FinishAttempt, Receive, ReportAttempt, TakeAccount
-from rota.core.ids import ShardId
-from rota.core.replication.digests import DIGEST_BYTES
+from rota.core.model.ids import ShardId
 from rota.core.replication.messages import Message
+from rota.core.replication.row_digests import DIGEST_BYTES
+from rota.core.vocabulary.commands import Claim, FinishAttempt, Receive, ReportAttempt, TakeAccount
 
 COMMANDS_MAX = 1_024
 """In one message, four times what a node brings at once."""

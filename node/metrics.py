@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from rota.core.instants import SECOND
+from rota.core.timing.instants import SECOND
 from rota.node.measures import MEASURES, Measure
 
 

@@ -7,7 +7,7 @@ of it. What is sent in one turn of the loop to one node goes together.
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from rota.core.ids import NodeId, ShardId
+from rota.core.model.ids import NodeId, ShardId
 from rota.node.messages import Sent
 
 OnMessage = Callable[[ShardId, NodeId, Sent], None]

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import msgspec
 
 import rota
-from rota.core.ids import NodeId
-from rota.core.instants import Duration, Instant
+from rota.core.model.ids import NodeId
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
+from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import Executor
 from rota.executor.scripted import ScriptedExecutor
 from rota.executor.terms import MIB, Terms

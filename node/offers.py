@@ -17,11 +17,11 @@ with the process that had it.
 import asyncio
 from dataclasses import dataclass
 
-from rota.core.attempt import AttemptKey, Order
-from rota.core.ids import NodeId
-from rota.core.instants import Instant
-from rota.core.leases import lease_end
+from rota.core.model.attempt import AttemptKey, Order
+from rota.core.model.ids import NodeId
+from rota.core.replication.authority.lease_deadlines import lease_end
 from rota.core.replication.timing import Timing
+from rota.core.timing.instants import Instant
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
 from rota.node.fencing import Fencing

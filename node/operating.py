@@ -7,7 +7,7 @@ is checked against what is agreed on at that moment, not against what this node 
 import msgspec
 
 from rota.core.errors import Kind, Refused, not_found
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.node.coordination.coordinator import (
     ACTIVE,
     DRAINING,

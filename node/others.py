@@ -13,7 +13,7 @@ from typing import Protocol
 import aiohttp
 from yarl import URL
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.node.coordination.coordinator import Member
 
 CONNECT_S = 2.0

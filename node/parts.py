@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from rota.core.replication.continuity import Continuity
+from rota.core.replication.coordinator_continuity import Continuity
 from rota.core.replication.primary import Copies
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock

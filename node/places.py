@@ -8,13 +8,13 @@ import heapq
 from collections.abc import Iterator, Mapping
 from itertools import count
 
-from rota.core.attempt import Selector
-from rota.core.commands import Command, StartTask
-from rota.core.decision import Place
-from rota.core.effects import Wait
-from rota.core.ids import NodeId, Session
-from rota.core.instants import SECOND, Duration, Instant, later
-from rota.core.replication.liveness import Liveness
+from rota.core.model.attempt import Selector
+from rota.core.model.ids import NodeId, Session
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.timing.instants import SECOND, Duration, Instant, later
+from rota.core.vocabulary.commands import Command, StartTask
+from rota.core.vocabulary.decision import Place
+from rota.core.vocabulary.effects import Wait
 from rota.node.shard import Shard
 
 PRIORITY_STEP = Duration(10 * SECOND)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from rota.core.ids import NodeId, Session, ShardId
+from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.replication.messages import Append, Appended, name_of
 from rota.node.beacons import Beacons
 from rota.node.bringing import Bringing

@@ -15,15 +15,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from rota.core.configuration import (
+from rota.core.errors import Kind, Refused, not_found
+from rota.core.model.ids import Epoch, NodeId, ShardId
+from rota.core.vocabulary.configuration import (
     NOBODY,
     Configuration,
     Copy,
     first_epoch,
     generation_of,
 )
-from rota.core.errors import Kind, Refused, not_found
-from rota.core.ids import Epoch, NodeId, ShardId
 from rota.node.coordination.coordinator import View
 from rota.node.held import NOTHING_HELD, Held, Inventory
 from rota.node.lineage import Hashes, Lineage

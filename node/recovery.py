@@ -43,11 +43,11 @@ from rota.client.wire import (
     ShardLossView,
     ShardRecoveryView,
 )
-from rota.core.configuration import NOBODY, Configuration, Copy, Swap
 from rota.core.errors import Kind, Refused
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.instants import Instant, format_instant, parse_instant
-from rota.core.replication.continuity import Continuity
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.timing.instants import Instant, format_instant, parse_instant
+from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, View
 from rota.node.held import Held, Inventory
 from rota.node.lineage import EntryOf, Hashes

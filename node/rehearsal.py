@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rota.core.changes import Change, Record, Table
-from rota.core.commands import Command
-from rota.core.decide import decide
-from rota.core.decision import NOWHERE
+from rota.core.decide.dispatch import decide
 from rota.core.errors import Refused
-from rota.core.instants import Duration, later
-from rota.core.state import State
+from rota.core.state.shard_state import State
+from rota.core.timing.instants import Duration, later
+from rota.core.vocabulary.changes import Change, Record, Table
+from rota.core.vocabulary.commands import Command
+from rota.core.vocabulary.decision import NOWHERE
 from rota.node.clock import Clock
 from rota.node.shard import Answer, Shard
 from rota.node.shards import Shards

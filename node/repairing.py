@@ -15,9 +15,9 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from rota.client.wire import PromiseView, RepairView
-from rota.core.configuration import Configuration, Swap
 from rota.core.errors import Kind, Refused
-from rota.core.ids import Epoch, NodeId, ShardId
+from rota.core.model.ids import Epoch, NodeId, ShardId
+from rota.core.vocabulary.configuration import Configuration, Swap
 from rota.node.coordination.coordinator import Coordinator
 from rota.node.shard import Shard
 

@@ -6,9 +6,9 @@ An attempt may tell a thousand times a second how far it is. Its shard is told a
 
 from dataclasses import dataclass
 
-from rota.core.attempt import AttemptKey, Order, Report
-from rota.core.commands import ReportAttempt
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.model.attempt import AttemptKey, Order, Report
+from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.vocabulary.commands import ReportAttempt
 from rota.executor.executor import merged
 from rota.node.bringing import Bringing
 from rota.node.clock import Clock

@@ -7,15 +7,15 @@
 All of it by what the coordinator told this node last, never by what the sender tells of itself. A
 message of a primary of which this node has not heard yet is dropped, and comes again: whoever sends
 it repeats it until it is answered. Those that only the primary of a certain epoch may send are
-judged more closely by the replica, which also keeps early ones (`rota.core.replication.claims`);
-and an answer counts for nothing unless it is of a copy that was asked.
+judged more closely by the replica, which also keeps early ones
+(`rota.core.replication.primary_claims`); and an answer counts for nothing unless it is of a copy
+that was asked.
 """
 
 from collections.abc import Collection, Mapping
 from enum import IntEnum
 
-from rota.core.configuration import Configuration
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.core.replication.messages import (
     Append,
     Appended,
@@ -27,6 +27,7 @@ from rota.core.replication.messages import (
     Query,
     Succeed,
 )
+from rota.core.vocabulary.configuration import Configuration
 from rota.node.messages import (
     AskDigest,
     AskLease,

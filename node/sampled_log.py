@@ -6,7 +6,7 @@ For events that a stranger can cause at will: a malformed request, a refused con
 import logging
 from collections.abc import Callable
 
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.timing.instants import SECOND, Duration, Instant
 
 
 class SampledLog:

@@ -5,20 +5,20 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rota.core.codec import RawChange, Undecodable, decode_body
-from rota.core.decision import Reply
-from rota.core.effects import Consequence
 from rota.core.errors import Kind, Refused
-from rota.core.ids import Epoch, Index, NodeId, ShardId
-from rota.core.instants import Instant
-from rota.core.journal import decode_entry
-from rota.core.replication.continuity import Continuity
-from rota.core.replication.liveness import Liveness
+from rota.core.model.ids import Epoch, Index, NodeId, ShardId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import Continuity
 from rota.core.replication.primary import Copies, Primary
 from rota.core.replication.replica import Replica
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfers import Transfers
-from rota.core.state import State, load_state
+from rota.core.replication.transfer_limits import Transfers
+from rota.core.state.shard_state import State, load_state
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.codec import RawChange, Undecodable, decode_body
+from rota.core.vocabulary.decision import Reply
+from rota.core.vocabulary.effects import Consequence
+from rota.core.vocabulary.journal import decode_entry
 from rota.node.clock import Clock
 from rota.storage.shards import ShardFile
 from rota.storage.store import Batch, Store

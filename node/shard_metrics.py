@@ -5,7 +5,7 @@ Labels are roles and nodes, never shards: a cluster may have 16,384 of those.
 
 from collections import Counter
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.node.membership import Membership
 from rota.node.metrics import Metrics
 from rota.node.shard import Shard

@@ -9,12 +9,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from rota.core.commands import Command
-from rota.core.configuration import Configuration, Swap, Swapped
-from rota.core.decision import Limits, Place, Reply, Situation
-from rota.core.disk_space import adds_load
 from rota.core.errors import Refused
-from rota.core.ids import (
+from rota.core.model.ids import (
     AllocationId,
     ExecutionId,
     JobId,
@@ -23,13 +19,17 @@ from rota.core.ids import (
     slot_of,
     slot_of_id,
 )
-from rota.core.instants import Duration, Instant
-from rota.core.replication.continuity import Continuity, Known
-from rota.core.replication.liveness import Liveness
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import Continuity, Known
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfers import Transfers
+from rota.core.replication.transfer_limits import Transfers
+from rota.core.timing.instants import Duration, Instant
+from rota.core.vocabulary.commands import Command
+from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
+from rota.core.vocabulary.decision import Limits, Place, Reply, Situation
+from rota.core.vocabulary.disk_space import adds_load
 from rota.node.clock import Clock
 from rota.node.disk import FoundSpace
 from rota.node.entropy import Entropy

@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from rota.core.commands import FinishAttempt, ReportAttempt
-from rota.core.decision import Limits
-from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
-from rota.core.instants import LATEST_INSTANT, Duration
-from rota.core.replication.continuity import Continuity
-from rota.core.replication.liveness import Liveness
+from rota.core.model.fallback_ids import inward, is_of_side, side_of
+from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import Continuity
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
-from rota.core.sides import inward, is_of_side, side_of
+from rota.core.timing.instants import LATEST_INSTANT, Duration
+from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt
+from rota.core.vocabulary.decision import Limits
 from rota.node.clock import Clock
 from rota.node.entropy import Entropy
 from rota.node.messages import Brought
@@ -34,7 +34,7 @@ _SESSION = Session("stand-in")
 
 
 class Sides(Shards):
-    """The sides of this node, each by the number of `rota.core.sides.side_of`.
+    """The sides of this node, each by the number of `rota.core.model.fallback_ids.side_of`.
 
     Args:
         store: That of the node's shards.

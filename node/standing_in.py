@@ -1,8 +1,9 @@
 """This node as a stand-in for primaries that it does not hear (docs/explanation/available.md).
 
-    looks at every shard   is a primary heard that can commit?  (rota.core.replication.standing)
-    stands in              a side begins, follows the available jobs, fires
-    is served again        the side fires no more; what it did is told (rota.node.accounts)
+    looks at every shard   is a primary heard that can commit?
+    (rota.core.replication.authority.fallback_eligibility) stands in              a side begins,
+    follows the available jobs, fires is served again        the side fires no more; what it did is
+    told (rota.node.accounts)
 
 It is the host of the sides: what their committed entries lead to is done here, on this node alone.
 """
@@ -13,10 +14,19 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from rota.core.attempt import AttemptKey, Ending, Outcome
-from rota.core.changes import Table
-from rota.core.codec import Undecodable
-from rota.core.commands import (
+from rota.core.decide.fire import first_fire
+from rota.core.model.attempt import AttemptKey, Ending, Outcome
+from rota.core.model.execution import FINAL_EXECUTION_STATES, TaskStatus
+from rota.core.model.fallback_ids import outward, shard_of_side
+from rota.core.model.ids import JobId, NodeId, ShardId
+from rota.core.model.job import Job, Plan
+from rota.core.replication.authority.fallback_eligibility import Standing
+from rota.core.replication.messages import Message
+from rota.core.replication.timing import Timing
+from rota.core.timing.instants import SECOND, Duration, Instant, later
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.codec import Undecodable
+from rota.core.vocabulary.commands import (
     Command,
     DeleteJob,
     Due,
@@ -25,9 +35,9 @@ from rota.core.commands import (
     FollowJob,
     StartTask,
 )
-from rota.core.configuration import Swap
-from rota.core.decision import Place
-from rota.core.effects import (
+from rota.core.vocabulary.configuration import Swap
+from rota.core.vocabulary.decision import Place
+from rota.core.vocabulary.effects import (
     ClearTimer,
     Deliver,
     Effect,
@@ -39,15 +49,6 @@ from rota.core.effects import (
     Timescale,
     Wait,
 )
-from rota.core.execution import FINAL_EXECUTION_STATES, TaskStatus
-from rota.core.firing import first_fire
-from rota.core.ids import JobId, NodeId, ShardId
-from rota.core.instants import SECOND, Duration, Instant, later
-from rota.core.job import Job, Plan
-from rota.core.replication.messages import Message
-from rota.core.replication.standing import Standing
-from rota.core.replication.timing import Timing
-from rota.core.sides import outward, shard_of_side
 from rota.node.accounts import Accounts
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock

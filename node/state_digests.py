@@ -20,9 +20,9 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, ShardId
-from rota.core.instants import HOUR, SECOND, Duration, Instant, later
-from rota.core.replication.digests import Result, RowsDigest, Verdict, compare
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, ShardId
+from rota.core.replication.row_digests import Result, RowsDigest, Verdict, compare
+from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, later
 from rota.node.clock import Clock
 from rota.node.entropy import Entropy
 from rota.node.messages import AskDigest, GiveDigest

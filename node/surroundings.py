@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from rota.core.attempt import AttemptKey, Ending
-from rota.core.ids import NodeId, Session
-from rota.core.instants import Duration, Instant
+from rota.core.model.attempt import AttemptKey, Ending
+from rota.core.model.ids import NodeId, Session
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
+from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import Executor
 from rota.executor.warden.link import Link
 from rota.node.coordination.coordinator import Coordinator, Member

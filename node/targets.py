@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from rota.core.ids import NodeId, ShardId
+from rota.core.model.ids import NodeId, ShardId
 from rota.node.coordination.coordinator import Member
 from rota.ring.assignment import Assignment, assign
 from rota.ring.membership import Member as RingMember

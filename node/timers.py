@@ -11,12 +11,12 @@ import heapq
 import logging
 from collections.abc import Callable, Iterable
 
-from rota.core.codec import Undecodable, decode_due, encode_due
-from rota.core.commands import Due
-from rota.core.effects import ClearTimer, SetTimer, Timescale
-from rota.core.ids import ShardId
-from rota.core.instants import SECOND, Duration, Instant
-from rota.core.wheel import HORIZON, TimerWheel
+from rota.core.model.ids import ShardId
+from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.timing.timer_wheel import HORIZON, TimerWheel
+from rota.core.vocabulary.codec import Undecodable, decode_due, encode_due
+from rota.core.vocabulary.commands import Due
+from rota.core.vocabulary.effects import ClearTimer, SetTimer, Timescale
 from rota.node.clock import Clock, whole_ms
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family, Store

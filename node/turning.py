@@ -24,15 +24,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from rota.core.attempt import Ending, Outcome
-from rota.core.commands import Command, FinishAttempt
-from rota.core.decide import decide, pending
-from rota.core.decision import Limits, Place, Situation
-from rota.core.disk_space import DiskSpace
-from rota.core.effects import Later, Launch, Stop
+from rota.core.decide.dispatch import decide, pending
 from rota.core.errors import Kind, Refused
-from rota.core.ids import NodeId, ShardId
-from rota.core.instants import SECOND, Duration, Instant, later
+from rota.core.model.attempt import Ending, Outcome
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.timing.instants import SECOND, Duration, Instant, later
+from rota.core.vocabulary.commands import Command, FinishAttempt
+from rota.core.vocabulary.decision import Limits, Place, Situation
+from rota.core.vocabulary.disk_space import DiskSpace
+from rota.core.vocabulary.effects import Later, Launch, Stop
 from rota.node.clock import Clock
 from rota.node.deciding import Deciding
 from rota.node.entropy import Entropy

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-from rota.core.effects import Publish
 from rota.core.errors import Kind, Refused
-from rota.core.execution import FINAL_EXECUTION_STATES, ExecutionStatus
-from rota.core.ids import ExecutionId
+from rota.core.model.execution import FINAL_EXECUTION_STATES, ExecutionStatus
+from rota.core.model.ids import ExecutionId
+from rota.core.vocabulary.effects import Publish
 
 WAITED_MAX = 100_000
 """Ends of executions that may be waited for; beyond it requests to wait are refused."""

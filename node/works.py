@@ -10,15 +10,15 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
-from rota.core.commands import Due
-from rota.core.decision import Limits
-from rota.core.ids import ShardId
-from rota.core.instants import SECOND, Duration, Instant, later
-from rota.core.leases import NEVER, outlasting
-from rota.core.outbox import LETTERS_MAX
-from rota.core.replication.calendars import Calendars
-from rota.core.replication.liveness import Liveness
-from rota.core.sides import is_side
+from rota.core.decide.outbox import LETTERS_MAX
+from rota.core.model.fallback_ids import is_side
+from rota.core.model.ids import ShardId
+from rota.core.replication.authority.clock_skew import Calendars
+from rota.core.replication.authority.lease_deadlines import NEVER, outlasting
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.timing.instants import SECOND, Duration, Instant, later
+from rota.core.vocabulary.commands import Due
+from rota.core.vocabulary.decision import Limits
 from rota.executor.executor import Executor
 from rota.node.absence import Absence
 from rota.node.accounts import Accounts

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import ceil, floor, sqrt
 from typing import NamedTuple
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.ring.filling import Bounds, Filling
 from rota.ring.membership import Member, holders_of
 from rota.ring.points import Circle

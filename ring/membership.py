@@ -6,7 +6,7 @@ from enum import Enum
 import msgspec
 
 from rota.core.errors import Problem
-from rota.core.ids import NAME_RULE, NodeId, is_name
+from rota.core.model.ids import NAME_RULE, NodeId, is_name
 
 WEIGHT_MAX = 100.0
 """128 points on the circle for each unit of weight: a heavier node would only slow placement."""

@@ -7,7 +7,7 @@ already costs a handover and no copying, so it is counted apart.
 from dataclasses import dataclass
 from math import fsum
 
-from rota.core.ids import ShardId
+from rota.core.model.ids import ShardId
 from rota.ring.assignment import Assignment
 
 

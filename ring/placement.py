@@ -4,7 +4,7 @@ A shard is a range of slots, and their number a power of two: the top bits of a 
 and twice as many shards would split each in two.
 """
 
-from rota.core.ids import SLOT_BITS, ShardId, Slot
+from rota.core.model.ids import SLOT_BITS, ShardId, Slot
 
 SHARD_COUNT_MAX = 1 << 14
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from struct import unpack
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.ring.membership import Member
 
 CIRCLE = 1 << 64

@@ -6,7 +6,7 @@ META     continuity                 the generation that was lost, the highest re
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
-from rota.core.replication.continuity import Continuity
+from rota.core.replication.coordinator_continuity import Continuity
 from rota.storage.store import Batch, Family, Store, StoreDamaged
 
 _KEY = b"continuity"

@@ -25,7 +25,7 @@ from typing import Self
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
-from rota.core.instants import SECOND, Instant
+from rota.core.timing.instants import SECOND, Instant
 from rota.storage.store import (
     StoreDamaged,
     StoreError,

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from rota.core.changes import Account, Pointer, Record, Table
-from rota.core.codec import Undecodable, decode_record
-from rota.core.commands import Past
-from rota.core.execution import Execution, Task, in_place
-from rota.core.ids import ExecutionId, JobId, ShardId, job_of
-from rota.core.instants import LATEST_INSTANT, Instant
-from rota.core.ledger import LedgerEntry
+from rota.core.model.execution import Execution, Task, in_place
+from rota.core.model.ids import ExecutionId, JobId, ShardId, job_of
+from rota.core.model.ledger import LedgerEntry
+from rota.core.timing.instants import LATEST_INSTANT, Instant
+from rota.core.vocabulary.changes import Account, Pointer, Record, Table
+from rota.core.vocabulary.codec import Undecodable, decode_record
+from rota.core.vocabulary.commands import Past
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family, Store
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from rota.core.ids import ShardId
+from rota.core.model.ids import ShardId
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family, Store
 

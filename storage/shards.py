@@ -2,7 +2,7 @@
 
     META     s:shard                    header: what the copy is, where its journal begins
     META     c:shard                    newest configuration that the coordinator was seen to have
-    JOURNAL  shard index                an entry (rota.core.journal)
+    JOURNAL  shard index                an entry (rota.core.vocabulary.journal)
     STATE    shard table key            a record
     HIST     shard table key            a record of a table from Table.HISTORY on
     TIMER    shard due command          a timer too far away for the wheel
@@ -18,14 +18,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from rota.core.changes import Change, Record, Table
-from rota.core.codec import RawChange, Undecodable, decode_record
-from rota.core.configuration import Configuration
 from rota.core.decoding import UNDECODABLE
-from rota.core.ids import AllocationId, Epoch, Index, ShardId
-from rota.core.instants import Instant
-from rota.core.journal import ORIGIN, DamagedEntry, Tip, decode_entry, follow, hash_of
-from rota.core.replication.copy import (
+from rota.core.model.ids import AllocationId, Epoch, Index, ShardId
+from rota.core.replication.local_copy import (
     AppendEntry,
     Clear,
     CutAfter,
@@ -36,6 +31,11 @@ from rota.core.replication.copy import (
     Stored,
     Write,
 )
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.changes import Change, Record, Table
+from rota.core.vocabulary.codec import RawChange, Undecodable, decode_record
+from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.journal import ORIGIN, DamagedEntry, Tip, decode_entry, follow, hash_of
 from rota.storage.store import Batch, Family, Store, StoreDamaged
 
 JOURNAL_KEPT = 1_000
@@ -70,7 +70,7 @@ _seen_decoder = msgspec.msgpack.Decoder(Configuration)
 
 
 class ShardFile:
-    """One shard of a store; a `rota.core.replication.copy.Storage`.
+    """One shard of a store; a `rota.core.replication.local_copy.Storage`.
 
     Attributes:
         tip: Where the journal ended when it was opened.

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rota.core.instants import LATEST_INSTANT, Instant
+from rota.core.timing.instants import LATEST_INSTANT, Instant
 from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.works import Works
 

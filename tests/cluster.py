@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from etcd import EtcdCluster, free_ports
-from rota.core.ids import NodeId, slot_of
+from rota.core.model.ids import NodeId, slot_of
 from rota.ring.assignment import assign
 from rota.ring.membership import Member
 from rota.ring.placement import shard_of

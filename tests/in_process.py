@@ -12,11 +12,11 @@ from typing import Any
 from aiohttp import ClientSession
 
 from rota.client.wire import JobBody
-from rota.core.commands import Command, SaveJob, Trigger
-from rota.core.decision import JobSaved, Triggered
-from rota.core.ids import ExecutionId, JobId, NodeId
-from rota.core.instants import Duration
-from rota.core.job import JobSpec
+from rota.core.model.ids import ExecutionId, JobId, NodeId
+from rota.core.model.job import JobSpec
+from rota.core.timing.instants import Duration
+from rota.core.vocabulary.commands import Command, SaveJob, Trigger
+from rota.core.vocabulary.decision import JobSaved, Triggered
 from rota.executor.executor import Executor
 from rota.executor.process import ProcessExecutor
 from rota.executor.scripted import ScriptedExecutor

@@ -13,15 +13,15 @@ from functools import partial
 from msgspec.structs import replace
 
 from recovering import hashes_of, held
-from rota.core.attempt import AttemptKey, Ending, Order
-from rota.core.configuration import NOBODY, Swap
-from rota.core.disk_space import DiskSpace
-from rota.core.execution import Execution, Task
-from rota.core.ids import ExecutionId, JobId, NodeId, Session, ShardId
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
+from rota.core.model.attempt import AttemptKey, Ending, Order
+from rota.core.model.execution import Execution, Task
+from rota.core.model.fallback_ids import is_of_side
+from rota.core.model.ids import ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
-from rota.core.sides import is_of_side
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
+from rota.core.vocabulary.configuration import NOBODY, Swap
+from rota.core.vocabulary.disk_space import DiskSpace
 from rota.executor.executor import Executor
 from rota.executor.scripted import ScriptedExecutor
 from rota.node.config import NodeConfig

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from rota.core.ids import Index, NodeId, ShardId
+from rota.core.model.ids import Index, NodeId, ShardId
 from rota.core.replication.replica import Replica
 from rota.node.held import Held
 from rota.node.lineage import EntryOf, Hashes

@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
-from rota.core.execution import EXECUTION_MOVES, TASK_MOVES
+from rota.core.model.execution import EXECUTION_MOVES, TASK_MOVES
 
 PAGE = "docs/reference/states.md"
 BEGIN, END = "<!-- states: written by `make docs` -->", "<!-- /states -->"
@@ -66,7 +66,9 @@ def main() -> None:
     if not is_check:
         file.write_text(drawn)
     elif page != drawn:
-        raise SystemExit(f"{PAGE} is stale: it is not what core/execution.py gives; run: make docs")
+        raise SystemExit(
+            f"{PAGE} is stale: it is not what core/model/execution.py gives; run: make docs"
+        )
 
 
 if __name__ == "__main__":

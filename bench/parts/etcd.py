@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from etcd import EtcdCluster
-from rota.core.configuration import Configuration, Copy, Swap
-from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.vocabulary.configuration import Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Claim
 from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.gateway import GatewayOptions

@@ -10,18 +10,18 @@ count as durable at once. A primary alone does less than half of it.
 import argparse
 from time import process_time
 
-from rota.core.configuration import Configuration, Copy
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.instants import HOUR, Instant
-from rota.core.journal import ORIGIN, EntryKind
-from rota.core.replication.continuity import Continuity
-from rota.core.replication.copy import Rows, Stored
-from rota.core.replication.liveness import Liveness
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.local_copy import Rows, Stored
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import WINDOW, Copies
 from rota.core.replication.replica import Replica
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfers import Transfers
+from rota.core.replication.transfer_limits import Transfers
+from rota.core.timing.instants import HOUR, Instant
+from rota.core.vocabulary.configuration import Configuration, Copy
+from rota.core.vocabulary.journal import ORIGIN, EntryKind
 
 NAMES = [NodeId("a"), NodeId("b"), NodeId("c")]
 BODY = bytes(400)

@@ -8,7 +8,7 @@ figure of movement is the mean, and the worst, of ten single changes. Run it wit
 import time
 from statistics import fmean
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.ring.assignment import Assignment, assign
 from rota.ring.membership import Member
 from rota.ring.movement import movement

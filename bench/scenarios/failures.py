@@ -12,7 +12,7 @@ from rota.client.async_client import AsyncClient
 from rota.client.errors import TooBusy, Unreachable
 from rota.client.fire_load import FireLoad, Start, Window
 from rota.client.percentiles import percentile
-from rota.core.instants import SECOND, Duration, Instant, format_instant, parse_instant
+from rota.core.timing.instants import SECOND, Duration, Instant, format_instant, parse_instant
 from rota.ring.placement import shard_of
 
 NAMESPACE = "fires"

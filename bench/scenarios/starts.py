@@ -4,7 +4,7 @@ from bench.api import Json
 from bench.open_loop import open_loop
 from bench.scenario import Outcome, Scenario, Stage
 from bench.scenarios.throughput import NO_OP, create_jobs
-from rota.core.instants import Instant, parse_instant
+from rota.core.timing.instants import Instant, parse_instant
 
 RATE = 50.0
 """A second: nearly idle, and yet 500 samples in 10 s."""

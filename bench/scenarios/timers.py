@@ -8,7 +8,7 @@ from bench.scenario import Outcome, Scenario, Stage
 from bench.scenarios.throughput import NO_OP
 from rota.client.fire_load import FireLoad, Start
 from rota.client.wire import ExecutionView
-from rota.core.instants import (
+from rota.core.timing.instants import (
     SECOND,
     Duration,
     Instant,

@@ -18,7 +18,7 @@ from rota.client.cli.options import (
 from rota.client.cli.printing import say
 from rota.client.cli.show import Column, Look, Rows
 from rota.client.slo import Measured, Promise, find_rate, measure
-from rota.core.instants import SECOND, Duration
+from rota.core.timing.instants import SECOND, Duration
 
 EX_NOT_HELD = 8
 

@@ -16,7 +16,7 @@ from rota.client.cli.options import (
 from rota.client.cli.printing import say
 from rota.client.cli.show import show_many
 from rota.client.wire import NextFireView
-from rota.core.instants import format_instant, parse_instant
+from rota.core.timing.instants import format_instant, parse_instant
 
 
 @click.command(
@@ -73,7 +73,7 @@ def _no_fires_text(schedule: str) -> str:
 
 def _preview(schedule: str, timezone: str, after: str | None, count: int) -> list[NextFireView]:
     try:
-        from rota.core.schedule import parse_schedule, preview
+        from rota.core.timing.schedule import parse_schedule, preview
     except ImportError as error:
         raise click.UsageError(
             f"without a node, schedules need {error.name}: pip install 'rota[node]'"

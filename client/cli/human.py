@@ -2,7 +2,7 @@
 
 import time
 
-from rota.core.instants import SECOND, Instant, parse_instant
+from rota.core.timing.instants import SECOND, Instant, parse_instant
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
 

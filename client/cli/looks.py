@@ -12,7 +12,7 @@ from rota.client.wire import (
     TaskView,
     TriggeredView,
 )
-from rota.core.instants import SECOND, Instant, parse_instant
+from rota.core.timing.instants import SECOND, Instant, parse_instant
 
 NAMED_TASKS_MAX = 3
 

@@ -14,7 +14,7 @@ import msgspec
 
 from rota.client.definitions import InvalidFile
 from rota.core.errors import Problem
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.ring.membership import Member, problems_of_members
 
 NODES_MAX = 10_000

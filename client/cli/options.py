@@ -7,7 +7,7 @@ import click
 
 from rota.client.cli.human import now
 from rota.client.cli.settings import keep_flag, read_profiles, value_of
-from rota.core.instants import (
+from rota.core.timing.instants import (
     SECOND,
     Instant,
     format_instant,

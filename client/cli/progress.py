@@ -6,7 +6,7 @@ from rota.client.cli.printing import one_line, say
 from rota.client.client import Client
 from rota.client.errors import WaitTimedOut
 from rota.client.wire import AttemptView, ExecutionView
-from rota.core.instants import SECOND, parse_instant
+from rota.core.timing.instants import SECOND, parse_instant
 
 LOOK_S = 0.3
 """Its end is told at once, what happens before it after at most so long."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.ring.assignment import Assignment
 from rota.ring.membership import Member, holders_of
 from rota.ring.movement import Movement

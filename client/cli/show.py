@@ -23,7 +23,7 @@ from rota.client.cli.printing import (
     visible_json,
     visible_yaml,
 )
-from rota.core.instants import Instant
+from rota.core.timing.instants import Instant
 
 V = TypeVar("V", bound=msgspec.Struct)
 

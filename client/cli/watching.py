@@ -14,7 +14,7 @@ import msgspec
 from rota.client.cli.options import F, as_seconds
 from rota.client.cli.printing import say
 from rota.client.cli.show import Look, Rows
-from rota.core.instants import parse_duration
+from rota.core.timing.instants import parse_duration
 
 V = TypeVar("V", bound=msgspec.Struct)
 

@@ -8,11 +8,8 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from rota.core.configuration import Configuration
-from rota.core.ids import AllocationId, Index, NodeId, Session
-from rota.core.instants import SECOND, Duration, Instant, later
-from rota.core.journal import DamagedEntry, hash_of
-from rota.core.replication.copy import LocalCopy
+from rota.core.model.ids import AllocationId, Index, NodeId, Session
+from rota.core.replication.local_copy import LocalCopy
 from rota.core.replication.messages import (
     Answer,
     Append,
@@ -25,7 +22,10 @@ from rota.core.replication.messages import (
     Query,
 )
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfers import Transfers
+from rota.core.replication.transfer_limits import Transfers
+from rota.core.timing.instants import SECOND, Duration, Instant, later
+from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.journal import DamagedEntry, hash_of
 
 ANSWERS_MAX = 1_024
 """Answers that may wait for the disk; one more is dropped, and its message comes again."""

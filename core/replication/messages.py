@@ -19,10 +19,16 @@ from typing import Annotated
 
 import msgspec
 
-from rota.core.checked import CheckedAllocation, CheckedEpoch, CheckedIndex, CheckedInstant, Count
-from rota.core.configuration import Configuration
-from rota.core.instants import Instant
-from rota.core.journal import ORIGIN_HASH
+from rota.core.model.checked_fields import (
+    CheckedAllocation,
+    CheckedEpoch,
+    CheckedIndex,
+    CheckedInstant,
+    Count,
+)
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.journal import ORIGIN_HASH
 
 EntryHash = Annotated[bytes, msgspec.Meta(min_length=len(ORIGIN_HASH), max_length=len(ORIGIN_HASH))]
 

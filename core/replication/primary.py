@@ -2,7 +2,7 @@
 
 It never commits by itself (`advance` is R10 whole), and never acts without asking
 `Primary.has_authority` at that very moment (R15). Which other configuration it wants is decided in
-`rota.core.replication.reconfiguring`.
+`rota.core.replication.reconfiguration`.
 """
 
 from collections import deque
@@ -11,14 +11,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rota.core.codec import encode_body
-from rota.core.configuration import Configuration, Swap
-from rota.core.ids import AllocationId, Epoch, Index, NodeId
-from rota.core.instants import MICROSECOND, SECOND, Duration, Instant, later
-from rota.core.journal import EntryKind
-from rota.core.replication.continuity import Continuity
-from rota.core.replication.copy import LocalCopy
-from rota.core.replication.liveness import Liveness
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.local_copy import LocalCopy
 from rota.core.replication.messages import (
     ANSWERS,
     Answer,
@@ -32,9 +28,13 @@ from rota.core.replication.messages import (
     PartTaken,
     Query,
 )
-from rota.core.replication.peer import NEVER, Asked, Outgoing, Peer
+from rota.core.replication.peer_copy import NEVER, Asked, Outgoing, Peer
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfers import Transfers
+from rota.core.replication.transfer_limits import Transfers
+from rota.core.timing.instants import MICROSECOND, SECOND, Duration, Instant, later
+from rota.core.vocabulary.codec import encode_body
+from rota.core.vocabulary.configuration import Configuration, Swap
+from rota.core.vocabulary.journal import EntryKind
 
 WINDOW = 256
 """Entries that may be on their way to being committed; beyond it nothing is admitted (R12)."""

@@ -13,7 +13,31 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rota.core.configuration import (
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.backup import Backup, Promises
+from rota.core.replication.coordinator_continuity import Continuity, Known
+from rota.core.replication.local_copy import LocalCopy, Storage, Stored, Write
+from rota.core.replication.messages import Append, Base, Fenced, Message, Succeed, name_of
+from rota.core.replication.primary import Copies, Handover, Primary
+from rota.core.replication.primary_claims import (
+    CLAIMS,
+    Claim,
+    EarlyClaims,
+    Verdict,
+    claimed_epoch,
+    judge,
+)
+from rota.core.replication.reconfiguration import (
+    handed_over,
+    next_configuration,
+    next_handover,
+    next_to_join,
+)
+from rota.core.replication.timing import Timing
+from rota.core.replication.transfer_limits import Transfers
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.configuration import (
     NOBODY,
     Configuration,
     Copy,
@@ -22,31 +46,7 @@ from rota.core.configuration import (
     first_epoch,
     generation_of,
 )
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.instants import Instant
-from rota.core.journal import ORIGIN, EntryKind
-from rota.core.replication.backup import Backup, Promises
-from rota.core.replication.claims import (
-    CLAIMS,
-    Claim,
-    EarlyClaims,
-    Verdict,
-    claimed_epoch,
-    judge,
-)
-from rota.core.replication.continuity import Continuity, Known
-from rota.core.replication.copy import LocalCopy, Storage, Stored, Write
-from rota.core.replication.liveness import Liveness
-from rota.core.replication.messages import Append, Base, Fenced, Message, Succeed, name_of
-from rota.core.replication.primary import Copies, Handover, Primary
-from rota.core.replication.reconfiguring import (
-    handed_over,
-    next_configuration,
-    next_handover,
-    next_to_join,
-)
-from rota.core.replication.timing import Timing
-from rota.core.replication.transfers import Transfers
+from rota.core.vocabulary.journal import ORIGIN, EntryKind
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ waits longer. So no clock needs to be right, only to run within 2 % of another's
 
 from dataclasses import dataclass, field
 
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 
 DRIFT_PERCENT = 2
 """How much faster one machine's clock may run than another's."""

@@ -25,7 +25,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from rota.core.attempt import (
+from rota.core.model.attempt import (
     AttemptKey,
     Ending,
     Order,
@@ -33,8 +33,8 @@ from rota.core.attempt import (
     Report,
     Usage,
 )
-from rota.core.ids import NodeId
-from rota.core.instants import SECOND, Duration, Instant, format_duration, from_datetime
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import SECOND, Duration, Instant, format_duration, from_datetime
 from rota.executor.binds import Kept
 from rota.executor.cgroups import Counted
 from rota.executor.container.creation import (

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from rota.core.attempt import AttemptKey, Bind, Image, Limits, Order, Work
-from rota.core.ids import ExecutionId, NodeId
+from rota.core.model.attempt import AttemptKey, Bind, Image, Limits, Order, Work
+from rota.core.model.ids import ExecutionId, NodeId
 from rota.executor.binds import BindRefusedError, Kept, resolved
 from rota.executor.spawn import environment_of
 from rota.executor.terms import Terms

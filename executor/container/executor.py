@@ -11,9 +11,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from rota.core.attempt import AttemptKey, Ending, Order, Report
-from rota.core.ids import NodeId
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.model.attempt import AttemptKey, Ending, Order, Report
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.binds import kept_from_binds
 from rota.executor.container.attempt import ContainerAttempt, Surroundings
 from rota.executor.container.engine import CALL_S, Engine, EngineError, host_in

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Container, Mapping
 
-from rota.core.attempt import AttemptKey
+from rota.core.model.attempt import AttemptKey
 from rota.executor.container.creation import STORE_LABEL, key_of
 from rota.executor.container.engine import Engine, host_in
 

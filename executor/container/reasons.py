@@ -2,7 +2,7 @@
 
 import signal
 
-from rota.core.attempt import Image, Limits
+from rota.core.model.attempt import Image, Limits
 from rota.executor.container.engine import Resources
 
 

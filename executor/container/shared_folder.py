@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from rota.core.attempt import AttemptKey, Report
+from rota.core.model.attempt import AttemptKey, Report
 from rota.executor.telling import CHECKPOINT, Told
 
 

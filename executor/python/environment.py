@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rota.core.attempt import Call, Limits, Order
-from rota.core.instants import format_instant
+from rota.core.model.attempt import Call, Limits, Order
+from rota.core.timing.instants import format_instant
 from rota.executor.marks import mark_of
 
 _OF_ONE_CALL = ("ROTA_", "TRACEPARENT")

@@ -31,9 +31,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Raised, Report, Usage
-from rota.core.ids import NodeId
-from rota.core.instants import SECOND, Duration, Instant, format_duration
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Raised, Report, Usage
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported, merged
 from rota.executor.limits import Limiter
 from rota.executor.output import Capture, OutputFiles

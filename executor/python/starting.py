@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rota.core.attempt import Limits
+from rota.core.model.attempt import Limits
 from rota.executor.cgroups import Cgroup
 from rota.executor.descent import end_families
 from rota.executor.limits import UNLIMITED, Limited, Limiter, stopped

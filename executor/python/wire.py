@@ -14,9 +14,9 @@ from typing import Annotated
 
 import msgspec
 
-from rota.core.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX, Raised
-from rota.core.checked import Count
 from rota.core.decoding import UNDECODABLE
+from rota.core.model.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX, Raised
+from rota.core.model.checked_fields import Count
 
 PROGRAM = str(Path(__file__).with_name("worker.py"))
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # Imported at the first coroutine: it takes 30 ms, a third of
 
 Json = Any  # Any, as JSON is.
 
-RESULT_BYTES_MAX = 1 << 20  # These are the limits of rota.core.attempt.
+RESULT_BYTES_MAX = 1 << 20  # These are the limits of rota.core.model.attempt.
 CHECKPOINT_BYTES_MAX = 64 << 10
 MESSAGE_BYTES_MAX = 4 << 10
 TRACEBACK_BYTES_MAX = 16 << 10
@@ -457,7 +457,7 @@ def _exited(code: object) -> dict[str, Json]:
 
 
 def _raised(error: BaseException) -> list[Json]:
-    """Return type, bases, message and traceback, the fields of `rota.core.attempt.Raised`."""
+    """Return type, bases, message and traceback, the fields of `rota.core.model.attempt.Raised`."""
     kinds = [_name_of(kind) for kind in type(error).__mro__ if kind is not object]
     lines = traceback.format_exception(type(error), error, _users_part(error.__traceback__))
     return [

@@ -6,8 +6,8 @@ Instants are those of CLOCK_BOOTTIME, which also passes while the machine sleeps
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rota.core.attempt import AttemptKey
-from rota.core.instants import Instant
+from rota.core.model.attempt import AttemptKey
+from rota.core.timing.instants import Instant
 
 NEVER = Instant(0)
 

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
 import rota
-from rota.core.ids import NodeId
-from rota.core.instants import Instant
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import Instant
 from rota.executor.executor import Ended, Executor, Reported
 from rota.executor.terms import Terms, terms_text
 

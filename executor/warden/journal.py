@@ -20,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 
-from rota.core.attempt import AttemptKey, Ending, Order
 from rota.core.decoding import UNDECODABLE
+from rota.core.model.attempt import AttemptKey, Ending, Order
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rota.core.attempt import AttemptKey
+from rota.core.model.attempt import AttemptKey
 from rota.executor.warden.messages import HELD_TOLD_MAX, CertificateFiles, Letter
 
 log = logging.getLogger(__name__)

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.errors import RotaError
-from rota.core.ids import NodeId
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.executor import Ended, Reported
 from rota.executor.terms import USUAL, Terms, terms_text
 from rota.executor.warden import messages as say

@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from rota.core.attempt import AttemptKey, Ending, Order, Report
-from rota.core.instants import Duration, Instant
+from rota.core.model.attempt import AttemptKey, Ending, Order, Report
+from rota.core.timing.instants import Duration, Instant
 
 VERSION = 2
 """Of this module; to be raised with every change of it that the other side may not understand."""

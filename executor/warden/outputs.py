@@ -11,7 +11,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import cast
 
-from rota.core.attempt import AttemptKey
+from rota.core.model.attempt import AttemptKey
 from rota.executor.executor import Output
 from rota.executor.warden.hosting import Hosts
 from rota.executor.warden.messages import Data, Expire, Expired, Read, ToNode

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from rota.core.instants import SECOND, Duration
+from rota.core.timing.instants import SECOND, Duration
 from rota.executor.warden.connections import Node, ToTheWarden, peer_of
 from rota.executor.warden.places import LOCK, LOG, SOCKET, short_path
 

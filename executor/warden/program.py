@@ -30,8 +30,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rota.core.ids import NodeId
-from rota.core.instants import Instant
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import Instant
 from rota.executor.executor import CLOSE_GRACE
 from rota.executor.orphans import end_orphans
 from rota.executor.prctl import end_with_parent, name_process, set_subreaper

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from rota.core.attempt import AttemptKey, Order
-from rota.core.instants import Duration, Instant
+from rota.core.model.attempt import AttemptKey, Order
+from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Output
 from rota.executor.warden.messages import Data
 

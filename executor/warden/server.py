@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Report
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report
+from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.executor import merged
 from rota.executor.warden.connections import FromNode, NodeProcess
 from rota.executor.warden.groups import Groups

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from rota.core.instants import Instant
+from rota.core.timing.instants import Instant
 
 LATE_S = 0.75
 """A busy machine delays a loop for less; between a deadline and a new start elsewhere are seconds

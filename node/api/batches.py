@@ -19,9 +19,9 @@ from rota.client.wire import (
     TriggerItem,
     TriggerManyBody,
 )
-from rota.core.commands import Command
-from rota.core.decision import JobSaved, Triggered
 from rota.core.errors import Problem, Refused, invalid, not_found
+from rota.core.vocabulary.commands import Command
+from rota.core.vocabulary.decision import JobSaved, Triggered
 from rota.node.api.codes import DECIDING
 from rota.node.api.decoding import decode
 from rota.node.api.job_decoding import decoded_job

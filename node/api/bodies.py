@@ -10,9 +10,9 @@ from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 
 from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody
-from rota.core.dag import TriggerRule
 from rota.core.errors import Problem, Refused, invalid
-from rota.core.job import (
+from rota.core.model.dag import TriggerRule
+from rota.core.model.job import (
     Consistency,
     JobSpec,
     Misfire,
@@ -21,8 +21,8 @@ from rota.core.job import (
     problems_of,
     problems_of_counts,
 )
-from rota.core.retry import Backoff, Explicit, Exponential, Fixed, RetryPolicy
-from rota.core.schedule import Schedule
+from rota.core.model.retry import Backoff, Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.timing.schedule import Schedule
 from rota.node.api.pacing import finished
 from rota.node.api.reading import Hints, Reader
 from rota.node.api.works import given, work_of

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rota.client.wire import ExecutionView, JobView, LedgerEntryView
-from rota.core.execution import Execution
-from rota.core.ids import instant_of
-from rota.core.instants import LATEST_INSTANT, SECOND, Instant, format_instant
-from rota.core.job import Job, JobSpec
-from rota.core.ledger import LedgerEntry
-from rota.core.schedule import fault_of
+from rota.core.model.execution import Execution
+from rota.core.model.ids import instant_of
+from rota.core.model.job import Job, JobSpec
+from rota.core.model.ledger import LedgerEntry
+from rota.core.timing.instants import LATEST_INSTANT, SECOND, Instant, format_instant
+from rota.core.timing.schedule import fault_of
 from rota.storage.history import UnreadableEntry, UnreadableExecution
 
 View = TypeVar("View")

@@ -11,10 +11,10 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from rota.client.wire import JobBody, JobView, Json, PauseBody
-from rota.core.commands import Ask, PauseJob, ResumeJob, SaveJob
-from rota.core.decision import Reply
 from rota.core.errors import Kind, Problem, Refused, invalid
-from rota.core.job import Job
+from rota.core.model.job import Job
+from rota.core.vocabulary.commands import Ask, PauseJob, ResumeJob, SaveJob
+from rota.core.vocabulary.decision import Reply
 from rota.node.api.access import PRINCIPAL, Verb, check
 from rota.node.api.bodies import reading
 from rota.node.api.codes import DECIDING, KEYED

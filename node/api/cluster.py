@@ -10,7 +10,7 @@ from aiohttp import web
 
 from rota.client.wire import ClusterView, NodeView, PromiseView, RepairView
 from rota.core.errors import Kind, Refused, not_found
-from rota.core.ids import NodeId, ShardId
+from rota.core.model.ids import NodeId, ShardId
 from rota.node import inspection
 from rota.node.api.access import Verb, check
 from rota.node.api.forwarding import READS_NO_SHARD, ask_part, is_forwarded, question_headers

@@ -6,11 +6,11 @@
 import msgspec
 
 from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
-from rota.core.attempt import Sandbox
-from rota.core.instants import Duration, format_duration
-from rota.core.job import JobSpec, Misfire, TaskSpec
-from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
-from rota.core.schedule import Schedule
+from rota.core.model.attempt import Sandbox
+from rota.core.model.job import JobSpec, Misfire, TaskSpec
+from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.timing.instants import Duration, format_duration
+from rota.core.timing.schedule import Schedule
 from rota.node.api.bodies import MAIN_TASK
 from rota.node.api.works import (
     OWN_FIELDS,

@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from rota.client.wire import EventView
-from rota.core.effects import JobEvent, TaskEvent
 from rota.core.errors import Problem, invalid, not_found
-from rota.core.ids import ExecutionId, JobId, is_execution_id
+from rota.core.model.ids import ExecutionId, JobId, is_execution_id
 from rota.core.quoting import in_quotes
+from rota.core.vocabulary.effects import JobEvent, TaskEvent
 from rota.node.api.access import Verb, check
 from rota.node.api.codes import READING
 from rota.node.api.following import following

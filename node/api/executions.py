@@ -15,13 +15,13 @@ from rota.client.wire import (
     Timespan,
     WaitManyBody,
 )
-from rota.core.codec import Undecodable
-from rota.core.commands import Cancel
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
-from rota.core.execution import Execution, ExecutionStatus, Task, in_place
-from rota.core.ids import ExecutionId, JobId, NodeId, instant_of, is_execution_id
-from rota.core.instants import SECOND, Duration, Instant, parse_duration, seconds
+from rota.core.model.execution import Execution, ExecutionStatus, Task, in_place
+from rota.core.model.ids import ExecutionId, JobId, NodeId, instant_of, is_execution_id
 from rota.core.quoting import in_quotes
+from rota.core.timing.instants import SECOND, Duration, Instant, parse_duration, seconds
+from rota.core.vocabulary.codec import Undecodable
+from rota.core.vocabulary.commands import Cancel
 from rota.node.api import requests
 from rota.node.api.access import Verb, check
 from rota.node.api.codes import DECIDING, READING, WAITING

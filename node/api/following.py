@@ -19,7 +19,7 @@ from aiohttp import web
 
 from rota.client.wire import EventView
 from rota.core.decoding import UNDECODABLE
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.node.api.forwarding import NobodyAnswers, question_headers
 from rota.node.beside import beside
 from rota.node.events import Reader, Seen, Told, format_seen, parse_seen

@@ -23,7 +23,7 @@ from rota.client.owners import PRIMARY
 from rota.client.wire import ProblemView
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused, invalid
-from rota.core.ids import NodeId, ShardId
+from rota.core.model.ids import NodeId, ShardId
 from rota.node.api.problems import problem, refusal_of
 from rota.node.api.requests import PARTS, REQUEST_ID, read_content, target_of
 from rota.node.api.stopping import STOPPING, Stops

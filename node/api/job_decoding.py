@@ -13,7 +13,7 @@ import msgspec
 
 from rota.client.wire import JobBody, Json, TaskBody
 from rota.core.errors import Kind, Problem, Refused, invalid
-from rota.core.job import TASKS_MAX
+from rota.core.model.job import TASKS_MAX
 from rota.node.api.decoding import decode
 
 T = TypeVar("T")

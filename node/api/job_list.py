@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from rota.client.wire import JobList, JobView
-from rota.core.ids import is_full_name
-from rota.core.job import Job
+from rota.core.model.ids import is_full_name
+from rota.core.model.job import Job
 from rota.core.quoting import in_quotes
 from rota.node.api.access import Verb, check
 from rota.node.api.codes import READING

@@ -16,15 +16,15 @@ from rota.client.wire import (
     TriggerBody,
     TriggeredView,
 )
-from rota.core.commands import Ask, DeleteJob, SaveJob, Trigger
-from rota.core.decision import JobSaved, Reply, Triggered
 from rota.core.errors import not_found
-from rota.core.execution import ExecutionStatus
-from rota.core.ids import JobId, job_of
-from rota.core.instants import MICROSECOND, later
-from rota.core.job import Job
-from rota.core.schedule import coming
-from rota.core.state import State
+from rota.core.model.execution import ExecutionStatus
+from rota.core.model.ids import JobId, job_of
+from rota.core.model.job import Job
+from rota.core.state.shard_state import State
+from rota.core.timing.instants import MICROSECOND, later
+from rota.core.timing.schedule import coming
+from rota.core.vocabulary.commands import Ask, DeleteJob, SaveJob, Trigger
+from rota.core.vocabulary.decision import JobSaved, Reply, Triggered
 from rota.node.api.access import Verb, check
 from rota.node.api.bodies import parameters_json, print_of, reading
 from rota.node.api.codes import DECIDING, KEYED, READING

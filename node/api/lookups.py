@@ -7,8 +7,8 @@ from aiohttp import web
 
 from rota.client.wire import ExecutionView, JobView
 from rota.core.errors import Kind, Refused, not_found
-from rota.core.ids import ExecutionId, JobId, is_job_id
-from rota.core.job import Job
+from rota.core.model.ids import ExecutionId, JobId, is_job_id
+from rota.core.model.job import Job
 from rota.node.api.executions import load_execution
 from rota.node.api.forwarding import ask_part, owner_of, question_headers
 from rota.node.api.requests import PARTS

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from rota.core.attempt import Attempt, AttemptKey
 from rota.core.errors import invalid, not_found
-from rota.core.execution import Task
-from rota.core.ids import ExecutionId, is_name
+from rota.core.model.attempt import Attempt, AttemptKey
+from rota.core.model.execution import Task
+from rota.core.model.ids import ExecutionId, is_name
 from rota.executor.executor import Output
 from rota.node.api import requests
 from rota.node.api.access import Verb, check

@@ -12,7 +12,8 @@ from aiohttp import web
 
 from rota.client.wire import Json
 from rota.core.errors import Problem, Refused, invalid
-from rota.core.instants import (
+from rota.core.quoting import in_quotes
+from rota.core.timing.instants import (
     LATEST_INSTANT,
     Duration,
     Instant,
@@ -20,7 +21,6 @@ from rota.core.instants import (
     parse_instant,
     seconds,
 )
-from rota.core.quoting import in_quotes
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from rota.client.wire import HashesView, InventoryView, RecoveryView, ShardLossView
 from rota.core.errors import Kind, Refused, invalid
-from rota.core.ids import Index, NodeId, ShardId
+from rota.core.model.ids import Index, NodeId, ShardId
 from rota.node.api.access import Verb, check
 from rota.node.api.cluster import AGREEING, agreeing, shard_in, told_by_others
 from rota.node.api.forwarding import READS_NO_SHARD, ask_part, question_headers

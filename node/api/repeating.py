@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from rota.core.commands import Ask, Command
-from rota.core.decision import Reply
-from rota.core.job import Job
-from rota.core.repetition import answered
+from rota.core.decide.idempotency import answered
+from rota.core.model.job import Job
+from rota.core.vocabulary.commands import Ask, Command
+from rota.core.vocabulary.decision import Reply
 from rota.node.api.access import PRINCIPAL, Verb, check
 from rota.node.api.bodies import print_of
 from rota.node.api.requests import PARTS, find_job, idempotency_key, read_content, shard_named

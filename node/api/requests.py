@@ -10,8 +10,8 @@ from aiohttp import web
 
 from rota.client.wire import ITEMS_MAX, JobBody, Json
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
-from rota.core.ids import ExecutionId, JobId, is_execution_id, is_job_id
-from rota.core.job import Job
+from rota.core.model.ids import ExecutionId, JobId, is_execution_id, is_job_id
+from rota.core.model.job import Job
 from rota.core.quoting import in_quotes
 from rota.node.api.body_memory import BodyMemory, Reserved
 from rota.node.api.decoding import decode

@@ -4,8 +4,8 @@ import msgspec
 from aiohttp import web
 
 from rota.core.errors import Problem, invalid
-from rota.core.ids import JobId, is_job_id
-from rota.core.job import JobSpec
+from rota.core.model.ids import JobId, is_job_id
+from rota.core.model.job import JobSpec
 from rota.core.quoting import in_quotes
 from rota.node.api.lookups import job_by_id, job_by_name
 from rota.node.api.requests import PARTS

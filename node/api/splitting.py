@@ -17,7 +17,7 @@ from aiohttp import web
 from rota.client.wire import ITEMS_MAX
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Refused, invalid
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.node.api.forwarding import OF_ITEMS, ask_parts, headers_of, is_forwarded, owners_of
 from rota.node.api.parameters import number_in
 from rota.node.api.requests import PARTS, check_count, read_body, target_of

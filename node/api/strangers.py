@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from rota.core.instants import Instant
+from rota.core.timing.instants import Instant
 from rota.node.sampled_log import SampledLog
 
 log = logging.getLogger(__name__)

@@ -18,20 +18,20 @@ from rota.client.wire import (
     TaskSpecView,
     TaskView,
 )
-from rota.core.attempt import Attempt, Limits, Raised, Sandbox
-from rota.core.changes import Account
-from rota.core.execution import (
+from rota.core.model.attempt import Attempt, Limits, Raised, Sandbox
+from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
     FINAL_TASK_STATES,
     Execution,
     Task,
     TaskStatus,
 )
-from rota.core.instants import LATEST_INSTANT, MILLISECOND, SECOND, Instant, format_instant
-from rota.core.job import Job, Plan, TaskSpec
-from rota.core.ledger import LedgerEntry
-from rota.core.schedule import FirePreview
-from rota.core.state import State
+from rota.core.model.job import Job, Plan, TaskSpec
+from rota.core.model.ledger import LedgerEntry
+from rota.core.state.shard_state import State
+from rota.core.timing.instants import LATEST_INSTANT, MILLISECOND, SECOND, Instant, format_instant
+from rota.core.timing.schedule import FirePreview
+from rota.core.vocabulary.changes import Account
 from rota.node.api.broken import (
     broken_entry,
     broken_execution,

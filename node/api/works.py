@@ -18,10 +18,10 @@ from rota.client.wire import (
     SandboxBody,
     TaskBody,
 )
-from rota.core.attempt import Bind, Call, Image, Limits, Sandbox, Work
 from rota.core.errors import Problem
-from rota.core.runnable import LIMITED, SANDBOXED
-from rota.core.sizes import format_size
+from rota.core.model.attempt import Bind, Call, Image, Limits, Sandbox, Work
+from rota.core.model.runnable import LIMITED, SANDBOXED
+from rota.core.model.sizes import format_size
 from rota.node.api.reading import Reader
 
 OWN_FIELDS = ("python", "container")

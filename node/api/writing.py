@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from rota.core.changes import Record, Table
-from rota.core.commands import Command
-from rota.core.decision import Reply
 from rota.core.errors import Refused
-from rota.core.execution import Execution, Task, in_place
-from rota.core.ids import ExecutionId
-from rota.core.state import State
+from rota.core.model.execution import Execution, Task, in_place
+from rota.core.model.ids import ExecutionId
+from rota.core.state.shard_state import State
+from rota.core.vocabulary.changes import Record, Table
+from rota.core.vocabulary.commands import Command
+from rota.core.vocabulary.decision import Reply
 from rota.node.api.forwarding import HAS_WRITTEN
 from rota.node.api.parameters import IS_DRY_RUN
 from rota.node.api.requests import PARTS

@@ -21,10 +21,16 @@ from typing import Protocol
 
 import msgspec
 
-from rota.core.configuration import Configuration, Swap, Swapped, first_epoch, generation_of
 from rota.core.errors import RotaError
-from rota.core.ids import NodeId, Session, ShardId
-from rota.core.instants import SECOND, Duration
+from rota.core.model.ids import NodeId, Session, ShardId
+from rota.core.timing.instants import SECOND, Duration
+from rota.core.vocabulary.configuration import (
+    Configuration,
+    Swap,
+    Swapped,
+    first_epoch,
+    generation_of,
+)
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,10 +14,10 @@ from typing import TypeVar
 
 import msgspec
 
-from rota.core.configuration import Configuration, Swap, Swapped
 from rota.core.decoding import UNDECODABLE
-from rota.core.ids import NodeId, Session, ShardId
-from rota.core.instants import Instant
+from rota.core.model.ids import NodeId, Session, ShardId
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,

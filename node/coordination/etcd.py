@@ -9,8 +9,8 @@ compaction, a lease that lives longer) is in docs/explanation/coordination.md.
 import math
 from collections.abc import AsyncGenerator, Sequence
 
-from rota.core.configuration import Swap, Swapped
-from rota.core.ids import NodeId, Session
+from rota.core.model.ids import NodeId, Session
+from rota.core.vocabulary.configuration import Swap, Swapped
 from rota.executor.warden.messages import Letter
 from rota.node.coordination.coordinator import (
     Claim,

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import msgspec
 
-from rota.core.configuration import Configuration
 from rota.core.decoding import UNDECODABLE
-from rota.core.ids import NodeId, Session, ShardId, is_name
+from rota.core.model.ids import NodeId, Session, ShardId, is_name
+from rota.core.vocabulary.configuration import Configuration
 from rota.node.coordination.coordinator import CoordinatorError, Life, Member
 
 T = TypeVar("T")

@@ -14,10 +14,10 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from rota.core.configuration import Swap, Swapped
 from rota.core.errors import RotaError
-from rota.core.ids import NodeId, Session
-from rota.core.instants import SECOND
+from rota.core.model.ids import NodeId, Session
+from rota.core.timing.instants import SECOND
+from rota.core.vocabulary.configuration import Swap, Swapped
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import (
     Claim,

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from rota.core.configuration import Configuration, Swap, Swapped
-from rota.core.ids import NodeId, Session, ShardId
-from rota.core.instants import SECOND, Instant
+from rota.core.model.ids import NodeId, Session, ShardId
+from rota.core.timing.instants import SECOND, Instant
+from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,

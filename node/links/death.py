@@ -20,8 +20,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from rota.core.attempt import AttemptKey
-from rota.core.ids import NodeId, Session
+from rota.core.model.attempt import AttemptKey
+from rota.core.model.ids import NodeId, Session
 
 PATH = "/peer/death"
 BYTES_MAX = 1 << 20

@@ -14,9 +14,9 @@ from typing import Annotated
 
 import msgspec
 
-from rota.core.checked import CheckedInstant, CheckedShard
 from rota.core.decoding import UNDECODABLE
-from rota.core.ids import ShardId
+from rota.core.model.checked_fields import CheckedInstant, CheckedShard
+from rota.core.model.ids import ShardId
 from rota.node.messages import Sent
 
 FRAME_BYTES_MAX = 1 << 20

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 
 import aiohttp
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.node.coordination.coordinator import Member
 from rota.node.links.hello import (
     SPOKEN,

@@ -23,7 +23,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.node.links.proof import NONCE_BYTES
 
 WORD_BYTES_MAX = 1_024

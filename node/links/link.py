@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import aiohttp
 
-from rota.core.ids import ShardId
-from rota.core.instants import SECOND, Instant
+from rota.core.model.ids import ShardId
+from rota.core.timing.instants import SECOND, Instant
 from rota.node.clock import Clock
 from rota.node.links.frames import (
     FRAME_BYTES_MAX,

@@ -17,8 +17,8 @@ import aiohttp
 from aiohttp import web
 
 from rota.core.decoding import UNDECODABLE
-from rota.core.ids import NodeId, Session, ShardId
-from rota.core.instants import SECOND
+from rota.core.model.ids import NodeId, Session, ShardId
+from rota.core.timing.instants import SECOND
 from rota.node.beside import beside
 from rota.node.clock import Clock
 from rota.node.coordination.coordinator import Member

@@ -8,7 +8,7 @@ still wanted, and by then most of it is not.
 import asyncio
 from collections import deque
 
-from rota.core.ids import ShardId
+from rota.core.model.ids import ShardId
 from rota.core.replication.messages import Part
 from rota.node.links.frames import (
     BATCH_MAX,

@@ -17,7 +17,7 @@ from hmac import compare_digest, new
 
 import msgspec
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.node.coordination.coordinator import Member
 from rota.node.entropy import Entropy
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from rota.core.instants import parse_instant
+from rota.core.timing.instants import parse_instant
 from rotad import Refusal, Rotad, processes_of
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "50"))

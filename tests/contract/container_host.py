@@ -9,8 +9,8 @@ import msgspec
 
 from contract.executor_host import FIRE_AT, TOKEN, MakeExecutor, now, store_id_of
 from docker import Dockerd
-from rota.core.attempt import AttemptKey, Image, Order, Work
-from rota.core.ids import NodeId
+from rota.core.model.attempt import AttemptKey, Image, Order, Work
+from rota.core.model.ids import NodeId
 from rota.executor.container import ContainerExecutor
 from rota.executor.executor import Reported
 from rota.executor.terms import USUAL, Terms
@@ -23,7 +23,7 @@ import asyncio, sys
 from contract.container_host import make_container_executor
 from contract.executor_host import Host
 from pathlib import Path
-from rota.core.attempt import Work
+from rota.core.model.attempt import Work
 import msgspec
 
 async def main():

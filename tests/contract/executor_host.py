@@ -10,9 +10,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import uvloop
 
-from rota.core.attempt import AttemptKey, Ending, Order, Report, Token, Work
-from rota.core.ids import Epoch, ExecutionId, Index, NodeId
-from rota.core.instants import HOUR, SECOND, Duration, Instant, parse_instant
+from rota.core.model.attempt import AttemptKey, Ending, Order, Report, Token, Work
+from rota.core.model.ids import Epoch, ExecutionId, Index, NodeId
+from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, parse_instant
 from rota.executor.executor import CLOSE_GRACE, Ended, Executor
 from rota.executor.orphans import end_orphans
 from rota.executor.process import ProcessExecutor

@@ -9,10 +9,10 @@ from typing import Protocol
 import aiohttp
 from prometheus_client import CollectorRegistry
 
-from rota.core.configuration import Configuration
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.instants import Instant
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.messages import Append, Base, Fenced, Part
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.configuration import Configuration
 from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import Member
 from rota.node.entropy import SystemEntropy

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from contract.executor_host import HostedExecutor, MakeExecutor, now, store_id_of
-from rota.core.attempt import AttemptKey, Call, Report, Work
-from rota.core.ids import NodeId
-from rota.core.instants import MILLISECOND, Duration
+from rota.core.model.attempt import AttemptKey, Call, Report, Work
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import MILLISECOND, Duration
 from rota.executor.python.executor import PythonExecutor
 from rota.executor.python.pool import Bounds
 

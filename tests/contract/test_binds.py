@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from contract.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
-from rota.core.attempt import AttemptKey, Bind, Image, Order, Work
-from rota.core.ids import NodeId
+from rota.core.model.attempt import AttemptKey, Bind, Image, Order, Work
+from rota.core.model.ids import NodeId
 from rota.executor.binds import BindRefusedError, Kept, kept_from_binds, resolved
 from rota.executor.container.creation import UnusableOrderError, creation
 from rota.executor.terms import USUAL

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from etcd import EtcdCluster, needs_etcd
-from rota.core.configuration import NOBODY, Configuration, Copy, Swap
-from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, Swap
 from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import (
     Claim,

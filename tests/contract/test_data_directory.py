@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from rota.core.instants import SECOND, Instant
+from rota.core.timing.instants import SECOND, Instant
 from rota.storage.directory import DataDirectory
 from rota.storage.store import (
     StoreDamaged,
@@ -24,7 +24,7 @@ from rota.storage.store import (
 
 HOLDER = """
 import pathlib, sys
-from rota.core.instants import SECOND, Instant
+from rota.core.timing.instants import SECOND, Instant
 from rota.storage.directory import DataDirectory
 
 DataDirectory.open(pathlib.Path(sys.argv[1]), store_id="s", shard_count=16, cluster="c")

@@ -17,8 +17,8 @@ from contract.executor_host import (
     run_scenario,
     wait_until,
 )
-from rota.core.attempt import Limits, Outcome, Work
-from rota.core.instants import Duration
+from rota.core.model.attempt import Limits, Outcome, Work
+from rota.core.timing.instants import Duration
 from rota.executor import descent
 from rota.executor.descent import Descent, end_families
 from rota.executor.procfs import children_of, status_of

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rota.core.configuration import Configuration, Copy, Swap
-from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.vocabulary.configuration import Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Claim, Cluster, Member
 from rota.node.coordination.embedded import CoordinationFailed, EmbeddedCoordinator
 from rota.node.entropy import SystemEntropy

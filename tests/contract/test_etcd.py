@@ -14,8 +14,8 @@ import pytest
 
 from certificates import Authority, needs_openssl
 from etcd import Etcd, EtcdCluster, free_ports, needs_etcd
-from rota.core.configuration import Configuration, Copy, Swap, Swapped
-from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.vocabulary.configuration import Configuration, Copy, Swap, Swapped
 from rota.executor.warden.last_will import post_all
 from rota.node.coordination.coordinator import (
     Claim,

@@ -22,8 +22,8 @@ from contract.executor_host import (
 )
 from contract.python_host import PythonKind, make_hosted_python_executor, make_python_executor
 from docker import needs_docker
-from rota.core.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Image, Outcome, Work
-from rota.core.instants import MILLISECOND, SECOND, Duration
+from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Image, Outcome, Work
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.executor.scripted import ScriptedExecutor
 
 T = TypeVar("T")

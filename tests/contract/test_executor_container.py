@@ -25,7 +25,7 @@ from contract.executor_host import (
 )
 from docker import Dockerd, needs_docker
 from registry import STALLED, serving
-from rota.core.attempt import (
+from rota.core.model.attempt import (
     OUTPUT_TAIL_BYTES,
     Bind,
     Ending,
@@ -35,7 +35,7 @@ from rota.core.attempt import (
     Report,
     Work,
 )
-from rota.core.instants import SECOND, Duration
+from rota.core.timing.instants import SECOND, Duration
 from rota.executor.container.engine import Container, Engine
 from rota.executor.container.init_process import InitProcess
 from rota.executor.container.shared_folder import SharedFolder

@@ -18,8 +18,8 @@ from contract.executor_host import (
     wait_until,
 )
 from docker import Dockerd, needs_docker
-from rota.core.attempt import AttemptKey, Bind, Ending, Outcome, Report, Work
-from rota.core.instants import SECOND, Duration
+from rota.core.model.attempt import AttemptKey, Bind, Ending, Outcome, Report, Work
+from rota.core.timing.instants import SECOND, Duration
 from rota.executor.container import end_containers
 from rota.executor.container.creation import labels_of
 

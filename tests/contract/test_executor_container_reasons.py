@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from rota.core.attempt import Limits
+from rota.core.model.attempt import Limits
 from rota.executor.container.engine import Engine, EngineSilent, Resources
 from rota.executor.container.reasons import reason_of, signal_of, unenforced
 

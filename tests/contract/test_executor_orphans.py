@@ -19,7 +19,7 @@ from contract.executor_host import (
     run_scenario,
     store_id_of,
 )
-from rota.core.attempt import AttemptKey, Ending, Outcome, Work
+from rota.core.model.attempt import AttemptKey, Ending, Outcome, Work
 from rota.executor.orphans import end_orphans
 
 Begin: TypeAlias = Callable[[str], tuple[subprocess.Popen[bytes], list[int]]]
@@ -28,7 +28,7 @@ NODE = """
 import asyncio, sys
 from contract.executor_host import Host, make_process_executor
 from pathlib import Path
-from rota.core.attempt import Work
+from rota.core.model.attempt import Work
 
 async def main():
     host = Host(make_process_executor(Path(sys.argv[1])))

@@ -23,8 +23,16 @@ from contract.executor_host import (
     store_id_of,
     wait_until,
 )
-from rota.core.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Outcome, Work
-from rota.core.instants import HOUR, MILLISECOND, SECOND, Duration, Instant, format_instant, later
+from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Outcome, Work
+from rota.core.timing.instants import (
+    HOUR,
+    MILLISECOND,
+    SECOND,
+    Duration,
+    Instant,
+    format_instant,
+    later,
+)
 
 T = TypeVar("T")
 

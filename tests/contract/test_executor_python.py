@@ -26,7 +26,7 @@ from contract.executor_host import (
     wait_until,
 )
 from contract.python_host import BOUNDS, CALLED, call, make_python_executor
-from rota.core.attempt import (
+from rota.core.model.attempt import (
     CHECKPOINT_BYTES_MAX,
     OUTPUT_TAIL_BYTES,
     RESULT_BYTES_MAX,
@@ -40,7 +40,7 @@ from rota.core.attempt import (
     Sandbox,
     Work,
 )
-from rota.core.instants import SECOND, Duration
+from rota.core.timing.instants import SECOND, Duration
 from rota.executor.python.executor import PythonExecutor
 from rota.executor.python.pool import Bounds
 from rota.executor.python.wire import PROGRAM

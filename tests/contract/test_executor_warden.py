@@ -24,8 +24,8 @@ from contract.executor_host import (
     now,
     wait_until,
 )
-from rota.core.attempt import AttemptKey, Order, Outcome, Work
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
+from rota.core.model.attempt import AttemptKey, Order, Outcome, Work
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.executor.warden.messages import (
     VERSION,
     Allow,

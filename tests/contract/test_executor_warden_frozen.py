@@ -12,8 +12,8 @@ import pytest
 
 from contract.executor_host import EXECUTION_ID, elapsed, kill_leftovers, wait_until
 from contract.test_executor_warden import KEY, life_of
-from rota.core.attempt import AttemptKey, Work
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.model.attempt import AttemptKey, Work
+from rota.core.timing.instants import SECOND, Duration, Instant
 from rotad import end_warden
 
 ALLOWED = Duration(3 * SECOND)

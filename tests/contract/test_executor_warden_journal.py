@@ -10,8 +10,8 @@ from threading import Event
 import pytest
 
 from contract.executor_host import EXECUTION_ID, FIRE_AT, LIMIT_S, TOKEN, wait_until
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Work
-from rota.core.instants import Instant
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Work
+from rota.core.timing.instants import Instant
 from rota.executor.warden.journal import REWRITE_BYTES, Journal, Kept
 
 ENDING = Ending(outcome=Outcome.SUCCEEDED, started_at=Instant(1), finished_at=Instant(2))

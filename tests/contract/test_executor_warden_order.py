@@ -19,9 +19,9 @@ from contract.executor_host import (
     now,
     store_id_of,
 )
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Report, Work
-from rota.core.ids import NodeId
-from rota.core.instants import HOUR, Duration, Instant, later
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Work
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import HOUR, Duration, Instant, later
 from rota.executor import scripted
 from rota.executor.executor import Ended as OnEnded
 from rota.executor.executor import Reported as OnReported

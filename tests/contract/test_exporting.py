@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from rota.core.attempt import Work
-from rota.core.changes import Change, Table
-from rota.core.codec import RawChange, encode_body, encode_change
-from rota.core.ids import Epoch, JobId, ShardId
-from rota.core.instants import Instant
-from rota.core.job import Job, JobSpec, TaskSpec
-from rota.core.journal import EntryKind
-from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
-from rota.core.replication.copy import LocalCopy
+from rota.core.model.attempt import Work
+from rota.core.model.ids import Epoch, JobId, ShardId
+from rota.core.model.job import Job, JobSpec, TaskSpec
+from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
+from rota.core.replication.local_copy import LocalCopy
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.changes import Change, Table
+from rota.core.vocabulary.codec import RawChange, encode_body, encode_change
+from rota.core.vocabulary.journal import EntryKind
 from rota.node.exporting import EX_IOERR, NoDataDirectory, command, export
 from rota.storage.directory import DataDirectory
 from rota.storage.rocks import RocksStore

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contract.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Work
-from rota.core.changes import Name, Table
-from rota.core.codec import Undecodable, encode_record
-from rota.core.configuration import Configuration, Copy
-from rota.core.ids import AllocationId, Epoch, JobId, NodeId, Session, ShardId
-from rota.core.instants import Instant
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Work
+from rota.core.model.ids import AllocationId, Epoch, JobId, NodeId, Session, ShardId
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.changes import Name, Table
+from rota.core.vocabulary.codec import Undecodable, encode_record
+from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.executor.warden.journal import Ended, Forgotten, Journal, Record, Started
 from rota.node.coordination.coordinator import Cluster, Member
 from rota.node.coordination.embedded import CoordinationFailed, EmbeddedCoordinator

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from rota.core.changes import Pointer, Record, Table, past_key
-from rota.core.codec import encode_record
-from rota.core.commands import Past
-from rota.core.execution import Execution, ExecutionStatus, Origin
-from rota.core.ids import ExecutionId, JobId, ShardId, fire_execution_id
-from rota.core.instants import DAY, Duration, Instant, later
-from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
+from rota.core.model.execution import Execution, ExecutionStatus, Origin
+from rota.core.model.ids import ExecutionId, JobId, ShardId, fire_execution_id
+from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
+from rota.core.timing.instants import DAY, Duration, Instant, later
+from rota.core.vocabulary.changes import Pointer, Record, Table, past_key
+from rota.core.vocabulary.codec import encode_record
+from rota.core.vocabulary.commands import Past
 from rota.storage.history import NEWEST, History
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix

@@ -24,7 +24,7 @@ from contract.executor_host import (
     wait_until,
 )
 from contract.test_executor_warden import life_of
-from rota.core.attempt import AttemptKey, Order, Work
+from rota.core.model.attempt import AttemptKey, Order, Work
 from rota.executor.warden.last_will import post_all
 from rota.executor.warden.messages import (
     VERSION,

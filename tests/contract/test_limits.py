@@ -17,8 +17,8 @@ from contract.executor_host import (
     store_id_of,
     wait_until,
 )
-from rota.core.attempt import AttemptKey, Ending, Limits, Outcome, Sandbox, Work
-from rota.core.instants import SECOND, Duration
+from rota.core.model.attempt import AttemptKey, Ending, Limits, Outcome, Sandbox, Work
+from rota.core.timing.instants import SECOND, Duration
 from rota.executor import cgroups
 from rota.executor.cgroups import CONTROLLERS, Cgroups, settings
 from rota.executor.limits import Limiter

@@ -26,7 +26,7 @@ from contract.networks import (
     numbered,
     until,
 )
-from rota.core.ids import NodeId, ShardId
+from rota.core.model.ids import NodeId, ShardId
 from rota.node.links import frames, outbox
 from rota.node.links.hello import NotWelcome
 from rota.node.links.links import PAUSE_S, PAUSE_S_MAX, pause_s

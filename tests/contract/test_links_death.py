@@ -8,8 +8,8 @@ import pytest
 
 from contract.executor_host import EXECUTION_ID
 from contract.networks import A, B, End, acquaint, dialled, greet, introduce, until
-from rota.core.attempt import AttemptKey
-from rota.core.ids import NodeId, Session
+from rota.core.model.attempt import AttemptKey
+from rota.core.model.ids import NodeId, Session
 from rota.executor.warden.last_will import post_all
 from rota.executor.warden.messages import HELD_TOLD_MAX, Letter
 from rota.node.last_will import LastWill

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from contract.networks import A, B, End, acquaint, dialled, greet, introduce, until
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.node.coordination.coordinator import Member
 from rota.node.links import hello
 from rota.node.links.hello import Answer, Hello, NotWelcome, Versions, common_version

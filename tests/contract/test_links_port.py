@@ -20,7 +20,7 @@ from contract.networks import (
     numbered,
     until,
 )
-from rota.core.ids import NodeId, Session
+from rota.core.model.ids import NodeId, Session
 from rota.node.links import death, door, frames
 from rota.node.links.hello import NotWelcome
 from rota.node.sampled_log import SampledLog

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.core.ids import SHARDS_MAX, ShardId
+from rota.core.model.ids import SHARDS_MAX, ShardId
 from rota.storage.memory import MemoryStore
 from rota.storage.rocks import RocksStore
 from rota.storage.row_scan import Row, RowScan

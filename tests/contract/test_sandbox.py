@@ -24,8 +24,8 @@ from contract.executor_host import (
     run_scenario,
     wait_until,
 )
-from rota.core.attempt import AttemptKey, Bind, Ending, Limits, Outcome, Sandbox, Work
-from rota.core.instants import SECOND, Duration
+from rota.core.model.attempt import AttemptKey, Bind, Ending, Limits, Outcome, Sandbox, Work
+from rota.core.timing.instants import SECOND, Duration
 from rota.executor.procfs import children_of
 from rota.executor.sandbox import ARRANGED, PRIVATE, Rooms, outermost, wrapping
 from rota.executor.terms import Terms
@@ -52,7 +52,7 @@ HOST = """
 import asyncio, sys
 from contract.executor_host import Host, make_process_executor
 from pathlib import Path
-from rota.core.attempt import Sandbox, Work
+from rota.core.model.attempt import Sandbox, Work
 
 async def main():
     host = Host(make_process_executor(Path(sys.argv[1])))

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from rota.core.changes import Change, Name, Table
-from rota.core.codec import RawChange, encode_body, encode_change
-from rota.core.configuration import Configuration, Copy
-from rota.core.ids import AllocationId, Epoch, JobId, NodeId, Session, ShardId
-from rota.core.instants import Instant
-from rota.core.journal import EntryKind
-from rota.core.replication.continuity import Continuity
-from rota.core.replication.copy import Clear, LocalCopy, PutSeen, Write
+from rota.core.model.ids import AllocationId, Epoch, JobId, NodeId, Session, ShardId
+from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.local_copy import Clear, LocalCopy, PutSeen, Write
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.changes import Change, Name, Table
+from rota.core.vocabulary.codec import RawChange, encode_body, encode_change
+from rota.core.vocabulary.configuration import Configuration, Copy
+from rota.core.vocabulary.journal import EntryKind
 from rota.storage.continuity import put_continuity, stored_continuity
 from rota.storage.memory import MemoryStore
 from rota.storage.rocks import RocksStore

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rota.core.configuration import Configuration, Swap, Swapped
-from rota.core.ids import Epoch, NodeId, Session, ShardId
-from rota.core.instants import SECOND, Instant
+from rota.core.model.ids import Epoch, NodeId, Session, ShardId
+from rota.core.timing.instants import SECOND, Instant
+from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
 from rota.node.coordination.coordinator import (
     Claim,
     CoordinatorUnavailable,

@@ -19,7 +19,7 @@ from contract.executor_host import (
     run_scenario,
     wait_until,
 )
-from rota.core.attempt import (
+from rota.core.model.attempt import (
     CHECKPOINT_BYTES_MAX,
     RESULT_BYTES_MAX,
     AttemptKey,

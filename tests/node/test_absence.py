@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from cluster import SHARDS, Cluster
 from etcd import EtcdCluster, needs_etcd
 from nodes import A, B, C, Nodes, run
-from rota.core.instants import MINUTE, SECOND
 from rota.core.replication.primary import Copies
+from rota.core.timing.instants import MINUTE, SECOND
 from rota.node.coordination.coordinator import AWAY
 
 TWO = Copies(wanted=2, least=2)

@@ -22,13 +22,13 @@ from nodes import (
     until,
 )
 from rota.client.wire import RetryBody
-from rota.core.attempt import AttemptKey, Ending, Outcome
-from rota.core.commands import Cancel, FinishAttempt, SaveJob, Trigger
 from rota.core.errors import Refused
-from rota.core.execution import Execution, ExecutionStatus, Task, TaskStatus
-from rota.core.ids import Epoch, ExecutionId, JobId, NodeId, ShardId
-from rota.core.instants import SECOND, Duration, Instant, later
+from rota.core.model.attempt import AttemptKey, Ending, Outcome
+from rota.core.model.execution import Execution, ExecutionStatus, Task, TaskStatus
+from rota.core.model.ids import Epoch, ExecutionId, JobId, NodeId, ShardId
 from rota.core.replication.messages import Append
+from rota.core.timing.instants import SECOND, Duration, Instant, later
+from rota.core.vocabulary.commands import Cancel, FinishAttempt, SaveJob, Trigger
 from rota.node.attempts import Attempts
 from rota.node.messages import AskLease, Carried, Carry, GiveLease, Sent
 from sim.cluster.chance import SeededEntropy

@@ -7,12 +7,12 @@ from msgspec import convert
 
 from nodes import FENCED_BY_S, LOST_BY_S, A, B, C, Nodes, run, until
 from rota.client.wire import JobBody
-from rota.core.attempt import AttemptKey
-from rota.core.commands import Cancel, SaveJob
-from rota.core.decision import JobSaved
-from rota.core.execution import ExecutionStatus
-from rota.core.ids import ExecutionId, ShardId, fire_execution_id
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, format_instant, later
+from rota.core.model.attempt import AttemptKey
+from rota.core.model.execution import ExecutionStatus
+from rota.core.model.ids import ExecutionId, ShardId, fire_execution_id
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, format_instant, later
+from rota.core.vocabulary.commands import Cancel, SaveJob
+from rota.core.vocabulary.decision import JobSaved
 from rota.node.api.bodies import job_spec
 
 SHARD = ShardId(0)

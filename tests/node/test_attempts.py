@@ -24,13 +24,13 @@ from in_process import (
     until,
 )
 from rota.client.wire import RetryBody
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome
-from rota.core.commands import Cancel, DeleteJob, StartTask, Trigger
-from rota.core.effects import Wait
-from rota.core.execution import ExecutionStatus
-from rota.core.ids import ExecutionId, JobId, NodeId
-from rota.core.instants import SECOND, Instant
-from rota.core.replication.liveness import Liveness
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome
+from rota.core.model.execution import ExecutionStatus
+from rota.core.model.ids import ExecutionId, JobId, NodeId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.timing.instants import SECOND, Instant
+from rota.core.vocabulary.commands import Cancel, DeleteJob, StartTask, Trigger
+from rota.core.vocabulary.effects import Wait
 from rota.executor.scripted import ScriptedExecutor
 from rota.node.attempts import Attempts
 from rota.node.places import Places, Turns

@@ -14,13 +14,13 @@ import pytest
 from msgspec.structs import replace
 
 from in_process import Client, running_works, save, serving, trigger, until
-from rota.core.changes import Record, Table
-from rota.core.codec import encode_record
-from rota.core.ids import ExecutionId, JobId, ShardId
-from rota.core.instants import DAY, HOUR, LATEST_INSTANT, SECOND, Instant
-from rota.core.job import Plan
-from rota.core.ledger import FireOutcome, LedgerEntry, ledger_key
-from rota.core.schedule import Schedule
+from rota.core.model.ids import ExecutionId, JobId, ShardId
+from rota.core.model.job import Plan
+from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
+from rota.core.timing.instants import DAY, HOUR, LATEST_INSTANT, SECOND, Instant
+from rota.core.timing.schedule import Schedule
+from rota.core.vocabulary.changes import Record, Table
+from rota.core.vocabulary.codec import encode_record
 from rota.node.shards import Shards
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix

@@ -15,7 +15,7 @@ from rota.client import Client
 from rota.client.cli.human import relative, size, span
 from rota.client.definitions import InvalidFile, parse_definitions
 from rota.client.errors import NotFound
-from rota.core.instants import parse_instant
+from rota.core.timing.instants import parse_instant
 from rota_program import NO_NODE, PROGRAM, Rota, on_terminal, until
 from rotad import Rotad
 

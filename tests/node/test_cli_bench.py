@@ -9,7 +9,7 @@ from rota.client import AsyncClient
 from rota.client.cli.human import now
 from rota.client.errors import Invalid
 from rota.client.fire_load import FireLoad
-from rota.core.instants import SECOND, Duration
+from rota.core.timing.instants import SECOND, Duration
 from rota_program import Rota
 from rotad import Rotad
 

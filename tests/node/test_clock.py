@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from rota.core.instants import HOUR, MILLISECOND, Duration, Instant, parse_instant
+from rota.core.timing.instants import HOUR, MILLISECOND, Duration, Instant, parse_instant
 from rota.node.clock import SystemClock
 from rota.node.config import NodeConfig
 from rota.node.config_values import Address

@@ -6,7 +6,7 @@ import pytest
 
 from cluster import SHARDS, Cluster
 from etcd import needs_etcd
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.node.measures import MEASURES
 from rotad import Rotad
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from in_process import save
 from nodes import A, B, C, Nodes, run, until
-from rota.core.disk_space import DiskSpace
-from rota.core.ids import NodeId, ShardId
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.vocabulary.disk_space import DiskSpace
 from rota.node.coordination.coordinator import Cluster, Member
 from rota.node.coordination.state import CoordinationState
 from rota.node.inspection import told_by

@@ -14,7 +14,7 @@ from etcd import EtcdCluster, needs_etcd
 from rota.client.client import Client
 from rota.client.errors import Conflict
 from rota.client.wire import RecoveryView
-from rota.core.configuration import GENERATION_BITS
+from rota.core.vocabulary.configuration import GENERATION_BITS
 from rota_program import PROGRAM, Rota
 from rotad import Rotad
 

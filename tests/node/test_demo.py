@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.client import Client
-from rota.core.instants import MILLISECOND, SECOND, parse_instant
+from rota.core.timing.instants import MILLISECOND, SECOND, parse_instant
 from rota.node.clock import SystemClock
 from rotad import Rotad
 

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from rota.client import wire
-from rota.core.instants import Duration, Instant, format_duration
-from rota.core.retry import next_attempt_at
+from rota.core.model.retry import next_attempt_at
+from rota.core.timing.instants import Duration, Instant, format_duration
 from rota.node import main
 from rota.node.api import metrics_page
 from rota.node.api.bodies import job_spec

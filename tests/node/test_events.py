@@ -23,11 +23,11 @@ from in_process import (
     turns,
     until,
 )
-from rota.core.commands import DeleteJob, PauseJob, ResumeJob
-from rota.core.effects import JobEvent, PublishJob
 from rota.core.errors import Refused
-from rota.core.ids import JobId
-from rota.core.instants import SECOND, Instant
+from rota.core.model.ids import JobId
+from rota.core.timing.instants import SECOND, Instant
+from rota.core.vocabulary.commands import DeleteJob, PauseJob, ResumeJob
+from rota.core.vocabulary.effects import JobEvent, PublishJob
 from rota.node.clock import SystemClock
 from rota.node.events import TYPES, EventId, Events, Filter, parse_seen
 from rota.node.works import Works

@@ -11,14 +11,14 @@ from cluster import Cluster
 from etcd import needs_etcd
 from in_process import save
 from nodes import A, B, C, Node, Nodes, run, until
-from rota.core.commands import PauseJob
-from rota.core.disk_space import DiskSpace
 from rota.core.errors import Refused
-from rota.core.ids import NodeId, ShardId
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
-from rota.core.replication.calendars import KEPT, Calendars
-from rota.core.replication.ills import WELL_AFTER, Ill
-from rota.core.replication.liveness import Liveness
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.replication.authority.clock_skew import KEPT, Calendars
+from rota.core.replication.authority.health_conditions import WELL_AFTER, Ill
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
+from rota.core.vocabulary.commands import PauseJob
+from rota.core.vocabulary.disk_space import DiskSpace
 from rota.node.fitness import Fitness
 from rota.node.metrics import Metrics
 from rota.node.places import Places

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from in_process import save, trigger
 from nodes import FENCED_BY_S, A, B, C, Nodes, run, until
-from rota.core.attempt import AttemptKey, Order
-from rota.core.ids import ExecutionId, NodeId, ShardId
-from rota.core.instants import SECOND, Instant
+from rota.core.model.attempt import AttemptKey, Order
+from rota.core.model.ids import ExecutionId, NodeId, ShardId
+from rota.core.timing.instants import SECOND, Instant
 from rota.node.messages import Carried, Dispatch, GiveLease, Sent, StandIn
 
 LONG = {"sleepMs": 3_600_000}

@@ -21,9 +21,9 @@ from in_process import running_works, spec_of
 from raw_http import bare_request, exchange, status_of
 from rota.client import Client
 from rota.client.owners import NODE, PRIMARY
-from rota.core.commands import SaveJob
 from rota.core.errors import Refused
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
+from rota.core.vocabulary.commands import SaveJob
 from rota.node.api.forwarding import FORWARDED, answer_anywhere
 from rota.node.api.parameters import IS_DRY_RUN
 from rota.node.api.requests import PARTS

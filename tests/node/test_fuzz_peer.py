@@ -26,8 +26,8 @@ import msgspec
 from cluster import Cluster, answer
 from contract.networks import dialled
 from etcd import needs_etcd
-from rota.core.ids import NodeId
-from rota.core.instants import Instant
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import Instant
 from rota.node.beside import beside
 from rota.node.coordination.coordinator import Member
 from rota.node.entropy import SystemEntropy

@@ -4,10 +4,10 @@ import asyncio
 
 from in_process import save
 from nodes import A, B, C, Nodes, run
-from rota.core.commands import Trigger
-from rota.core.decision import Triggered
 from rota.core.errors import Refused
-from rota.core.ids import ExecutionId, JobId, ShardId
+from rota.core.model.ids import ExecutionId, JobId, ShardId
+from rota.core.vocabulary.commands import Trigger
+from rota.core.vocabulary.decision import Triggered
 
 SHARD = ShardId(0)
 

@@ -4,7 +4,7 @@ import asyncio
 
 from in_process import save, trigger
 from nodes import A, B, C, Nodes, run, until
-from rota.core.ids import ShardId
+from rota.core.model.ids import ShardId
 from rota.core.replication.primary import Copies
 from rota.node.inbox import TURN_MAX
 

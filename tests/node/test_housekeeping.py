@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 
 from nodes import SHARDS, Nodes, run
-from rota.core.changes import Pointer, Table
-from rota.core.commands import Past
-from rota.core.ids import ShardId
-from rota.core.instants import Instant
+from rota.core.model.ids import ShardId
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.changes import Pointer, Table
+from rota.core.vocabulary.commands import Past
 from rota.node.housekeeping import FORGOTTEN_PER_SHARD
 from rota.storage.history import History
 

@@ -24,13 +24,13 @@ from raw_http import (
     request_of,
     status_of,
 )
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome
-from rota.core.changes import Pointer, Table, past_key
-from rota.core.codec import encode_record
-from rota.core.commands import DeleteJob, Trigger
-from rota.core.execution import Execution, ExecutionStatus, Origin
-from rota.core.ids import ExecutionId, JobId, ShardId, instant_of, trigger_execution_id
-from rota.core.instants import Duration, Instant
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome
+from rota.core.model.execution import Execution, ExecutionStatus, Origin
+from rota.core.model.ids import ExecutionId, JobId, ShardId, instant_of, trigger_execution_id
+from rota.core.timing.instants import Duration, Instant
+from rota.core.vocabulary.changes import Pointer, Table, past_key
+from rota.core.vocabulary.codec import encode_record
+from rota.core.vocabulary.commands import DeleteJob, Trigger
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Output
 from rota.node.attempts import Attempts
 from rota.storage.history import History

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from in_process import Client, HeldStore, running_works, save, serving
-from rota.core.commands import DeleteJob, PauseJob
+from rota.core.vocabulary.commands import DeleteJob, PauseJob
 from rota.node.api import job_list
 from rotad import Refusal, Rotad
 

@@ -13,9 +13,9 @@ import pytest
 from cluster import Cluster, answer
 from etcd import EtcdCluster, needs_etcd
 from rota.core.errors import Refused
-from rota.core.ids import NodeId, ShardId
-from rota.core.instants import MILLISECOND, SECOND, Duration
+from rota.core.model.ids import NodeId, ShardId
 from rota.core.replication.timing import Timing
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.node.cluster import WrongCluster, join, timing_of
 from rota.node.config import load_config
 from rota.node.coordination.coordinator import Cluster as Founded

@@ -11,8 +11,8 @@ from cluster import Cluster
 from etcd import EtcdCluster, needs_etcd
 from in_process import save
 from nodes import TIMING, A, B, C, Node, Nodes, run, until
-from rota.core.ids import NodeId, ShardId
-from rota.core.instants import SECOND
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.timing.instants import SECOND
 from rota.node.leaving import WITHIN_S
 from rotad import Refusal, Rotad
 

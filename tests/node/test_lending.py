@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from in_process import save, trigger
 from nodes import FENCED_BY_S, A, B, C, Loses, Nodes, run, until
 from rota.client.wire import JobBody
-from rota.core.attempt import AttemptKey, Outcome
-from rota.core.commands import Cancel, SaveJob
-from rota.core.decision import JobSaved
-from rota.core.execution import ExecutionStatus, Task, TaskStatus
-from rota.core.ids import ExecutionId, JobId, NodeId, Session, ShardId
-from rota.core.instants import SECOND, Instant
+from rota.core.model.attempt import AttemptKey, Outcome
+from rota.core.model.execution import ExecutionStatus, Task, TaskStatus
+from rota.core.model.ids import ExecutionId, JobId, NodeId, Session, ShardId
+from rota.core.timing.instants import SECOND, Instant
+from rota.core.vocabulary.commands import Cancel, SaveJob
+from rota.core.vocabulary.decision import JobSaved
 from rota.node.api.bodies import job_spec
 from rota.node.fencing import QUESTIONS_MAX
 from rota.node.messages import (

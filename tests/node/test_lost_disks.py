@@ -4,8 +4,8 @@ import pytest
 
 from in_process import save
 from nodes import A, B, C, Nodes, run, until
-from rota.core.ids import NodeId, ShardId
-from rota.core.instants import SECOND, Duration
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.timing.instants import SECOND, Duration
 
 SHARD = ShardId(0)
 LATER = Duration(60 * SECOND)

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from in_process import save, trigger
 from nodes import TIMING, A, B, C, Nodes, run, until
-from rota.core.configuration import NOBODY
 from rota.core.errors import Refused
-from rota.core.ids import ShardId
-from rota.core.instants import SECOND
+from rota.core.model.ids import ShardId
+from rota.core.timing.instants import SECOND
+from rota.core.vocabulary.configuration import NOBODY
 from rota.node.inbox import HELD_MAX
 from rota.node.membership import AUDIT_S
 from rota.node.shard import Shard

@@ -92,7 +92,7 @@ def test_no_description_links_to_a_page_that_a_node_does_not_serve() -> None:
 
 
 def sources() -> list[Path]:
-    return [*(ROOT / "core").glob("*.py"), *(ROOT / "node").rglob("*.py")]
+    return [*(ROOT / "core").rglob("*.py"), *(ROOT / "node").rglob("*.py")]
 
 
 def calls() -> Iterator[tuple[str, ast.Call]]:

@@ -10,10 +10,17 @@ import msgspec
 import pytest
 
 from rota.client.wire import ConfigurationView, CopyView, HeldView, InventoryView
-from rota.core.configuration import NOBODY, Configuration, Copy, Swap, Swapped, first_epoch
 from rota.core.errors import Refused
-from rota.core.ids import AllocationId, Epoch, NodeId, Session, ShardId
-from rota.core.instants import Instant
+from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.configuration import (
+    NOBODY,
+    Configuration,
+    Copy,
+    Swap,
+    Swapped,
+    first_epoch,
+)
 from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import (
     Claim,

@@ -1,18 +1,18 @@
 """One shard on a node: which entries its rows are made of."""
 
-from rota.core.changes import Table
-from rota.core.codec import RawChange, encode_body
-from rota.core.configuration import Configuration, Copy, Swap, Swapped
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.instants import HOUR, SECOND, Instant
-from rota.core.journal import Entry as JournalEntry
-from rota.core.journal import EntryKind, encode_entry
-from rota.core.replication.continuity import Continuity
-from rota.core.replication.liveness import Liveness
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import Continuity
 from rota.core.replication.messages import Append
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfers import Transfers
+from rota.core.replication.transfer_limits import Transfers
+from rota.core.timing.instants import HOUR, SECOND, Instant
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.codec import RawChange, encode_body
+from rota.core.vocabulary.configuration import Configuration, Copy, Swap, Swapped
+from rota.core.vocabulary.journal import Entry as JournalEntry
+from rota.core.vocabulary.journal import EntryKind, encode_entry
 from rota.node.shard import Entry, Shard, Turn
 from rota.storage.memory import MemoryStore
 

@@ -11,7 +11,7 @@ from cluster import SHARDS, Cluster, Json, answer
 from etcd import needs_etcd
 from rota.client.client import Client
 from rota.client.errors import Conflict, NotFound, TooBusy
-from rota.core.ids import ShardId, slot_of
+from rota.core.model.ids import ShardId, slot_of
 from rota.ring.placement import shard_of
 from rota_program import Rota
 

@@ -15,13 +15,13 @@ from etcd import needs_etcd
 from rota.client.client import Client
 from rota.client.errors import Conflict
 from rota.client.wire import PromiseView
-from rota.core.configuration import Configuration, Copy
 from rota.core.errors import Refused
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.instants import Instant
-from rota.core.journal import ORIGIN
-from rota.core.replication.copy import PutHeader
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.replication.local_copy import PutHeader
 from rota.core.replication.messages import Append, Query
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.configuration import Configuration, Copy
+from rota.core.vocabulary.journal import ORIGIN
 from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import Member
 from rota.node.entropy import SystemEntropy

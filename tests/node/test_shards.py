@@ -20,11 +20,11 @@ from in_process import (
     turns,
     until,
 )
-from rota.core.changes import Subscribe
-from rota.core.commands import Delivered, Receive, SaveJob, Trigger
-from rota.core.decision import JobSaved
 from rota.core.errors import Refused
-from rota.core.ids import JobId, ShardId
+from rota.core.model.ids import JobId, ShardId
+from rota.core.vocabulary.changes import Subscribe
+from rota.core.vocabulary.commands import Delivered, Receive, SaveJob, Trigger
+from rota.core.vocabulary.decision import JobSaved
 from rota.node.inbox import INBOX_MAX, TURN_MAX
 from rota.node.shard import Answer, Shard
 from rota.node.works import Works

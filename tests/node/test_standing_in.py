@@ -5,13 +5,13 @@ from collections.abc import Collection
 
 from in_process import save
 from nodes import A, B, C, Nodes, run, until
-from rota.core.attempt import AttemptKey
-from rota.core.changes import Account
-from rota.core.execution import Execution, ExecutionStatus
-from rota.core.ids import ExecutionId, JobId, NodeId, ShardId
-from rota.core.instants import LATEST_INSTANT, Instant
-from rota.core.ledger import LedgerEntry
-from rota.core.sides import inward, is_of_side
+from rota.core.model.attempt import AttemptKey
+from rota.core.model.execution import Execution, ExecutionStatus
+from rota.core.model.fallback_ids import inward, is_of_side
+from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId
+from rota.core.model.ledger import LedgerEntry
+from rota.core.timing.instants import LATEST_INSTANT, Instant
+from rota.core.vocabulary.changes import Account
 from rota.node.shard import Shard
 
 STANDS_IN_S = 16.0

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from in_process import save
 from nodes import A, B, C, Nodes, run, until
-from rota.core.changes import Name, Table
-from rota.core.codec import encode_record
-from rota.core.commands import Command, PauseJob, ResumeJob
-from rota.core.ids import Index, JobId, NodeId, ShardId
-from rota.core.instants import MILLISECOND, SECOND, Duration
-from rota.core.replication.digests import DIGEST_BYTES
+from rota.core.model.ids import Index, JobId, NodeId, ShardId
+from rota.core.replication.row_digests import DIGEST_BYTES
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration
+from rota.core.vocabulary.changes import Name, Table
+from rota.core.vocabulary.codec import encode_record
+from rota.core.vocabulary.commands import Command, PauseJob, ResumeJob
 from rota.node.coordination.coordinator import Member
 from rota.node.entropy import SystemEntropy
 from rota.node.messages import AskDigest, GiveDigest, Sent

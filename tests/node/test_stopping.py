@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ClientPayloadError, ClientSession, StreamReader, web
 
 from in_process import running_works, save, trigger, until
-from rota.core.ids import ExecutionId, NodeId
+from rota.core.model.ids import ExecutionId, NodeId
 from rota.node.api.app import make_app
 from rota.node.coordination.coordinator import Member
 from rota.node.others import Asked, Others, Unreached

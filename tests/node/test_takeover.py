@@ -8,7 +8,7 @@ import pytest
 
 from cluster import SHARDS, Cluster, Json, answer
 from etcd import EtcdCluster, needs_etcd
-from rota.core.ids import slot_of
+from rota.core.model.ids import slot_of
 from rota.ring.placement import shard_of
 from rotad import Rotad
 

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from in_process import until
-from rota.core.commands import Fire, Wake
-from rota.core.effects import ClearTimer, SetTimer, Timescale
-from rota.core.ids import ExecutionId, JobId, ShardId
-from rota.core.instants import HOUR, MILLISECOND, SECOND, Duration, Instant, later
-from rota.core.wheel import HORIZON
+from rota.core.model.ids import ExecutionId, JobId, ShardId
+from rota.core.timing.instants import HOUR, MILLISECOND, SECOND, Duration, Instant, later
+from rota.core.timing.timer_wheel import HORIZON
+from rota.core.vocabulary.commands import Fire, Wake
+from rota.core.vocabulary.effects import ClearTimer, SetTimer, Timescale
 from rota.node.timers import Timers
 from rota.storage.memory import MemoryStore
 from rota.storage.store import Family, StoreFailed

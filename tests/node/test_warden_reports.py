@@ -5,9 +5,9 @@ from typing import Any
 
 from in_process import HeldStore, running_works, save, trigger, turns, until
 from rota.client.wire import RetryBody
-from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome, Report
-from rota.core.ids import ExecutionId
-from rota.core.instants import SECOND, Duration, Instant, later
+from rota.core.model.attempt import Attempt, AttemptKey, Ending, Outcome, Report
+from rota.core.model.ids import ExecutionId
+from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.node.clock import SystemClock
 from rota.node.shards import Shards
 from rota.node.works import Works

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from in_process import turns
-from rota.core.effects import Publish
 from rota.core.errors import Refused
-from rota.core.execution import ExecutionStatus, TaskStatus
-from rota.core.ids import ExecutionId, JobId
-from rota.core.instants import Instant
+from rota.core.model.execution import ExecutionStatus, TaskStatus
+from rota.core.model.ids import ExecutionId, JobId
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.effects import Publish
 from rota.node.watch import Watch
 
 ONE, TWO = ExecutionId("one"), ExecutionId("two")

@@ -4,11 +4,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from rota.core.configuration import Configuration
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session
-from rota.core.instants import SECOND, Instant
-from rota.core.journal import ORIGIN
-from rota.core.replication.copy import LocalCopy
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session
+from rota.core.replication.local_copy import LocalCopy
 from rota.core.replication.messages import (
     Append,
     Appended,
@@ -19,6 +16,9 @@ from rota.core.replication.messages import (
     Query,
     Succeed,
 )
+from rota.core.timing.instants import SECOND, Instant
+from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.journal import ORIGIN
 
 FORGED = AllocationId("forged")
 

@@ -19,7 +19,7 @@ from contextvars import Context, ContextVar, copy_context
 from math import ceil
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
-from rota.core.instants import SECOND
+from rota.core.timing.instants import SECOND
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

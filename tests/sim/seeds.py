@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiprocessing import Pool
 from time import perf_counter
 
-from rota.core.instants import HOUR, Duration
+from rota.core.timing.instants import HOUR, Duration
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from types import ModuleType
 
-from rota.core.replication import copy, primary, reconfiguring
+from rota.core.replication import local_copy, primary, reconfiguration
 from rota.storage import shards
 
 
@@ -18,14 +18,14 @@ class Sizes:
         window: Entries on their way to being committed (`primary.WINDOW`).
         window_bytes: Likewise, in bytes (`primary.WINDOW_BYTES`).
         part_bytes: Bytes of rows in a part of a snapshot (`primary.PART_BYTES`).
-        tail: Entries kept in memory (`copy.TAIL_MAX`).
+        tail: Entries kept in memory (`local_copy.TAIL_MAX`).
         journal: Applied entries kept on disk (`rota.storage.shards.JOURNAL_KEPT`).
     """
 
     window: int = primary.WINDOW
     window_bytes: int = primary.WINDOW_BYTES
     part_bytes: int = primary.PART_BYTES
-    tail: int = copy.TAIL_MAX
+    tail: int = local_copy.TAIL_MAX
     journal: int = shards.JOURNAL_KEPT
 
 
@@ -62,8 +62,8 @@ def in_use(sizes: Sizes) -> Generator[None]:
 def _put(sizes: Sizes) -> None:
     _set(primary, WINDOW=sizes.window, WINDOW_BYTES=sizes.window_bytes)
     _set(primary, PART_BYTES=sizes.part_bytes)
-    _set(reconfiguring, WINDOW=sizes.window)
-    _set(copy, TAIL_MAX=sizes.tail)
+    _set(reconfiguration, WINDOW=sizes.window)
+    _set(local_copy, TAIL_MAX=sizes.tail)
     _set(shards, JOURNAL_KEPT=sizes.journal)
 
 

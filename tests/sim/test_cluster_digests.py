@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from nodes import until
-from rota.core.changes import Table
-from rota.core.ids import NodeId, ShardId
-from rota.core.instants import SECOND
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.timing.instants import SECOND
+from rota.core.vocabulary.changes import Table
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family
 from sim.cluster.checks import unwell

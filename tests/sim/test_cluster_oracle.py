@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rota.core.instants import SECOND, Instant, from_datetime
-from rota.core.schedule import fire_times, parse_schedule
+from rota.core.timing.instants import SECOND, Instant, from_datetime
+from rota.core.timing.schedule import fire_times, parse_schedule
 from sim.cluster.jobs import INTERVALS, SECOND_FIELDS
 from sim.cluster.oracle import expected
 

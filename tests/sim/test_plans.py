@@ -2,7 +2,7 @@
 
 from random import Random
 
-from rota.core.replication import copy, primary, reconfiguring
+from rota.core.replication import local_copy, primary, reconfiguration
 from rota.storage import shards
 from sim.apart import chance_apart
 from sim.sizes import ORDINARY, Sizes, draw_sizes, in_use
@@ -34,11 +34,11 @@ def test_chance_apart_follows_from_the_seed_and_draws_nothing_of_it() -> None:
 
 
 def _sizes_now() -> Sizes:
-    assert vars(reconfiguring)["WINDOW"] == primary.WINDOW
+    assert vars(reconfiguration)["WINDOW"] == primary.WINDOW
     return Sizes(
         window=primary.WINDOW,
         window_bytes=primary.WINDOW_BYTES,
         part_bytes=primary.PART_BYTES,
-        tail=copy.TAIL_MAX,
+        tail=local_copy.TAIL_MAX,
         journal=shards.JOURNAL_KEPT,
     )

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.ring.membership import Member
 
 

@@ -10,19 +10,19 @@ cluster.pass_time(...)              lets clocks go on, and nodes tick
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rota.core.codec import decode_body, encode_body
-from rota.core.configuration import NOBODY, Configuration, Copy, Swap, Swapped
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
-from rota.core.journal import decode_entry
-from rota.core.replication.claims import Claim, claimed_epoch
-from rota.core.replication.continuity import Continuity
-from rota.core.replication.liveness import Liveness
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import Continuity
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies, Primary
+from rota.core.replication.primary_claims import Claim, claimed_epoch
 from rota.core.replication.replica import Replica
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfers import Transfers
+from rota.core.replication.transfer_limits import Transfers
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
+from rota.core.vocabulary.codec import decode_body, encode_body
+from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, Swap, Swapped
+from rota.core.vocabulary.journal import decode_entry
 from sim.cluster.chance import SeededEntropy
 from sim.protocol.coordinator import Coordination
 from sim.protocol.disk import Apply, Disk

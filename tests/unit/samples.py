@@ -4,16 +4,9 @@ from typing import Any
 
 import msgspec
 
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Report, Token, Work
-from rota.core.changes import Account, Name, Subscribe, Succeeded, Unsubscribe
-from rota.core.codec import encode_record
-from rota.core.commands import Claim, FinishAttempt, Receive, ReportAttempt, TakeAccount
-from rota.core.configuration import Configuration, Copy
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.instants import Duration
-from rota.core.journal import ORIGIN
-from rota.core.ledger import LedgerEntry
-from rota.core.replication.digests import DIGEST_BYTES
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Token, Work
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.model.ledger import LedgerEntry
 from rota.core.replication.messages import (
     Append,
     Appended,
@@ -27,6 +20,13 @@ from rota.core.replication.messages import (
     Query,
     Succeed,
 )
+from rota.core.replication.row_digests import DIGEST_BYTES
+from rota.core.timing.instants import Duration
+from rota.core.vocabulary.changes import Account, Name, Subscribe, Succeeded, Unsubscribe
+from rota.core.vocabulary.codec import encode_record
+from rota.core.vocabulary.commands import Claim, FinishAttempt, Receive, ReportAttempt, TakeAccount
+from rota.core.vocabulary.configuration import Configuration, Copy
+from rota.core.vocabulary.journal import ORIGIN
 from rota.executor.warden import messages as warden
 from rota.node.messages import (
     AskDigest,

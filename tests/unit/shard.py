@@ -9,9 +9,29 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TypedDict, TypeVar, Unpack
 
-from rota.core.attempt import Attempt, AttemptKey, Ending, Outcome, Report, Token, Work
-from rota.core.changes import Change, Letter, Pointer, Record, Table
-from rota.core.codec import (
+from rota.core.decide.dispatch import decide
+from rota.core.errors import Refused
+from rota.core.model.attempt import Attempt, AttemptKey, Ending, Outcome, Report, Token, Work
+from rota.core.model.dag import TriggerRule
+from rota.core.model.execution import (
+    EXECUTION_MOVES,
+    TASK_MOVES,
+    Execution,
+    ExecutionStatus,
+    Task,
+    TaskStatus,
+    task_key,
+)
+from rota.core.model.ids import AllocationId, Epoch, ExecutionId, Index, JobId, NodeId, Session
+from rota.core.model.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec
+from rota.core.model.ledger import FireOutcome, LedgerEntry
+from rota.core.model.retry import RetryPolicy
+from rota.core.replication.local_copy import LocalCopy, Rows, Stored
+from rota.core.state.shard_state import State, load_state
+from rota.core.timing.instants import MICROSECOND, Duration, Instant, later, parse_instant
+from rota.core.timing.schedule import Schedule, parse_schedule
+from rota.core.vocabulary.changes import Change, Letter, Pointer, Record, Table
+from rota.core.vocabulary.codec import (
     RawChange,
     decode_body,
     decode_change,
@@ -19,7 +39,7 @@ from rota.core.codec import (
     encode_body,
     encode_change,
 )
-from rota.core.commands import (
+from rota.core.vocabulary.commands import (
     Ask,
     Cancel,
     Command,
@@ -36,30 +56,26 @@ from rota.core.commands import (
     StartTask,
     Trigger,
 )
-from rota.core.dag import TriggerRule
-from rota.core.decide import decide
-from rota.core.decision import Decision, JobSaved, Limits, Place, Reply, Situation, Triggered
-from rota.core.disk_space import DiskSpace
-from rota.core.effects import ClearTimer, Consequence, Deliver, Later, Publish, SetTimer, Timescale
-from rota.core.errors import Refused
-from rota.core.execution import (
-    EXECUTION_MOVES,
-    TASK_MOVES,
-    Execution,
-    ExecutionStatus,
-    Task,
-    TaskStatus,
-    task_key,
+from rota.core.vocabulary.decision import (
+    Decision,
+    JobSaved,
+    Limits,
+    Place,
+    Reply,
+    Situation,
+    Triggered,
 )
-from rota.core.ids import AllocationId, Epoch, ExecutionId, Index, JobId, NodeId, Session
-from rota.core.instants import MICROSECOND, Duration, Instant, later, parse_instant
-from rota.core.job import Consistency, JobSpec, Misfire, Overlap, TaskSpec
-from rota.core.journal import ORIGIN, EntryKind, Tip, follow
-from rota.core.ledger import FireOutcome, LedgerEntry
-from rota.core.replication.copy import LocalCopy, Rows, Stored
-from rota.core.retry import RetryPolicy
-from rota.core.schedule import Schedule, parse_schedule
-from rota.core.state import State, load_state
+from rota.core.vocabulary.disk_space import DiskSpace
+from rota.core.vocabulary.effects import (
+    ClearTimer,
+    Consequence,
+    Deliver,
+    Later,
+    Publish,
+    SetTimer,
+    Timescale,
+)
+from rota.core.vocabulary.journal import ORIGIN, EntryKind, Tip, follow
 
 R = TypeVar("R", bound=Record)
 E = TypeVar("E", bound=Consequence)

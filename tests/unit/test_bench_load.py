@@ -4,7 +4,7 @@ import asyncio
 
 from bench.open_loop import open_loop
 
-from rota.core.instants import SECOND, Instant
+from rota.core.timing.instants import SECOND, Instant
 
 RATE = 200.0
 

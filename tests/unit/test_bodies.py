@@ -9,7 +9,7 @@ import pytest
 
 from rota.client.wire import JobBody
 from rota.core.errors import Refused
-from rota.core.job import DEPENDENCIES_MAX, SCHEDULES_MAX, TASKS_MAX
+from rota.core.model.job import DEPENDENCIES_MAX, SCHEDULES_MAX, TASKS_MAX
 from rota.node.api.bodies import PROBLEMS_MAX, job_spec
 from rota.node.api.reading import HINTS_MAX, Hints, Reader
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.ids import NodeId
-from rota.core.instants import HOUR, MILLISECOND, SECOND, Duration, Instant, parse_instant
-from rota.core.replication.calendars import KEPT, Calendars
+from rota.core.model.ids import NodeId
+from rota.core.replication.authority.clock_skew import KEPT, Calendars
 from rota.core.replication.messages import Beacon
+from rota.core.timing.instants import HOUR, MILLISECOND, SECOND, Duration, Instant, parse_instant
 
 NOON = parse_instant("2027-03-01T12:00:00Z")
 SKEW_MAX = Duration(500 * MILLISECOND)

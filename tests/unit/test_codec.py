@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.attempt import (
+from rota.core.model.attempt import (
     Attempt,
     Bind,
     Call,
@@ -19,7 +19,14 @@ from rota.core.attempt import (
     Usage,
     Work,
 )
-from rota.core.changes import (
+from rota.core.model.dag import TriggerRule
+from rota.core.model.execution import Execution, ExecutionStatus, Hold, Origin, Task, TaskStatus
+from rota.core.model.ids import Epoch, ExecutionId, Index, JobId, NodeId, Session
+from rota.core.model.job import Consistency, Job, Misfire, Overlap, Plan, TaskSpec, Upstream
+from rota.core.model.ledger import FireOutcome, LedgerEntry
+from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.vocabulary.changes import (
     Account,
     Available,
     Change,
@@ -37,7 +44,7 @@ from rota.core.changes import (
     Table,
     Unsubscribe,
 )
-from rota.core.codec import (
+from rota.core.vocabulary.codec import (
     TYPES,
     RawChange,
     Undecodable,
@@ -50,14 +57,7 @@ from rota.core.codec import (
     encode_due,
     encode_record,
 )
-from rota.core.commands import Due, Fire, Wake
-from rota.core.dag import TriggerRule
-from rota.core.execution import Execution, ExecutionStatus, Hold, Origin, Task, TaskStatus
-from rota.core.ids import Epoch, ExecutionId, Index, JobId, NodeId, Session
-from rota.core.instants import SECOND, Duration, Instant
-from rota.core.job import Consistency, Job, Misfire, Overlap, Plan, TaskSpec, Upstream
-from rota.core.ledger import FireOutcome, LedgerEntry
-from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.vocabulary.commands import Due, Fire, Wake
 from unit.golden_records import GOLDEN
 from unit.shard import at, every, job, task
 

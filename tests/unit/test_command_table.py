@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import get_args
 
-from rota.core.command_table import ROWS
-from rota.core.commands import Command
+from rota.core.decide.command_table import ROWS
+from rota.core.vocabulary.commands import Command
 
 
 def test_each_command_of_the_union_has_one_row() -> None:

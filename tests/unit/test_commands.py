@@ -2,8 +2,11 @@
 
 import pytest
 
-from rota.core.attempt import AttemptKey, Ending, Outcome, Report, Token, Work
-from rota.core.commands import (
+from rota.core.model.attempt import AttemptKey, Ending, Outcome, Report, Token, Work
+from rota.core.model.ids import Epoch, ExecutionId, Index, JobId
+from rota.core.model.job import JobSpec, TaskSpec
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.commands import (
     Command,
     FinishAttempt,
     ReportAttempt,
@@ -12,9 +15,6 @@ from rota.core.commands import (
     Trigger,
     own_bytes,
 )
-from rota.core.ids import Epoch, ExecutionId, Index, JobId
-from rota.core.instants import Instant
-from rota.core.job import JobSpec, TaskSpec
 
 LONG = 100_000
 KEY = AttemptKey(ExecutionId("e"), "main", 1)

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rota.core.attempt import AttemptKey, Image, Limits, Order, Token, Work
-from rota.core.ids import Epoch, ExecutionId, Index, NodeId
-from rota.core.instants import Instant
+from rota.core.model.attempt import AttemptKey, Image, Limits, Order, Token, Work
+from rota.core.model.ids import Epoch, ExecutionId, Index, NodeId
+from rota.core.timing.instants import Instant
 from rota.executor.binds import Kept
 from rota.executor.container.creation import creation
 from rota.executor.terms import Terms

@@ -4,8 +4,8 @@ from datetime import datetime
 
 import pytest
 
-from rota.core.cron import parse_cron
 from rota.core.errors import Kind, Refused
+from rota.core.timing.cron import parse_cron
 
 
 def times(expression: str, after: str, count: int, *, day_or: bool = True) -> list[str]:

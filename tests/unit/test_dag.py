@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.dag import (
+from rota.core.model.dag import (
     RULES,
     Standing,
     TriggerRule,
@@ -17,7 +17,7 @@ from rota.core.dag import (
     problems_of_graph,
     verdict,
 )
-from rota.core.job import TaskSpec
+from rota.core.model.job import TaskSpec
 from unit.shard import task
 
 ALL_SUCCESS, ALL_DONE, ONE_FAILED = (

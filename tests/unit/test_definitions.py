@@ -16,7 +16,7 @@ from rota.client.wire import (
     ScheduleBody,
     TaskBody,
 )
-from rota.core.attempt import Bind, Limits, Sandbox
+from rota.core.model.attempt import Bind, Limits, Sandbox
 from rota.node.api.bodies import job_spec
 from rota.node.api.definitions import definition_of
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.ids import NodeId
-from rota.core.replication.digests import (
+from rota.core.model.ids import NodeId
+from rota.core.replication.row_digests import (
     DIGEST_BYTES,
     Result,
     RowsDigest,

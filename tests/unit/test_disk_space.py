@@ -4,14 +4,22 @@ from itertools import pairwise
 
 import pytest
 
-from rota.core.commands import Cancel, Command, DeleteJob, Fire, PauseJob, ResumeJob, Trigger
-from rota.core.disk_space import DiskSpace, adds_load
-from rota.core.effects import SetTimer
-from rota.core.firing import SCARCE_PAUSE
-from rota.core.ids import ExecutionId, JobId
-from rota.core.instants import MILLISECOND, MINUTE, SECOND, Duration, Instant, later
-from rota.core.job import Misfire
-from rota.core.ledger import FireOutcome
+from rota.core.decide.fire import SCARCE_PAUSE
+from rota.core.model.ids import ExecutionId, JobId
+from rota.core.model.job import Misfire
+from rota.core.model.ledger import FireOutcome
+from rota.core.timing.instants import MILLISECOND, MINUTE, SECOND, Duration, Instant, later
+from rota.core.vocabulary.commands import (
+    Cancel,
+    Command,
+    DeleteJob,
+    Fire,
+    PauseJob,
+    ResumeJob,
+    Trigger,
+)
+from rota.core.vocabulary.disk_space import DiskSpace, adds_load
+from rota.core.vocabulary.effects import SetTimer
 from rota.node.disk import judge
 from unit.shard import Shard, at, every
 

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from rota.core.attempt import RESULT_BYTES_MAX, Attempt, Ending, Outcome, Raised, Token
-from rota.core.endings import DETAILS_KEPT, recordable, with_ending
-from rota.core.ids import Epoch, Index, NodeId, Session
-from rota.core.instants import Instant
+from rota.core.model.attempt import RESULT_BYTES_MAX, Attempt, Ending, Outcome, Raised, Token
+from rota.core.model.ids import Epoch, Index, NodeId, Session
+from rota.core.model.recorded_endings import DETAILS_KEPT, recordable, with_ending
+from rota.core.timing.instants import Instant
 
 SUCCESS = Ending(outcome=Outcome.SUCCEEDED, started_at=Instant(1), finished_at=Instant(2))
 FAILURE = replace(

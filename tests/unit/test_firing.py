@@ -3,16 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from rota.core.attempt import Outcome
-from rota.core.changes import Change, Table
-from rota.core.commands import Fire, PauseJob, ResumeJob, SaveJob, StartTask, TakeOver
-from rota.core.decide import pending
-from rota.core.decision import Limits
-from rota.core.effects import ClearTimer, Later, Launch, Publish, SetTimer, Timescale, Wait
-from rota.core.execution import ExecutionStatus, Origin
-from rota.core.firing import FULL_PAUSE, SLICE
-from rota.core.ids import Epoch, JobId, fire_execution_id
-from rota.core.instants import (
+from rota.core.decide.dispatch import pending
+from rota.core.decide.fire import FULL_PAUSE, SLICE
+from rota.core.model.attempt import Outcome
+from rota.core.model.execution import ExecutionStatus, Origin
+from rota.core.model.ids import Epoch, JobId, fire_execution_id
+from rota.core.model.job import Misfire, Overlap
+from rota.core.model.ledger import FireOutcome
+from rota.core.timing.instants import (
     DAY,
     HOUR,
     MICROSECOND,
@@ -23,8 +21,18 @@ from rota.core.instants import (
     Instant,
     later,
 )
-from rota.core.job import Misfire, Overlap
-from rota.core.ledger import FireOutcome
+from rota.core.vocabulary.changes import Change, Table
+from rota.core.vocabulary.commands import Fire, PauseJob, ResumeJob, SaveJob, StartTask, TakeOver
+from rota.core.vocabulary.decision import Limits
+from rota.core.vocabulary.effects import (
+    ClearTimer,
+    Later,
+    Launch,
+    Publish,
+    SetTimer,
+    Timescale,
+    Wait,
+)
 from unit.shard import Shard, at, clock_of, every, job
 
 EVERY_MINUTE = every("* * * * *")

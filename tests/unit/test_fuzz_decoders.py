@@ -21,8 +21,14 @@ from rota.client.errors import NodeFailed, RequestFailed
 from rota.client.events import EventReader
 from rota.client.requests import EventFilter
 from rota.client.wire import EventView, VersionView
-from rota.core.changes import Change, Table
-from rota.core.codec import (
+from rota.core.decoding import UNDECODABLE
+from rota.core.model.ids import Epoch, Index, Session, ShardId
+from rota.core.replication.messages import (
+    Part,
+)
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.changes import Change, Table
+from rota.core.vocabulary.codec import (
     Undecodable,
     decode_body,
     decode_change,
@@ -32,13 +38,14 @@ from rota.core.codec import (
     encode_change,
     encode_due,
 )
-from rota.core.commands import Fire, Wake
-from rota.core.decoding import UNDECODABLE
-from rota.core.ids import Epoch, Index, Session, ShardId
-from rota.core.instants import Instant
-from rota.core.journal import ORIGIN, DamagedEntry, Entry, EntryKind, encode_entry, follow
-from rota.core.replication.messages import (
-    Part,
+from rota.core.vocabulary.commands import Fire, Wake
+from rota.core.vocabulary.journal import (
+    ORIGIN,
+    DamagedEntry,
+    Entry,
+    EntryKind,
+    encode_entry,
+    follow,
 )
 from rota.executor.python import wire
 from rota.executor.warden import messages as warden

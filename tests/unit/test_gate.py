@@ -2,15 +2,23 @@
 
 import pytest
 
-from rota.core.changes import Dependent, Letter, Parcel, Subscribe, Succeeded, Table, Unsubscribe
-from rota.core.commands import DeleteJob, Delivered, FinishAttempt, Receive, SaveJob
-from rota.core.decide import pending
-from rota.core.effects import Deliver, Launch
+from rota.core.decide.dispatch import pending
 from rota.core.errors import Kind, Refused
-from rota.core.execution import Hold, Origin
-from rota.core.ids import ExecutionId, Index, JobId, ShardId
-from rota.core.instants import MINUTE
-from rota.core.job import Overlap
+from rota.core.model.execution import Hold, Origin
+from rota.core.model.ids import ExecutionId, Index, JobId, ShardId
+from rota.core.model.job import Overlap
+from rota.core.timing.instants import MINUTE
+from rota.core.vocabulary.changes import (
+    Dependent,
+    Letter,
+    Parcel,
+    Subscribe,
+    Succeeded,
+    Table,
+    Unsubscribe,
+)
+from rota.core.vocabulary.commands import DeleteJob, Delivered, FinishAttempt, Receive, SaveJob
+from rota.core.vocabulary.effects import Deliver, Launch
 from unit.shard import Shard, at, every, job
 
 A, B, C = "default/a", "default/b", "default/c"
@@ -82,7 +90,7 @@ def test_a_success_is_used_once() -> None:
 def test_for_a_closed_shard_so_many_successes_wait_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rota.core.outbox.LETTERS_MAX", 3)
+    monkeypatch.setattr("rota.core.decide.outbox.LETTERS_MAX", 3)
     shard = Shard()
     a, b = shard.save(name="a"), shard.save(name="b", dependencies=(A,))
     c = shard.save(name="c", dependencies=(A,))
@@ -104,7 +112,7 @@ def test_for_a_closed_shard_so_many_successes_wait_and_no_more(
 def test_dependencies_are_not_changed_while_too_many_changes_wait_for_a_closed_shard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rota.core.outbox.LETTERS_MAX", 2)
+    monkeypatch.setattr("rota.core.decide.outbox.LETTERS_MAX", 2)
     shard = Shard()
     shard.save(name="a")
     with_it = SaveJob(spec=B_AFTER_A, may_replace=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.ids import (
+from rota.core.model.ids import (
     ExecutionId,
     JobId,
     Slot,
@@ -19,7 +19,7 @@ from rota.core.ids import (
     slot_of_id,
     trigger_execution_id,
 )
-from rota.core.instants import Instant
+from rota.core.timing.instants import Instant
 from unit.shard import at
 
 JOB = JobId("3f2a9c0011223344")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.instants import (
+from rota.core.timing.instants import (
     DAY,
     HOUR,
     LATEST_INSTANT,

@@ -7,7 +7,7 @@ import pytest
 
 from rota.client.wire import JobBody, Json
 from rota.core.errors import Refused
-from rota.core.job import TASKS_MAX
+from rota.core.model.job import TASKS_MAX
 from rota.node.api import job_decoding
 from rota.node.api.decoding import decode
 from rota.node.api.job_decoding import AT_ONCE_BYTES, decoded_job, decoded_object

@@ -1,9 +1,9 @@
 """The jobs of a shard in memory: like a dict, and few of them as objects."""
 
-from rota.core.ids import JobId
-from rota.core.instants import Instant
-from rota.core.job import Job, JobSpec
-from rota.core.jobs import READY_MAX, Jobs
+from rota.core.model.ids import JobId
+from rota.core.model.job import Job, JobSpec
+from rota.core.state.stored_jobs import READY_MAX, Jobs
+from rota.core.timing.instants import Instant
 from unit.shard import task
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rota.core.ids import Epoch, Index
-from rota.core.instants import Instant
-from rota.core.journal import (
+from rota.core.model.ids import Epoch, Index
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.journal import (
     ORIGIN,
     DamagedEntry,
     Entry,

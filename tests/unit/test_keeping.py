@@ -1,9 +1,9 @@
 """Old history goes, and takes with it only what is its own."""
 
-from rota.core.changes import Table
-from rota.core.commands import Forget
-from rota.core.instants import HOUR, MINUTE, Duration
-from rota.core.job import Misfire, Overlap
+from rota.core.model.job import Misfire, Overlap
+from rota.core.timing.instants import HOUR, MINUTE, Duration
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.commands import Forget
 from unit.shard import Shard, every, task
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.instants import SECOND, Duration, Instant
-from rota.core.leases import NEVER, deadline, is_lost, lease_end
+from rota.core.replication.authority.lease_deadlines import NEVER, deadline, is_lost, lease_end
 from rota.core.replication.timing import DRIFT_PERCENT, Timing
+from rota.core.timing.instants import SECOND, Duration, Instant
 
 S = SECOND
 TIMING = Timing(

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.changes import Table
-from rota.core.decide import pending
-from rota.core.decision import Limits
-from rota.core.effects import SetTimer, Timescale
-from rota.core.execution import Execution, Origin
-from rota.core.firing import first_fire_of
-from rota.core.ids import JobId, fire_execution_id
-from rota.core.instants import HOUR, MINUTE, SECOND, Duration, Instant, later
-from rota.core.job import JobSpec, Misfire, Overlap
-from rota.core.ledger import FireOutcome, LedgerEntry
-from rota.core.schedule import Schedule, fire_times, next_fire, parse_schedule
+from rota.core.decide.dispatch import pending
+from rota.core.decide.fire import first_fire_of
+from rota.core.model.execution import Execution, Origin
+from rota.core.model.ids import JobId, fire_execution_id
+from rota.core.model.job import JobSpec, Misfire, Overlap
+from rota.core.model.ledger import FireOutcome, LedgerEntry
+from rota.core.timing.instants import HOUR, MINUTE, SECOND, Duration, Instant, later
+from rota.core.timing.schedule import Schedule, fire_times, next_fire, parse_schedule
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.decision import Limits
+from rota.core.vocabulary.effects import SetTimer, Timescale
 from unit.shard import Shard, at, clock_of, job
 
 TEXTS = (

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from rota.core.configuration import Configuration, Copy
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.node.held import Held
 from rota.node.lineage import EntryOf, Hashes, Lineage
 

@@ -12,9 +12,28 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rota.core.attempt import AttemptKey, Outcome
-from rota.core.changes import Table
-from rota.core.commands import (
+from rota.core.decide.dependencies import is_open
+from rota.core.decide.dispatch import pending
+from rota.core.decide.fire import first_fire
+from rota.core.errors import Refused
+from rota.core.model.attempt import AttemptKey, Outcome
+from rota.core.model.dag import TriggerRule, Verdict, census_of, verdict
+from rota.core.model.execution import (
+    FINAL_TASK_STATES,
+    Execution,
+    Hold,
+    Task,
+    TaskStatus,
+    standing,
+    task_key,
+)
+from rota.core.model.ids import Epoch, ExecutionId
+from rota.core.model.job import JobSpec, Misfire, Overlap
+from rota.core.model.retry import Fixed, RetryPolicy
+from rota.core.state.shard_state import State
+from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.commands import (
     Cancel,
     Command,
     DeleteJob,
@@ -27,27 +46,17 @@ from rota.core.commands import (
     Trigger,
     Wake,
 )
-from rota.core.dag import TriggerRule, Verdict, census_of, verdict
-from rota.core.decide import pending
-from rota.core.decision import Limits
-from rota.core.effects import Consequence, Deliver, Later, Launch, SetTimer, Stop, Timescale, Wait
-from rota.core.errors import Refused
-from rota.core.execution import (
-    FINAL_TASK_STATES,
-    Execution,
-    Hold,
-    Task,
-    TaskStatus,
-    standing,
-    task_key,
+from rota.core.vocabulary.decision import Limits
+from rota.core.vocabulary.effects import (
+    Consequence,
+    Deliver,
+    Later,
+    Launch,
+    SetTimer,
+    Stop,
+    Timescale,
+    Wait,
 )
-from rota.core.firing import first_fire
-from rota.core.gate import is_open
-from rota.core.ids import Epoch, ExecutionId
-from rota.core.instants import MINUTE, SECOND, Duration, Instant
-from rota.core.job import JobSpec, Misfire, Overlap
-from rota.core.retry import Fixed, RetryPolicy
-from rota.core.state import State
 from unit.shard import Shard, Timer, copy_from, every, job, task
 
 NAMES = ("a", "b", "c")

@@ -13,9 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.attempt import AttemptKey, Order
-from rota.core.changes import Change, Letter, Record, Table
-from rota.core.codec import (
+from rota.core.model.attempt import AttemptKey, Order
+from rota.core.model.ids import Epoch, Index, ShardId
+from rota.core.replication.messages import Part
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.changes import Change, Letter, Record, Table
+from rota.core.vocabulary.codec import (
     RECORD_VERSION,
     TYPES,
     decode_body,
@@ -25,11 +28,8 @@ from rota.core.codec import (
     encode_change,
     encode_due,
 )
-from rota.core.commands import Claim, Due, Receive, TakeAccount
-from rota.core.ids import Epoch, Index, ShardId
-from rota.core.instants import Instant
-from rota.core.journal import ORIGIN, Entry, EntryKind, encode_entry, follow
-from rota.core.replication.messages import Part
+from rota.core.vocabulary.commands import Claim, Due, Receive, TakeAccount
+from rota.core.vocabulary.journal import ORIGIN, Entry, EntryKind, encode_entry, follow
 from rota.executor.warden import messages as warden
 from rota.node.links import frames, hello
 from rota.node.messages import Brought, Carry, Sent

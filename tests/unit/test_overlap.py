@@ -2,12 +2,12 @@
 
 import pytest
 
-from rota.core.attempt import Outcome
-from rota.core.effects import Launch
 from rota.core.errors import Refused
-from rota.core.execution import Hold
-from rota.core.instants import HOUR, MINUTE, Duration
-from rota.core.job import Misfire, Overlap
+from rota.core.model.attempt import Outcome
+from rota.core.model.execution import Hold
+from rota.core.model.job import Misfire, Overlap
+from rota.core.timing.instants import HOUR, MINUTE, Duration
+from rota.core.vocabulary.effects import Launch
 from unit.shard import Shard, at, every, task
 
 EVERY_MINUTE = every("* * * * *")

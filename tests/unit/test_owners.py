@@ -7,7 +7,7 @@ from rota.client.call import Call
 from rota.client.endpoints import DOWN_S, Endpoints
 from rota.client.owners import NODE, PRIMARY, Owners
 from rota.client.tries import Tries
-from rota.core.ids import ExecutionId, JobId, Slot, slot_of, slot_of_id
+from rota.core.model.ids import ExecutionId, JobId, Slot, slot_of, slot_of_id
 
 A, B, C = "http://a", "http://b", "http://c"
 SLOT, ANOTHER = Slot(7), Slot(8)

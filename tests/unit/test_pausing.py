@@ -2,10 +2,10 @@
 
 import pytest
 
-from rota.core.commands import PauseJob, ResumeJob
 from rota.core.errors import Refused
-from rota.core.ids import JobId
-from rota.core.instants import MINUTE, Duration
+from rota.core.model.ids import JobId
+from rota.core.timing.instants import MINUTE, Duration
+from rota.core.vocabulary.commands import PauseJob, ResumeJob
 from unit.shard import Shard, every
 
 

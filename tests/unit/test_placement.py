@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.ids import Slot
+from rota.core.model.ids import Slot
 from rota.ring.placement import SHARD_COUNT_MAX, shard_of
 
 

@@ -1,10 +1,10 @@
 """Whoever watches is told of every new state, once, with when, which attempt and why."""
 
-from rota.core.attempt import Outcome
-from rota.core.commands import PauseJob, ResumeJob, SaveJob
-from rota.core.effects import Consequence, Publish, PublishJob
-from rota.core.instants import SECOND, Duration
-from rota.core.retry import Fixed, RetryPolicy
+from rota.core.model.attempt import Outcome
+from rota.core.model.retry import Fixed, RetryPolicy
+from rota.core.timing.instants import SECOND, Duration
+from rota.core.vocabulary.commands import PauseJob, ResumeJob, SaveJob
+from rota.core.vocabulary.effects import Consequence, Publish, PublishJob
 from unit.shard import Shard, job, task
 
 RETRIED = task("main", retry=RetryPolicy(limit=1, backoff=Fixed(delay=Duration(SECOND))))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.core.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX
+from rota.core.model.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX
 from rota.executor.python.wire import Frames, Garbled
 
 

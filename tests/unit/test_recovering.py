@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import pytest
 
-from rota.core.configuration import NOBODY, Configuration, Copy, first_epoch
 from rota.core.errors import Refused
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.replication.continuity import Continuity
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
+from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, first_epoch
 from rota.node.coordination.coordinator import Cluster, Life, Member, View
 from rota.node.held import Held, Inventory
 from rota.node.lineage import Hashes

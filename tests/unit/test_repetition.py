@@ -2,8 +2,12 @@
 
 import pytest
 
-from rota.core.changes import Change, Request, Table
-from rota.core.commands import (
+from rota.core.errors import Refused
+from rota.core.model.ids import JobId
+from rota.core.model.job import Overlap
+from rota.core.timing.instants import DAY, HOUR, SECOND, Duration, later
+from rota.core.vocabulary.changes import Change, Request, Table
+from rota.core.vocabulary.commands import (
     Ask,
     Askable,
     DeleteJob,
@@ -13,11 +17,7 @@ from rota.core.commands import (
     SaveJob,
     Trigger,
 )
-from rota.core.decision import Done, JobSaved, Limits, Reply, Triggered
-from rota.core.errors import Refused
-from rota.core.ids import JobId
-from rota.core.instants import DAY, HOUR, SECOND, Duration, later
-from rota.core.job import Overlap
+from rota.core.vocabulary.decision import Done, JobSaved, Limits, Reply, Triggered
 from unit.shard import Shard, job
 
 ASK = Ask(key="k1", print="body 1")

@@ -2,14 +2,14 @@
 
 import pytest
 
-from rota.core.changes import Subscribe, Table, Unsubscribe
-from rota.core.commands import DeleteJob, SaveJob
-from rota.core.decision import JobSaved
-from rota.core.effects import ClearTimer, Deliver
 from rota.core.errors import Kind, Refused
-from rota.core.ids import JobId
-from rota.core.instants import MILLISECOND, MINUTE, SECOND, Duration, Instant, later
-from rota.core.job import JobSpec, Misfire
+from rota.core.model.ids import JobId
+from rota.core.model.job import JobSpec, Misfire
+from rota.core.timing.instants import MILLISECOND, MINUTE, SECOND, Duration, Instant, later
+from rota.core.vocabulary.changes import Subscribe, Table, Unsubscribe
+from rota.core.vocabulary.commands import DeleteJob, SaveJob
+from rota.core.vocabulary.decision import JobSaved
+from rota.core.vocabulary.effects import ClearTimer, Deliver
 from unit.shard import Shard, at, every, job, task
 
 

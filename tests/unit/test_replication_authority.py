@@ -2,12 +2,12 @@
 
 from msgspec.structs import replace
 
-from rota.core.configuration import NOBODY, Swapped
-from rota.core.ids import Epoch, Session
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant, later
+from rota.core.model.ids import Epoch, Session
+from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.backup import Promises
-from rota.core.replication.liveness import Liveness
 from rota.core.replication.messages import Append, Appended, Fenced, Query
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
+from rota.core.vocabulary.configuration import NOBODY, Swapped
 from unit.replicas import TIMING, A, B, Cluster, Letter
 
 LEASE = TIMING.lease_end(Cluster().now) - Cluster().now

@@ -2,9 +2,7 @@
 
 from msgspec.structs import replace
 
-from rota.core.configuration import Configuration
-from rota.core.ids import AllocationId, Epoch, Index
-from rota.core.instants import SECOND, Instant
+from rota.core.model.ids import AllocationId, Epoch, Index
 from rota.core.replication.messages import (
     Append,
     Appended,
@@ -16,6 +14,8 @@ from rota.core.replication.messages import (
     Succeed,
 )
 from rota.core.replication.primary import Copies
+from rota.core.timing.instants import SECOND, Instant
+from rota.core.vocabulary.configuration import Configuration
 from unit.replicas import TICK, TIMING, A, B, C, Cluster, D, Letter
 
 

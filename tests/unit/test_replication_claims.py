@@ -3,19 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from rota.core.configuration import Configuration, Copy
-from rota.core.ids import AllocationId, Epoch, Index, NodeId, Session
-from rota.core.instants import SECOND, Instant, later
-from rota.core.journal import ORIGIN
-from rota.core.replication.claims import (
-    WAITING_BYTES_MAX,
-    WAITING_FOR,
-    WAITING_MAX,
-    Claim,
-    EarlyClaims,
-    Verdict,
-    judge,
-)
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session
 from rota.core.replication.messages import (
     Append,
     Appended,
@@ -30,6 +18,18 @@ from rota.core.replication.messages import (
     Succeed,
     name_of,
 )
+from rota.core.replication.primary_claims import (
+    WAITING_BYTES_MAX,
+    WAITING_FOR,
+    WAITING_MAX,
+    Claim,
+    EarlyClaims,
+    Verdict,
+    judge,
+)
+from rota.core.timing.instants import SECOND, Instant, later
+from rota.core.vocabulary.configuration import Configuration, Copy
+from rota.core.vocabulary.journal import ORIGIN
 from unit.replicas import A, B, C, Cluster, D, Letter
 
 FAR = Epoch(2**40)

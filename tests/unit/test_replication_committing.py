@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from rota.core.codec import encode_body
-from rota.core.configuration import Copy
-from rota.core.ids import AllocationId, Epoch, Index
-from rota.core.journal import EntryKind
+from rota.core.model.ids import AllocationId, Epoch, Index
 from rota.core.replication.messages import Append, Appended, Mismatch
 from rota.core.replication.primary import WINDOW, WINDOW_BYTES, Copies
+from rota.core.vocabulary.codec import encode_body
+from rota.core.vocabulary.configuration import Copy
+from rota.core.vocabulary.journal import EntryKind
 from unit.replicas import B, Cluster, Letter
 
 

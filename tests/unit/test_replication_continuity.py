@@ -3,19 +3,19 @@
 import pytest
 from msgspec.structs import replace
 
-from rota.core.configuration import (
+from rota.core.model.ids import AllocationId, Epoch
+from rota.core.replication.coordinator_continuity import AHEAD_MAX, Continuity
+from rota.core.replication.local_copy import PutHeader, PutSeen
+from rota.core.replication.messages import Appended
+from rota.core.replication.primary import Copies
+from rota.core.timing.instants import SECOND
+from rota.core.vocabulary.configuration import (
     GENERATION_BITS,
     Configuration,
     Swapped,
     first_epoch,
     generation_of,
 )
-from rota.core.ids import AllocationId, Epoch
-from rota.core.instants import SECOND
-from rota.core.replication.continuity import AHEAD_MAX, Continuity
-from rota.core.replication.copy import PutHeader, PutSeen
-from rota.core.replication.messages import Appended
-from rota.core.replication.primary import Copies
 from unit.replicas import TICK, TIMING, A, B, C, Cluster, D
 
 

@@ -5,10 +5,10 @@ import copy
 import pytest
 from msgspec.structs import replace
 
-from rota.core.ids import AllocationId, Epoch, Index
-from rota.core.instants import SECOND
-from rota.core.replication.copy import Diverged
+from rota.core.model.ids import AllocationId, Epoch, Index
+from rota.core.replication.local_copy import Diverged
 from rota.core.replication.messages import Append, Holding, Mismatch, Part, Query
+from rota.core.timing.instants import SECOND
 from unit.replicas import TIMING, A, B, C, Cluster, D, Letter
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from rota.core.ids import AllocationId, Epoch, Index
-from rota.core.instants import Instant
-from rota.core.journal import ORIGIN, DamagedEntry, EntryKind
-from rota.core.replication.copy import NOTHING, TAIL_MAX, LocalCopy
+from rota.core.model.ids import AllocationId, Epoch, Index
+from rota.core.replication.local_copy import NOTHING, TAIL_MAX, LocalCopy
 from rota.core.replication.messages import Base
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.journal import ORIGIN, DamagedEntry, EntryKind
 from sim.protocol.disk import Disk
 
 

@@ -3,11 +3,17 @@
 import msgspec
 import pytest
 
-from rota.core.configuration import Swapped
-from rota.core.ids import AllocationId, Epoch, Index, NodeId
-from rota.core.instants import MILLISECOND, SECOND, Instant
-from rota.core.replication.ills import LOOP_LAG_MAX, SYNC_TIME_MAX, WELL_AFTER, Ill, Ills
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId
+from rota.core.replication.authority.health_conditions import (
+    LOOP_LAG_MAX,
+    SYNC_TIME_MAX,
+    WELL_AFTER,
+    Ill,
+    Ills,
+)
 from rota.core.replication.messages import Append, Appended, Beacon, Fenced
+from rota.core.timing.instants import MILLISECOND, SECOND, Instant
+from rota.core.vocabulary.configuration import Swapped
 from unit.replicas import TIMING, A, B, C, Cluster
 
 NOON = Instant(12 * 3_600 * SECOND)

@@ -1,9 +1,9 @@
 """A node that is about to stop: its shards go to others, and nobody waits for its copies."""
 
-from rota.core.instants import SECOND
 from rota.core.replication.messages import Append, Appended
-from rota.core.replication.peer import NEVER
+from rota.core.replication.peer_copy import NEVER
 from rota.core.replication.primary import Copies
+from rota.core.timing.instants import SECOND
 from unit.replicas import TIMING, A, B, C, Cluster, D
 
 

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.ids import NodeId
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
+from rota.core.model.ids import NodeId
+from rota.core.replication.answer_pace import NOTED_MAX, Pace
 from rota.core.replication.messages import Appended
-from rota.core.replication.pace import NOTED_MAX, Pace
 from rota.core.replication.primary import Copies
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 from unit.replicas import A, B, C, Cluster, D, Letter
 
 STEP = Duration(50 * MILLISECOND)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rota.core.instants import HOUR, SECOND, Duration, Instant
 from rota.core.replication.messages import Append, Appended
 from rota.core.replication.timing import DRIFT_PERCENT, Timing
+from rota.core.timing.instants import HOUR, SECOND, Duration, Instant
 from unit.replicas import TICK, TIMING, B, Cluster
 
 LEASE = Duration(TIMING.lease_end(Instant(0)))

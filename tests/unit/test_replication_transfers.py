@@ -4,17 +4,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pytest
 
-from rota.core.ids import Index
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
-from rota.core.replication.copy import Rows
+from rota.core.model.ids import Index
+from rota.core.replication.local_copy import Rows
 from rota.core.replication.messages import Holding, Part
-from rota.core.replication.peer import NEVER
-from rota.core.replication.transfers import (
+from rota.core.replication.peer_copy import NEVER
+from rota.core.replication.transfer_limits import (
     HANDING_OVER_MAX,
     SENDING_MAX,
     TAKING_MAX,
     Transfers,
 )
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 from sim.protocol.disk import Disk
 from unit.replicas import A, B, C, Cluster, D, Letter
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from rota.core.attempt import CHECKPOINT_BYTES_MAX, Outcome, Report, Token
-from rota.core.changes import Change, Table
-from rota.core.commands import ReportAttempt
-from rota.core.effects import Launch, Publish
 from rota.core.errors import Refused
-from rota.core.execution import task_key
-from rota.core.ids import Epoch, ExecutionId, Index
-from rota.core.instants import SECOND, Duration
-from rota.core.retry import Fixed, RetryPolicy
+from rota.core.model.attempt import CHECKPOINT_BYTES_MAX, Outcome, Report, Token
+from rota.core.model.execution import task_key
+from rota.core.model.ids import Epoch, ExecutionId, Index
+from rota.core.model.retry import Fixed, RetryPolicy
+from rota.core.timing.instants import SECOND, Duration
+from rota.core.vocabulary.changes import Change, Table
+from rota.core.vocabulary.commands import ReportAttempt
+from rota.core.vocabulary.effects import Launch, Publish
 from unit.shard import Shard, task
 
 TWO_RETRIES = task("main", retry=RetryPolicy(limit=2, backoff=Fixed(delay=Duration(SECOND))))

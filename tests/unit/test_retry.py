@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.attempt import Raised
-from rota.core.instants import MINUTE, SECOND, Duration, Instant
-from rota.core.retry import (
+from rota.core.model.attempt import Raised
+from rota.core.model.retry import (
     DELAY_MAX,
     Explicit,
     Exponential,
@@ -14,6 +13,7 @@ from rota.core.retry import (
     RetryPolicy,
     next_attempt_at,
 )
+from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
 
 OUT_OF_STOCK = Raised(
     type="shop.errors.OutOfStock", bases=("shop.errors.ShopError", "LookupError", "Exception")

@@ -4,9 +4,9 @@ from typing import get_args
 
 import pytest
 
-from rota.core.configuration import Configuration, Copy
-from rota.core.ids import AllocationId, Epoch, NodeId, Session
+from rota.core.model.ids import AllocationId, Epoch, NodeId, Session
 from rota.core.replication.messages import Message
+from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.node.messages import (
     AskDigest,
     AskLease,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.ring.assignment import Assignment, Slack, assign, bounds_of, slack_of
 from rota.ring.membership import Member, MemberState
 from rota.ring.shares import zone_limit

@@ -1,6 +1,6 @@
 """Who may hold shards, and what is wrong with a membership."""
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.ring.membership import Member, MemberState, holders_of, problems_of_members
 
 

@@ -4,7 +4,7 @@ from statistics import fmean
 
 from hypothesis import given, settings
 
-from rota.core.ids import NodeId, ShardId
+from rota.core.model.ids import NodeId, ShardId
 from rota.ring.assignment import Assignment, assign
 from rota.ring.membership import Member
 from rota.ring.movement import Movement, movement

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.ids import NodeId
+from rota.core.model.ids import NodeId
 from rota.ring.membership import Member
 from rota.ring.points import CIRCLE, POINTS, Circle, point_count, points_of, position_of
 

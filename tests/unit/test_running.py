@@ -5,9 +5,12 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-import rota.core.draft as core_draft
-import rota.core.state as core_state
-from rota.core.attempt import (
+import rota.core.state.draft as core_draft
+import rota.core.state.shard_state as core_state
+from rota.core.decide.advance_execution import LOSSES_MAX
+from rota.core.decide.dispatch import pending
+from rota.core.errors import Refused
+from rota.core.model.attempt import (
     RESULT_BYTES_MAX,
     RESULTS_BYTES_MAX,
     AttemptKey,
@@ -16,17 +19,22 @@ from rota.core.attempt import (
     Raised,
     Token,
 )
-from rota.core.commands import FinishAttempt, StartTask, Wake
-from rota.core.dag import Standing, TriggerRule
-from rota.core.decide import pending
-from rota.core.effects import ClearTimer, Launch, Publish, SetTimer, Stop, Timescale, Wait
-from rota.core.endings import DETAILS_KEPT
-from rota.core.errors import Refused
-from rota.core.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED, Task, TaskStatus, standing
-from rota.core.ids import Epoch, ExecutionId, Index, Session
-from rota.core.instants import HOUR, MILLISECOND, MINUTE, SECOND, Duration, Instant, later
-from rota.core.retry import Explicit, Exponential, Fixed, RetryPolicy
-from rota.core.running import LOSSES_MAX
+from rota.core.model.dag import Standing, TriggerRule
+from rota.core.model.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED, Task, TaskStatus, standing
+from rota.core.model.ids import Epoch, ExecutionId, Index, Session
+from rota.core.model.recorded_endings import DETAILS_KEPT
+from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.timing.instants import HOUR, MILLISECOND, MINUTE, SECOND, Duration, Instant, later
+from rota.core.vocabulary.commands import FinishAttempt, StartTask, Wake
+from rota.core.vocabulary.effects import (
+    ClearTimer,
+    Launch,
+    Publish,
+    SetTimer,
+    Stop,
+    Timescale,
+    Wait,
+)
 from unit.shard import Shard, at, copy_from, task, tokens_of
 
 TEN_SECONDS = Duration(10 * SECOND)

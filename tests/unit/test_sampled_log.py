@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.node.sampled_log import SampledLog
 
 log = logging.getLogger("test.sampled_log")

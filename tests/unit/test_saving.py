@@ -2,15 +2,15 @@
 
 import pytest
 
-from rota.core.attempt import Outcome
-from rota.core.changes import Table
-from rota.core.commands import DeleteJob, Fire, SaveJob, Trigger
-from rota.core.decision import JobSaved, Limits
-from rota.core.effects import ClearTimer, SetTimer, Timescale
 from rota.core.errors import Kind, Refused
-from rota.core.ids import JobId, slot_of, slot_of_id
-from rota.core.instants import Duration
-from rota.core.job import Overlap, problems_of
+from rota.core.model.attempt import Outcome
+from rota.core.model.ids import JobId, slot_of, slot_of_id
+from rota.core.model.job import Overlap, problems_of
+from rota.core.timing.instants import Duration
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.commands import DeleteJob, Fire, SaveJob, Trigger
+from rota.core.vocabulary.decision import JobSaved, Limits
+from rota.core.vocabulary.effects import ClearTimer, SetTimer, Timescale
 from unit.shard import ONE_TASK, Shard, at, every, job, task
 
 # --- the same name -------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.client.wire import JobBody
-from rota.core import schedule as schedule_module
 from rota.core.errors import Refused
-from rota.core.instants import (
+from rota.core.timing import schedule as schedule_module
+from rota.core.timing.instants import (
     DAY,
     LATEST_INSTANT,
     MINUTE,
@@ -31,7 +31,7 @@ from rota.core.instants import (
     parse_instant,
     to_datetime,
 )
-from rota.core.schedule import (
+from rota.core.timing.schedule import (
     LATEST_FIRE,
     FirePreview,
     Schedule,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.sizes import format_size, parse_size
+from rota.core.model.sizes import format_size, parse_size
 
 
 @given(st.integers(0, 1 << 50))

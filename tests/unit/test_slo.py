@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rota.client.fire_load import Fires
 from rota.client.slo import PRECISION, Measured, find_rate
-from rota.core.instants import Instant
+from rota.core.timing.instants import Instant
 
 
 class Cluster:

@@ -1,8 +1,8 @@
 """Which of the copies that hear each other stands in for a primary, and when."""
 
-from rota.core.ids import NodeId, ShardId
-from rota.core.instants import MILLISECOND, SECOND, Duration, Instant
-from rota.core.replication.standing import Standing
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.replication.authority.fallback_eligibility import Standing
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 
 SHARD = ShardId(3)
 AFTER = Duration(10 * SECOND)

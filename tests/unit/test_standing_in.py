@@ -3,15 +3,15 @@
 *home* is the shard at its primary, *side* what a node that is cut off makes of its copy.
 """
 
-from rota.core.attempt import Outcome
-from rota.core.changes import Account, Table
-from rota.core.commands import Claim, DeleteJob, FollowJob, Forget, SaveJob, TakeAccount
-from rota.core.effects import JobEvent, PublishJob
-from rota.core.execution import ExecutionStatus
-from rota.core.ids import AllocationId, ExecutionId, JobId, NodeId
-from rota.core.instants import SECOND, Duration
-from rota.core.job import Consistency, Misfire, Overlap, problems_of
-from rota.core.standing_in import double_key
+from rota.core.decide.fallback import double_key
+from rota.core.model.attempt import Outcome
+from rota.core.model.execution import ExecutionStatus
+from rota.core.model.ids import AllocationId, ExecutionId, JobId, NodeId
+from rota.core.model.job import Consistency, Misfire, Overlap, problems_of
+from rota.core.timing.instants import SECOND, Duration
+from rota.core.vocabulary.changes import Account, Table
+from rota.core.vocabulary.commands import Claim, DeleteJob, FollowJob, Forget, SaveJob, TakeAccount
+from rota.core.vocabulary.effects import JobEvent, PublishJob
 from unit.shard import Shard, at, every, job
 
 AVAILABLE = Consistency.AVAILABLE

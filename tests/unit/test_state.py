@@ -1,8 +1,8 @@
 """What a shard's state keeps in order, and what a fork of it shares."""
 
-from rota.core.commands import DeleteJob
-from rota.core.decide import decide
-from rota.core.decision import NOWHERE, Situation
+from rota.core.decide.dispatch import decide
+from rota.core.vocabulary.commands import DeleteJob
+from rota.core.vocabulary.decision import NOWHERE, Situation
 from unit.shard import Shard, task
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from rota.core.changes import Change, Table
-from rota.core.dag import Standing
-from rota.core.execution import (
+from rota.core.model.dag import Standing
+from rota.core.model.execution import (
     EXECUTION_MOVES,
     FINAL_EXECUTION_STATES,
     FINAL_TASK_STATES,
@@ -17,7 +16,8 @@ from rota.core.execution import (
     TaskStatus,
     standing,
 )
-from rota.core.state import State
+from rota.core.state.shard_state import State
+from rota.core.vocabulary.changes import Change, Table
 
 
 def test_every_execution_state_has_its_moves_and_every_move_leads_to_one() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rota.core.commands import Trigger
-from rota.core.decision import Triggered
-from rota.core.effects import Launch
+from rota.core.vocabulary.commands import Trigger
+from rota.core.vocabulary.decision import Triggered
+from rota.core.vocabulary.effects import Launch
 from rota.node.api.tracing import checked_traceparent
 from unit.shard import Shard
 

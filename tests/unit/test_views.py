@@ -5,12 +5,12 @@ import pytest
 from msgspec.structs import replace
 
 from rota.client.wire import AttemptView
-from rota.core.attempt import Ending, Outcome, Raised, Usage
-from rota.core.commands import FinishAttempt
-from rota.core.ids import ExecutionId
-from rota.core.instants import LATEST_INSTANT, SECOND, Duration, Instant, format_instant
-from rota.core.ledger import FireOutcome, LedgerEntry
-from rota.core.retry import RetryPolicy
+from rota.core.model.attempt import Ending, Outcome, Raised, Usage
+from rota.core.model.ids import ExecutionId
+from rota.core.model.ledger import FireOutcome, LedgerEntry
+from rota.core.model.retry import RetryPolicy
+from rota.core.timing.instants import LATEST_INSTANT, SECOND, Duration, Instant, format_instant
+from rota.core.vocabulary.commands import FinishAttempt
 from rota.node.api.views import execution_view, ledger_entry_view, view_of
 from unit.shard import Shard, task
 

@@ -4,7 +4,7 @@ from queue import Queue
 
 import pytest
 
-from rota.core.instants import Instant
+from rota.core.timing.instants import Instant
 from rota.executor.warden import watchdog
 from rota.executor.warden.watchdog import LOOKS, Watchdog
 

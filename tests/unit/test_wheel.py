@@ -5,8 +5,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rota.core.instants import HOUR, SECOND, Instant
-from rota.core.wheel import HORIZON, SLOTS, TICK, TimerWheel
+from rota.core.timing.instants import HOUR, SECOND, Instant
+from rota.core.timing.timer_wheel import HORIZON, SLOTS, TICK, TimerWheel
 
 START = Instant(1_000 * HOUR + 12_345)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
-from rota.core.instants import Duration, Instant, parse_instant
+from rota.core.timing.instants import Duration, Instant, parse_instant
 
 BEGINNING = parse_instant("2027-03-01T12:00:00Z")
 """What true calendars show when a world begins."""

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from rota.core.commands import Command
-from rota.core.decision import Reply
 from rota.core.errors import Kind, Refused
+from rota.core.vocabulary.commands import Command
+from rota.core.vocabulary.decision import Reply
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 from rota.node.works import Works

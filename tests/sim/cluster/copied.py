@@ -2,8 +2,8 @@
 
 import asyncio
 
-from rota.core.configuration import NOBODY
-from rota.core.instants import SECOND
+from rota.core.timing.instants import SECOND
+from rota.core.vocabulary.configuration import NOBODY
 from rota.node.coordination.coordinator import (
     Claim,
     CoordinatorUnavailable,

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from rota.core.ids import ShardId
-from rota.core.instants import SECOND
+from rota.core.model.ids import ShardId
+from rota.core.timing.instants import SECOND
 from rota.node.shards import Shards
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import ShardFile, shard_prefix

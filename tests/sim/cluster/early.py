@@ -7,8 +7,8 @@ these are most of all. Then whatever it starts it decided before that, or ought 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rota.core.ids import NodeId, instant_of
-from rota.core.instants import SECOND
+from rota.core.model.ids import NodeId, instant_of
+from rota.core.timing.instants import SECOND
 from sim.cluster.chance import BEGINNING
 from sim.cluster.checks import Violation
 from sim.cluster.machine import Life, Machine

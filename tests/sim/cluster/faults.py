@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rota.core.instants import MILLISECOND
+from rota.core.timing.instants import MILLISECOND
 from sim.cluster import copied, link_faults, lost_state, machine_faults, member_faults, operations
 from sim.cluster.machine import Machine
 from sim.cluster.world import World

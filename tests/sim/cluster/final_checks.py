@@ -6,14 +6,14 @@ The invariants (I) are in docs/explanation/protocol.md, C1 and C2 in docs/explan
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 
-from rota.core.changes import Table
-from rota.core.dag import TriggerRule
-from rota.core.execution import FINAL_EXECUTION_STATES, FINAL_TASK_STATES, Execution, Task
-from rota.core.ids import ExecutionId, JobId, ShardId, job_of
-from rota.core.instants import LATEST_INSTANT, MILLISECOND, Instant
-from rota.core.job import Job, Overlap, TaskSpec
-from rota.core.ledger import LedgerEntry
-from rota.core.state import load_state
+from rota.core.model.dag import TriggerRule
+from rota.core.model.execution import FINAL_EXECUTION_STATES, FINAL_TASK_STATES, Execution, Task
+from rota.core.model.ids import ExecutionId, JobId, ShardId, job_of
+from rota.core.model.job import Job, Overlap, TaskSpec
+from rota.core.model.ledger import LedgerEntry
+from rota.core.state.shard_state import load_state
+from rota.core.timing.instants import LATEST_INSTANT, MILLISECOND, Instant
+from rota.core.vocabulary.changes import Table
 from rota.node.shard import Shard
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family

@@ -7,7 +7,7 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from rota.client.wire import JobBody, RetryBody, TaskBody
-from rota.core.job import JobSpec
+from rota.core.model.job import JobSpec
 from rota.node.api.bodies import job_spec
 from sim.cluster.plan import NO_POOL, POOLS
 

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from rota.core.instants import MILLISECOND, SECOND
+from rota.core.timing.instants import MILLISECOND, SECOND
 from sim.cluster.machine import Machine
 from sim.cluster.world import World
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from random import Random
 
-from rota.core.ids import NodeId
-from rota.core.instants import MILLISECOND, SECOND, Duration
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.node.coordination.simulated import Fate
 from sim.cluster.plan import Plan
 from sim.loop import VirtualLoop

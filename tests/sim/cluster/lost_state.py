@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from recovering import hashes_of, held
-from rota.core.configuration import Swap
 from rota.core.errors import Refused
-from rota.core.ids import NodeId
-from rota.core.instants import SECOND
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import SECOND
+from rota.core.vocabulary.configuration import Swap
 from rota.node.coordination.state import CoordinationState
 from rota.node.held import Inventory
 from rota.node.recovering import Finding, plan_of

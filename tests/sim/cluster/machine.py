@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Protocol
 
-from rota.core.attempt import AttemptKey
-from rota.core.changes import Table
-from rota.core.configuration import NOBODY
 from rota.core.errors import Refused
-from rota.core.ids import NodeId, Session, ShardId, job_of
-from rota.core.instants import MILLISECOND, SECOND, Duration
-from rota.core.job import Consistency, Job
-from rota.core.sides import is_of_side
+from rota.core.model.attempt import AttemptKey
+from rota.core.model.fallback_ids import is_of_side
+from rota.core.model.ids import NodeId, Session, ShardId, job_of
+from rota.core.model.job import Consistency, Job
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.configuration import NOBODY
 from rota.node.config import NodeConfig
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer

@@ -5,7 +5,7 @@ Each fault tells whether it happened.
 
 from functools import partial
 
-from rota.core.instants import MILLISECOND, SECOND
+from rota.core.timing.instants import MILLISECOND, SECOND
 from rota.storage.store import StoreFailed
 from sim.cluster.machine import Machine
 from sim.cluster.world import World

@@ -4,12 +4,12 @@ What a member tells of itself is believed, so lies about itself are left out: th
 an attempt that runs there, or that it has asked for a place more than it did.
 """
 
-from rota.core.attempt import AttemptKey, Ending, Outcome, Token
-from rota.core.commands import FinishAttempt
-from rota.core.configuration import NOBODY, Configuration
-from rota.core.ids import Index, ShardId
-from rota.core.instants import Instant
-from rota.core.replication.digests import DIGEST_BYTES
+from rota.core.model.attempt import AttemptKey, Ending, Outcome, Token
+from rota.core.model.ids import Index, ShardId
+from rota.core.replication.row_digests import DIGEST_BYTES
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.commands import FinishAttempt
+from rota.core.vocabulary.configuration import NOBODY, Configuration
 from rota.node.messages import (
     AskDigest,
     AskLease,

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from rota.core.attempt import AttemptKey, Ending, Order, Outcome, Token
-from rota.core.ids import ExecutionId, NodeId
-from rota.core.instants import Duration, Instant
-from rota.core.sides import is_of_side
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Token
+from rota.core.model.fallback_ids import is_of_side
+from rota.core.model.ids import ExecutionId, NodeId
+from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import CLOSE_GRACE, Ended, Output
 from rota.executor.scripted import ScriptedExecutor
 

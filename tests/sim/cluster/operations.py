@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from rota.core.instants import MILLISECOND, SECOND
+from rota.core.timing.instants import MILLISECOND, SECOND
 from rota.node.coordination.coordinator import Member
 from sim.cluster.checks import unwell
 from sim.cluster.machine import Machine

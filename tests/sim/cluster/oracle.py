@@ -5,7 +5,7 @@ It knows the schedules that simulated users write and no others.
 
 from collections.abc import Iterator
 
-from rota.core.instants import MILLISECOND, SECOND, Instant
+from rota.core.timing.instants import MILLISECOND, SECOND, Instant
 
 
 def expected(text: str, after: Instant, until: Instant) -> list[Instant]:

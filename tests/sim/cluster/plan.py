@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from rota.core.instants import MILLISECOND, SECOND, Duration
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import DRIFT_PERCENT, Timing
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.node.state_digests import COMPARE_EVERY
 from sim.apart import chance_apart
 from sim.sizes import Sizes, draw_sizes

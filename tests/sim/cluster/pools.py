@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from rota.core.execution import Task, TaskStatus
-from rota.core.ids import ShardId, job_of
+from rota.core.model.execution import Task, TaskStatus
+from rota.core.model.ids import ShardId, job_of
 from sim.cluster.checks import Violation
 from sim.cluster.final_checks import Records
 from sim.cluster.world import World

@@ -7,8 +7,8 @@ from functools import partial
 from itertools import count
 from random import Random
 
-from rota.core.ids import ShardId
-from rota.core.instants import MILLISECOND, SECOND, Duration
+from rota.core.model.ids import ShardId
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from sim.cluster.checks import (
     Violation,
     see_authority,

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from rota.core.changes import Account, Table
-from rota.core.codec import decode_record
-from rota.core.firing import first_fire
-from rota.core.ids import ExecutionId, NodeId, ShardId, instant_of, job_of
-from rota.core.instants import SECOND
-from rota.core.job import Job, Plan
-from rota.core.ledger import FireOutcome
-from rota.core.sides import shard_of_side
+from rota.core.decide.fire import first_fire
+from rota.core.model.fallback_ids import shard_of_side
+from rota.core.model.ids import ExecutionId, NodeId, ShardId, instant_of, job_of
+from rota.core.model.job import Job, Plan
+from rota.core.model.ledger import FireOutcome
+from rota.core.timing.instants import SECOND
+from rota.core.vocabulary.changes import Account, Table
+from rota.core.vocabulary.codec import decode_record
 from rota.node.shard import Shard
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family

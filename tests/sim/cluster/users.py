@@ -11,7 +11,11 @@ from random import Random
 
 import msgspec
 
-from rota.core.commands import (
+from rota.core.errors import Kind, Refused
+from rota.core.model.execution import FINAL_EXECUTION_STATES, ExecutionStatus
+from rota.core.model.ids import ExecutionId, JobId
+from rota.core.model.job import JobSpec
+from rota.core.vocabulary.commands import (
     Ask,
     Cancel,
     Command,
@@ -21,11 +25,7 @@ from rota.core.commands import (
     SaveJob,
     Trigger,
 )
-from rota.core.decision import Done, JobSaved, Triggered
-from rota.core.errors import Kind, Refused
-from rota.core.execution import FINAL_EXECUTION_STATES, ExecutionStatus
-from rota.core.ids import ExecutionId, JobId
-from rota.core.job import JobSpec
+from rota.core.vocabulary.decision import Done, JobSaved, Triggered
 from rota.node.shard import Shard
 from rota.node.shards import Shards
 from rota.node.works import Works

@@ -7,9 +7,9 @@ from hashlib import blake2b
 from random import Random
 from typing import TypeVar
 
-from rota.core.configuration import Configuration
-from rota.core.ids import NodeId, ShardId
-from rota.core.instants import SECOND, Duration
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.timing.instants import SECOND, Duration
+from rota.core.vocabulary.configuration import Configuration
 from rota.node.coordination.coordinator import Member, View
 from rota.node.coordination.simulated import SimulatedServer
 from rota.node.coordination.state import CoordinationState

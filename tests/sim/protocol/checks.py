@@ -6,11 +6,17 @@ The invariants (I) are in docs/explanation/protocol.md, L1 in docs/explanation/p
 from collections import Counter
 from collections.abc import Sequence
 
-from rota.core.configuration import NOBODY, Configuration, Swap, first_epoch, generation_of
-from rota.core.ids import AllocationId, Epoch, Index, NodeId
-from rota.core.journal import decode_entry
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId
 from rota.core.replication.messages import Appended, Message, Mismatch, PartTaken
 from rota.core.replication.primary import Copies
+from rota.core.vocabulary.configuration import (
+    NOBODY,
+    Configuration,
+    Swap,
+    first_epoch,
+    generation_of,
+)
+from rota.core.vocabulary.journal import decode_entry
 from sim.protocol.disk import Image
 from sim.protocol.node import Node, rows_of
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from rota.core.configuration import Configuration, Swap, Swapped
-from rota.core.ids import NodeId, Session
-from rota.core.instants import Duration, Instant
+from rota.core.model.ids import NodeId, Session
+from rota.core.timing.instants import Duration, Instant
+from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
 
 
 @dataclass(slots=True)

@@ -6,10 +6,8 @@ A crash leaves what was synced and, by chance, some of what was written after it
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rota.core.configuration import Configuration
-from rota.core.ids import AllocationId, Epoch, Index
-from rota.core.journal import ORIGIN, Tip, decode_entry, hash_of
-from rota.core.replication.copy import (
+from rota.core.model.ids import AllocationId, Epoch, Index
+from rota.core.replication.local_copy import (
     AppendEntry,
     Clear,
     CutAfter,
@@ -20,6 +18,8 @@ from rota.core.replication.copy import (
     Stored,
     Write,
 )
+from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.journal import ORIGIN, Tip, decode_entry, hash_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Image:
 
 
 class Disk:
-    """One replica's disk; a `rota.core.replication.copy.Storage`."""
+    """One replica's disk; a `rota.core.replication.local_copy.Storage`."""
 
     def __init__(self) -> None:
         self.now = Image()

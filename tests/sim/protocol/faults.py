@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from itertools import product
 
-from rota.core.configuration import NOBODY
-from rota.core.instants import SECOND, Instant
+from rota.core.timing.instants import SECOND, Instant
+from rota.core.vocabulary.configuration import NOBODY
 from sim.forgeries import Party, forged
 from sim.protocol.node import Node
 from sim.protocol.plan import MS, TIMING

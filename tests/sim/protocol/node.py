@@ -4,17 +4,17 @@ from collections.abc import Callable, Collection
 from random import Random
 from typing import Protocol, TypeVar
 
-from rota.core.codec import decode_body, encode_body
-from rota.core.configuration import NOBODY, Configuration, Swap
-from rota.core.ids import AllocationId, Index, NodeId, Session, ShardId
-from rota.core.instants import Duration, Instant
-from rota.core.journal import ORIGIN, decode_entry
-from rota.core.replication.continuity import Continuity
-from rota.core.replication.liveness import Liveness
+from rota.core.model.ids import AllocationId, Index, NodeId, Session, ShardId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import Continuity
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
 from rota.core.replication.replica import Replica
-from rota.core.replication.transfers import Transfers
+from rota.core.replication.transfer_limits import Transfers
+from rota.core.timing.instants import Duration, Instant
+from rota.core.vocabulary.codec import decode_body, encode_body
+from rota.core.vocabulary.configuration import NOBODY, Configuration, Swap
+from rota.core.vocabulary.journal import ORIGIN, decode_entry
 from sim.protocol.disk import Apply, Disk
 from sim.protocol.plan import MS, TIMING, Plan
 

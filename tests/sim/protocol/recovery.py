@@ -2,7 +2,7 @@
 
 from recovering import hashes_of, held
 from rota.core.errors import Refused
-from rota.core.instants import SECOND
+from rota.core.timing.instants import SECOND
 from rota.node.coordination.coordinator import Cluster, View
 from rota.node.held import Inventory
 from rota.node.recovering import Finding, plan_of

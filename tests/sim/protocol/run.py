@@ -2,7 +2,7 @@
 
 from random import Random
 
-from rota.core.instants import SECOND, Duration
+from rota.core.timing.instants import SECOND, Duration
 from sim.protocol.checks import Violation
 from sim.protocol.faults import APART, FAULTS, RARE, heal, meet_fault
 from sim.protocol.plan import MS, TIMING, Plan, draw_plan

@@ -13,11 +13,11 @@ from hashlib import blake2b
 from random import Random
 from typing import TypeVar
 
-from rota.core.configuration import NOBODY, Configuration, Swap, Swapped
-from rota.core.ids import Index, NodeId, Session
-from rota.core.instants import SECOND, Duration, Instant
+from rota.core.model.ids import Index, NodeId, Session
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
+from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.vocabulary.configuration import NOBODY, Configuration, Swap, Swapped
 from sim.protocol.checks import Checks
 from sim.protocol.coordinator import Coordination
 from sim.protocol.node import Node, View

@@ -1,0 +1,1 @@
+"""Decisions: the rules of scheduling, a module for each kind of command."""

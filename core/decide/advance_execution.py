@@ -1,0 +1,488 @@
+"""How an execution goes: tasks start, attempts end, tasks follow, the execution ends."""
+
+from collections import deque
+from itertools import takewhile
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.core.decide.outbox import has_room, send_letter
+from rota.core.errors import Kind, Refused, not_found
+from rota.core.model.attempt import (
+    RESULTS_BYTES_MAX,
+    Attempt,
+    AttemptKey,
+    Ending,
+    Outcome,
+    Selector,
+    Token,
+    Work,
+)
+from rota.core.model.dag import Verdict, verdict
+from rota.core.model.execution import (
+    FINAL_TASK_STATES,
+    UPSTREAM_FAILED,
+    UPSTREAM_SKIPPED,
+    Execution,
+    ExecutionStatus,
+    Hold,
+    Origin,
+    Task,
+    TaskStatus,
+    task_key,
+)
+from rota.core.model.ids import ExecutionId, instant_of
+from rota.core.model.job import Job, TaskSpec
+from rota.core.model.recorded_endings import recordable, with_ending
+from rota.core.model.retry import delay_after_losses, next_attempt_at
+from rota.core.state.draft import Draft
+from rota.core.state.shard_state import Graph, version_key
+from rota.core.timing.instants import Instant, later
+from rota.core.vocabulary.changes import Pointer, Succeeded, Table, past_key
+from rota.core.vocabulary.commands import Cancel, FinishAttempt, LoseSession, StartTask, Wake
+from rota.core.vocabulary.effects import ClearTimer, SetTimer, Stop, Timescale, Wait
+
+_LOSSES = (Outcome.LOST, Outcome.CANCELLED)
+LOSSES_MAX = 100
+"""A task lost this often is failed: it is more likely to end its nodes than to be unlucky."""
+
+
+class Birth(msgspec.Struct, frozen=True):
+    """Why and how an execution comes into being."""
+
+    id: ExecutionId
+    origin: Origin
+    fire_at: Instant
+    hold: Hold = Hold.NONE
+    parameters: str = ""
+    traceparent: str = ""
+
+
+def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
+    """Make an execution of *job*; unless it is held, its first tasks start."""
+    execution = Execution(
+        id=birth.id,
+        job_id=job.id,
+        job_name=job.spec.full_name,
+        job_version=job.version,
+        status=ExecutionStatus.QUEUED,
+        origin=birth.origin,
+        fire_at=birth.fire_at,
+        queued_at=draft.now,
+        open_count=len(job.spec.tasks),
+        hold=birth.hold,
+        parameters=birth.parameters or job.spec.parameters,
+        traceparent=birth.traceparent,
+    )
+    draft.put_execution(execution)
+    draft.publish_execution(execution)
+    for place, spec in enumerate(job.spec.tasks):
+        draft.put_task(execution.id, Task(name=spec.name, status=TaskStatus.BLOCKED, place=place))
+    if birth.hold is Hold.NONE:
+        _start_first_tasks(draft, execution, _graph(draft, execution))
+
+
+def release_execution(draft: Draft, execution: Execution) -> None:
+    """Let a held execution go on."""
+    free = replace(execution, hold=Hold.NONE)
+    draft.put_execution(free)
+    _start_first_tasks(draft, free, _graph(draft, free))
+
+
+def start_task(draft: Draft, command: StartTask) -> None:
+    """Start a task that waited for room, if it still does."""
+    task = draft.task(command.execution_id, command.task)
+    if task is not None and task.status is TaskStatus.READY:
+        _start(draft, command.execution_id, task)
+
+
+def wake_task(draft: Draft, command: Wake) -> None:
+    """Start the next attempt of a task whose delay is over."""
+    task = draft.task(command.execution_id, command.task)
+    if task is None or task.status is not TaskStatus.BACKING_OFF:
+        return
+    # A timer may go off twice, and the second time finds the delay after the next failure.
+    if command.number == len(task.attempts) + 1:
+        _start(draft, command.execution_id, task)
+
+
+def finish_attempt(draft: Draft, command: FinishAttempt) -> None:
+    """Record how an attempt ended, and go on with its task.
+
+    Raises:
+        Refused: Code ``stale_attempt``: the token is not that of the task's running attempt. The
+            report is of no use to anyone and may be dropped (PROTOCOL R40).
+    """
+    task = running_task(draft, command.attempt, command.token)
+    execution_id = command.attempt.execution_id
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    room = RESULTS_BYTES_MAX - execution.result_bytes
+    _end_attempt(draft, execution_id, task, recordable(command.ending, room=room))
+
+
+def running_task(draft: Draft, key: AttemptKey, token: Token) -> Task:
+    """Return the task whose attempt *key* runs under *token*.
+
+    Raises:
+        Refused: Code ``stale_attempt``: there is no such task, or this is not its running attempt.
+    """
+    task = draft.task(key.execution_id, key.task)
+    attempt = task.attempts[-1] if task is not None and task.attempts else None
+    if task is None or attempt is None or attempt.ending or attempt.token != token:
+        raise Refused(
+            Kind.CONFLICT,
+            "stale_attempt",
+            f"attempt {key} with token {token} is not running here; its report is dropped",
+        )
+    return task
+
+
+def lose_session(draft: Draft, command: LoseSession) -> None:
+    """End every attempt of a node's past life as lost, and start the tasks again."""
+    lost = [
+        (execution_id, task)
+        for execution_id, tasks in draft.state.tasks.items()
+        for task in tasks.values()
+        if task.status is TaskStatus.RUNNING
+        and task.attempts[-1].node_id == command.node_id
+        and task.attempts[-1].session == command.session
+    ]
+    ending = Ending(
+        outcome=Outcome.LOST,
+        started_at=Instant(0),
+        finished_at=draft.now,
+        reason=f"node {command.node_id} ended while it ran",
+    )
+    for execution_id, task in lost:
+        began = replace(ending, started_at=task.attempts[-1].placed_at)
+        _end_attempt(draft, execution_id, task, began)
+
+
+def cancel_execution(draft: Draft, command: Cancel) -> None:
+    """Stop what runs of an execution and end the rest of it; a repetition changes nothing.
+
+    Raises:
+        Refused: There is no such unfinished execution.
+    """
+    execution = draft.execution(command.execution_id)
+    if execution is None:
+        raise not_found("execution", command.execution_id)
+    if execution.cancelled_at:
+        return
+    draft.put_execution(replace(execution, cancelled_at=draft.now, reason="cancelled by request"))
+    for name in list(draft.state.tasks[execution.id]):
+        task = draft.task(execution.id, name)
+        assert task is not None, name
+        if task.status is TaskStatus.RUNNING:
+            draft.add(Stop(AttemptKey(execution.id, name, task.attempts[-1].number)))
+        elif task.status not in FINAL_TASK_STATES:
+            if task.status is TaskStatus.BACKING_OFF:
+                wake = _wake(execution.id, task)
+                draft.add(ClearTimer(task.retry_at, wake, Timescale.ELAPSED))
+            _close_task(draft, execution.id, replace(task, status=TaskStatus.CANCELLED))
+    _end_if_done(draft, execution.id)
+
+
+# -- attempts -------------------------------------------------------------------------------------
+
+
+def _start_first_tasks(draft: Draft, execution: Execution, graph: Graph) -> None:
+    for name, spec in graph.tasks.items():
+        if not spec.needs:
+            task = draft.task(execution.id, name)
+            assert task is not None, name
+            _start(draft, execution.id, task)
+
+
+def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
+    """Start an attempt if there is room; else the task is ready and waits for it (R35).
+
+    What is decided before the execution is due is done when it is.
+    """
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    first, spec = draft.effect_count, _graph(draft, execution).tasks[task.name]
+    if draft.room > 0 and draft.situation.place.suits(spec.selector):
+        _place(draft, execution, task, spec)
+    else:
+        _wait(draft, execution, task, spec)
+    if execution.fire_at > draft.now:
+        draft.put_off(first, execution)
+
+
+def _wait(draft: Draft, execution: Execution, task: Task, spec: TaskSpec) -> None:
+    # One that was called and found no room after all keeps its turn.
+    since = task.ready_at or max(draft.now, execution.fire_at)
+    is_suited = draft.situation.place.suits(spec.selector)
+    ready = replace(
+        task,
+        status=TaskStatus.READY,
+        retry_at=Instant(0),
+        ready_at=since,
+        reason="" if is_suited else _wanting(spec.selector),
+    )
+    draft.put_task(execution.id, ready)
+    if task.status is not TaskStatus.READY:
+        draft.publish_task(execution, ready)
+    priority = _graph(draft, execution).spec.priority
+    draft.add(Wait(execution.id, task.name, since, priority, spec.selector))
+
+
+def _place(draft: Draft, execution: Execution, task: Task, spec: TaskSpec) -> None:
+    place, at = draft.situation.place, max(draft.now, execution.fire_at)
+    attempt = Attempt(
+        number=len(task.attempts) + 1,
+        token=draft.situation.position,
+        node_id=place.node_id,
+        session=place.session,
+        placed_at=at,
+    )
+    running = replace(
+        task,
+        status=TaskStatus.RUNNING,
+        attempts=(*task.attempts, attempt),
+        retry_at=Instant(0),
+        ready_at=Instant(0),
+        reason="",
+    )
+    draft.put_task(execution.id, running)
+    if execution.status is ExecutionStatus.QUEUED:
+        execution = replace(execution, status=ExecutionStatus.RUNNING, started_at=at)
+        draft.put_execution(execution)
+        draft.publish_execution(execution)
+    draft.publish_task(execution, running)
+    draft.launch(execution, running, _work(spec, execution))
+
+
+def _wanting(selector: Selector) -> str:
+    return f"waits for a node with {', '.join(f'{name}={value}' for name, value in selector)}"
+
+
+def _work(spec: TaskSpec, execution: Execution) -> Work:
+    """Return the task's work with its parameters and its trace, which go by environment too.
+
+    Parameters of the execution (its trigger's, or the job's) stand before those of the task.
+    """
+    parameters = execution.parameters or spec.work.parameters
+    told = {"ROTA_PARAMETERS": parameters, "TRACEPARENT": execution.traceparent}
+    added = tuple((name, value) for name, value in told.items() if value)
+    if not added:
+        return spec.work
+    return replace(spec.work, parameters=parameters, env=(*spec.work.env, *added))
+
+
+def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: Ending) -> None:
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    attempt = task.attempts[-1]
+    is_first = attempt.placed_at == execution.started_at and attempt.number == 1
+    if ending.outcome is Outcome.LOST:
+        # Whoever tells of the loss did not see it begin.
+        ending = replace(ending, started_at=attempt.placed_at)
+    elif attempt.placed_at <= ending.started_at < execution.started_at:
+        is_first = True
+    if is_first:
+        # The first attempt tells when the execution really began; until now its placing stood in.
+        # Of several that were placed together another may end first, and not have begun first.
+        execution = replace(execution, started_at=ending.started_at)
+        draft.put_execution(execution)
+    if ending.result:
+        result_bytes = execution.result_bytes + len(ending.result)
+        execution = replace(execution, result_bytes=result_bytes)
+        draft.put_execution(execution)
+    ended = replace(task, attempts=with_ending(task.attempts, ending))
+    match ending.outcome:
+        case Outcome.SUCCEEDED:
+            _end_task(draft, execution_id, replace(ended, status=TaskStatus.SUCCESS))
+        case Outcome.CANCELLED if execution.cancelled_at:
+            _end_task(
+                draft, execution_id, replace(ended, status=TaskStatus.CANCELLED, reason="stopped")
+            )
+        case Outcome.FAILED | Outcome.TIMED_OUT:
+            _retry_or_fail(draft, execution, ended, ending)
+        case Outcome.LOST | Outcome.CANCELLED:
+            # Stopped though nobody cancelled the execution: a cost of ours, like a lost node.
+            _start_again(draft, execution, replace(ended, losses=ended.losses + 1))
+
+
+def _retry_or_fail(draft: Draft, execution: Execution, task: Task, ending: Ending) -> None:
+    failed = replace(task, failures=task.failures + 1)
+    retry_at = next_attempt_at(
+        _graph(draft, execution).tasks[task.name].retry,
+        failed.failures,
+        exit_code=ending.exit_code,
+        raised=ending.raised,
+        ended_at=draft.now,
+        entropy=draft.situation.entropy,
+    )
+    if execution.cancelled_at:
+        _end_task(draft, execution.id, replace(failed, status=TaskStatus.CANCELLED))
+    elif retry_at is None:
+        _end_task(
+            draft,
+            execution.id,
+            replace(failed, status=TaskStatus.FAILED, reason=ending.reason),
+        )
+    else:
+        _back_off(draft, execution, failed, retry_at, ending.reason)
+
+
+def _wake(execution_id: ExecutionId, task: Task) -> Wake:
+    """Return what wakes a task that backs off, for the attempt that is next."""
+    return Wake(execution_id=execution_id, task=task.name, number=len(task.attempts) + 1)
+
+
+def _start_again(draft: Draft, execution: Execution, task: Task) -> None:
+    """Go on after an attempt was lost: a cost of ours, never of the user's retries.
+
+    The delay follows from the record, and is part of it: another primary sets the same timer.
+    """
+    if execution.cancelled_at:
+        _end_task(draft, execution.id, replace(task, status=TaskStatus.CANCELLED))
+    elif task.losses >= LOSSES_MAX:
+        reason = f"lost with its node {task.losses} times"
+        _end_task(draft, execution.id, replace(task, status=TaskStatus.FAILED, reason=reason))
+    elif delay := delay_after_losses(_losses_in_a_row(task)):
+        _back_off(draft, execution, task, later(draft.now, delay), "lost several times in a row")
+    else:
+        _start(draft, execution.id, task)
+
+
+def _losses_in_a_row(task: Task) -> int:
+    """Return how many of the last attempts were lost, or stopped without a request."""
+    lost = takewhile(
+        lambda attempt: attempt.ending and attempt.ending.outcome in _LOSSES,
+        reversed(task.attempts),
+    )
+    return sum(1 for _ in lost)
+
+
+def _back_off(
+    draft: Draft, execution: Execution, task: Task, retry_at: Instant, reason: str
+) -> None:
+    backing_off = replace(task, status=TaskStatus.BACKING_OFF, retry_at=retry_at, reason="")
+    draft.put_task(execution.id, backing_off)
+    draft.publish_task(execution, backing_off, reason)
+    draft.add(SetTimer(retry_at, _wake(execution.id, task), Timescale.ELAPSED))
+
+
+# -- tasks and executions -------------------------------------------------------------------------
+
+
+def _end_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
+    """Close a task, let those that need it go on or be skipped, and end what is complete."""
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    graph = _graph(draft, execution)
+    _close_task(draft, execution_id, task)
+    closed = deque([task])
+    while closed:
+        ended = closed.popleft()
+        for name in graph.dependents.get(ended.name, ()):
+            skipped = _follow(draft, execution_id, graph.tasks[name], ended)
+            if skipped is not None:
+                closed.append(skipped)
+    _end_if_done(draft, execution_id)
+
+
+def _follow(draft: Draft, execution_id: ExecutionId, spec: TaskSpec, ended: Task) -> Task | None:
+    """Apply a blocked task's rule after *ended*, which it needs; return it if that skips it."""
+    task = draft.task(execution_id, spec.name)
+    assert task is not None, spec.name
+    if task.status is not TaskStatus.BLOCKED:
+        return None
+    said = verdict(spec.rule, draft.census_after(execution_id, spec, ended))
+    if said is Verdict.START:
+        _start(draft, execution_id, task)
+    elif said is not Verdict.WAIT:
+        reason = UPSTREAM_FAILED if said is Verdict.SKIP_FAILED else UPSTREAM_SKIPPED
+        skipped = replace(task, status=TaskStatus.SKIPPED, reason=reason)
+        _close_task(draft, execution_id, skipped)
+        return skipped
+    return None
+
+
+def _close_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    is_failure = task.status is TaskStatus.FAILED
+    reason = execution.reason
+    if is_failure and not reason:
+        reason = f"task {task.name} failed: {task.reason}" if task.reason else f"{task.name} failed"
+    draft.put_task(execution_id, task)
+    if draft.checkpoint(execution_id, task.name):
+        draft.drop(Table.CHECKPOINT, task_key(execution_id, task.name))
+    draft.put_execution(
+        replace(
+            execution,
+            open_count=execution.open_count - 1,
+            failed_count=execution.failed_count + is_failure,
+            reason=reason,
+        )
+    )
+    draft.publish_task(execution, task)
+
+
+def _end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
+    execution = draft.execution(execution_id)
+    assert execution is not None, execution_id
+    if execution.open_count:
+        return
+    if execution.cancelled_at:
+        status = ExecutionStatus.CANCELLED
+    elif execution.failed_count:
+        status = ExecutionStatus.FAILED
+    else:
+        status = ExecutionStatus.SUCCESS
+    # One that was cancelled before it was due was to start then.
+    past = replace(execution, status=status, finished_at=max(draft.now, execution.started_at))
+    _move_to_history(draft, past)
+    draft.publish_execution(past)
+    _drop_unused_version(draft, past)
+    if status is ExecutionStatus.SUCCESS:
+        tell_dependents(draft, past)
+    _release_next(draft, past)
+
+
+def _move_to_history(draft: Draft, past: Execution) -> None:
+    draft.drop_execution(past.id)
+    draft.put(Table.PAST_EXECUTION, past.id, past)
+    for name in _graph(draft, past).tasks:
+        task = draft.task(past.id, name)
+        assert task is not None, name
+        key = task_key(past.id, name)
+        draft.drop(Table.TASK, key)
+        draft.put(Table.PAST_TASK, key, task)
+    pointer = Pointer(Table.PAST_EXECUTION, past.id)
+    draft.put(Table.PAST, past_key(instant_of(past.id), pointer), pointer)
+
+
+def _drop_unused_version(draft: Draft, past: Execution) -> None:
+    job = draft.job(past.job_id)
+    if job is not None and job.version == past.job_version:
+        return
+    if not any(other.job_version == past.job_version for other in draft.live_of(past.job_id)):
+        draft.drop(Table.VERSION, version_key(past.job_id, past.job_version))
+
+
+def tell_dependents(draft: Draft, past: Execution) -> None:
+    """Tell the jobs that wait for the job of *past* that it succeeded."""
+    index = draft.situation.position.index
+    for dependent in draft.state.dependents.get(past.job_name, ()):
+        if has_room(draft, past.job_name, dependent):
+            letter = Succeeded(upstream=past.job_name, dependent=dependent, index=index)
+            send_letter(draft, dependent, letter)
+
+
+def _release_next(draft: Draft, past: Execution) -> None:
+    """Let the execution that waited for this one (overlap ``queue_one``) go on."""
+    for waiting in draft.live_of(past.job_id):
+        if waiting.hold is not Hold.OVERLAP:
+            return
+        release_execution(draft, waiting)
+        return
+
+
+def _graph(draft: Draft, execution: Execution) -> Graph:
+    return draft.state.graph(execution.job_id, execution.job_version)

@@ -1,0 +1,117 @@
+"""The table of commands: for each, its handler and the cause that its journal entry records.
+
+A new command is a struct in `rota.core.vocabulary.commands`, a handler in the module that owns what
+it changes, and a row here. Type checkers refuse a row whose parts do not fit each other, and a
+command of the union `Command` without a row.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from rota.core.decide.advance_execution import (
+    cancel_execution,
+    finish_attempt,
+    lose_session,
+    start_task,
+    wake_task,
+)
+from rota.core.decide.dependencies import receive_letter
+from rota.core.decide.fallback import follow_job, take_account, take_claim
+from rota.core.decide.fire import fire
+from rota.core.decide.idempotency import forget_requests
+from rota.core.decide.outbox import forget_parcel
+from rota.core.decide.pause_job import pause_job, resume_job
+from rota.core.decide.report_progress import report_attempt
+from rota.core.decide.retention import forget
+from rota.core.decide.save_job import delete_job, save_job
+from rota.core.decide.take_over import take_over
+from rota.core.decide.trigger_job import trigger
+from rota.core.state.draft import Draft
+from rota.core.vocabulary.commands import (
+    Cancel,
+    Claim,
+    Command,
+    DeleteJob,
+    Delivered,
+    FinishAttempt,
+    Fire,
+    FollowJob,
+    Forget,
+    ForgetRequests,
+    LoseSession,
+    PauseJob,
+    Receive,
+    ReportAttempt,
+    ResumeJob,
+    SaveJob,
+    StartTask,
+    TakeAccount,
+    TakeOver,
+    Trigger,
+    Wake,
+)
+from rota.core.vocabulary.decision import Reply
+
+C = TypeVar("C", bound=Command)
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Generic[C]):
+    """One kind of command.
+
+    Attributes:
+        command: Its type.
+        handle: Writes into the draft what the command leads to, and returns the reply; None is
+            `Done`. Raises `Refused` where the command cannot be carried out.
+        cause: Returns the command in a few words, for readers of the journal.
+    """
+
+    command: type[C]
+    handle: Callable[[Draft, C], Reply | None]
+    cause: Callable[[C], str]
+
+
+ROWS = (
+    # From people.
+    Row(SaveJob, save_job, lambda it: f"save {it.spec.full_name}"),
+    Row(DeleteJob, delete_job, lambda it: f"delete {it.job_id}"),
+    Row(PauseJob, pause_job, lambda it: f"pause {it.job_id}"),
+    Row(ResumeJob, resume_job, lambda it: f"resume {it.job_id}"),
+    Row(Trigger, trigger, lambda it: f"trigger {it.job_id}"),
+    Row(Cancel, cancel_execution, lambda it: f"cancel {it.execution_id}"),
+    # From timers.
+    Row(Fire, fire, lambda it: f"fire {it.job_id}"),
+    Row(Wake, wake_task, lambda it: f"wake {it.execution_id}/{it.task}"),
+    # From slots, executors and the view of the cluster.
+    Row(StartTask, start_task, lambda it: f"start {it.execution_id}/{it.task}"),
+    Row(FinishAttempt, finish_attempt, lambda it: f"finish {it.attempt} {it.ending.outcome.value}"),
+    Row(ReportAttempt, report_attempt, lambda it: f"report {it.attempt}"),
+    Row(LoseSession, lose_session, lambda it: f"lose {it.node_id} {it.session}"),
+    Row(TakeOver, take_over, lambda it: f"takeover {it.epoch}"),
+    # From other shards.
+    Row(
+        Receive, receive_letter, lambda it: f"receive {it.letter.upstream} -> {it.letter.dependent}"
+    ),
+    Row(Delivered, forget_parcel, lambda it: f"delivered {it.key}"),
+    # Of stand-ins.
+    Row(FollowJob, follow_job, lambda it: f"follow {it.job.id}"),
+    Row(Claim, take_claim, lambda it: f"claim {it.job_id} {it.node_id}"),
+    Row(
+        TakeAccount,
+        take_account,
+        lambda it: f"account {it.account.execution.id} {it.account.node_id}",
+    ),
+    # Housekeeping.
+    Row(Forget, forget, lambda it: f"forget {len(it.pasts)}"),
+    Row(ForgetRequests, forget_requests, lambda _: "forget requests"),
+)
+
+# Without annotations: from the inferred types mypy and pyright see in `row_of` if a command of the
+# union has no row.
+_ROW_OF = {row.command: row for row in ROWS}
+
+
+def row_of(command: Command) -> Row[Any]:
+    """Return the row of the type of *command*; costs one look-up."""
+    return _ROW_OF[type(command)]  # Any: no checker sees that it is the row of just this type.

@@ -1,0 +1,76 @@
+"""The two entrances to the rules of scheduling.
+
+`decide` returns what a command leads to: the handler of its row in `rota.core.decide.command_table`
+writes it into a draft. `pending` returns the effects that a new primary finds outstanding.
+"""
+
+from collections.abc import Iterator
+
+from rota.core.decide.command_table import row_of
+from rota.core.decide.fire import first_fire
+from rota.core.decide.idempotency import answered, remember
+from rota.core.model.attempt import AttemptKey
+from rota.core.model.execution import TaskStatus
+from rota.core.state.draft import Draft
+from rota.core.state.shard_state import State
+from rota.core.timing.instants import Duration, Instant
+from rota.core.vocabulary.commands import Askable, Command, Fire, Wake
+from rota.core.vocabulary.decision import Decision, Done, Situation
+from rota.core.vocabulary.effects import Deliver, Effect, SetTimer, Stop, Timescale, Wait
+
+
+def decide(state: State, command: Command, situation: Situation) -> Decision:
+    """Return what *command* leads to in *state*; changes nothing itself.
+
+    Costs O(what it touches), never O(history). One that was asked before with the same idempotency
+    key changes nothing, whatever has happened since, and gets the first reply.
+
+    Raises:
+        Refused: The command cannot be carried out, or its key (code ``idempotency_key_reused``)
+            was used for another request; nothing is to be recorded.
+    """
+    row, draft = row_of(command), Draft(state, situation)
+    ask = command.ask if isinstance(command, Askable) else None
+    reply = answered(state, ask, situation.now)
+    if reply is None:
+        reply = row.handle(draft, command) or Done()
+        remember(draft, ask, reply)
+    return draft.decision(row.cause(command), reply)
+
+
+def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
+    """Yield the effects that are outstanding in *state*: what a new primary has to carry out.
+
+    Running attempts are not among them, for whether they live is for their nodes to say; that
+    those of a cancelled execution are to be stopped is.
+
+    Args:
+        state: The shard's.
+        ahead: How long before it is due a fire is to be noticed.
+    """
+    for job_id, plan in state.plans.items():
+        due = first_fire(plan)
+        if due is not None:
+            yield SetTimer(Instant(due - ahead), Fire(job_id=job_id), Timescale.WALL)
+    for execution_id, tasks in state.tasks.items():
+        execution = state.executions[execution_id]
+        for task in tasks.values():
+            if task.status is TaskStatus.READY:
+                graph = state.graph(execution.job_id, execution.job_version)
+                spec = graph.tasks[task.name]
+                yield Wait(
+                    execution_id,
+                    task.name,
+                    task.ready_at,
+                    graph.spec.priority,
+                    spec.selector,
+                )
+            elif task.status is TaskStatus.BACKING_OFF:
+                wake = Wake(
+                    execution_id=execution_id, task=task.name, number=len(task.attempts) + 1
+                )
+                yield SetTimer(task.retry_at, wake, Timescale.ELAPSED)
+            elif task.status is TaskStatus.RUNNING and execution.cancelled_at:
+                yield Stop(AttemptKey(execution_id, task.name, task.attempts[-1].number))
+    for key in sorted(state.outbox):
+        yield Deliver(state.outbox[key])

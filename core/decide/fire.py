@@ -1,0 +1,308 @@
+"""Fire times come due: each one gets its outcome in the ledger, in the entry that decides it.
+
+    the job is paused                      paused
+    the disk has too little space          missed (`rota.core.vocabulary.disk_space`)
+    on time (noticed within its grace)     the overlap policy decides: fired or skipped
+    late, misfire policy `all`             the same as on time
+    late, misfire policy `latest`          coalesced into the first later fire that is on time or,
+                                           if there is none, into the last late one, which fires
+    late, misfire policy `skip`            missed
+
+Where nothing stands in its way a fire is decided a little before it is due (`Situation.ahead`), so
+that its entry is committed by then; what is to start waits for its time. A job that is paused, one
+that waits for others, and one whose overlap policy would not let it fire now, is looked at again
+when it is due: what is in the way may be gone by then.
+
+A plan's `next_fires` is the first fire time without an outcome, and moves on in the same entry, so
+a fire can be neither lost nor repeated (PROTOCOL R33). One command decides at most `SLICE` fire
+times of a job, oldest first; what is left comes due at once, after whatever else waits.
+
+A stored schedule may have become unreadable: its zone is missing from this node's tz database, or
+another version wrote it. Its fire times stay due, and it is tried again every `UNREADABLE_PAUSE`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from rota.core.decide import dependencies
+from rota.core.decide.advance_execution import Birth, begin_execution
+from rota.core.decide.overlap import Admission, admit
+from rota.core.model.execution import Hold, Origin
+from rota.core.model.ids import ExecutionId, JobId, fire_execution_id
+from rota.core.model.job import Job, Misfire, Pause, Plan
+from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
+from rota.core.state.draft import Draft
+from rota.core.timing.instants import (
+    MICROSECOND,
+    MINUTE,
+    SECOND,
+    Duration,
+    Instant,
+    later,
+    to_datetime,
+)
+from rota.core.timing.schedule import (
+    Schedule,
+    fault_of,
+    fire_times,
+    latest_fire,
+    next_fire,
+    one_shot_at,
+)
+from rota.core.vocabulary.changes import Pointer, Table, past_key
+from rota.core.vocabulary.commands import Fire
+from rota.core.vocabulary.disk_space import DiskSpace
+from rota.core.vocabulary.effects import SetTimer, Timescale
+
+SLICE = 200
+"""Fire times that one command decides: a few milliseconds of work."""
+FULL_PAUSE = SECOND
+"""How long fires wait when the shard holds all the executions that it may."""
+SCARCE_PAUSE = Duration(2 * SECOND)
+"""How long fires to come wait for each other where the disk has too little space.
+
+Those of one schedule then share an entry, so that recording them takes little of what is left.
+Shorter than the usual grace: if there is space again meanwhile they fire, late.
+"""
+UNREADABLE_PAUSE = MINUTE
+"""How long fires of a schedule that cannot be read wait before they are tried again."""
+
+
+def fire(draft: Draft, command: Fire) -> None:
+    """Decide the fire times of a job that have come due, or are about to."""
+    job, plan = draft.job(command.job_id), draft.plan(command.job_id)
+    if job is None or plan is None:
+        return
+    soon = later(draft.now, draft.situation.ahead)
+    postponed, room = set[int](), SLICE
+    near = ((due, n) for n, due in enumerate(plan.next_fires) if due is not None and due <= soon)
+    for due, number in sorted(near):
+        if fault_of(job.spec.schedules[number]):
+            postponed.add(number)
+        elif due <= draft.now:
+            room -= _fire_schedule(draft, job, number, due, room) if room > 0 else 0
+        elif _is_unhindered(draft, job):
+            _fire_one(draft, job, number, due)
+            _advance(draft, job, number, due)
+    plan = draft.plan(job.id)
+    assert plan is not None
+    again_at = later(draft.now, UNREADABLE_PAUSE)
+    next_fires = [again_at if n in postponed else at for n, at in enumerate(plan.next_fires)]
+    set_fire_timer(draft, job.id, replace(plan, next_fires=tuple(next_fires)))
+
+
+def set_fire_timer(draft: Draft, job_id: JobId, plan: Plan) -> None:
+    """Have the job's next fire time noticed."""
+    due = first_fire(plan)
+    if due is None:
+        return
+    if draft.execution_count >= draft.limits.executions and due <= draft.now:
+        due = later(draft.now, FULL_PAUSE)
+    elif _has_no_space(draft) and due > later(draft.now, draft.situation.ahead):
+        due = max(due, later(draft.now, SCARCE_PAUSE))
+    draft.add(SetTimer(noticed_at(draft, due), Fire(job_id=job_id), Timescale.WALL))
+
+
+def noticed_at(draft: Draft, due: Instant) -> Instant:
+    """Return when a fire time is to be noticed: ahead of it or, where that has passed, when due."""
+    ahead = Instant(due - draft.situation.ahead)
+    return ahead if ahead > draft.now else due
+
+
+def _is_unhindered(draft: Draft, job: Job) -> bool:
+    """Return True if a fire of *job* would start at once, if it were due now."""
+    if _has_no_space(draft):
+        return False
+    is_free = job.pause is None and not job.spec.dependencies
+    has_room = draft.execution_count < draft.limits.executions
+    return is_free and has_room and admit(draft, job) == Admission()
+
+
+def _has_no_space(draft: Draft) -> bool:
+    """Return True if no fire may begin an execution."""
+    return draft.situation.space is DiskSpace.SCARCE
+
+
+def first_fire(plan: Plan) -> Instant | None:
+    """Return the earliest fire time that the plan waits for."""
+    return min((at for at in plan.next_fires if at is not None), default=None)
+
+
+def first_fire_of(schedule: Schedule, saved_at: Instant) -> Instant | None:
+    """Return the first fire time of a schedule saved at *saved_at*.
+
+    The instant of a past ``@at`` counts: the misfire policy decides it, never silence.
+    """
+    at = one_shot_at(schedule)
+    return next_fire(schedule, saved_at) if at is None else at
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Due fire times of one schedule, and how far their fate may be decided alike."""
+
+    job: Job
+    number: int
+    times: Sequence[Instant]
+
+
+def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int) -> int:
+    """Decide due fire times of a schedule, about *room* at most; return how many were looked at."""
+    schedule = job.spec.schedules[number]
+    times = fire_times(schedule, _before(due), draft.now, room)
+    if not times or times[0] != due:
+        # @startup, and an @at in the past: due because the plan says so.
+        times = [due, *times]
+    if job.pause is not None:
+        _record_paused(draft, _Due(job, number, times), job.pause)
+        _advance(draft, job, number, times[-1])
+        return len(times)
+    if _has_no_space(draft):
+        _record_disk_full(draft, _Due(job, number, times))
+        _advance(draft, job, number, times[-1])
+        return len(times)
+    late_until = _late_until(draft, job, schedule, times, is_all=len(times) < room)
+    late = [at for at in times if at < late_until]
+    if late and job.spec.misfire is Misfire.SKIP:
+        _record_missed(draft, _Due(job, number, late))
+    elif late:
+        _record_coalesced(draft, _Due(job, number, late), into=late_until)
+    decided = (*late, *_fire_each(draft, job, number, times[len(late) :]))
+    if decided:
+        _advance(draft, job, number, decided[-1])
+    return len(times)
+
+
+def _late_until(
+    draft: Draft, job: Job, schedule: Schedule, times: Sequence[Instant], *, is_all: bool
+) -> Instant:
+    """Return the first of the due times that is not to be treated as late.
+
+    For ``all`` that is the very first; for ``latest`` the one that all late ones are coalesced
+    into, even where it lies beyond this slice; *is_all*: there are no due ones beyond it.
+    """
+    on_time_from = Instant(draft.now - job.spec.grace)
+    if job.spec.misfire is Misfire.ALL or times[0] >= on_time_from:
+        return times[0]
+    if job.spec.misfire is Misfire.SKIP:
+        return on_time_from
+    first_on_time = next_fire(schedule, _before(on_time_from))
+    if first_on_time is not None and first_on_time <= draft.now:
+        return first_on_time
+    if is_all:
+        return times[-1]
+    return latest_fire(schedule, _before(times[0]), draft.now) or times[-1]
+
+
+def _fire_each(draft: Draft, job: Job, number: int, times: Sequence[Instant]) -> Sequence[Instant]:
+    """Fire each of *times*, and return those decided: fewer when the shard is full."""
+    for count, at in enumerate(times):
+        if draft.execution_count >= draft.limits.executions:
+            return times[:count]
+        _fire_one(draft, job, number, at)
+    return times
+
+
+def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
+    admission = _admit(draft, job)
+    execution_id = fire_execution_id(job.id, at, number)
+    if admission.blocked_by is not None:
+        _record_skipped(draft, _Due(job, number, [at]), admission.blocked_by)
+        return
+    begin_execution(
+        draft,
+        job,
+        Birth(id=execution_id, origin=Origin.SCHEDULE, fire_at=at, hold=admission.hold),
+    )
+    _record(draft, _Due(job, number, [at]), FireOutcome.FIRED, execution_id, "")
+
+
+def _admit(draft: Draft, job: Job) -> Admission:
+    """Apply the overlap policy, then the dependencies: an execution may have to wait for both."""
+    waiting = dependencies.waiting_execution(draft, job)
+    if waiting is not None:
+        return Admission(blocked_by=waiting.id)
+    admission = admit(draft, job)
+    plan = draft.plan(job.id)
+    if admission.blocked_by is not None or plan is None or not plan.upstreams:
+        return admission
+    if not dependencies.is_open(plan):
+        return Admission(hold=Hold.DEPENDENCIES)
+    draft.put(Table.PLAN, job.id, dependencies.close(plan))
+    return admission
+
+
+def _advance(draft: Draft, job: Job, number: int, decided: Instant) -> None:
+    plan = draft.plan(job.id)
+    assert plan is not None, job.id
+    next_fires = list(plan.next_fires)
+    next_fires[number] = next_fire(job.spec.schedules[number], decided)
+    draft.put(Table.PLAN, job.id, replace(plan, next_fires=tuple(next_fires)))
+
+
+# -- the ledger -----------------------------------------------------------------------------------
+
+
+def _record_paused(draft: Draft, due: _Due, pause: Pause) -> None:
+    by = f" by {pause.by}" if pause.by else ""
+    why = f": {pause.reason}" if pause.reason else ""
+    reason = f"paused since {to_datetime(pause.at):%FT%TZ}{by}{why}"
+    _record(draft, due, FireOutcome.PAUSED, ExecutionId(""), reason)
+
+
+def _record_disk_full(draft: Draft, due: _Due) -> None:
+    node_id = draft.situation.place.node_id
+    reason = f"disk_full: the disk of node {node_id} has too little space to begin executions"
+    _record(draft, due, FireOutcome.MISSED, ExecutionId(""), reason)
+
+
+def _record_missed(draft: Draft, due: _Due) -> None:
+    late_s = (draft.now - due.times[0]) / SECOND
+    reason = f"noticed {late_s:.1f} s late; the misfire policy is skip"
+    _record(draft, due, FireOutcome.MISSED, ExecutionId(""), reason)
+
+
+def _record_coalesced(draft: Draft, due: _Due, into: Instant) -> None:
+    late_s = (draft.now - due.times[0]) / SECOND
+    reason = f"noticed {late_s:.1f} s late; the fire of {to_datetime(into):%FT%TZ} stands for it"
+    into_id = fire_execution_id(due.job.id, into, due.number)
+    _record(draft, due, FireOutcome.COALESCED, into_id, reason)
+
+
+def _record_skipped(draft: Draft, due: _Due, blocked_by: ExecutionId) -> None:
+    blocker = draft.execution(blocked_by)
+    if blocker is not None and blocker.hold is Hold.DEPENDENCIES:
+        reason = f"{blocked_by} still waits for the jobs that it depends on"
+    else:
+        policy = due.job.spec.overlap.value
+        reason = f"{blocked_by} had not finished; the overlap policy is {policy}"
+    _record(draft, due, FireOutcome.SKIPPED, blocked_by, reason)
+
+
+def _record(
+    draft: Draft, due: _Due, outcome: FireOutcome, execution_id: ExecutionId, reason: str
+) -> None:
+    first = due.times[0]
+    key = ledger_key(due.job.id, first, due.number)
+    entry = LedgerEntry(
+        job_id=due.job.id,
+        schedule=due.number,
+        fire_at=first,
+        until=due.times[-1],
+        count=len(due.times),
+        outcome=outcome,
+        recorded_at=draft.now,
+        execution_id=execution_id,
+        reason=reason,
+    )
+    draft.put(Table.LEDGER, key, entry)
+    if outcome is not FireOutcome.FIRED:
+        # The entry of a fire goes with its execution.
+        pointer = Pointer(Table.LEDGER, key)
+        draft.put(Table.PAST, past_key(first, pointer), pointer)
+
+
+def _before(instant: Instant) -> Instant:
+    return Instant(instant - MICROSECOND)

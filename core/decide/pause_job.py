@@ -1,0 +1,56 @@
+"""A paused job makes no executions by itself; its fire times are recorded as paused."""
+
+from msgspec.structs import replace
+
+from rota.core.decide.dependencies import pass_if_open
+from rota.core.errors import not_found
+from rota.core.model.ids import JobId
+from rota.core.model.job import Job, Pause
+from rota.core.state.draft import Draft
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.commands import PauseJob, ResumeJob
+from rota.core.vocabulary.decision import JobSaved, Reply
+from rota.core.vocabulary.effects import JobEvent
+
+
+def pause_job(draft: Draft, command: PauseJob) -> Reply:
+    """Pause a job; what runs of it goes on. Pausing it again changes nothing.
+
+    Raises:
+        Refused: There is no such job.
+    """
+    job = _job(draft, command.job_id)
+    if job.pause is None:
+        pause = Pause(at=draft.now, by=command.by, reason=command.reason)
+        draft.put(Table.JOB, job.id, replace(job, pause=pause))
+        draft.publish_job(job, JobEvent.PAUSED, _why(pause))
+    return JobSaved(job.id, version=job.version, is_new=False)
+
+
+def resume_job(draft: Draft, command: ResumeJob) -> Reply:
+    """Let a job fire again, from the next fire time on; one that is not paused stays as it is.
+
+    A job whose dependencies succeeded meanwhile runs now.
+
+    Raises:
+        Refused: There is no such job.
+    """
+    job = _job(draft, command.job_id)
+    if job.pause is not None:
+        awake = replace(job, pause=None)
+        draft.put(Table.JOB, job.id, awake)
+        draft.publish_job(job, JobEvent.RESUMED)
+        pass_if_open(draft, awake)
+    return JobSaved(job.id, version=job.version, is_new=False)
+
+
+def _why(pause: Pause) -> str:
+    by = f"by {pause.by}" if pause.by else ""
+    return ": ".join(part for part in (by, pause.reason) if part)
+
+
+def _job(draft: Draft, job_id: JobId) -> Job:
+    job = draft.job(job_id)
+    if job is None:
+        raise not_found("job", job_id)
+    return job

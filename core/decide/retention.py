@@ -1,0 +1,27 @@
+"""Old history goes, a page at a time."""
+
+from rota.core.model.execution import task_key
+from rota.core.model.ids import ExecutionId, instant_of, job_of
+from rota.core.model.ledger import ledger_key
+from rota.core.state.draft import Draft
+from rota.core.vocabulary.changes import Table, past_key
+from rota.core.vocabulary.commands import Forget
+
+
+def forget(draft: Draft, command: Forget) -> None:
+    """Drop the history that *command* names, with the ledger entries of its fires."""
+    for past in command.pasts:
+        pointer = past.pointer
+        draft.drop(Table.PAST, past_key(past.instant, pointer))
+        draft.drop(Table(pointer.table), pointer.key)
+        if pointer.table == Table.PAST_EXECUTION:
+            _forget_execution(draft, ExecutionId(pointer.key), past.tasks)
+
+
+def _forget_execution(draft: Draft, execution_id: ExecutionId, tasks: tuple[str, ...]) -> None:
+    for task in tasks:
+        draft.drop(Table.PAST_TASK, task_key(execution_id, task))
+    # A trigger's nonce names no schedule, so this removes nothing that is not its own.
+    schedule = int(execution_id[-4:], 16)
+    key = ledger_key(job_of(execution_id), instant_of(execution_id), schedule)
+    draft.drop(Table.LEDGER, key)

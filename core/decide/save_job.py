@@ -1,0 +1,281 @@
+"""Jobs are made, replaced by a new version, and taken away."""
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from rota.core.decide.advance_execution import cancel_execution
+from rota.core.decide.fire import fire, first_fire, first_fire_of, noticed_at, set_fire_timer
+from rota.core.decide.outbox import LETTERS_MAX, has_room, send_letter
+from rota.core.errors import Kind, Problem, Refused, invalid, not_found
+from rota.core.model.ids import JobId, mint_job_id, slot_of
+from rota.core.model.job import Consistency, Job, JobSpec, Plan, Upstream
+from rota.core.state.draft import Draft
+from rota.core.state.shard_state import version_key
+from rota.core.timing.instants import MICROSECOND, Instant
+from rota.core.timing.schedule import Schedule, fault_of, next_fire, one_shot_at
+from rota.core.vocabulary.changes import Available, Name, Subscribe, Table, Unsubscribe
+from rota.core.vocabulary.commands import Cancel, DeleteJob, Fire, SaveJob
+from rota.core.vocabulary.decision import Done, JobSaved, Reply
+from rota.core.vocabulary.effects import ClearTimer, JobEvent, Timescale
+
+SLICES_MAX = 10
+"""Slices of due fire times that one replacement decides: beyond them it is refused for now."""
+
+
+def save_job(draft: Draft, command: SaveJob) -> Reply:
+    """Create a job, or replace it if the command says so; the same definition changes nothing.
+
+    Raises:
+        Refused: Code ``job_exists``: another job has that name; ``version_mismatch``;
+            ``past_schedule``; ``too_many_jobs``; ``catching_up``; ``letters_waiting``.
+    """
+    standing_id = draft.state.names.get(command.spec.full_name)
+    standing = draft.job(standing_id) if standing_id else None
+    _check_version(command, standing)
+    _check_instants(draft, command, standing)
+    if standing is None:
+        job = _create(draft, command.spec)
+    elif command.may_replace or standing.spec == command.spec:
+        job = _replace(draft, standing, command.spec)
+    else:
+        raise Refused(
+            Kind.CONFLICT,
+            "job_exists",
+            f"there is already a job {standing.spec.full_name!r} ({standing.id}) with another "
+            "definition; replace it with PUT, or choose another name",
+        )
+    return JobSaved(job.id, version=job.version, is_new=standing is None)
+
+
+def delete_job(draft: Draft, command: DeleteJob) -> Reply:
+    """Take a job away and cancel what runs of it.
+
+    Raises:
+        Refused: There is no such job; code ``version_mismatch``.
+    """
+    job, plan = draft.job(command.job_id), draft.plan(command.job_id)
+    if job is None or plan is None:
+        raise not_found("job", command.job_id)
+    if command.if_version is not None and command.if_version != job.version:
+        raise _mismatch(job, command.if_version)
+    _clear_fire_timer(draft, job.id, plan)
+    _subscribe(draft, job.spec.full_name, before=job.spec.dependencies, after=())
+    live = [execution.id for execution in draft.live_of(job.id)]
+    draft.drop(Table.JOB, job.id)
+    draft.drop(Table.NAME, job.spec.full_name)
+    draft.drop(Table.PLAN, job.id)
+    if job.id in draft.state.available:
+        draft.drop(Table.AVAILABLE, job.id)
+    keep_version(draft, job)
+    draft.publish_job(job, JobEvent.DELETED)
+    # Newest first: the end of one must not release another that is about to be cancelled too.
+    for execution_id in reversed(live):
+        cancel_execution(draft, Cancel(execution_id=execution_id))
+    return Done()
+
+
+def keep_version(draft: Draft, job: Job) -> None:
+    """Keep a definition that goes, as long as an unfinished execution runs it."""
+    if any(execution.job_version == job.version for execution in draft.live_of(job.id)):
+        draft.put(Table.VERSION, version_key(job.id, job.version), job.spec)
+
+
+def _create(draft: Draft, spec: JobSpec) -> Job:
+    if len(draft.state.jobs) >= draft.limits.jobs:
+        raise Refused(
+            Kind.TOO_MANY,
+            "too_many_jobs",
+            f"this shard already holds {draft.limits.jobs} jobs, which is its limit",
+            retry_after_s=60,
+        )
+    job_id = _new_job_id(draft, spec)
+    job = Job(id=job_id, version=1, spec=spec, created_at=draft.now, updated_at=draft.now)
+    draft.put(Table.NAME, spec.full_name, Name(job_id))
+    _subscribe(draft, spec.full_name, before=(), after=spec.dependencies)
+    _put(draft, job, _plan_of(draft, spec, Plan(), before=None))
+    draft.publish_job(job, JobEvent.CREATED, "version 1")
+    return job
+
+
+def _replace(draft: Draft, job: Job, spec: JobSpec) -> Job:
+    """Give a job its next version; unfinished executions go on with theirs."""
+    if job.spec == spec:
+        return job
+    _decide_due_fires(draft, job)
+    plan = draft.plan(job.id)
+    assert plan is not None, job.id
+    _clear_fire_timer(draft, job.id, plan)
+    keep_version(draft, job)
+    _subscribe(draft, spec.full_name, before=job.spec.dependencies, after=spec.dependencies)
+    successor = replace(job, version=job.version + 1, spec=spec, updated_at=draft.now)
+    _put(draft, successor, _plan_of(draft, spec, plan, before=job))
+    draft.publish_job(successor, JobEvent.REPLACED, f"version {successor.version}")
+    return successor
+
+
+def _decide_due_fires(draft: Draft, job: Job) -> None:
+    """Give the fire times that are due their outcomes under the definition they were due under.
+
+    Raises:
+        Refused: Code ``catching_up``: there are too many, or no room for their executions.
+    """
+    for _ in range(SLICES_MAX):
+        plan = draft.plan(job.id)
+        assert plan is not None, job.id
+        due = first_fire(_readable(job, plan))
+        if due is None or due > draft.now:
+            return
+        if draft.execution_count >= draft.limits.executions:
+            break
+        fire(draft, Fire(job_id=job.id))
+    raise Refused(
+        Kind.UNAVAILABLE,
+        "catching_up",
+        f"job {job.spec.full_name!r} is still catching up on fire times of its past; try again",
+        retry_after_s=5,
+    )
+
+
+def _readable(job: Job, plan: Plan) -> Plan:
+    """Return *plan* without schedules that cannot be read, which only a replacement mends."""
+    next_fires = zip(job.spec.schedules, plan.next_fires, strict=True)
+    return replace(
+        plan, next_fires=tuple(None if fault_of(each) else at for each, at in next_fires)
+    )
+
+
+def _plan_of(draft: Draft, spec: JobSpec, plan: Plan, *, before: Job | None) -> Plan:
+    """Return what is owed to *spec*: what was owed to the schedules and dependencies that stay."""
+    fires = dict(zip(before.spec.schedules, plan.next_fires, strict=True)) if before else {}
+    heard = dict(zip(before.spec.dependencies, plan.upstreams, strict=True)) if before else {}
+    return Plan(
+        next_fires=tuple(
+            fires[schedule]
+            if schedule in fires
+            else _first_undecided(draft, schedule, _decided(plan, before, number))
+            for number, schedule in enumerate(spec.schedules)
+        ),
+        upstreams=tuple(heard.get(name, Upstream()) for name in spec.dependencies),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """The fire times of a schedule that have outcomes.
+
+    Attributes:
+        since: Only later ones: when the version of the job was saved that had the schedule.
+        until: Only earlier ones; None: all later ones.
+    """
+
+    schedule: Schedule
+    since: Instant
+    until: Instant | None
+
+    def __contains__(self, at: Instant) -> bool:
+        if at <= self.since or (self.until is not None and at >= self.until):
+            return False
+        return next_fire(self.schedule, Instant(at - MICROSECOND)) == at
+
+
+def _decided(plan: Plan, before: Job | None, number: int) -> _Decided | None:
+    """Return what is decided of the schedule that had *number* before; None if there was none."""
+    schedules = before.spec.schedules if before else ()
+    if before is None or number >= len(schedules) or fault_of(schedules[number]):
+        return None
+    return _Decided(schedules[number], before.updated_at, plan.next_fires[number])
+
+
+def _first_undecided(draft: Draft, schedule: Schedule, decided: _Decided | None) -> Instant | None:
+    """Return the first fire time of a new schedule.
+
+    Not one that was decided ahead under the schedule before: its execution has the same id (R33).
+    """
+    at = first_fire_of(schedule, draft.now)
+    while at is not None and decided is not None and at in decided:
+        at = next_fire(schedule, at)
+    return at
+
+
+def _put(draft: Draft, job: Job, plan: Plan) -> None:
+    draft.put(Table.JOB, job.id, job)
+    draft.put(Table.PLAN, job.id, plan)
+    if job.spec.consistency is Consistency.AVAILABLE:
+        draft.put(Table.AVAILABLE, job.id, Available())
+    elif job.id in draft.state.available:
+        draft.drop(Table.AVAILABLE, job.id)
+    set_fire_timer(draft, job.id, plan)
+
+
+def _clear_fire_timer(draft: Draft, job_id: JobId, plan: Plan) -> None:
+    due = first_fire(plan)
+    if due is not None:
+        draft.add(ClearTimer(noticed_at(draft, due), Fire(job_id=job_id), Timescale.WALL))
+
+
+def _subscribe(
+    draft: Draft, full_name: str, *, before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    """Tell the jobs that this one waits for, and those that it no longer waits for.
+
+    Raises:
+        Refused: Too many letters to one of the former wait; one that no longer waits always may.
+    """
+    for upstream in after:
+        if upstream not in before and not has_room(draft, full_name, upstream):
+            raise Refused(
+                Kind.UNAVAILABLE,
+                "letters_waiting",
+                f"{LETTERS_MAX:,} changes of the dependencies of {full_name} wait for the shard of "
+                f"{upstream}, which is closed: try again when it is open",
+                retry_after_s=5,
+            )
+    for upstream in before:
+        if upstream not in after:
+            send_letter(draft, upstream, Unsubscribe(upstream=upstream, dependent=full_name))
+    for upstream in after:
+        if upstream not in before:
+            send_letter(draft, upstream, Subscribe(upstream=upstream, dependent=full_name))
+
+
+def _check_version(command: SaveJob, standing: Job | None) -> None:
+    if command.if_version is None:
+        return
+    if standing is None or standing.version != command.if_version:
+        raise _mismatch(standing, command.if_version)
+
+
+def _check_instants(draft: Draft, command: SaveJob, standing: Job | None) -> None:
+    """Refuse an ``@at`` that is new, and late already, unless the misfire policy was chosen.
+
+    By the default policy it would run at once, which few mean by an instant that has passed.
+    """
+    if command.may_be_past:
+        return
+    kept = standing.spec.schedules if standing is not None else ()
+    for schedule in command.spec.schedules:
+        at = one_shot_at(schedule) if schedule not in kept else None
+        if at is not None and at < draft.now - command.spec.grace:
+            detail = (
+                f'"{schedule.text}" has passed; give misfire: "all" or "latest" runs it at once, '
+                '"skip" records it as missed'
+            )
+            raise invalid("past_schedule", detail, Problem("/misfire", detail))
+
+
+def _mismatch(standing: Job | None, asked: int) -> Refused:
+    found = f"is at version {standing.version}" if standing else "does not exist"
+    return Refused(
+        Kind.PRECONDITION,
+        "version_mismatch",
+        f"the job {found}, not at version {asked}; read it again and decide anew",
+    )
+
+
+def _new_job_id(draft: Draft, spec: JobSpec) -> JobId:
+    slot = slot_of(spec.namespace, spec.name)
+    entropy = draft.situation.entropy
+    while (job_id := mint_job_id(slot, entropy)) in draft.state.jobs:
+        entropy += 1
+    return job_id

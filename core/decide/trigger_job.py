@@ -1,0 +1,58 @@
+"""An execution because somebody asked for it."""
+
+from rota.core.decide.advance_execution import Birth, begin_execution
+from rota.core.decide.overlap import admit
+from rota.core.errors import Kind, Refused, not_found
+from rota.core.model.execution import Origin
+from rota.core.model.ids import trigger_execution_id
+from rota.core.state.draft import Draft
+from rota.core.vocabulary.commands import Trigger
+from rota.core.vocabulary.decision import Reply, Triggered
+
+
+def trigger(draft: Draft, command: Trigger) -> Reply:
+    """Make one execution of a job now, also of a paused one.
+
+    Raises:
+        Refused: There is no such job; code ``overlap``: its policy forbids it now;
+            ``too_many_executions``.
+    """
+    job = draft.job(command.job_id)
+    if job is None:
+        raise not_found("job", command.job_id)
+    refuse_if_full(draft)
+    admission = admit(draft, job)
+    if admission.blocked_by is not None:
+        raise Refused(
+            Kind.CONFLICT,
+            "overlap",
+            f"execution {admission.blocked_by} of job {job.spec.full_name!r} has not finished and "
+            f"its overlap policy is {job.spec.overlap.value}",
+        )
+    execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
+    birth = Birth(
+        id=execution_id,
+        origin=Origin.MANUAL,
+        fire_at=draft.now,
+        hold=admission.hold,
+        parameters=command.parameters,
+        traceparent=command.traceparent,
+    )
+    begin_execution(draft, job, birth)
+    return Triggered(execution_id)
+
+
+def refuse_if_full(draft: Draft) -> None:
+    """Let a request pass if the shard may hold one more execution.
+
+    Raises:
+        Refused: Code ``too_many_executions``.
+    """
+    if draft.execution_count >= draft.limits.executions:
+        raise Refused(
+            Kind.TOO_MANY,
+            "too_many_executions",
+            f"{draft.execution_count} executions of this shard have not finished, which is its "
+            "limit; try again when some have",
+            retry_after_s=1,
+        )

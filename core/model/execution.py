@@ -1,0 +1,208 @@
+"""Executions and their tasks, and every way their states may change.
+
+`EXECUTION_MOVES` and `TASK_MOVES` are tables of which state follows which, and on what. The shard's
+state refuses every other move. `make docs` draws docs/reference/states.md from them. A state that
+no other follows is final (PROTOCOL I14).
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+import msgspec
+
+from rota.core.model.attempt import Attempt
+from rota.core.model.checked_fields import CheckedInstant, CheckedName, Count
+from rota.core.model.dag import Standing
+from rota.core.model.ids import ExecutionId, JobId, NodeId
+from rota.core.timing.instants import Instant
+
+
+class ExecutionStatus(Enum):
+    """The state of an execution, in the API's words."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class TaskStatus(Enum):
+    """The state of one task of an execution."""
+
+    BLOCKED = "blocked"
+    READY = "ready"
+    RUNNING = "running"
+    BACKING_OFF = "backing_off"
+    SUCCESS = "success"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+
+_E, _T = ExecutionStatus, TaskStatus
+
+EXECUTION_MOVES: Mapping[ExecutionStatus, Mapping[ExecutionStatus, str]] = {
+    _E.QUEUED: {
+        _E.RUNNING: "its first attempt starts",
+        _E.CANCELLED: "it is cancelled",
+    },
+    _E.RUNNING: {
+        _E.SUCCESS: "all tasks have ended and none has failed",
+        _E.FAILED: "all tasks have ended and one has failed",
+        _E.CANCELLED: "it is cancelled and its last attempt has ended",
+    },
+    _E.SUCCESS: {},
+    _E.FAILED: {},
+    _E.CANCELLED: {},
+}
+"""Of each state, the states that may follow it, and what each of them follows on."""
+
+TASK_MOVES: Mapping[TaskStatus, Mapping[TaskStatus, str]] = {
+    _T.BLOCKED: {
+        _T.READY: "its trigger rule is met and no slot is free",
+        _T.RUNNING: "its trigger rule is met and a slot is free",
+        _T.SKIPPED: "its trigger rule can no longer be met",
+        _T.CANCELLED: "its execution is cancelled",
+    },
+    _T.READY: {
+        _T.RUNNING: "a slot is free",
+        _T.CANCELLED: "its execution is cancelled",
+    },
+    _T.RUNNING: {
+        _T.SUCCESS: "its attempt succeeded",
+        _T.FAILED: "its attempt failed and no retry is left",
+        _T.CANCELLED: "its execution is cancelled and its attempt ended without success",
+        _T.BACKING_OFF: "its attempt failed, or several in a row were lost",
+        _T.READY: "its attempt was lost and no slot is free",
+        _T.RUNNING: "its attempt was lost and the next one starts at once",
+    },
+    _T.BACKING_OFF: {
+        _T.READY: "the delay is over and no slot is free",
+        _T.RUNNING: "the delay is over and a slot is free",
+        _T.CANCELLED: "its execution is cancelled",
+    },
+    _T.SUCCESS: {},
+    _T.FAILED: {},
+    _T.SKIPPED: {},
+    _T.CANCELLED: {},
+}
+"""Of each state, the states that may follow it, and what each of them follows on.
+
+A task starts as soon as its execution does if it needs no other: its rule is met from the start.
+"""
+
+FINAL_TASK_STATES = frozenset(status for status, moves in TASK_MOVES.items() if not moves)
+FINAL_EXECUTION_STATES = frozenset(status for status, moves in EXECUTION_MOVES.items() if not moves)
+
+STANDINGS: Mapping[TaskStatus, Standing] = {
+    _T.BLOCKED: Standing.OPEN,
+    _T.READY: Standing.OPEN,
+    _T.RUNNING: Standing.OPEN,
+    _T.BACKING_OFF: Standing.OPEN,
+    _T.SUCCESS: Standing.SUCCESS,
+    _T.FAILED: Standing.FAILED,
+    _T.SKIPPED: Standing.SKIPPED,
+    _T.CANCELLED: Standing.CANCELLED,
+}
+
+UPSTREAM_FAILED = "upstream_failed"
+"""The reason of a task skipped because one that it needs failed."""
+
+
+UPSTREAM_SKIPPED = "upstream_skipped"
+"""The reason of a task skipped because one that it needs was."""
+
+
+class Origin(Enum):
+    """Why an execution exists; the API calls it ``trigger``."""
+
+    SCHEDULE = "schedule"
+    MANUAL = "manual"
+    DEPENDENCIES = "dependencies"
+
+
+class Hold(Enum):
+    """What a queued execution waits for, other than room to run."""
+
+    NONE = ""
+    OVERLAP = "overlap"
+    DEPENDENCIES = "dependencies"
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One run of a whole job; its tasks have records of their own.
+
+    Attributes:
+        fire_at: When it was due; for a trigger, when it was asked for.
+        started_at: When its first attempt began to run; 0 before.
+        finished_at: 0 before.
+        reason: Why it ended as it did, where that is not obvious.
+        open_count: Tasks not yet in a final state.
+        failed_count: Tasks that failed.
+        cancelled_at: When its end was asked for; 0 if it never was.
+        traceparent: The trace (W3C) of the request that made it; empty for none.
+        result_bytes: Of the results of its tasks, together.
+        stand_in: The node that ran it in place of its shard's primary; empty if none did.
+    """
+
+    id: ExecutionId
+    job_id: JobId
+    job_name: str
+    job_version: Count
+    status: ExecutionStatus
+    origin: Origin
+    fire_at: CheckedInstant
+    queued_at: CheckedInstant
+    open_count: Count
+    started_at: CheckedInstant = Instant(0)
+    finished_at: CheckedInstant = Instant(0)
+    failed_count: Count = 0
+    cancelled_at: CheckedInstant = Instant(0)
+    hold: Hold = Hold.NONE
+    reason: str = ""
+    parameters: str = ""
+    traceparent: str = ""
+    result_bytes: Count = 0
+    stand_in: NodeId = NodeId("")
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One task of one execution.
+
+    Attributes:
+        attempts: Oldest first.
+        failures: Attempts that failed or timed out: what the retry policy counts.
+        losses: Attempts that were lost with their node.
+        retry_at: While backing off, when the next attempt is due.
+        reason: Why it is in this state, where that is not obvious.
+        ready_at: While ready, since when it waits for a slot.
+        place: Its place in the job's definition, from 0.
+    """
+
+    name: CheckedName
+    status: TaskStatus
+    attempts: tuple[Attempt, ...] = ()
+    failures: Count = 0
+    losses: Count = 0
+    retry_at: Instant = Instant(0)
+    reason: str = ""
+    ready_at: Instant = Instant(0)
+    place: Count = 0
+
+
+def standing(task: Task) -> Standing:
+    """Return what *task* means to the tasks that need it."""
+    if task.status is TaskStatus.SKIPPED and task.reason == UPSTREAM_FAILED:
+        return Standing.FAILED
+    return STANDINGS[task.status]
+
+
+def in_place(tasks: Iterable[Task]) -> dict[str, Task]:
+    """Return the tasks of an execution by name, in the order in which its job defines them."""
+    return {task.name: task for task in sorted(tasks, key=lambda task: task.place)}
+
+
+def task_key(execution_id: ExecutionId, task: str) -> str:
+    """Return the key of a task's record; those of one execution are neighbours."""
+    return f"{execution_id}/{task}"

@@ -1,0 +1,109 @@
+"""Names of things, and how an id carries its place.
+
+A job's *slot* is a 16-bit hash of ``namespace/name``. Its id begins with the slot and its
+executions' ids begin with the job's id, so that any node can route any id without a lookup, an
+execution id tells when it was due, and the executions of a job are one range of keys in order of
+time:
+
+    job        3f2a 9c0011223344                       slot, 48 random bits
+    execution  3f2a9c0011223344-0647b1c2d3e4f5-0000    job, instant, nonce
+
+The nonce of a fire is the number of its schedule, so the same fire always gets the same id
+(PROTOCOL R33); that of a trigger is random, with its top bit set.
+"""
+
+import re
+from hashlib import blake2b
+from typing import NewType
+
+from rota.core.timing.instants import Instant
+
+JobId = NewType("JobId", str)
+ExecutionId = NewType("ExecutionId", str)
+NodeId = NewType("NodeId", str)
+Session = NewType("Session", str)
+"""One life of a node: the name of its lease."""
+Slot = NewType("Slot", int)
+ShardId = NewType("ShardId", int)
+Epoch = NewType("Epoch", int)
+Index = NewType("Index", int)
+AllocationId = NewType("AllocationId", str)
+"""One copy of a shard on a node: random, new whenever a copy is made from nothing (PROTOCOL R5)."""
+
+SLOT_BITS = 16
+
+NAME_FORM = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?"
+JOB_ID_FORM = r"[0-9a-f]{16}"
+EXECUTION_ID_FORM = r"[0-9a-f]{16}-[0-9a-f]{14}-[0-9a-f]{4}"
+_NAME = re.compile(NAME_FORM, re.ASCII)
+_JOB_ID = re.compile(JOB_ID_FORM, re.ASCII)
+_EXECUTION_ID = re.compile(EXECUTION_ID_FORM, re.ASCII)
+_TRIGGERED = 0x8000
+
+INT64_MAX = (1 << 63) - 1
+SHARDS_MAX = 1 << 16
+"""Of the numbers of shards and of sides."""
+
+NAME_LENGTH_MAX = 128
+
+NAME_RULE = "1 to 128 letters, digits, '.', '_' or '-', beginning and ending with a letter or digit"
+
+
+def is_name(text: str) -> bool:
+    """Tell whether *text* may name a job, a namespace, a task or a node (see `NAME_RULE`)."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_full_name(text: str) -> bool:
+    """Tell whether *text* may be a job's full name, ``namespace/name``."""
+    namespace, _, name = text.partition("/")
+    return is_name(namespace) and is_name(name)
+
+
+def is_job_id(text: str) -> bool:
+    """Tell whether *text* has the form of a job id."""
+    return _JOB_ID.fullmatch(text) is not None
+
+
+def is_execution_id(text: str) -> bool:
+    """Tell whether *text* has the form of an execution id."""
+    return _EXECUTION_ID.fullmatch(text) is not None
+
+
+def slot_of(namespace: str, name: str) -> Slot:
+    """Return the slot of the job *name* in *namespace*, in ``range(2**16)``.
+
+    Part of the data format: a change here moves every job of every cluster.
+    """
+    digest = blake2b(f"{namespace}/{name}".encode(), digest_size=2).digest()
+    return Slot(int.from_bytes(digest, "big"))
+
+
+def slot_of_id(job_or_execution: JobId | ExecutionId) -> Slot:
+    """Return the slot that an id begins with."""
+    return Slot(int(job_or_execution[:4], 16))
+
+
+def mint_job_id(slot: Slot, entropy: int) -> JobId:
+    """Return a new job id in *slot* with 48 bits of *entropy*."""
+    return JobId(f"{slot:04x}{entropy & (1 << 48) - 1:012x}")
+
+
+def fire_execution_id(job_id: JobId, fire_at: Instant, schedule: int) -> ExecutionId:
+    """Return the id of the execution that *schedule* (its number) of a job owes *fire_at*."""
+    return ExecutionId(f"{job_id}-{fire_at:014x}-{schedule:04x}")
+
+
+def trigger_execution_id(job_id: JobId, now: Instant, entropy: int) -> ExecutionId:
+    """Return a new id for an execution asked for at *now*, with 15 bits of *entropy*."""
+    return ExecutionId(f"{job_id}-{now:014x}-{_TRIGGERED | entropy & 0x7FFF:04x}")
+
+
+def job_of(execution_id: ExecutionId) -> JobId:
+    """Return the job that *execution_id* belongs to."""
+    return JobId(execution_id[:16])
+
+
+def instant_of(execution_id: ExecutionId) -> Instant:
+    """Return the fire time, or the instant of the trigger, in *execution_id*."""
+    return Instant(int(execution_id[17:31], 16))

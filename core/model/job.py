@@ -1,0 +1,270 @@
+"""Jobs: what a person asked for, and what the scheduler still owes it."""
+
+from collections.abc import Iterator
+from enum import Enum
+
+import msgspec
+
+from rota.core.errors import Problem
+from rota.core.model.attempt import Selector, Work
+from rota.core.model.dag import TriggerRule, problems_of_graph
+from rota.core.model.ids import NAME_RULE, Index, JobId, is_full_name, is_name
+from rota.core.model.retry import DELAY_MAX, RETRIES_MAX, Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.model.runnable import TIMEOUT_MAX, problems_of_work
+from rota.core.quoting import in_quotes
+from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.timing.schedule import Schedule
+
+TASKS_MAX = 10_000
+SCHEDULES_MAX = 64
+DEPENDENCIES_MAX = 100
+GRACE_DEFAULT = Duration(10 * SECOND)
+"""Longer than the loss of a node costs (session TTL 5 s + 1 s), so failover is not a misfire."""
+PRIORITY_MAX = 100
+"""How far a priority may be from 0, up or down; a step is worth 10 s of waiting."""
+
+
+class Misfire(Enum):
+    """What becomes of fire times noticed later than their grace."""
+
+    ALL = "all"
+    """Each one runs."""
+    LATEST = "latest"
+    """Only the most recent one runs; the others are coalesced into it."""
+    SKIP = "skip"
+    """None runs; each is recorded as missed."""
+
+
+class Overlap(Enum):
+    """What becomes of a fire while an earlier execution of the job is not finished."""
+
+    ALLOW = "allow"
+    SKIP = "skip"
+    QUEUE_ONE = "queue_one"
+    """One execution waits for the running ones to end; further fires are skipped."""
+
+
+class Consistency(Enum):
+    """What a job does where its shard's primary cannot commit: on the wrong side of a partition."""
+
+    STRICT = "strict"
+    """It waits: nothing of it begins twice."""
+    AVAILABLE = "available"
+    """It goes on, and what ran on both sides is marked (docs/explanation/available.md)."""
+
+
+class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One task of a job, as defined.
+
+    Attributes:
+        selector: What it wants of the node that it runs on.
+    """
+
+    name: str
+    work: Work
+    needs: tuple[str, ...] = ()
+    rule: TriggerRule = TriggerRule.ALL_SUCCESS
+    retry: RetryPolicy = msgspec.field(default_factory=RetryPolicy)
+    selector: Selector = ()
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job, as defined.
+
+    Attributes:
+        dependencies: Full names (``namespace/name``) of jobs; see docs/reference/jobs.md.
+        parameters: JSON text handed to every task as ``ROTA_PARAMETERS``; empty for none.
+        labels: Sorted pairs.
+        priority: How much sooner than others its ready tasks get a slot: see `PRIORITY_MAX`.
+    """
+
+    name: str
+    tasks: tuple[TaskSpec, ...]
+    namespace: str = "default"
+    description: str = ""
+    schedules: tuple[Schedule, ...] = ()
+    dependencies: tuple[str, ...] = ()
+    misfire: Misfire = Misfire.LATEST
+    grace: Duration = GRACE_DEFAULT
+    overlap: Overlap = Overlap.ALLOW
+    labels: tuple[tuple[str, str], ...] = ()
+    parameters: str = ""
+    priority: int = 0
+    consistency: Consistency = Consistency.STRICT
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``, unique in a cluster."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Since when a job is paused, by whom, and why."""
+
+    at: Instant
+    by: str = ""
+    reason: str = ""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A stored job: its current definition and version, counted from 1."""
+
+    id: JobId
+    version: int
+    spec: JobSpec
+    created_at: Instant
+    updated_at: Instant
+    pause: Pause | None = None
+
+
+class Upstream(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What a job knows of one job that it depends on.
+
+    Attributes:
+        seen: Journal index of the newest success delivered; an older delivery is a repetition.
+        is_met: Whether a success waits to be used by the next execution.
+    """
+
+    seen: Index = Index(0)
+    is_met: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the scheduler owes a job next.
+
+    Attributes:
+        next_fires: For each schedule, the first fire time that has no ledger entry yet.
+        upstreams: For each dependency, what has been heard of it.
+    """
+
+    next_fires: tuple[Instant | None, ...] = ()
+    upstreams: tuple[Upstream, ...] = ()
+
+
+def problems_of(spec: JobSpec) -> Iterator[Problem]:
+    """Yield everything wrong with *spec*, with pointers into the API's job body.
+
+    Each problem is found when it is asked for. Schedules are not looked at: they were parsed when
+    the spec was made.
+    """
+    yield from _problems_of_names(spec)
+    yield from problems_of_counts(len(spec.tasks), len(spec.schedules), len(spec.dependencies))
+    yield from _problems_of_values(spec)
+    yield from _problems_of_dependencies(spec)
+    for number, task in enumerate(spec.tasks):
+        yield from _problems_of_task(task, f"/tasks/{number}")
+    yield from problems_of_graph(spec.tasks)
+
+
+def problems_of_counts(tasks: int, schedules: int, dependencies: int) -> list[Problem]:
+    """Return which lists of a job are too long, given how many items they have."""
+    counted = (
+        ("/tasks", tasks, TASKS_MAX),
+        ("/schedules", schedules, SCHEDULES_MAX),
+        ("/dependencies", dependencies, DEPENDENCIES_MAX),
+    )
+    return [
+        Problem(pointer, f"has {count} items; at most {most} are allowed")
+        for pointer, count, most in counted
+        if count > most
+    ]
+
+
+def _problems_of_names(spec: JobSpec) -> Iterator[Problem]:
+    named = [("/name", spec.name), ("/namespace", spec.namespace)]
+    named += [(f"/tasks/{number}/name", task.name) for number, task in enumerate(spec.tasks)]
+    for pointer, name in named:
+        if not is_name(name):
+            yield Problem(pointer, f"{in_quotes(name)} is not a name: {NAME_RULE}")
+
+
+def _problems_of_values(spec: JobSpec) -> list[Problem]:
+    problems: list[Problem] = []
+    if not spec.tasks:
+        problems.append(
+            Problem("/tasks", "needs a command, a type, a function, a container or a task")
+        )
+    if not 0 <= spec.grace <= TIMEOUT_MAX:
+        problems.append(Problem("/grace", "must be between 0 and 365 days"))
+    if not -PRIORITY_MAX <= spec.priority <= PRIORITY_MAX:
+        detail = (
+            f"{spec.priority} is out of range; priorities go from -{PRIORITY_MAX} to {PRIORITY_MAX}"
+        )
+        problems.append(Problem("/priority", detail))
+    return problems
+
+
+def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:
+    problems = [
+        Problem(f"/dependencies/{number}", "a job cannot depend on itself")
+        for number, name in enumerate(spec.dependencies)
+        if name == spec.full_name
+    ]
+    problems += [
+        Problem(f"/dependencies/{number}", f"{in_quotes(name)} is not a job's name: namespace/name")
+        for number, name in enumerate(spec.dependencies)
+        if not is_full_name(name)
+    ]
+    if len(set(spec.dependencies)) < len(spec.dependencies):
+        problems.append(Problem("/dependencies", "names the same job twice"))
+    if spec.dependencies and spec.consistency is Consistency.AVAILABLE:
+        detail = (
+            "an available job cannot depend on others, of which a node that is cut off hears "
+            "nothing: leave them out, or make it strict"
+        )
+        problems.append(Problem("/consistency", detail))
+    return problems
+
+
+def _problems_of_task(task: TaskSpec, pointer: str) -> list[Problem]:
+    return [
+        *problems_of_work(task.work, pointer),
+        *_problems_of_retry(task.retry, f"{pointer}/retries"),
+        *(
+            Problem(
+                f"{pointer}/nodeSelector", f"{in_quotes(name)} is not a label's name: {NAME_RULE}"
+            )
+            for name, _ in task.selector
+            if not is_name(name)
+        ),
+    ]
+
+
+def _problems_of_retry(policy: RetryPolicy, pointer: str) -> list[Problem]:
+    problems: list[Problem] = []
+    if not 0 <= policy.limit <= RETRIES_MAX:
+        problems.append(
+            Problem(pointer, f"{policy.limit} is out of range; retries go from 0 to {RETRIES_MAX}")
+        )
+    if not 0 <= policy.jitter <= 1:
+        problems.append(Problem(f"{pointer}/jitter", "must be between 0 and 1"))
+    delays: tuple[Duration, ...] = ()
+    match policy.backoff:
+        case Fixed(delay=delay):
+            delays = (delay,)
+        case Exponential(first=first, delay_max=delay_max, factor=factor):
+            delays = (first, delay_max)
+            if not 1 <= factor <= 1000:
+                problems.append(Problem(f"{pointer}/factor", "must be between 1 and 1000"))
+        case Explicit(delays=delays):
+            if not delays:
+                problems.append(Problem(f"{pointer}/delays", "needs at least one delay"))
+    if any(not 0 <= delay <= DELAY_MAX for delay in delays):
+        problems.append(Problem(f"{pointer}/delay", "must be between 0 and 365 days"))
+    for field, names in (
+        ("onExceptions", policy.on_exceptions),
+        ("neverOnExceptions", policy.never_on_exceptions),
+    ):
+        problems += [
+            Problem(
+                f"{pointer}/{field}/{number}",
+                f"{in_quotes(name)} is not the name of an exception, such as ValueError or "
+                "shop.OutOfStock",
+            )
+            for number, name in enumerate(names)
+            if not all(part.isidentifier() for part in name.split("."))
+        ]
+    codes = (*policy.on_exit_codes, *policy.never_on_exit_codes)
+    if any(not 0 <= code <= 255 for code in codes):
+        problems.append(Problem(f"{pointer}/onExitCodes", "exit codes go from 0 to 255"))
+    return problems

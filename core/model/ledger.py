@@ -1,0 +1,57 @@
+"""The fire ledger: for every expected fire time, exactly one recorded outcome (PROTOCOL R33, I11).
+
+An entry usually speaks of one fire time. After an outage, consecutive fire times of one schedule
+with the same fate share one entry that counts them, so that a year of seconds costs thousands of
+entries and not thirty million.
+"""
+
+from enum import Enum
+
+import msgspec
+
+from rota.core.model.checked_fields import CheckedInstant, Count
+from rota.core.model.ids import ExecutionId, JobId
+from rota.core.timing.instants import Instant
+
+
+class FireOutcome(Enum):
+    """What became of a fire time."""
+
+    FIRED = "fired"
+    """An execution was made: `LedgerEntry.execution_id`."""
+    SKIPPED = "skipped"
+    """The overlap policy said no, because of `LedgerEntry.execution_id`."""
+    MISSED = "missed"
+    """Noticed later than its grace, and the misfire policy is ``skip``; or the disk was full."""
+    COALESCED = "coalesced"
+    """Noticed later than its grace, and done with by `LedgerEntry.execution_id`."""
+    PAUSED = "paused"
+    """The job was paused."""
+
+
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The outcome of *count* consecutive fire times of one schedule.
+
+    Attributes:
+        schedule: The schedule's number in the job, from 0.
+        fire_at: The first of the fire times.
+        until: The last of them; equal to *fire_at* where *count* is 1.
+        recorded_at: Shard time of the decision.
+        execution_id: See `FireOutcome`; empty for ``missed`` and ``paused``.
+        reason: A sentence for people; empty for ``fired``, unless a stand-in did it.
+    """
+
+    job_id: JobId
+    schedule: Count
+    fire_at: CheckedInstant
+    until: CheckedInstant
+    count: Count
+    outcome: FireOutcome
+    recorded_at: CheckedInstant
+    execution_id: ExecutionId = ExecutionId("")
+    reason: str = ""
+
+
+def ledger_key(job_id: JobId, fire_at: Instant, schedule: int) -> str:
+    """Return the key of the entry that begins at *fire_at*; a job's entries are in time order."""
+    return f"{job_id}/{fire_at:014x}/{schedule:04x}"

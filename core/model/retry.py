@@ -1,0 +1,137 @@
+"""When a task may be tried again after a failure of its own.
+
+Only the user's failures are counted here: an attempt lost with its node costs nothing of this
+budget (PROTOCOL R36). The delay is drawn once, from the entropy of the deciding command, and
+stored with the task, so a replay or another primary never draws it again.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from rota.core.model.attempt import Raised
+from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
+
+RETRIES_MAX = 1_000
+DELAY_MAX = Duration(365 * 24 * 60 * MINUTE)
+_JITTER_STEPS = 1 << 20
+
+
+class Fixed(msgspec.Struct, frozen=True, kw_only=True, tag="fixed"):
+    """The same delay before every retry."""
+
+    delay: Duration
+
+
+class Exponential(msgspec.Struct, frozen=True, kw_only=True, tag="exponential"):
+    """A delay that grows by *factor* with every failure, up to *delay_max*."""
+
+    first: Duration = SECOND
+    factor: float = 2.0
+    delay_max: Duration = Duration(5 * MINUTE)
+
+
+class Explicit(msgspec.Struct, frozen=True, kw_only=True, tag="explicit"):
+    """A list of delays, one for each retry; the last one repeats when there are more retries."""
+
+    delays: tuple[Duration, ...]
+
+
+Backoff = Fixed | Exponential | Explicit
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How often and when a failed task is tried again.
+
+    Attributes:
+        limit: Retries after the first attempt; 0 for none, at most `RETRIES_MAX`.
+        backoff: The delay between the end of one attempt and the next.
+        jitter: Share of the delay, 0 to 1, by which it is lengthened at random.
+        on_exit_codes: Retry only after these exit codes; empty for any failure.
+        never_on_exit_codes: Never retry after these, whatever the other fields say.
+        on_exceptions: Retry only after these and what derives from them; qualified names, or the
+            last parts of such. With *on_exit_codes*: after either.
+        never_on_exceptions: Never retry after these, whatever the other fields say.
+    """
+
+    limit: int = 0
+    backoff: Backoff = msgspec.field(default_factory=Exponential)
+    jitter: float = 0.0
+    on_exit_codes: tuple[int, ...] = ()
+    never_on_exit_codes: tuple[int, ...] = ()
+    on_exceptions: tuple[str, ...] = ()
+    never_on_exceptions: tuple[str, ...] = ()
+
+
+LOSSES_AT_ONCE = 2
+"""Losses in a row after which a task starts again at once: those of a node that is restarted."""
+LOSS_DELAY = SECOND
+LOSS_DELAY_MAX = MINUTE
+
+
+def delay_after_losses(losses: int) -> Duration:
+    """Return how long a task waits after its last *losses* attempts were lost; at least 1.
+
+    A task that ends its own nodes or wardens would otherwise do so many times a second. From the
+    third loss in a row on: 1 s, then twice as long each time, at most 60 s.
+    """
+    if losses <= LOSSES_AT_ONCE:
+        return Duration(0)
+    # The exponent is bounded first: a hundred losses are no reason for a number of 30 digits.
+    doublings = min(losses - LOSSES_AT_ONCE - 1, 6)
+    return Duration(min(LOSS_DELAY << doublings, LOSS_DELAY_MAX))
+
+
+def next_attempt_at(
+    policy: RetryPolicy,
+    failures: int,
+    *,
+    exit_code: int,
+    raised: Raised | None = None,
+    ended_at: Instant,
+    entropy: int,
+) -> Instant | None:
+    """Return when to try again after *failures* failed attempts, or None for never.
+
+    Args:
+        policy: The task's policy.
+        failures: Failed attempts so far, the one that just ended included; at least 1.
+        exit_code: That of the attempt that just ended; -1 where it had none.
+        raised: The exception that it ended with, if it did.
+        ended_at: When it ended.
+        entropy: At least 20 random bits for the jitter.
+    """
+    if failures > policy.limit or not _may_retry_after(policy, exit_code, raised):
+        return None
+    delay = _delay(policy.backoff, failures)
+    share = policy.jitter * (entropy % _JITTER_STEPS) / _JITTER_STEPS
+    return Instant(ended_at + delay + int(delay * share))
+
+
+def _may_retry_after(policy: RetryPolicy, exit_code: int, raised: Raised | None) -> bool:
+    if exit_code in policy.never_on_exit_codes or _is_any(raised, policy.never_on_exceptions):
+        return False
+    if not policy.on_exit_codes and not policy.on_exceptions:
+        return True
+    return exit_code in policy.on_exit_codes or _is_any(raised, policy.on_exceptions)
+
+
+def _is_any(raised: Raised | None, names: Iterable[str]) -> bool:
+    """Tell whether *raised* is of a class in *names*, or of one that derives from such."""
+    if raised is None:
+        return False
+    classes = {raised.type, *raised.bases}
+    classes |= {name.rpartition(".")[2] for name in classes}
+    return not classes.isdisjoint(names)
+
+
+def _delay(backoff: Backoff, failures: int) -> Duration:
+    match backoff:
+        case Fixed():
+            return backoff.delay
+        case Exponential():
+            # The exponent is bounded first: 2.0 ** 1024 does not fit in a float.
+            grown = backoff.first * backoff.factor ** min(failures - 1, 64)
+            return Duration(int(min(grown, backoff.delay_max)))
+        case Explicit():
+            return backoff.delays[min(failures, len(backoff.delays)) - 1]

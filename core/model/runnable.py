@@ -1,0 +1,152 @@
+"""What a task asks an executor to run: what of it can never work.
+
+Whether the machine that an attempt runs on can do it is for its executor to say.
+"""
+
+import posixpath
+from collections.abc import Iterator
+
+from rota.core.errors import Problem
+from rota.core.model.attempt import Bind, Image, Limits, Sandbox, Work
+from rota.core.quoting import in_quotes
+from rota.core.timing.instants import DAY, Duration
+
+TIMEOUT_MAX = Duration(365 * DAY)
+RESERVED = "ROTA_"
+"""What the variables begin with that tell a task who it is; a job cannot set them."""
+
+PROFILES = ("none", "default", "strict")
+"""Of sandboxes; see docs/reference/sandbox.md."""
+SANDBOXED = frozenset({"process"})
+"""The executors that can keep an attempt in a sandbox."""
+NEVER_BOUND = ("/proc/", "/sys/")
+"""Folders that no attempt is shown, nor is anything in them, nor the root of all."""
+ENGINE_SOCKETS = frozenset({"docker.sock", "podman.sock", "containerd.sock", "crio.sock"})
+"""Names of sockets of container engines."""
+LIMITED = frozenset({"process", "python", "container"})
+"""The executors that can limit what an attempt uses."""
+CPU_MIN = 0.01
+"""The kernel's smallest quota: 1 ms in each 100 ms."""
+CPU_MAX = 1_024.0
+MEMORY_MIN = 1 << 20
+MEMORY_MAX = 1 << 50
+PIDS_MAX = 1 << 22
+"""The kernel's own limit."""
+
+
+def problems_of_work(work: Work, pointer: str) -> list[Problem]:
+    """Return what is wrong with *work*, with pointers into the API's task at *pointer*."""
+    return [
+        *_problems_of_program(work, pointer),
+        *_problems_of_surroundings(work, pointer),
+        *_problems_of_sandbox(work.sandbox, work.executor, f"{pointer}/sandbox"),
+        *_problems_of_limits(work.limits, work.executor, f"{pointer}/limits"),
+        *(_problems_of_image(work.image, f"{pointer}/container") if work.image else ()),
+    ]
+
+
+def _problems_of_program(work: Work, pointer: str) -> Iterator[Problem]:
+    if work.executor == "process" and bool(work.argv) == bool(work.shell):
+        yield Problem(
+            f"{pointer}/command",
+            "needs a line or a list of words; or a python function, a container or a type",
+        )
+    if any("\0" in text for text in (*work.argv, work.shell, work.cwd)):
+        yield Problem(f"{pointer}/command", "contains a NUL character")
+    if work.call and work.call.interpreter and not _is_path(work.call.interpreter):
+        detail = f"{in_quotes(work.call.interpreter)} is not an absolute path"
+        yield Problem(f"{pointer}/python/interpreter", detail)
+    for number, folder in enumerate(work.call.path if work.call else ()):
+        if not _is_path(folder):
+            yield Problem(
+                f"{pointer}/python/path/{number}", f"{in_quotes(folder)} is not an absolute path"
+            )
+
+
+def _problems_of_surroundings(work: Work, pointer: str) -> Iterator[Problem]:
+    if not 0 <= work.timeout <= TIMEOUT_MAX:
+        yield Problem(f"{pointer}/timeout", "must be between 0 (none) and 365 days")
+    if not 0 <= work.stop_grace <= TIMEOUT_MAX:
+        yield Problem(f"{pointer}/stopGrace", "must be between 0 and 365 days")
+    for name, value in work.env:
+        if not name or "=" in name or "\0" in name + value:
+            yield Problem(f"{pointer}/env", f"{in_quotes(name)} cannot be a variable")
+        elif name.startswith(RESERVED):
+            yield Problem(
+                f"{pointer}/env", f"{in_quotes(name)}: names with {RESERVED} are rota's own"
+            )
+    if work.cwd and not work.cwd.startswith("/"):
+        yield Problem(f"{pointer}/cwd", f"{in_quotes(work.cwd)} is not an absolute path")
+
+
+def _problems_of_sandbox(sandbox: Sandbox, executor: str, pointer: str) -> Iterator[Problem]:
+    if sandbox == Sandbox():
+        return
+    if executor not in SANDBOXED:
+        yield Problem(
+            pointer, f"only a command can have one, not a task of the type {in_quotes(executor)}"
+        )
+    elif sandbox.profile == "none":
+        yield Problem(pointer, "the profile none keeps nothing away; choose default or strict")
+    yield from _problems_of_binds(sandbox.binds, pointer)
+
+
+def _problems_of_limits(limits: Limits, executor: str, pointer: str) -> Iterator[Problem]:
+    if limits != Limits() and executor not in LIMITED:
+        yield Problem(pointer, f"a task of the type {in_quotes(executor)} cannot have limits")
+    if limits.cpu and not CPU_MIN <= limits.cpu <= CPU_MAX:
+        yield Problem(
+            f"{pointer}/cpu", f"{limits.cpu} is out of range; it goes from {CPU_MIN} to {CPU_MAX:g}"
+        )
+    if limits.memory and not MEMORY_MIN <= limits.memory <= MEMORY_MAX:
+        detail = f"{limits.memory} bytes is out of range; it goes from 1MiB to 1024TiB"
+        yield Problem(f"{pointer}/memory", detail)
+    if limits.pids and not 1 <= limits.pids <= PIDS_MAX:
+        detail = f"{limits.pids} is out of range; it goes from 1 to {PIDS_MAX}"
+        yield Problem(f"{pointer}/pids", detail)
+
+
+def _problems_of_image(image: Image, pointer: str) -> Iterator[Problem]:
+    if ":" in image.network:
+        detail = f"{in_quotes(image.network)} would share the network of a container or process"
+        yield Problem(f"{pointer}/network", f"{detail}; name one of the engine's networks")
+    for field, text in (("network", image.network), ("user", image.user)):
+        if any(each.isspace() or not each.isprintable() for each in text):
+            yield Problem(f"{pointer}/{field}", f"{in_quotes(text)} is not a name")
+    yield from _problems_of_binds(image.binds, pointer)
+
+
+def _problems_of_binds(binds: tuple[Bind, ...], pointer: str) -> Iterator[Problem]:
+    for number, bind in enumerate(binds):
+        for path in (bind.source, bind.target):
+            if not _is_path(path):
+                yield Problem(
+                    f"{pointer}/binds/{number}", f"{in_quotes(path)} is not an absolute path"
+                )
+        if _is_path(bind.source) and (why := why_never_bound(bind.source)):
+            yield Problem(f"{pointer}/binds/{number}", why)
+
+
+def is_unsandboxed(work: Work) -> bool:
+    """Return True if *work* runs as processes with all the rights of the node's user."""
+    return work.executor in ("process", "python") and work.sandbox.profile == "none"
+
+
+def why_never_bound(source: str) -> str:
+    """Return why no attempt is shown *source*, an absolute path; empty if it may be.
+
+    Links are not followed: who launches an attempt asks again, with the path that they lead to.
+    """
+    path = "/" + posixpath.normpath(source).lstrip("/")
+    if posixpath.basename(path) in ENGINE_SOCKETS:
+        why = "who reaches a container engine is root on its machine"
+        return f"{in_quotes(source)} is never bound: {why}"
+    if path == "/" or f"{path}/".startswith(NEVER_BOUND):
+        return (
+            f"{in_quotes(source)} is never bound: it shows all of the machine; name what is needed"
+        )
+    return ""
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith("/") and "\0" not in text

@@ -1,0 +1,79 @@
+"""Digests of a shard's rows, and what the digests of all copies say together (R43).
+
+Copies that have applied as much have the same rows (I3), so the digests of their rows after the
+same entry are equal. Rows of both STATE and HIST are part of the digest: history goes by its age
+through the journal, like everything else. What each copy keeps for itself is not: its journal, of
+which each trims what it no longer needs; its header, with the epoch that it promised; and timers,
+which are derived from the state.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import blake2b
+from struct import Struct
+
+from rota.core.model.ids import NodeId
+
+DIGEST_BYTES = 16
+
+_LENGTHS = Struct(">II")
+
+
+class RowsDigest:
+    """The digest of rows that come in pieces, in the order of their keys."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=DIGEST_BYTES)
+
+    def add(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Add rows: keys without the shard, and values, each shorter than 2^32 bytes."""
+        pieces: list[bytes] = []
+        for key, value in rows:
+            # With both lengths, so that no two lists of rows have the same bytes.
+            pieces += (_LENGTHS.pack(len(key), len(value)), key, value)
+        self._hash.update(b"".join(pieces))
+
+    def value(self) -> bytes:
+        """Return the digest of all rows added so far, `DIGEST_BYTES` long."""
+        return self._hash.digest()
+
+
+class Result(Enum):
+    """The result of a comparison; the value is what metrics have."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    INCOMPLETE = "incomplete"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the digests of a shard's copies say.
+
+    Attributes:
+        result: `INCOMPLETE` if the digests at hand are equal and a copy's is missing.
+        odd: The nodes whose digest is not that of most copies compared, in order; none where no
+            digest is that of most.
+    """
+
+    result: Result
+    odd: tuple[NodeId, ...] = ()
+
+
+def compare(digests: Mapping[NodeId, bytes], copies: Collection[NodeId]) -> Verdict:
+    """Compare the digests of the rows of a shard's copies after the same entry.
+
+    Args:
+        digests: Those that are known, by node.
+        copies: The nodes whose copies count.
+    """
+    counts = Counter(digests.values())
+    if len(counts) > 1:
+        [(most, count)] = counts.most_common(1)
+        is_known = 2 * count > len(digests)
+        odd = sorted(node for node, digest in digests.items() if is_known and digest != most)
+        return Verdict(Result.DIFFERENT, tuple(odd))
+    is_complete = digests.keys() >= set(copies)
+    return Verdict(Result.EQUAL if is_complete else Result.INCOMPLETE)

@@ -1,0 +1,344 @@
+"""The state of one shard in the memory of its primary.
+
+Holds what is needed to schedule, and no history. It is changed by `State.apply` alone, and may
+run ahead of the commit: whoever loses the shard throws it away and loads it again.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rota.core.model.dag import Census, Standing, census_of, dependents
+from rota.core.model.execution import (
+    EXECUTION_MOVES,
+    TASK_MOVES,
+    Execution,
+    Task,
+    TaskStatus,
+    in_place,
+    standing,
+)
+from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId
+from rota.core.model.job import Job, JobSpec, Plan, TaskSpec
+from rota.core.model.ledger import LedgerEntry
+from rota.core.state.stored_jobs import Jobs
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.changes import (
+    Account,
+    Available,
+    Change,
+    Checkpoint,
+    Claimed,
+    Dependent,
+    Mark,
+    Name,
+    Parcel,
+    Pointer,
+    Request,
+    Table,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A version of a job, ready to be walked."""
+
+    spec: JobSpec
+    tasks: dict[str, TaskSpec]
+    dependents: dict[str, tuple[str, ...]]
+
+
+def graph_of(spec: JobSpec) -> Graph:
+    """Return the graph of *spec*'s tasks."""
+    return Graph(
+        spec=spec, tasks={task.name: task for task in spec.tasks}, dependents=dependents(spec.tasks)
+    )
+
+
+@dataclass(slots=True)
+class State:
+    """The tables of a shard, and what follows from them."""
+
+    jobs: Jobs = field(default_factory=Jobs)
+    names: dict[str, JobId] = field(default_factory=dict[str, JobId])
+    versions: dict[str, JobSpec] = field(default_factory=dict[str, JobSpec])
+    plans: dict[JobId, Plan] = field(default_factory=dict[JobId, Plan])
+    executions: dict[ExecutionId, Execution] = field(default_factory=dict[ExecutionId, Execution])
+    tasks: dict[ExecutionId, dict[str, Task]] = field(
+        default_factory=dict[ExecutionId, dict[str, Task]]
+    )
+    requests: dict[str, Request] = field(default_factory=dict[str, Request])
+    """Oldest first, for all live equally long."""
+    outbox: dict[str, Parcel] = field(default_factory=dict[str, Parcel])
+    dependents: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
+    """By full name, so that a job taken away and made again keeps those that wait for it."""
+    received: dict[str, str] = field(default_factory=dict[str, str])
+    """The place of the newest letter of each shard that has written to this one, and of the newest
+    account of each stand-in."""
+    checkpoints: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    """By the key of the task; few tasks have one."""
+    available: dict[JobId, None] = field(default_factory=dict[JobId, None])
+    """The jobs that a stand-in may fire."""
+    claims: dict[ExecutionId, NodeId] = field(default_factory=dict[ExecutionId, NodeId])
+    """The stand-ins that have not told yet how these went."""
+
+    live: dict[JobId, dict[ExecutionId, None]] = field(
+        default_factory=dict[JobId, dict[ExecutionId, None]]
+    )
+    """Derived: the unfinished executions of each job, oldest first."""
+    sorted_names: list[str] = field(default_factory=list[str])
+    """Derived: the keys of `names` in order, so that a page of jobs costs what it shows."""
+    letter_counts: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """Derived: letters in the outbox by sender and receiver, full names of jobs."""
+    _graphs: dict[JobId, dict[int, Graph]] = field(default_factory=dict[JobId, dict[int, Graph]])
+    """Derived: one for each version that something still runs."""
+    _censuses: dict[ExecutionId, dict[str, Census]] = field(
+        default_factory=dict[ExecutionId, dict[str, Census]]
+    )
+    """Derived: of blocked tasks that somebody has asked for. A task may need thousands, and is
+    looked at with the end of each."""
+
+    def census(self, execution_id: ExecutionId, spec: TaskSpec) -> Census:
+        """Return how the tasks stand that a blocked one needs; counted once, then kept up."""
+        censuses = self._censuses.setdefault(execution_id, {})
+        census = censuses.get(spec.name)
+        if census is None:
+            tasks = self.tasks[execution_id]
+            census = census_of(standing(tasks[name]) for name in spec.needs)
+            censuses[spec.name] = census
+        return census
+
+    def graph(self, job_id: JobId, version: int) -> Graph:
+        """Return the graph of a job's *version*; a bug if nothing runs that version any more."""
+        graphs = self._graphs.setdefault(job_id, {})
+        graph = graphs.get(version)
+        if graph is None:
+            job = self.jobs.get(job_id)
+            is_current = job is not None and job.version == version
+            spec = job.spec if job and is_current else self.versions[version_key(job_id, version)]
+            graph = graphs[version] = graph_of(spec)
+        return graph
+
+    def live_of(self, job_id: JobId) -> Iterable[ExecutionId]:
+        """Return the unfinished executions of a job, oldest first."""
+        return self.live.get(job_id, {})
+
+    def age_of(self, execution_id: ExecutionId) -> tuple[Instant, ExecutionId]:
+        """Return what sorts unfinished executions oldest first."""
+        return self.executions[execution_id].queued_at, execution_id
+
+    def fork(self) -> "State":
+        """Return a state that begins as this one and then goes its own way.
+
+        Costs O(records): what would become of a command is seldom asked.
+        """
+        return State(
+            jobs=self.jobs.copy(),
+            names=dict(self.names),
+            versions=dict(self.versions),
+            plans=dict(self.plans),
+            executions=dict(self.executions),
+            tasks={each: dict(tasks) for each, tasks in self.tasks.items()},
+            requests=dict(self.requests),
+            outbox=dict(self.outbox),
+            dependents={each: dict(names) for each, names in self.dependents.items()},
+            received=dict(self.received),
+            checkpoints=dict(self.checkpoints),
+            available=dict(self.available),
+            claims=dict(self.claims),
+            live={each: dict(live) for each, live in self.live.items()},
+            sorted_names=list(self.sorted_names),
+            letter_counts=dict(self.letter_counts),
+        )
+
+    def apply(self, change: Change) -> None:
+        """Make *change* part of the state. History leaves no trace here."""
+        table, key, record = change
+        match record:
+            case Execution():
+                if table is Table.EXECUTION:
+                    self._put_execution(record)
+            case Task():
+                if table is Table.TASK:
+                    self._put_task(key, record)
+            case Plan():
+                self.plans[JobId(key)] = record
+            case Job():
+                self.jobs[record.id] = record
+            case Name():
+                self._put_name(key, record.job_id)
+            case Dependent():
+                self.dependents.setdefault(record.upstream, {})[record.name] = None
+            case Mark():
+                self.received[key] = record.place
+            case Checkpoint():
+                self.checkpoints[key] = record.data
+            case Available():
+                self.available[JobId(key)] = None
+            case Claimed():
+                self.claims[ExecutionId(key)] = record.node_id
+            case JobSpec():
+                self.versions[key] = record
+            case Request():
+                # A key used again is young again.
+                self.requests.pop(key, None)
+                self.requests[key] = record
+            case Parcel():
+                self._put_parcel(key, record)
+            case None:
+                self._remove(table, key)
+            case LedgerEntry() | Pointer() | Account():
+                pass
+
+    def _put_name(self, full_name: str, job_id: JobId) -> None:
+        if full_name not in self.names:
+            # Moves half the list: 8 MB and 0.2 ms for a million names, the most a shard may hold.
+            insort(self.sorted_names, full_name)
+        self.names[full_name] = job_id
+
+    def _put_parcel(self, key: str, parcel: Parcel) -> None:
+        if key not in self.outbox:
+            way = parcel.sender, parcel.to
+            self.letter_counts[way] = self.letter_counts.get(way, 0) + 1
+        self.outbox[key] = parcel
+
+    def _remove_parcel(self, key: str) -> None:
+        parcel = self.outbox.pop(key, None)
+        if parcel is not None:
+            way = parcel.sender, parcel.to
+            self.letter_counts[way] -= 1
+            if not self.letter_counts[way]:
+                del self.letter_counts[way]
+
+    def _put_execution(self, execution: Execution) -> None:
+        before = self.executions.get(execution.id)
+        if before is None:
+            self.live.setdefault(execution.job_id, {})[execution.id] = None
+        else:
+            is_move = execution.status in EXECUTION_MOVES[before.status]
+            assert execution.status is before.status or is_move, (before, execution)
+        self.executions[execution.id] = execution
+
+    def _put_task(self, key: str, task: Task) -> None:
+        execution_id = ExecutionId(key.partition("/")[0])
+        tasks = self.tasks.setdefault(execution_id, {})
+        before = tasks.get(task.name)
+        assert (
+            before is None
+            or task.status is before.status
+            or task.status in TASK_MOVES[before.status]
+        ), (before, task)
+        tasks[task.name] = task
+        if before is not None and execution_id in self._censuses:
+            self._count(execution_id, before, task)
+
+    def _count(self, execution_id: ExecutionId, before: Task, task: Task) -> None:
+        """Keep the censuses that a task is in up to date."""
+        censuses = self._censuses[execution_id]
+        if task.status is not TaskStatus.BLOCKED:
+            censuses.pop(task.name, None)
+        now = standing(task)
+        if now is Standing.OPEN or standing(before) is not Standing.OPEN:
+            return
+        execution = self.executions[execution_id]
+        graph = self.graph(execution.job_id, execution.job_version)
+        for name in graph.dependents.get(task.name, ()):
+            if name in censuses:
+                censuses[name] = censuses[name].after(now)
+
+    def _remove(self, table: Table, key: str) -> None:
+        match table:
+            case Table.JOB:
+                self.jobs.pop(JobId(key), None)
+            case Table.NAME:
+                self._remove_name(key)
+            case Table.VERSION:
+                self.versions.pop(key, None)
+            case Table.PLAN:
+                self.plans.pop(JobId(key), None)
+            case Table.EXECUTION:
+                self._remove_execution(ExecutionId(key))
+            case Table.TASK:
+                # Tasks go with their execution, in one entry.
+                pass
+            case Table.REQUEST:
+                self.requests.pop(key, None)
+            case Table.OUTBOX:
+                self._remove_parcel(key)
+            case Table.DEPENDENT:
+                self._remove_dependent(key)
+            case Table.RECEIVED:
+                self.received.pop(key, None)
+            case Table.CHECKPOINT:
+                self.checkpoints.pop(key, None)
+            case Table.AVAILABLE:
+                self.available.pop(JobId(key), None)
+            case Table.CLAIM:
+                self.claims.pop(ExecutionId(key), None)
+            case (
+                Table.HISTORY
+                | Table.PAST_EXECUTION
+                | Table.PAST_TASK
+                | Table.LEDGER
+                | Table.PAST
+                | Table.DOUBLE
+            ):
+                pass
+
+    def _remove_name(self, full_name: str) -> None:
+        if self.names.pop(full_name, None) is not None:
+            del self.sorted_names[bisect_left(self.sorted_names, full_name)]
+
+    def _remove_dependent(self, key: str) -> None:
+        upstream, _, name = key.partition(" ")
+        names = self.dependents.get(upstream, {})
+        names.pop(name, None)
+        if not names:
+            self.dependents.pop(upstream, None)
+
+    def _remove_execution(self, execution_id: ExecutionId) -> None:
+        execution = self.executions.pop(execution_id, None)
+        self.tasks.pop(execution_id, None)
+        self._censuses.pop(execution_id, None)
+        if execution is None:
+            return
+        live = self.live[execution.job_id]
+        del live[execution_id]
+        if not live:
+            del self.live[execution.job_id]
+            self._graphs.pop(execution.job_id, None)
+
+
+def load_state(changes: Iterable[Change]) -> State:
+    """Return the state that *changes* make, which come in the order of their keys, as stored.
+
+    What `State` keeps in order of age, or as its job is defined, is put in that order again.
+    """
+    state = State()
+    for change in changes:
+        state.apply(change)
+    state.requests = dict(sorted(state.requests.items(), key=_expiry))
+    for job_id, live in state.live.items():
+        state.live[job_id] = dict.fromkeys(sorted(live, key=state.age_of))
+    for execution_id, tasks in state.tasks.items():
+        state.tasks[execution_id] = in_place(tasks.values())
+    return state
+
+
+def version_key(job_id: JobId, version: int) -> str:
+    """Return the key of a replaced version of a job."""
+    return f"{job_id}/{version}"
+
+
+def dependent_key(upstream: str, dependent: str) -> str:
+    """Return the key that says that *dependent* waits for *upstream*, both full names."""
+    return f"{upstream} {dependent}"
+
+
+def received_key(sender: ShardId) -> str:
+    """Return the key of what was last received from *sender*."""
+    return f"{sender:04x}"
+
+
+def _expiry(item: tuple[str, Request]) -> Instant:
+    return item[1].expires_at

@@ -1,0 +1,1 @@
+"""Instants, schedules and the timer wheel."""

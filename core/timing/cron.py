@@ -1,0 +1,440 @@
+"""Cron expressions, and the local times they match.
+
+Five fields are minute, hour, day, month, weekday; a sixth puts seconds first, a seventh puts the
+year last. Here a time is what a clock on the wall shows: zones and clock changes are the business
+of `rota.core.timing.schedule`.
+
+A field is kept as a bit mask, bit *n* set when *n* matches. The days of a month depend only on its
+length and on the weekday it begins with, so `Cron` keeps one mask for each of these 28 shapes and
+the search never tests days one by one.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from string import ascii_lowercase, ascii_uppercase
+from typing import NamedTuple
+
+from rota.core.errors import invalid
+from rota.core.quoting import quoted, shortened
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """A parsed cron expression; make one with `parse_cron`.
+
+    Attributes:
+        seconds: Mask of the seconds that match; likewise *minutes*, *hours*, *months*, *years*.
+        days: Mask of the days that match in a month of each shape (see `_shape`).
+        has_open_hours: The hour field is ``*``, or ``*/n`` with more than one hour, so no
+            particular hour is meant.
+    """
+
+    seconds: int
+    minutes: int
+    hours: int
+    months: int
+    years: int
+    days: tuple[int, ...]
+    has_open_hours: bool
+
+    def next_after(self, wall: datetime) -> datetime | None:
+        """Return the first matching local time strictly after the naive *wall*.
+
+        None when nothing matches any more: the years are over, or 400 years bring no match (the
+        calendar repeats then).
+        """
+        start = wall.replace(microsecond=0) + _SECOND
+        year, month, day = start.year, start.month, start.day
+        if self._matches_day(year, month, day):
+            time = self._time_from(start.hour, start.minute, start.second)
+            if time is not None:
+                return datetime(year, month, day, *time)  # noqa: DTZ001 - a wall clock has no zone
+        found = self._date_from(year, month, day + 1)
+        if found is None:
+            return None
+        first = _lowest(self.hours), _lowest(self.minutes), _lowest(self.seconds)
+        return datetime(*found, *first)  # noqa: DTZ001 - a wall clock has no zone
+
+    def matches(self, wall: datetime) -> bool:
+        """Return True if the expression matches the naive local time *wall*."""
+        return self.next_after(wall - _SECOND) == wall
+
+    def _matches_day(self, year: int, month: int, day: int) -> bool:
+        return bool(
+            self.years >> year & 1
+            and self.months >> month & 1
+            and self.days[_shape(year, month)] >> day & 1
+        )
+
+    def _time_from(self, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
+        if self.hours >> hour & 1:
+            if self.minutes >> minute & 1:
+                same_minute = _next_bit(self.seconds, second)
+                if same_minute is not None:
+                    return hour, minute, same_minute
+            same_hour = _next_bit(self.minutes, minute + 1)
+            if same_hour is not None:
+                return hour, same_hour, _lowest(self.seconds)
+        later_hour = _next_bit(self.hours, hour + 1)
+        if later_hour is None:
+            return None
+        return later_hour, _lowest(self.minutes), _lowest(self.seconds)
+
+    def _date_from(self, year: int, month: int, day: int) -> tuple[int, int, int] | None:
+        for candidate in self._months_from(year, month):
+            first = day if candidate == (year, month) else 1
+            found = _next_bit(self.days[_shape(*candidate)], first)
+            if found is not None:
+                return *candidate, found
+        return None
+
+    def _months_from(self, year: int, month: int) -> Iterator[tuple[int, int]]:
+        last_year = year + _CALENDAR_CYCLE_YEARS
+        first_month = month
+        match = _next_bit(self.years, year)
+        while match is not None and match <= last_year:
+            if match != year:
+                first_month = 1
+            found = _next_bit(self.months, first_month)
+            while found is not None:
+                yield match, found
+                found = _next_bit(self.months, found + 1)
+            match = _next_bit(self.years, match + 1)
+
+
+@lru_cache(maxsize=4096)  # about 2 KB each; a fleet has few distinct expressions
+def parse_cron(text: str, day_or: bool = True) -> Cron:
+    """Return the cron expression that *text* spells.
+
+    With *day_or*, a time matches when either day field does, if neither begins with ``*`` or
+    ``?`` (Vixie cron); otherwise, and always without *day_or*, both must match.
+
+    Raises:
+        Refused: ``invalid_schedule``, saying which field is wrong and what it may hold, or that
+            no date of the calendar matches.
+    """
+    try:
+        return _cron(text, day_or=day_or)
+    except _Mistake as mistake:
+        raise invalid("invalid_schedule", f"{quoted(text)} {mistake}") from mistake
+
+
+def _cron(text: str, *, day_or: bool) -> Cron:
+    fields = text.translate(_CAPITALS).split()
+    if found := _ZONE.match(text):
+        raise _Mistake(f"begins with a zone; give it as the timezone: {quoted(found['zone'])}")
+    if len(fields) not in (5, 6, 7):
+        count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
+        hint = "; in a shell, quote the whole expression" if len(fields) == 1 else ""
+        raise _Mistake(
+            f"has {count}; a cron expression has 5 (minute hour day month weekday), "
+            f"6 (seconds first) or 7 (seconds first, year last){hint}"
+        )
+    try:
+        cron = _cron_of(fields, day_or=day_or)
+    except _Mistake as mistake:
+        if len(fields) == 6:
+            raise _Mistake(f"{mistake} (six fields begin with the second)") from mistake
+        raise
+    if not cron.months or cron.next_after(_BEFORE_ALL) is None:
+        raise _Mistake("never fires: no date matches its day, month, weekday and year together")
+    return cron
+
+
+def _cron_of(fields: list[str], *, day_or: bool) -> Cron:
+    second = fields[0] if len(fields) > 5 else "0"
+    year = fields[6] if len(fields) > 6 else "*"
+    minute, hour, day, month, weekday = fields[1:6] if len(fields) > 5 else fields
+    seconds, minutes, hours = _mask(_SECONDS, second), _mask(_MINUTES, minute), _mask(_HOURS, hour)
+    months, days = _mask(_MONTHS, month), _day_masks(day, weekday, day_or=day_or)
+    return Cron(
+        seconds=seconds,
+        minutes=minutes,
+        hours=hours,
+        months=_months_with(days, months),
+        years=_ALL_YEARS if year == "*" else _mask(_YEARS, year),
+        days=days,
+        # A step that leaves one hour, as */24 does, means that hour.
+        has_open_hours=_OPEN.fullmatch(hour) is not None and hours.bit_count() > 1,
+    )
+
+
+def _months_with(days: tuple[int, ...], months: int) -> int:
+    """Return those of *months* that ever have one of *days*: the search passes over the others."""
+    lengths = {shape.length for shape, mask in zip(_SHAPES, days, strict=True) if mask}
+    leaps = {29} & lengths
+    return months & _bits([n for n in range(1, 13) if _LENGTHS[n] in lengths or (n == 2 and leaps)])
+
+
+# --- fields ------------------------------------------------------------------------------------
+
+
+class _Mistake(Exception):
+    """What is wrong with an expression, as the end of a sentence that begins with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    first: int
+    last: int
+    names: tuple[str, ...] = ()
+    is_cyclic: bool = True
+
+    @property
+    def limits(self) -> str:
+        """What the field may hold, as the end of a sentence."""
+        if not self.names:
+            return f"{self.name}s go from {self.first} to {self.last}"
+        if self.first == 0:
+            return f"{self.name}s go from 0 to 7 (0 and 7 are Sunday) or SUN to SAT"
+        return f"{self.name}s go from {self.first} to {self.last} or JAN to DEC"
+
+
+_SECONDS = _Field("second", 0, 59)
+_MINUTES = _Field("minute", 0, 59)
+_HOURS = _Field("hour", 0, 23)
+_DAYS = _Field("day", 1, 31)
+_MONTHS = _Field(
+    "month",
+    1,
+    12,
+    ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"),
+)
+_WEEKDAYS = _Field("weekday", 0, 7, ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))
+_YEARS = _Field("year", 1970, 2099, is_cyclic=False)
+
+_SUNDAY, _SATURDAY = 0, 6
+_SECOND = timedelta(seconds=1)
+_CALENDAR_CYCLE_YEARS = 400
+_ALL_YEARS = (1 << 9999) - 2
+_BEFORE_ALL = datetime(_YEARS.first - 1, 12, 31, 23, 59, 59)  # noqa: DTZ001 - a wall clock
+
+# Not str.upper, which makes the ASCII letters of names out of others: of the dotless i of Turkish.
+_CAPITALS = str.maketrans(ascii_lowercase, ascii_uppercase)
+_ZONE = re.compile(r"(?:CRON_)?TZ=(?P<zone>\S*)")
+_NAME_LENGTH = 3
+"""Letters of the name of a month or weekday."""
+_OPEN = re.compile(r"\*(?:/[0-9]+)?")
+_ITEM = re.compile(r"(?:\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?")
+_HASHED = re.compile(r"[HR](?:\([0-9-]*\))?(?:/[0-9]+)?")
+
+
+def _mask(field: _Field, text: str) -> int:
+    mask = 0
+    for item in dict.fromkeys(text.split(",")):
+        mask |= _item_mask(field, item)
+    return mask
+
+
+def _item_mask(field: _Field, item: str) -> int:
+    """Return the values of ``*``, ``a``, ``a-b`` or ``a/n``, each but ``a`` with a step or not."""
+    parts = _ITEM.fullmatch(item)
+    if parts is None or _HASHED.fullmatch(item):
+        raise _no_item(field, item)
+    low_text, high_text, step_text = parts.groups()
+    step = _step(field, step_text) if step_text else 1
+    if low_text is None:
+        return _bits(range(field.first, field.last + 1, step))
+    low = _value(field, low_text, item)
+    if high_text is not None:
+        high = _value(field, high_text, item)
+    elif step_text:
+        # A week ends on Saturday unless a range says 7, as croniter has it.
+        high = _SATURDAY if field is _WEEKDAYS else field.last
+    else:
+        high = low
+    return _bits(_span(field, low, high)[::step])
+
+
+def _span(field: _Field, low: int, high: int) -> list[int]:
+    """Return *low* to *high*, around the end of the field if need be: ``22-2``, ``FRI-MON``."""
+    if low <= high:
+        return list(range(low, high + 1))
+    if not field.is_cyclic:
+        raise _Mistake(f"has {field.name} range {low}-{high}; a range of {field.name}s goes up")
+    # After Saturday a week continues with Sunday as 0; 7 is for ranges that end with it.
+    last = _SATURDAY if field is _WEEKDAYS else field.last
+    return [*range(low, last + 1), *range(field.first, high + 1)]
+
+
+def _value(field: _Field, text: str, item: str) -> int:
+    """Return the value that *text*, a part of *item*, names."""
+    if text in field.names:
+        return field.names.index(text) + field.first
+    if not text.isdigit() or len(text) > 9 or not field.first <= int(text) <= field.last:
+        raise _no_item(field, item)
+    return int(text)
+
+
+def _step(field: _Field, text: str) -> int:
+    # A longer step would silently mean "the first value only": */90 is not every 90 minutes.
+    longest = 7 if field is _WEEKDAYS else field.last - field.first + 1
+    if len(text) > 9 or not 1 <= int(text) <= longest:
+        raise _Mistake(
+            f"has {field.name} step {shortened(text)}; steps of {field.name}s go from 1 to "
+            f"{longest} (for other intervals write @every)"
+        )
+    return int(text)
+
+
+def _no_item(field: _Field, item: str) -> _Mistake:
+    if _HASHED.fullmatch(item):
+        return _Mistake(
+            f"has {field.name} {shortened(item)}; hashed (H) and random (R) fields are not "
+            "supported yet, write a number"
+        )
+    shown = shortened(item) if item.isalnum() else quoted(item)
+    return _Mistake(f"has {field.name} {shown}; {field.limits}{_hint_of(field, item)}")
+
+
+def _hint_of(field: _Field, item: str) -> str:
+    if field is _WEEKDAYS and (last := _NTH_LAST.fullmatch(item)):
+        return f"; the last one of a month is {last[1]}L"
+    if field is _DAYS and ("L" in item or "W" in item):
+        return "; besides there are L, L-n, nW and LW"
+    if (short := item[:_NAME_LENGTH]) in field.names and item.isalpha():
+        return f"; write {short}"
+    return ""
+
+
+# --- days --------------------------------------------------------------------------------------
+
+
+class _Month(NamedTuple):
+    """What a rule for days must know of a month."""
+
+    length: int
+    first_weekday: int
+
+    def weekday(self, day: int) -> int:
+        """Return the weekday of *day*, Sunday being 0."""
+        return (self.first_weekday + day - 1) % 7
+
+
+_DayRule = Callable[[_Month], int]
+"""Gives the mask of the days it matches; bits past the end of the month do not matter."""
+_Masks = tuple[int, ...]
+"""The masks that a rule gives for each of `_SHAPES`."""
+
+_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_SHAPES = tuple(_Month(length, weekday) for length in (28, 29, 30, 31) for weekday in range(7))
+
+_FROM_END = re.compile(r"L(?:-([0-9]+))?")
+_NEAREST = re.compile(r"([0-9]+)W")
+_LAST = re.compile(r"L([0-9A-Z]+)|([0-9A-Z]+)L")
+_NTH = re.compile(r"([0-9A-Z]+)#([0-9]+)")
+_NTH_LAST = re.compile(r"([0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)#L")
+
+
+def _shape(year: int, month: int) -> int:
+    """Return the index in `_SHAPES` of *month* of *year*."""
+    length = _LENGTHS[month]
+    if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
+        length = 29
+    return (length - 28) * 7 + date(year, month, 1).isoweekday() % 7
+
+
+def _day_masks(day: str, weekday: str, *, day_or: bool) -> _Masks:
+    by_day = _union(_day_masks_of, day)
+    by_weekday = _union(_weekday_masks_of, weekday)
+    # Only the first character decides, so "*/2" counts as open. Vixie cron does it, crontabs rely
+    # on it, and its manual calls it a bug.
+    is_either = day_or and day[0] not in "*?" and weekday[0] not in "*?"
+    return tuple(
+        (one | other if is_either else one & other) & _bits(range(1, month.length + 1))
+        for one, other, month in zip(by_day, by_weekday, _SHAPES, strict=True)
+    )
+
+
+def _union(masks_of: Callable[[str], _Masks], text: str) -> list[int]:
+    union = [0] * len(_SHAPES)
+    for item in ["*"] if text == "?" else dict.fromkeys(text.split(",")):
+        union = [one | other for one, other in zip(union, masks_of(item), strict=True)]
+    return union
+
+
+@lru_cache(maxsize=1024)  # 0.3 KB each; rules of 28 masks are most of what parsing costs
+def _day_masks_of(item: str) -> _Masks:
+    return tuple(map(_day_rule(item), _SHAPES))
+
+
+@lru_cache(maxsize=1024)
+def _weekday_masks_of(item: str) -> _Masks:
+    return tuple(map(_weekday_rule(item), _SHAPES))
+
+
+def _day_rule(item: str) -> _DayRule:
+    """Return the rule of one item of the day field: ``L``, ``L-n``, ``LW``, ``nW`` or plain."""
+    if parts := _FROM_END.fullmatch(item):
+        before_end = _number(parts[1] or "0", 0, 30)
+        if before_end is None:
+            raise _Mistake(f"has day {quoted(item)}; days before the last go from 0 to 30")
+        return lambda month: 1 << max(month.length - before_end, 0)
+    if item == "LW":
+        return lambda month: 1 << _nearest_workday(month, month.length)
+    if parts := _NEAREST.fullmatch(item):
+        day = _value(_DAYS, parts[1], item)
+        return lambda month: 1 << _nearest_workday(month, day) if day <= month.length else 0
+    mask = _item_mask(_DAYS, item)
+    return lambda month: mask
+
+
+def _nearest_workday(month: _Month, day: int) -> int:
+    """Return the Monday to Friday closest to *day* without leaving the month."""
+    weekday = month.weekday(day)
+    if weekday == _SATURDAY:
+        return day - 1 if day > 1 else day + 2
+    if weekday == _SUNDAY:
+        return day + 1 if day < month.length else day - 2
+    return day
+
+
+def _weekday_rule(item: str) -> _DayRule:
+    """Return the rule of one item of the weekday field: ``nL``, ``Ln``, ``n#k`` or plain."""
+    if item == "L":
+        raise _Mistake("has weekday L alone; write which last weekday, as in 5L")
+    if parts := _LAST.fullmatch(item):
+        last = _value(_WEEKDAYS, parts[1] or parts[2], item) % 7
+        return lambda month: 1 << max(_days_on(month, last))
+    if parts := _NTH.fullmatch(item):
+        weekday = _value(_WEEKDAYS, parts[1], item) % 7
+        nth = _number(parts[2], 1, 5)
+        if nth is None:
+            raise _Mistake(f"has weekday {quoted(item)}; the number after # goes from 1 to 5")
+        return lambda month: _bits(_days_on(month, weekday)[nth - 1 : nth])
+    mask = _item_mask(_WEEKDAYS, item)
+    weekdays = [weekday for weekday in range(7) if (mask | mask >> 7) >> weekday & 1]
+    return lambda month: _bits([d for weekday in weekdays for d in _days_on(month, weekday)])
+
+
+def _days_on(month: _Month, weekday: int) -> range:
+    return range(1 + (weekday - month.first_weekday) % 7, month.length + 1, 7)
+
+
+def _number(text: str, first: int, last: int) -> int | None:
+    """Return the number that the digits *text* are, or None if it is not *first* to *last*."""
+    return int(text) if len(text) <= 9 and first <= int(text) <= last else None
+
+
+# --- masks -------------------------------------------------------------------------------------
+
+
+def _bits(values: range | list[int]) -> int:
+    mask = 0
+    for value in values:
+        mask |= 1 << value
+    return mask
+
+
+def _next_bit(mask: int, start: int) -> int | None:
+    """Return the first bit of *mask* from *start* on, or None."""
+    rest = mask >> start
+    return start + (rest & -rest).bit_length() - 1 if rest else None
+
+
+def _lowest(mask: int) -> int:
+    return (mask & -mask).bit_length() - 1

@@ -1,0 +1,1 @@
+"""Commands, changes, effects and decisions, their stored form, and the configuration of a shard."""
