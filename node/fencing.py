@@ -21,7 +21,7 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import LATEST_INSTANT, MICROSECOND, Instant, later
 from rota.core.vocabulary.configuration import NOBODY
-from rota.executor.warden.link import Right
+from rota.executor.warden.node_link import Right
 from rota.node.attempts import Attempts
 from rota.node.clock import Clock
 from rota.node.messages import AskLease, GiveLease

@@ -18,7 +18,7 @@ from rota.node.links.death import PATH, Death, encode
 
 
 class Warden(Protocol):
-    """Who carries it out (`rota.executor.warden.link.Link`)."""
+    """Who carries it out (`rota.executor.warden.node_link.Link`)."""
 
     def bequeath(self, *letters: Letter) -> None:
         """Have letters posted when this process has ended, in the place of those before."""

@@ -19,10 +19,10 @@ from rota.core.model.ids import NodeId
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import Duration, Instant
+from rota.executor.attempt_settings import MIB, Terms
 from rota.executor.executor import Executor
 from rota.executor.scripted import ScriptedExecutor
-from rota.executor.terms import MIB, Terms
-from rota.executor.warden.link import Link
+from rota.executor.warden.node_link import Link
 from rota.node.api.app import make_app
 from rota.node.api.serving import serving
 from rota.node.clock import Clock, SystemClock

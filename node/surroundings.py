@@ -9,7 +9,7 @@ from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import Executor
-from rota.executor.warden.link import Link
+from rota.executor.warden.node_link import Link
 from rota.node.coordination.coordinator import Coordinator, Member
 from rota.node.disk import AMPLE, FoundSpace
 from rota.node.etcd_guard import LookAtEtcd

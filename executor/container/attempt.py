@@ -35,8 +35,7 @@ from rota.core.model.attempt import (
 )
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant, format_duration, from_datetime
-from rota.executor.binds import Kept
-from rota.executor.cgroups import Counted
+from rota.executor.attempt_settings import Terms
 from rota.executor.container.creation import (
     LOG_DRIVER,
     Json,
@@ -54,11 +53,12 @@ from rota.executor.container.engine import (
     EngineSilent,
     State,
 )
+from rota.executor.container.exit_reasons import not_there, reason_of, signal_of, unenforced
 from rota.executor.container.init_process import InitProcess
-from rota.executor.container.reasons import not_there, reason_of, signal_of, unenforced
 from rota.executor.container.shared_folder import SharedFolder
+from rota.executor.kernel.cgroups import Counted
+from rota.executor.launch.binds import Kept
 from rota.executor.output import Capture, OutputFiles
-from rota.executor.terms import Terms
 
 DRAIN_S = 2.0  # Between two parts of what a container that has ended wrote.
 RETRY_S = 1.0  # Until the engine is asked again.

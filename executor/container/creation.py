@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from rota.core.model.attempt import AttemptKey, Bind, Image, Limits, Order, Work
 from rota.core.model.ids import ExecutionId, NodeId
-from rota.executor.binds import BindRefusedError, Kept, resolved
-from rota.executor.spawn import environment_of
-from rota.executor.terms import Terms
+from rota.executor.attempt_settings import Terms
+from rota.executor.launch.binds import BindRefusedError, Kept, resolved
+from rota.executor.launch.spawn import environment_of
 
 Json: TypeAlias = "str | int | float | bool | Mapping[str, Json] | list[Json] | None"
 
@@ -20,7 +20,7 @@ ATTEMPT_LABEL = "rota.attempt"
 TOKEN_LABEL = "rota.token"
 
 FOLDER = "/run/rota"
-"""Where a container finds the files by which it tells of itself; see `rota.executor.telling`."""
+"""Where a container finds the files of its reports; see `rota.executor.launch.task_channel`."""
 
 LOG_DRIVER = "local"
 """Keeps bytes as they are; ``json-file`` replaces those that are not UTF-8."""
@@ -47,8 +47,8 @@ def creation(
 ) -> dict[str, Json]:
     """Return the body of a request to create the container of *order*.
 
-    The container does not get ``ROTA_STORE_ID``, by which `rota.executor.orphans` finds processes:
-    a container is found by its labels and ended through its engine.
+    The container does not get ``ROTA_STORE_ID``, by which `rota.executor.kernel.orphans` finds
+    processes: a container is found by its labels and ended through its engine.
 
     Args:
         order: What to run.

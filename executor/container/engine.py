@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rota.executor.container.creation import Json
-from rota.executor.container.frames import Frames
+from rota.executor.container.stream_frames import Frames
 
 if TYPE_CHECKING:  # An extra that need not be installed.
     from aiodocker import Docker

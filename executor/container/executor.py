@@ -14,14 +14,14 @@ from pathlib import Path
 from rota.core.model.attempt import AttemptKey, Ending, Order, Report
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant
-from rota.executor.binds import kept_from_binds
+from rota.executor.attempt_settings import USUAL, Terms
 from rota.executor.container.attempt import ContainerAttempt, Surroundings
 from rota.executor.container.engine import CALL_S, Engine, EngineError, host_in
 from rota.executor.container.leftovers import remove_leftovers
 from rota.executor.container.shared_folder import SharedFolder, all_news
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported
+from rota.executor.launch.binds import kept_from_binds
 from rota.executor.output import OutputFiles
-from rota.executor.terms import USUAL, Terms
 
 OUTPUT_BYTES_MAX = 10 << 20  # As of a process.
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30

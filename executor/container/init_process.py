@@ -9,8 +9,8 @@ import os
 import signal
 from pathlib import Path
 
-from rota.executor.cgroups import Cgroup, Counted, Place
-from rota.executor.killing import has_ended, hold, send
+from rota.executor.kernel.cgroups import Cgroup, Counted, Place
+from rota.executor.kernel.pidfd_signals import has_ended, hold, send
 
 _CGROUPS = Path("/sys/fs/cgroup")
 

@@ -34,8 +34,8 @@ async def remove_leftovers(
 def end_containers(store_id: str, environ: Mapping[str, str] = os.environ) -> list[AttemptKey]:
     """Kill and remove the containers of *store_id* that have not ended, and return whose they were.
 
-    For whoever ends what a warden left, as `rota.executor.orphans.end_orphans` is; it blocks. What
-    has ended stays for the next warden, which can still tell how.
+    For whoever ends what a warden left, as `rota.executor.kernel.orphans.end_orphans` is; it
+    blocks. What has ended stays for the next warden, which can still tell how.
 
     Args:
         store_id: Whose they are.

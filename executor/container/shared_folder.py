@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rota.core.model.attempt import AttemptKey, Report
-from rota.executor.telling import CHECKPOINT, Told
+from rota.executor.launch.task_channel import CHECKPOINT, Told
 
 
 class SharedFolder:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rota.core.model.attempt import Call, Limits, Order
 from rota.core.timing.instants import format_instant
-from rota.executor.marks import mark_of
+from rota.executor.kernel.env_marker import mark_of
 
 _OF_ONE_CALL = ("ROTA_", "TRACEPARENT")
 """How the variables begin that rota gives to each attempt; all others are a worker's for life."""

@@ -5,9 +5,9 @@ Who does what:
 - A *worker* is a process of the environment's own interpreter that runs `worker.py`: it calls one
   function at a time, for one attempt after the other.
 - `pool` says which worker an attempt gets, and how many there are; `worker_process` is a worker as
-  it is seen from here; `wire` is what the two say to each other.
+  it is seen from here; `worker_protocol` is what the two say to each other.
 - The *spawner* thread starts processes, the *killer* thread ends them with all that descends from
-  them (`starting`), the *sweeper* thread removes private folders; all else is on the loop, in
+  them (`worker_start`), the *sweeper* thread removes private folders; all else is on the loop, in
   callbacks. No asyncio task is held.
 
 How an attempt goes:
@@ -34,16 +34,16 @@ from pathlib import Path
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Raised, Report, Usage
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
+from rota.executor.attempt_settings import USUAL, Terms
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported, merged
-from rota.executor.limits import Limiter
+from rota.executor.kernel.limits import Limiter
+from rota.executor.launch.spawn import NotStartedError, base_environment
 from rota.executor.output import Capture, OutputFiles
-from rota.executor.python import wire
+from rota.executor.python import worker_protocol
 from rota.executor.python.environment import Environment, environment, variables_of_call
 from rota.executor.python.pool import Bounds, Pools
-from rota.executor.python.starting import Starter
 from rota.executor.python.worker_process import Death, WorkerProcess
-from rota.executor.spawn import NotStartedError, base_environment
-from rota.executor.terms import USUAL, Terms
+from rota.executor.python.worker_start import Starter
 
 OUTPUT_BYTES_MAX = 10 << 20
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30
@@ -65,7 +65,7 @@ class PythonExecutor:
         directory: Its folder ``python`` is for output and private folders; made if missing. That
             belongs to this executor alone, and private folders left there are removed.
         node_id: Told to the functions.
-        store_id: Marks the workers as this store's; see `rota.executor.orphans`.
+        store_id: Marks the workers as this store's; see `rota.executor.kernel.orphans`.
         ended: Told of every ending.
         reported: Told what attempts tell of themselves.
         now: The clock of the stamps.
@@ -238,7 +238,9 @@ class _Attempt:
         self._grace = Duration(0)
         self._was_killed = False
         self._is_over = False  # Nothing is left to be stopped.
-        self._message: wire.Ended | None = None  # How the call ended, or the worker: one of both.
+        self._message: worker_protocol.Ended | None = (
+            None  # How the call ended, or the worker: one of both.
+        )
         self._death: Death | None = None
         self._output_left = 0  # What the pipe held at the end and has not been taken.
         self._report: Report | None = None
@@ -279,7 +281,7 @@ class _Attempt:
             self._timeout_timer = self._executor.loop.call_later(timeout_s, self._timed_out)
         worker.call(
             self,
-            wire.Call(
+            worker_protocol.Call(
                 function=call.function,
                 arguments=call.arguments,
                 variables=variables_of_call(self.order),
@@ -335,9 +337,9 @@ class _Attempt:
 
     # -- what comes from the worker: `rota.executor.python.worker_process.Served` ------------------
 
-    def heard(self, message: wire.Told | wire.Ended) -> None:
+    def heard(self, message: worker_protocol.Told | worker_protocol.Ended) -> None:
         """Pass on what the function tells, or begin to end."""
-        if isinstance(message, wire.Told):
+        if isinstance(message, worker_protocol.Told):
             self._tell(message)
         elif not self._is_over:
             self._message = message
@@ -364,7 +366,7 @@ class _Attempt:
         self._death = death
         self._drain()
 
-    def _tell(self, told: wire.Told) -> None:
+    def _tell(self, told: worker_protocol.Told) -> None:
         saved = None if told.checkpoint is None else told.checkpoint.encode()
         self._report = merged(self._report, Report(percent=told.percent, checkpoint=saved))
         if self._report_timer is None:
@@ -436,7 +438,7 @@ class _Attempt:
         if self.capture.cut:
             cut = f"its output is kept only in part: {self.capture.cut}"
             reason = f"{reason}; {cut}" if reason else cut
-        message, death = self._message or wire.Ended(), self._death
+        message, death = self._message or worker_protocol.Ended(), self._death
         is_over_limit = self.order.work.limits.memory > 0 and _is_memory_error(message.raised)
         return Ending(
             outcome=outcome,

@@ -23,8 +23,8 @@ from itertools import count
 from typing import NamedTuple, Protocol
 
 from rota.executor.python.environment import Environment
-from rota.executor.python.starting import Started
 from rota.executor.python.worker_process import Death, WorkerProcess
+from rota.executor.python.worker_start import Started
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 It is run by the interpreter of the task's own environment, where rota need not be installed: one
 file, the standard library only, Python 3.9 or newer. What it is told at its start, and what is said
-on the socket, is in `rota.executor.python.wire`.
+on the socket, is in `rota.executor.python.worker_protocol`.
 
 Standard output and error are one pipe. Both are flushed before an end is told, so what is in the
 pipe by then is all that the attempt has written.

@@ -15,11 +15,20 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from rota.executor.descent import end_families
 from rota.executor.executor import READ_BYTES
+from rota.executor.kernel.subreaper import end_families
 from rota.executor.python.environment import Environment
-from rota.executor.python.starting import Started, end_rest
-from rota.executor.python.wire import Call, Ended, Frames, Garbled, Message, Ready, Told, framed
+from rota.executor.python.worker_protocol import (
+    Call,
+    Ended,
+    Frames,
+    Garbled,
+    Message,
+    Ready,
+    Told,
+    framed,
+)
+from rota.executor.python.worker_start import Started, end_rest
 
 FAREWELL_S = 5.0
 """How long a worker that is not needed any more may take to end: its ``atexit`` functions."""

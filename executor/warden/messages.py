@@ -163,7 +163,7 @@ class Met(msgspec.Struct, frozen=True, array_like=True, tag="met"):
 
     Attributes:
         version: That of the warden; if it is not the node's, there was nothing else.
-        made_of: A digest, see `rota.executor.warden.hosting.digest_of`.
+        made_of: A digest, see `rota.executor.warden.hosted_executors.digest_of`.
     """
 
     version: int

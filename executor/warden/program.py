@@ -32,16 +32,16 @@ from pathlib import Path
 
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Instant
+from rota.executor.attempt_settings import terms_from
 from rota.executor.executor import CLOSE_GRACE
-from rota.executor.orphans import end_orphans
-from rota.executor.prctl import end_with_parent, name_process, set_subreaper
-from rota.executor.procfs import pids, status_of
-from rota.executor.seclusion import seclude
-from rota.executor.terms import terms_from
+from rota.executor.kernel.orphans import end_orphans
+from rota.executor.kernel.prctl import end_with_parent, name_process, set_subreaper
+from rota.executor.kernel.procfs import pids, status_of
+from rota.executor.kernel.seclusion import seclude
 from rota.executor.warden.connections import FromNode
-from rota.executor.warden.hosting import Around, end_left
+from rota.executor.warden.hosted_executors import Around, end_left
 from rota.executor.warden.journal import Journal
-from rota.executor.warden.places import JOURNAL, LOCK, SOCKET, short_path
+from rota.executor.warden.paths import JOURNAL, LOCK, SOCKET, short_path
 from rota.executor.warden.server import Server
 from rota.executor.warden.watchdog import Watchdog
 

@@ -21,10 +21,9 @@ from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.executor import merged
 from rota.executor.warden.connections import FromNode, NodeProcess
-from rota.executor.warden.groups import Groups
-from rota.executor.warden.hosting import Around, Hosts, NotHosted
+from rota.executor.warden.hosted_executors import Around, Hosts, NotHosted
 from rota.executor.warden.journal import Journal
-from rota.executor.warden.last_will import post_all
+from rota.executor.warden.lease_groups import Groups
 from rota.executor.warden.messages import (
     UNENCODABLE,
     VERSION,
@@ -48,7 +47,8 @@ from rota.executor.warden.messages import (
     Will,
     encode,
 )
-from rota.executor.warden.outputs import Outputs
+from rota.executor.warden.on_death_requests import post_all
+from rota.executor.warden.output_reader import Outputs
 from rota.executor.warden.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class Server:
         journal: Its journal; what that kept is taken up.
         elapsed: CLOCK_BOOTTIME.
         watchdog: Knows of every deadline before anything that may block.
-        made_of: See `rota.executor.warden.hosting.digest_of`.
+        made_of: See `rota.executor.warden.hosted_executors.digest_of`.
     """
 
     def __init__(

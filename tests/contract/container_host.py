@@ -11,9 +11,9 @@ from contract.executor_host import FIRE_AT, TOKEN, MakeExecutor, now, store_id_o
 from docker import Dockerd
 from rota.core.model.attempt import AttemptKey, Image, Order, Work
 from rota.core.model.ids import NodeId
+from rota.executor.attempt_settings import USUAL, Terms
 from rota.executor.container import ContainerExecutor
 from rota.executor.executor import Reported
-from rota.executor.terms import USUAL, Terms
 
 # Without a network a container starts in half the time.
 BUSYBOX = Image(name="busybox", network="none")

@@ -14,9 +14,9 @@ from rota.core.model.attempt import AttemptKey, Ending, Order, Report, Token, Wo
 from rota.core.model.ids import Epoch, ExecutionId, Index, NodeId
 from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, parse_instant
 from rota.executor.executor import CLOSE_GRACE, Ended, Executor
-from rota.executor.orphans import end_orphans
-from rota.executor.process import ProcessExecutor
-from rota.executor.warden.link import Link, Right
+from rota.executor.kernel.orphans import end_orphans
+from rota.executor.process.executor import ProcessExecutor
+from rota.executor.warden.node_link import Link, Right
 from rota.executor.warden.proxies import WardenExecutor
 
 LIMIT_S = 20.0  # How long a test waits for what must happen; the machine may be busy.

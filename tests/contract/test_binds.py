@@ -14,9 +14,9 @@ import pytest
 from contract.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
 from rota.core.model.attempt import AttemptKey, Bind, Image, Order, Work
 from rota.core.model.ids import NodeId
-from rota.executor.binds import BindRefusedError, Kept, kept_from_binds, resolved
+from rota.executor.attempt_settings import USUAL
 from rota.executor.container.creation import UnusableOrderError, creation
-from rota.executor.terms import USUAL
+from rota.executor.launch.binds import BindRefusedError, Kept, kept_from_binds, resolved
 
 Json = Any  # Any: what an engine is asked for, looked into by the test that knows it.
 

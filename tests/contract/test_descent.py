@@ -19,9 +19,9 @@ from contract.executor_host import (
 )
 from rota.core.model.attempt import Limits, Outcome, Work
 from rota.core.timing.instants import Duration
-from rota.executor import descent
-from rota.executor.descent import Descent, end_families
-from rota.executor.procfs import children_of, status_of
+from rota.executor.kernel import subreaper
+from rota.executor.kernel.procfs import children_of, status_of
+from rota.executor.kernel.subreaper import Descent, end_families
 
 T = TypeVar("T")
 
@@ -149,7 +149,7 @@ def test_family_that_forks_in_sessions_of_its_own_is_outrun(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given less room than the family needs, so that it takes several rounds.
-    monkeypatch.setattr(descent, "_HELD_MAX", 20)
+    monkeypatch.setattr(subreaper, "_HELD_MAX", 20)
     forks = 'if [ $0 -gt 0 ]; then for i in 1 2; do setsid sh -c "$1" $(($0 - 1)) "$1" & done; fi;'
     bomb = f"{forks} echo x; exec sleep 1000"
 

@@ -16,7 +16,7 @@ from certificates import Authority, needs_openssl
 from etcd import Etcd, EtcdCluster, free_ports, needs_etcd
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.vocabulary.configuration import Configuration, Copy, Swap, Swapped
-from rota.executor.warden.last_will import post_all
+from rota.executor.warden.on_death_requests import post_all
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,

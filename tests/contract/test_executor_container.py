@@ -36,10 +36,10 @@ from rota.core.model.attempt import (
     Work,
 )
 from rota.core.timing.instants import SECOND, Duration
+from rota.executor.attempt_settings import USUAL, Terms
 from rota.executor.container.engine import Container, Engine
 from rota.executor.container.init_process import InitProcess
 from rota.executor.container.shared_folder import SharedFolder
-from rota.executor.terms import USUAL, Terms
 
 pytestmark = needs_docker
 

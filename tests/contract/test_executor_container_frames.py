@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.executor.container.frames import Frames
+from rota.executor.container.stream_frames import Frames
 
 
 def framed(contents: list[tuple[int, bytes]]) -> bytes:

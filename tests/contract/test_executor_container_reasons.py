@@ -6,7 +6,7 @@ import pytest
 
 from rota.core.model.attempt import Limits
 from rota.executor.container.engine import Engine, EngineSilent, Resources
-from rota.executor.container.reasons import reason_of, signal_of, unenforced
+from rota.executor.container.exit_reasons import reason_of, signal_of, unenforced
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from contract.executor_host import (
     store_id_of,
 )
 from rota.core.model.attempt import AttemptKey, Ending, Outcome, Work
-from rota.executor.orphans import end_orphans
+from rota.executor.kernel.orphans import end_orphans
 
 Begin: TypeAlias = Callable[[str], tuple[subprocess.Popen[bytes], list[int]]]
 
@@ -115,7 +115,7 @@ def test_processes_of_other_stores_are_left_alone(begin: Begin, tmp_path: Path) 
 
 def test_the_node_itself_and_its_group_are_spared(begin: Begin, tmp_path: Path) -> None:
     sweep = f"""
-from rota.executor.orphans import end_orphans
+from rota.executor.kernel.orphans import end_orphans
 print(end_orphans({store_id_of(tmp_path)!r}).pids_left)
 """
     process, _ = begin(

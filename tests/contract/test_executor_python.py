@@ -43,7 +43,7 @@ from rota.core.model.attempt import (
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.python.executor import PythonExecutor
 from rota.executor.python.pool import Bounds
-from rota.executor.python.wire import PROGRAM
+from rota.executor.python.worker_protocol import PROGRAM
 
 T = TypeVar("T")
 Json = Any  # Any, as JSON is.

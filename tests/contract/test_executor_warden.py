@@ -45,7 +45,7 @@ from rota.executor.warden.messages import (
     frames,
     node_reader,
 )
-from rota.executor.warden.places import JOURNAL, LOCK, SOCKET, short_path
+from rota.executor.warden.paths import JOURNAL, LOCK, SOCKET, short_path
 from rotad import end_warden, warden_of
 
 LEASE = Duration(4 * SECOND)

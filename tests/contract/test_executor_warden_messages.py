@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from contract.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Work
 from rota.core.timing.instants import Duration, Instant
-from rota.executor.warden.groups import NEVER, Groups
+from rota.executor.warden.lease_groups import NEVER, Groups
 from rota.executor.warden.messages import (
     FRAME_BYTES,
     Allow,

@@ -23,11 +23,11 @@ from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, 
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import HOUR, Duration, Instant, later
 from rota.executor import scripted
+from rota.executor.attempt_settings import USUAL
 from rota.executor.executor import Ended as OnEnded
 from rota.executor.executor import Reported as OnReported
-from rota.executor.terms import USUAL
 from rota.executor.warden.connections import FromNode
-from rota.executor.warden.hosting import EXECUTORS, Around, Row
+from rota.executor.warden.hosted_executors import EXECUTORS, Around, Row
 from rota.executor.warden.journal import Journal
 from rota.executor.warden.messages import (
     VERSION,
@@ -41,7 +41,7 @@ from rota.executor.warden.messages import (
     frames,
     node_reader,
 )
-from rota.executor.warden.places import JOURNAL
+from rota.executor.warden.paths import JOURNAL
 from rota.executor.warden.server import Server
 from rota.executor.warden.watchdog import Watchdog
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.executor.folders import KEPT_MAX, Folders
+from rota.executor.launch.private_folders import KEPT_MAX, Folders
 
 
 def _replace_by_link(folder: Path) -> None:

@@ -25,7 +25,6 @@ from contract.executor_host import (
 )
 from contract.test_executor_warden import life_of
 from rota.core.model.attempt import AttemptKey, Order, Work
-from rota.executor.warden.last_will import post_all
 from rota.executor.warden.messages import (
     VERSION,
     Hello,
@@ -35,7 +34,8 @@ from rota.executor.warden.messages import (
     Will,
     frames,
 )
-from rota.executor.warden.places import LOG, SOCKET, short_path
+from rota.executor.warden.on_death_requests import post_all
+from rota.executor.warden.paths import LOG, SOCKET, short_path
 from rotad import end_warden, warden_of
 from strange import Strange, dead, refusing, serving
 
@@ -325,7 +325,7 @@ async def test_a_node_tells_every_warden_that_it_meets(directory: Path, mailbox:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever posts waits longer for an answer than a busy machine takes to give it."""
     for name in ("TRY_S", "WITHIN_S"):
-        monkeypatch.setattr(f"rota.executor.warden.last_will.{name}", LIMIT_S)
+        monkeypatch.setattr(f"rota.executor.warden.on_death_requests.{name}", LIMIT_S)
 
 
 @pytest.mark.usefixtures("patient")
@@ -352,7 +352,7 @@ async def test_a_letter_is_posted_again_until_somebody_says_what_became_of_it() 
 
 
 async def test_a_letter_that_nobody_takes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rota.executor.warden.last_will.WITHIN_S", 0.2)
+    monkeypatch.setattr("rota.executor.warden.on_death_requests.WITHIN_S", 0.2)
 
     with dead() as nobody:
         async with asyncio.timeout(10):

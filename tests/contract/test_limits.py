@@ -19,9 +19,9 @@ from contract.executor_host import (
 )
 from rota.core.model.attempt import AttemptKey, Ending, Limits, Outcome, Sandbox, Work
 from rota.core.timing.instants import SECOND, Duration
-from rota.executor import cgroups
-from rota.executor.cgroups import CONTROLLERS, Cgroups, settings
-from rota.executor.limits import Limiter
+from rota.executor.kernel import cgroups
+from rota.executor.kernel.cgroups import CONTROLLERS, Cgroups, settings
+from rota.executor.kernel.limits import Limiter
 
 MIB = 1 << 20
 HOG = "head -c 268435456 /dev/zero | tail"  # A line without an end: tail holds all of it.

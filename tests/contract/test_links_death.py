@@ -10,8 +10,8 @@ from contract.executor_host import EXECUTION_ID
 from contract.networks import A, B, End, acquaint, dialled, greet, introduce, until
 from rota.core.model.attempt import AttemptKey
 from rota.core.model.ids import NodeId, Session
-from rota.executor.warden.last_will import post_all
 from rota.executor.warden.messages import HELD_TOLD_MAX, Letter
+from rota.executor.warden.on_death_requests import post_all
 from rota.node.last_will import LastWill
 from rota.node.links.death import PATH, Death, encode, life_of
 from rota.node.links.links import LIVES_MAX

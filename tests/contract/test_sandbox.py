@@ -26,9 +26,9 @@ from contract.executor_host import (
 )
 from rota.core.model.attempt import AttemptKey, Bind, Ending, Limits, Outcome, Sandbox, Work
 from rota.core.timing.instants import SECOND, Duration
-from rota.executor.procfs import children_of
-from rota.executor.sandbox import ARRANGED, PRIVATE, Rooms, outermost, wrapping
-from rota.executor.terms import Terms
+from rota.executor.attempt_settings import Terms
+from rota.executor.kernel.procfs import children_of
+from rota.executor.launch.sandbox import ARRANGED, PRIVATE, Rooms, outermost, wrapping
 
 T = TypeVar("T")
 

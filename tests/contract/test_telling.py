@@ -30,7 +30,7 @@ from rota.core.model.attempt import (
     Sandbox,
     Work,
 )
-from rota.executor.telling import PROGRESS, Told, percent_in
+from rota.executor.launch.task_channel import PROGRESS, Told, percent_in
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from contract.executor_host import LIMIT_S, LOOPS, wait_until
-from rota.executor.together import PART, Together
+from rota.executor.process.batching_thread import PART, Together
 
 
 class Heard:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from contract.executor_host import LOOPS, wait_until
-from rota.executor.watching import Watch
+from rota.executor.kernel.fd_watch import Watch
 
 
 @pytest.fixture(params=LOOPS)

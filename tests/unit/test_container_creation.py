@@ -8,9 +8,9 @@ import pytest
 from rota.core.model.attempt import AttemptKey, Image, Limits, Order, Token, Work
 from rota.core.model.ids import Epoch, ExecutionId, Index, NodeId
 from rota.core.timing.instants import Instant
-from rota.executor.binds import Kept
+from rota.executor.attempt_settings import Terms
 from rota.executor.container.creation import creation
-from rota.executor.terms import Terms
+from rota.executor.launch.binds import Kept
 
 Json = Any  # Any: what an engine is asked for, looked into by the test that knows it.
 MIB = 1 << 20

@@ -47,7 +47,7 @@ from rota.core.vocabulary.journal import (
     encode_entry,
     follow,
 )
-from rota.executor.python import wire
+from rota.executor.python import worker_protocol
 from rota.executor.warden import messages as warden
 from rota.node.coordination import messages as etcd
 from rota.node.coordination.coordinator import Cluster, CoordinatorError, Life, Member
@@ -232,10 +232,14 @@ DECODERS = [
     ),
     Decoder(
         name="frame of a python worker",
-        decode=lambda value: list(wire.Frames().messages(value)),
-        refuses=(wire.Garbled,),
+        decode=lambda value: list(worker_protocol.Frames().messages(value)),
+        refuses=(worker_protocol.Garbled,),
         form=JSON,
-        documents=in_json(wire.Ready(), wire.Told(percent=5), wire.Ended(result="{}")),
+        documents=in_json(
+            worker_protocol.Ready(),
+            worker_protocol.Told(percent=5),
+            worker_protocol.Ended(result="{}"),
+        ),
         wrap=with_length,
     ),
     Decoder(

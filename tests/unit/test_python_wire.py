@@ -3,7 +3,7 @@
 import pytest
 
 from rota.core.model.attempt import CHECKPOINT_BYTES_MAX, RESULT_BYTES_MAX
-from rota.executor.python.wire import Frames, Garbled
+from rota.executor.python.worker_protocol import Frames, Garbled
 
 
 def framed(body: bytes) -> bytes:

@@ -134,7 +134,7 @@ class Machine:
             self.life_count += 1
             self.store.is_full = self.is_to_fail = self.is_full
             self._world.note("start", self.id)
-            # What its last node left running it ends first (`rota.executor.orphans`).
+            # What its last node left running it ends first (`rota.executor.kernel.orphans`).
             self._world.observer.died(self.id)
             self.life = Life(self._world, self)
             self.life.begin()

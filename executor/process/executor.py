@@ -2,18 +2,21 @@
 
 Who does what:
 
-- The *spawner* thread starts processes (`rota.executor.spawn`); those with a sandbox or limits,
-  which take longer, are started by the *confiner* thread (`rota.executor.confine`).
+- The *spawner* thread starts processes (`rota.executor.launch.spawn`); those with a sandbox or
+limits,
+  which take longer, are started by the *confiner* thread (`rota.executor.launch.confinement`).
 - On the loop, a pidfd tells that the leader of an attempt has ended and a pipe brings what all of
-  it writes (`rota.executor.running`, `rota.executor.watching`). Nothing here is a coroutine and no
-  asyncio task is held.
-- The *reader* thread looks at what programs tell of themselves (`rota.executor.telling`) and takes
-  private folders back (`rota.executor.folders`), the *sweeper* thread removes those that were
-  used, the *output* threads write what does not fit in memory (`rota.executor.output`), the
-  *killer* thread ends what got away (`rota.executor.descent`).
+  it writes (`rota.executor.process.attempt`, `rota.executor.kernel.fd_watch`). Nothing here is a
+  coroutine and no asyncio task is held.
+- The *reader* thread looks at what programs tell of themselves
+(`rota.executor.launch.task_channel`) and takes
+  private folders back (`rota.executor.launch.private_folders`), the *sweeper* thread removes those
+  that were used, the *output* threads write what does not fit in memory (`rota.executor.output`),
+  the
+  *killer* thread ends what got away (`rota.executor.kernel.subreaper`).
 
 No disk is touched on the loop: one that hangs must not keep an attempt from being ended. What one
-turn of the loop has for a thread goes there in one piece (`rota.executor.together`).
+turn of the loop has for a thread goes there in one piece (`rota.executor.process.batching_thread`).
 """
 
 import asyncio
@@ -28,21 +31,21 @@ from typing import TypeAlias
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant
-from rota.executor.binds import kept_from_binds
-from rota.executor.confine import Confiner, is_confined
-from rota.executor.descent import Descent
+from rota.executor.attempt_settings import USUAL, Terms
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported
-from rota.executor.folders import Folders, remove
-from rota.executor.limits import Limiter
-from rota.executor.orphans import Orphans, end_attempts
+from rota.executor.kernel.fd_watch import Watch
+from rota.executor.kernel.limits import Limiter
+from rota.executor.kernel.orphans import Orphans, end_attempts
+from rota.executor.kernel.subreaper import Descent
+from rota.executor.launch.binds import kept_from_binds
+from rota.executor.launch.confinement import Confiner, is_confined
+from rota.executor.launch.private_folders import Folders, remove
+from rota.executor.launch.sandbox import Bubblewrap, rooms
+from rota.executor.launch.spawn import Started, Surroundings, base_environment, start
+from rota.executor.launch.task_channel import Collected, Told
 from rota.executor.output import OutputFiles
-from rota.executor.running import Running
-from rota.executor.sandbox import Bubblewrap, rooms
-from rota.executor.spawn import Started, Surroundings, base_environment, start
-from rota.executor.telling import Collected, Told
-from rota.executor.terms import USUAL, Terms
-from rota.executor.together import Together
-from rota.executor.watching import Watch
+from rota.executor.process.attempt import Running
+from rota.executor.process.batching_thread import Together
 
 OUTPUT_BYTES_MAX = 10 << 20  # More is for files, not for a screen.
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30  # A hundred full outputs; see `expire`.
@@ -67,7 +70,7 @@ class ProcessExecutor:
             alone, and private folders left there are removed: end orphans first. No sandbox sees
             into it.
         node_id: Told to the tasks.
-        store_id: Marks the processes as this store's; see `rota.executor.orphans`.
+        store_id: Marks the processes as this store's; see `rota.executor.kernel.orphans`.
         ended: Told of every ending.
         now: The clock of the stamps.
         reported: Told what attempts tell of themselves.
@@ -75,8 +78,8 @@ class ProcessExecutor:
         terms: What the node's settings say of attempts.
         hidden: What else no sandbox sees into: folders that exist.
         is_subreaper: Whether this process is to be given the orphans of its attempts, so that
-            those without sandbox and limits are ended whole, too. See `rota.executor.descent` for
-            what that asks of whatever else runs in it.
+            those without sandbox and limits are ended whole, too. See
+            `rota.executor.kernel.subreaper` for what that asks of whatever else runs in it.
         output_bytes_max: How much of one output is kept in its file.
         output_bytes_total_max: How much of all outputs `expire` leaves.
     """

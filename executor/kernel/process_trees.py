@@ -1,8 +1,8 @@
 """All processes of an attempt, whatever they did to get away: how they are known, how they end.
 
 What holds an attempt together depends on how it was started: always its process group, the
-process namespace of its sandbox (`Namespace`), its cgroup (`rota.executor.cgroups`), or that they
-descend from it (`rota.executor.descent`).
+process namespace of its sandbox (`Namespace`), its cgroup (`rota.executor.kernel.cgroups`), or that
+they descend from it (`rota.executor.kernel.subreaper`).
 """
 
 import os
@@ -10,8 +10,8 @@ import signal
 from contextlib import suppress
 from typing import Protocol
 
-from rota.executor.killing import has_ended, send
-from rota.executor.procfs import children_of
+from rota.executor.kernel.pidfd_signals import has_ended, send
+from rota.executor.kernel.procfs import children_of
 
 
 class Tree(Protocol):

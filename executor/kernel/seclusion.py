@@ -2,7 +2,7 @@
 
 import os
 
-from rota.executor.prctl import refuse_inspection
+from rota.executor.kernel.prctl import refuse_inspection
 
 _PRIVATE = 0o077
 

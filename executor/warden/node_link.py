@@ -23,14 +23,14 @@ from rota.core.errors import RotaError
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.executor.attempt_settings import USUAL, Terms, terms_text
 from rota.executor.executor import Ended, Reported
-from rota.executor.terms import USUAL, Terms, terms_text
 from rota.executor.warden import messages as say
 from rota.executor.warden.connections import ToTheWarden
-from rota.executor.warden.hosting import digest_of, environment_of_warden, installed
-from rota.executor.warden.places import LOG
-from rota.executor.warden.processes import LOOK_S, Processes
+from rota.executor.warden.hosted_executors import digest_of, environment_of_warden, installed
+from rota.executor.warden.paths import LOG
 from rota.executor.warden.proxies import WardenExecutor
+from rota.executor.warden.warden_processes import LOOK_S, Processes
 
 log = logging.getLogger(__name__)
 

@@ -90,7 +90,7 @@ class Rooms(NamedTuple):
 
 
 class Egress(NamedTuple):
-    """What `rota.executor.egress` needs of bubblewrap: descriptors that this inherits.
+    """What `rota.executor.launch.egress` needs of bubblewrap: descriptors that this inherits.
 
     Attributes:
         alive: Is kept open as long as the sandbox lives.

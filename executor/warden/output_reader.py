@@ -13,7 +13,7 @@ from typing import cast
 
 from rota.core.model.attempt import AttemptKey
 from rota.executor.executor import Output
-from rota.executor.warden.hosting import Hosts
+from rota.executor.warden.hosted_executors import Hosts
 from rota.executor.warden.messages import Data, Expire, Expired, Read, ToNode
 
 log = logging.getLogger(__name__)

@@ -19,12 +19,12 @@ from typing import NamedTuple
 from rota.core.model.attempt import Order, Work
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import format_instant
-from rota.executor.folders import Folders, remove
-from rota.executor.limits import UNLIMITED, Limited
-from rota.executor.marks import STORE_VARIABLE, mark_of
-from rota.executor.telling import FILES, Told
-from rota.executor.terms import Terms
-from rota.executor.trees import Namespace
+from rota.executor.attempt_settings import Terms
+from rota.executor.kernel.env_marker import STORE_VARIABLE, mark_of
+from rota.executor.kernel.limits import UNLIMITED, Limited
+from rota.executor.kernel.process_trees import Namespace
+from rota.executor.launch.private_folders import Folders, remove
+from rota.executor.launch.task_channel import FILES, Told
 
 _FROM_NODE = ("PATH", "HOME", "LANG", "TMPDIR")
 _DEFAULTS = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -110,7 +110,7 @@ def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[s
     """Return the environment of one attempt, whose private folder is *folder* for itself.
 
     A task may replace what comes from the node, but not the names that rota gives: they identify
-    the attempt to fencing and to `rota.executor.orphans`.
+    the attempt to fencing and to `rota.executor.kernel.orphans`.
     """
     ours = {name: value for name, value in base.items() if name.startswith("ROTA_")}
     return {

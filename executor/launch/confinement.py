@@ -12,13 +12,14 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.core.model.attempt import AttemptKey, Limits, Order, Work
-from rota.executor.binds import BindRefusedError, Kept, resolved
-from rota.executor.egress import RESOLVER, Egresses, NoEgressError
-from rota.executor.killing import hold
-from rota.executor.limits import UNLIMITED, Limited, Limiter, stopped
-from rota.executor.marks import is_mark
-from rota.executor.procfs import status_of
-from rota.executor.sandbox import (
+from rota.executor.kernel.env_marker import is_mark
+from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
+from rota.executor.kernel.pidfd_signals import hold
+from rota.executor.kernel.process_trees import Namespace
+from rota.executor.kernel.procfs import status_of
+from rota.executor.launch.binds import BindRefusedError, Kept, resolved
+from rota.executor.launch.egress import RESOLVER, Egresses, NoEgressError
+from rota.executor.launch.sandbox import (
     ARRANGED,
     PRIVATE,
     Bubblewrap,
@@ -29,7 +30,7 @@ from rota.executor.sandbox import (
     setting,
     wrapping,
 )
-from rota.executor.spawn import (
+from rota.executor.launch.spawn import (
     Launched,
     NotStartedError,
     Plan,
@@ -42,8 +43,7 @@ from rota.executor.spawn import (
     launch,
     starting,
 )
-from rota.executor.telling import Told
-from rota.executor.trees import Namespace
+from rota.executor.launch.task_channel import Told
 
 _INFO_S = 20.0  # Bubblewrap tells within milliseconds; the machine may be busy.
 _LOOK_S, _LOOKS_MAX = 0.0005, 40_000  # Bubblewrap takes 5 to 15 ms to arrange a sandbox.
@@ -71,7 +71,7 @@ class Confiner:
         self._egress = Egresses(around.environment["PATH"])
 
     def start(self, order: Order) -> Started:
-        """Start the process of *order* as `rota.executor.spawn.start` does, but confined.
+        """Start the process of *order* as `rota.executor.launch.spawn.start` does, but confined.
 
         Raises:
             NotStartedError: It cannot be started, or not in its sandbox; nothing of it is left.

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.warden.connections import Node, ToTheWarden, peer_of
-from rota.executor.warden.places import LOCK, LOG, SOCKET, short_path
+from rota.executor.warden.paths import LOCK, LOG, SOCKET, short_path
 
 log = logging.getLogger(__name__)
 

@@ -21,11 +21,11 @@ from contextlib import suppress
 
 from rota.core.model.attempt import AttemptKey
 from rota.core.timing.instants import Duration
-from rota.executor.killing import hold, send, wait_ends
-from rota.executor.marks import STORE_VARIABLE, key_in
-from rota.executor.prctl import set_subreaper
-from rota.executor.procfs import children_of, environment_of, status_of
-from rota.executor.trees import Group
+from rota.executor.kernel.env_marker import STORE_VARIABLE, key_in
+from rota.executor.kernel.pidfd_signals import hold, send, wait_ends
+from rota.executor.kernel.prctl import set_subreaper
+from rota.executor.kernel.process_trees import Group
+from rota.executor.kernel.procfs import children_of, environment_of, status_of
 
 _PART = 4096
 _HELD_MAX = 500  # Descriptors; a larger family takes another round.

@@ -17,7 +17,7 @@ from hashlib import blake2s
 from typing import NamedTuple
 
 from rota.core.model.attempt import Limits
-from rota.executor.cgroups import Cgroup, Cgroups
+from rota.executor.kernel.cgroups import Cgroup, Cgroups
 
 _STOPPED = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
 _WHAT = {

@@ -142,7 +142,7 @@ class Cgroups:
 
 
 class Cgroup:
-    """The groups of one attempt, one in each hierarchy concerned; a `rota.executor.trees.Tree`."""
+    """Groups of one attempt, one in each hierarchy; a `rota.executor.kernel.process_trees.Tree`."""
 
     def __init__(self, places: Mapping[str, Place]) -> None:
         self._places = places

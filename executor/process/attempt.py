@@ -21,15 +21,15 @@ from typing import Protocol
 
 from rota.core.model.attempt import Ending, Order, Outcome, Usage
 from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
-from rota.executor.cgroups import Counted
-from rota.executor.descent import Descent, waited_for
 from rota.executor.executor import READ_BYTES
+from rota.executor.kernel.cgroups import Counted
+from rota.executor.kernel.fd_watch import Watch
+from rota.executor.kernel.process_trees import Group, Tree
+from rota.executor.kernel.subreaper import Descent, waited_for
+from rota.executor.launch.sandbox import unenforced
+from rota.executor.launch.spawn import NotStartedError, Started
+from rota.executor.launch.task_channel import Collected
 from rota.executor.output import OutputFiles
-from rota.executor.sandbox import unenforced
-from rota.executor.spawn import NotStartedError, Started
-from rota.executor.telling import Collected
-from rota.executor.trees import Group, Tree
-from rota.executor.watching import Watch
 
 DRAIN_S = 0.25  # A killed process is gone within milliseconds.
 

@@ -30,8 +30,8 @@ from typing import NamedTuple, Protocol, cast
 import rota
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Instant
+from rota.executor.attempt_settings import Terms, terms_text
 from rota.executor.executor import Ended, Executor, Reported
-from rota.executor.terms import Terms, terms_text
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
 
 EXECUTORS: Mapping[str, Row] = {
-    "process": Row("rota.executor.process:hosted", folder="work"),
+    "process": Row("rota.executor.process.executor:hosted", folder="work"),
     "python": Row("rota.executor.python.executor:PythonExecutor", folder="python"),
     "container": Row(
         "rota.executor.container:ContainerExecutor",

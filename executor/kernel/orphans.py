@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 from rota.core.model.attempt import AttemptKey
-from rota.executor.killing import hold, send, wait_ends
-from rota.executor.marks import STORE_VARIABLE, key_in
-from rota.executor.procfs import environment_of, pids, status_of
+from rota.executor.kernel.env_marker import STORE_VARIABLE, key_in
+from rota.executor.kernel.pidfd_signals import hold, send, wait_ends
+from rota.executor.kernel.procfs import environment_of, pids, status_of
 
 ROUNDS_MAX = 20  # A process that forks as fast as it can is outrun in a few; see `_end`.
 _GROUP_WAITS, _GROUP_WAIT_S = 100, 0.005  # A killed process is gone in milliseconds.

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import msgspec
 
 from rota.core.model.attempt import Limits
-from rota.executor.cgroups import Cgroup
-from rota.executor.descent import end_families
-from rota.executor.limits import UNLIMITED, Limited, Limiter, stopped
-from rota.executor.procfs import environment_of, pids
+from rota.executor.kernel.cgroups import Cgroup
+from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
+from rota.executor.kernel.procfs import environment_of, pids
+from rota.executor.kernel.subreaper import end_families
+from rota.executor.launch.spawn import NotStartedError, Plan, launch
 from rota.executor.python.environment import Environment, variables_of_worker
-from rota.executor.python.wire import PROGRAM, Settings
-from rota.executor.spawn import NotStartedError, Plan, launch
+from rota.executor.python.worker_protocol import PROGRAM, Settings
 
 WORKER_VARIABLE = "ROTA_WORKER_ID"
 
@@ -88,7 +88,7 @@ class Starter:
         interpreter = environment.interpreter or sys.executable
         cwd = environment.cwd or str(folder)
         for path in (cwd, interpreter):
-            os.stat(path)  # See `rota.executor.spawn`: a dead disk stops this thread only.
+            os.stat(path)  # See `rota.executor.launch.spawn`: a dead disk stops this thread only.
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         settings = Settings(

@@ -1,0 +1,1 @@
+"""Linux interfaces: control groups, signals, ``/proc``, prctl, and the processes of an attempt."""
