@@ -52,8 +52,8 @@ format: $(READY) ## Rewrite files the way `check` wants them
 	$(BIN)/ruff check --fix .
 
 docs: $(READY) ## Write what is generated in docs/reference: api.md, parts of metrics.md, configuration.md, states.md
-	$(BIN)/python -P -m rota.node.api.markdown docs/reference/api
-	$(BIN)/python -P -m rota.node.api.metrics_page docs/reference/metrics.md
+	$(BIN)/python -P -m rota.node.api.manual.api_pages docs/reference/api
+	$(BIN)/python -P -m rota.node.api.manual.metrics_page docs/reference/metrics.md
 	$(BIN)/python -P tools/configuration_page.py docs/reference/configuration.md
 	$(BIN)/python -P tools/states_page.py
 

@@ -18,13 +18,13 @@ import uvloop
 
 import rota
 from rota.core.errors import Refused, RotaError
-from rota.node.cluster import WrongCluster
-from rota.node.config import SETTINGS, NodeConfig, Setting, load_config
+from rota.node.cluster.joining import WrongCluster
 from rota.node.coordination.coordinator import CoordinatorRefused
-from rota.node.logs import begin_logging
-from rota.node.node import Node
-from rota.node.own_address import NoOwnAddress
-from rota.node.supervisor import Supervisor
+from rota.node.runtime.node import Node
+from rota.node.system.advertised_address import NoOwnAddress
+from rota.node.system.config import SETTINGS, NodeConfig, Setting, load_config
+from rota.node.system.logs import begin_logging
+from rota.node.system.systemd import Supervisor
 from rota.storage.store import StoreLocked
 
 log = logging.getLogger("rota.node")

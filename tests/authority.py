@@ -6,7 +6,7 @@ import pytest
 
 from rota.core.timing.instants import LATEST_INSTANT, Instant
 from rota.node.coordination.embedded import EmbeddedCoordinator
-from rota.node.works import Works
+from rota.node.runtime.wiring import Works
 
 
 def lose_authority(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,17 +21,17 @@ from rota.executor.executor import Executor
 from rota.executor.process.executor import ProcessExecutor
 from rota.executor.scripted import ScriptedExecutor
 from rota.node.api.app import make_app
-from rota.node.api.bodies import job_spec
-from rota.node.api.serving import serving as serving_api
-from rota.node.clock import Clock, SystemClock
-from rota.node.config import NodeConfig
-from rota.node.config_values import Address
+from rota.node.api.documents.job_bodies import job_spec
+from rota.node.api.http.server import serving as serving_api
 from rota.node.coordination.embedded import EmbeddedCoordinator
-from rota.node.entropy import SystemEntropy
-from rota.node.node import alone
-from rota.node.shards import Shards
-from rota.node.surroundings import OnEnded
-from rota.node.works import Works
+from rota.node.runtime.environment import OnEnded
+from rota.node.runtime.node import alone
+from rota.node.runtime.wiring import Works
+from rota.node.shards.local_shards import Shards
+from rota.node.system.clock import Clock, SystemClock
+from rota.node.system.config import NodeConfig
+from rota.node.system.config_values import Address
+from rota.node.system.entropy import SystemEntropy
 from rota.storage.directory import DataDirectory
 from rota.storage.memory import MemoryStore
 from rota.storage.store import StoreError, Ticket

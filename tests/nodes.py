@@ -24,19 +24,19 @@ from rota.core.vocabulary.configuration import NOBODY, Swap
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.executor.executor import Executor
 from rota.executor.scripted import ScriptedExecutor
-from rota.node.config import NodeConfig
+from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
-from rota.node.coordination.state import CoordinationState
-from rota.node.disk import judge
-from rota.node.held import Inventory
-from rota.node.messages import Sent
-from rota.node.recovering import Finding, plan_of
-from rota.node.shard import Shard
-from rota.node.shards import Shards
-from rota.node.state_digests import COMPARE_EVERY
-from rota.node.surroundings import OnEnded, Surroundings
-from rota.node.works import Works
+from rota.node.peers.messages import Sent
+from rota.node.recovery.inventory import Inventory
+from rota.node.recovery.plan import Finding, plan_of
+from rota.node.runtime.environment import OnEnded, Surroundings
+from rota.node.runtime.wiring import Works
+from rota.node.shards.copy_comparison import COMPARE_EVERY
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.shard import Shard
+from rota.node.system.config import NodeConfig
+from rota.node.system.disk_guard import judge
 from rota.storage.memory import MemoryStore
 from rota.storage.store import StoreFull
 from sim.cluster.chance import SeededEntropy, SkewedClock
@@ -288,11 +288,11 @@ class Node:
 
     @property
     def peers(self) -> tuple[NodeId, ...]:
-        """The nodes that messages reach (`rota.node.network.Network`)."""
+        """The nodes that messages reach (`rota.node.peers.network.Network`)."""
         return self._nodes.linked_to(self.id)
 
     def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
-        """Send a message (`rota.node.network.Network`)."""
+        """Send a message (`rota.node.peers.network.Network`)."""
         if not self._is_dead:
             self._nodes.carry(self.id, receiver, shard, message)
 

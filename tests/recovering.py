@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from rota.core.model.ids import Index, NodeId, ShardId
 from rota.core.replication.replica import Replica
-from rota.node.held import Held
-from rota.node.lineage import EntryOf, Hashes
+from rota.node.recovery.configuration_lineage import EntryOf, Hashes
+from rota.node.recovery.inventory import Held
 
 
 def held(replica: Replica) -> Held:

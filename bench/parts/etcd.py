@@ -19,8 +19,8 @@ from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.vocabulary.configuration import Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Claim
 from rota.node.coordination.etcd import EtcdCoordinator
-from rota.node.coordination.gateway import GatewayOptions
-from rota.node.entropy import SystemEntropy
+from rota.node.coordination.etcd_gateway import GatewayOptions
+from rota.node.system.entropy import SystemEntropy
 
 NODES = tuple(NodeId(f"node-{name}") for name in "abc")
 SHARDS = 512

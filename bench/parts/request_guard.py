@@ -9,7 +9,7 @@ from timeit import repeat
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from bench.parts.figures import show
-from rota.node.api.guard import Guard
+from rota.node.api.http.guard import Guard
 
 RUNS, REQUESTS = 400, 1_000
 USUAL = {

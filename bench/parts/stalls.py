@@ -26,9 +26,9 @@ from bench.api import Api, Json
 from bench.parts.figures import show
 from bench.processes import rss_mib
 from bench.scenarios.throughput import one_by_one
-from rota.node.config import load_config
-from rota.node.logs import begin_logging
-from rota.node.node import Node as RotaNode
+from rota.node.runtime.node import Node as RotaNode
+from rota.node.system.config import load_config
+from rota.node.system.logs import begin_logging
 
 RESIDENT_BYTES = 2 << 30
 PROBE_S = 0.001

@@ -34,5 +34,5 @@ def export(numbers: tuple[int, ...], data_dir: str, output: str) -> int:
     if missing := [name for name in NEEDS if find_spec(name) is None]:
         raise NodeNotInstalled(missing)
     flags = ("--data-dir", data_dir, "--output", output)
-    argv = [sys.executable, "-P", "-m", "rota.node.exporting", *flags, *map(str, numbers)]
+    argv = [sys.executable, "-P", "-m", "rota.node.shard_export", *flags, *map(str, numbers)]
     return subprocess.run(argv, stdin=subprocess.DEVNULL, check=False).returncode

@@ -9,33 +9,35 @@ from aiohttp import web
 
 from rota.client.owners import NODE
 from rota.core.errors import Kind, Refused
-from rota.node.api import (
-    access,
+from rota.node.api.handlers import (
     batches,
-    changing,
     cluster,
-    description,
     events,
     executions,
     health,
+    job_changes,
     job_list,
     jobs,
-    openapi,
     outputs,
-    page,
-    problems,
     recovery,
 )
-from rota.node.api.access_log import BEGAN_AT, IS_LOGGED
-from rota.node.api.body_memory import BodyMemory
-from rota.node.api.forwarding import READS_NO_SHARD, answer_anywhere
-from rota.node.api.guard import Guard, UnexpectedBody, UnsupportedEncoding, UnsupportedMediaType
-from rota.node.api.operations import ACCEPTED
-from rota.node.api.parameters import IS_DRY_RUN
-from rota.node.api.requests import BODY_MEMORY, PARTS, REQUEST_ID, forget_body
-from rota.node.api.stopping import STOPPING, Stopping
-from rota.node.api.strangers import STRANGERS, Strangers
-from rota.node.parts import Parts
+from rota.node.api.http.access_log import BEGAN_AT, IS_LOGGED
+from rota.node.api.http.guard import (
+    Guard,
+    UnexpectedBody,
+    UnsupportedEncoding,
+    UnsupportedMediaType,
+)
+from rota.node.api.http.refusal_log import STRANGERS, Strangers
+from rota.node.api.reference import html_page, openapi, served_description
+from rota.node.api.requests import access, problems
+from rota.node.api.requests.body_memory import BodyMemory
+from rota.node.api.requests.operations import ACCEPTED
+from rota.node.api.requests.parameters import IS_DRY_RUN
+from rota.node.api.requests.request_reader import BODY_MEMORY, PARTS, REQUEST_ID, forget_body
+from rota.node.api.requests.stopping import STOPPING, Stopping
+from rota.node.api.routing.forwarding import READS_NO_SHARD, answer_anywhere
+from rota.node.context import Parts
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +48,7 @@ OPERATIONS = [
     for module in (
         jobs,
         job_list,
-        changing,
+        job_changes,
         executions,
         batches,
         outputs,
@@ -54,7 +56,7 @@ OPERATIONS = [
         cluster,
         recovery,
         health,
-        description,
+        served_description,
     )
     for operation in module.operations.declared
 ]
@@ -116,13 +118,13 @@ def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
     # Not in the middleware, which sees a streamed answer only when it has ended.
     app.on_response_prepare.append(_add_headers)
     app.add_routes(operation.route() for operation in OPERATIONS)
-    app[description.DESCRIPTION] = description.Description(_describe)
+    app[served_description.DESCRIPTION] = served_description.Description(_describe)
     return app
 
 
-def _describe() -> description.Documents:
+def _describe() -> served_description.Documents:
     document = openapi.describe(OPERATIONS)
-    return description.Documents(msgspec.json.encode(document), page.page_of(document))
+    return served_description.Documents(msgspec.json.encode(document), html_page.page_of(document))
 
 
 def _authority(request: web.Request) -> str | None:

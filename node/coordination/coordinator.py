@@ -73,7 +73,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
             back.
         version: Of the software.
         key: Of the node's present process, by which it proves its identity to other nodes
-            (`rota.node.links.proof`); empty for a node that is alone. Never logged or shown.
+            (`rota.node.links.identity_proof`); empty for a node that is alone. Never logged or
+            shown.
     """
 
     node_id: NodeId

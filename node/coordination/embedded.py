@@ -18,6 +18,7 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
+from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,
@@ -27,8 +28,7 @@ from rota.node.coordination.coordinator import (
     News,
     View,
 )
-from rota.node.coordination.state import CoordinationState
-from rota.node.entropy import Entropy
+from rota.node.system.entropy import Entropy
 
 T = TypeVar("T")
 

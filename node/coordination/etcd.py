@@ -1,4 +1,4 @@
-"""Coordination through etcd, by transactions on the keys of `keys`.
+"""Coordination through etcd, by transactions on the keys of `etcd_keys`.
 
 A session is a lease. Its number is drawn here, so that no two lives share one even if etcd is
 restored from a backup. Conditions compare values and leases, never revisions, which go backwards
@@ -27,11 +27,9 @@ from rota.node.coordination.coordinator import (
     predecessor,
     still_taken,
 )
-from rota.node.coordination.etcd_space import EtcdSpace, space_of
-from rota.node.coordination.etcd_watch import follow
-from rota.node.coordination.gateway import EtcdRefused, Gateway, GatewayOptions
-from rota.node.coordination.keys import Keys, lease_of, read, session_of, write
-from rota.node.coordination.messages import (
+from rota.node.coordination.etcd_gateway import EtcdRefused, Gateway, GatewayOptions
+from rota.node.coordination.etcd_keys import Keys, lease_of, read, session_of, write
+from rota.node.coordination.etcd_messages import (
     Answer,
     Json,
     KeyValue,
@@ -49,7 +47,9 @@ from rota.node.coordination.messages import (
     put,
     put_if,
 )
-from rota.node.entropy import Entropy
+from rota.node.coordination.etcd_space import EtcdSpace, space_of
+from rota.node.coordination.etcd_watch import follow
+from rota.node.system.entropy import Entropy
 
 SWAPS_EACH = 32
 """Swaps in one request. etcd allows 128 operations in a transaction and carries each out alone, so

@@ -7,7 +7,7 @@ full. What was deleted or compacted counts until the member is defragmented.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rota.node.coordination.messages import StatusAnswer
+from rota.node.coordination.etcd_messages import StatusAnswer
 
 QUOTA_BYTES = 2 << 30
 """etcd's default, for a member that does not tell its quota."""

@@ -20,9 +20,9 @@ from rota.node.coordination.coordinator import (
     News,
     WatchLost,
 )
-from rota.node.coordination.gateway import Gateway
-from rota.node.coordination.keys import Keys
-from rota.node.coordination.messages import (
+from rota.node.coordination.etcd_gateway import Gateway
+from rota.node.coordination.etcd_keys import Keys
+from rota.node.coordination.etcd_messages import (
     Event,
     Failure,
     RangeAnswer,

@@ -18,7 +18,7 @@ from rota.core.errors import RotaError
 from rota.core.model.ids import NodeId, Session
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.configuration import Swap, Swapped
-from rota.node.clock import Clock
+from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,
@@ -32,8 +32,8 @@ from rota.node.coordination.coordinator import (
     check_swaps,
     still_taken,
 )
-from rota.node.coordination.state import CoordinationState
-from rota.node.entropy import Entropy
+from rota.node.system.clock import Clock
+from rota.node.system.entropy import Entropy
 
 T = TypeVar("T")
 

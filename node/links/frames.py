@@ -17,7 +17,7 @@ import msgspec
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.checked_fields import CheckedInstant, CheckedShard
 from rota.core.model.ids import ShardId
-from rota.node.messages import Sent
+from rota.node.peers.messages import Sent
 
 FRAME_BYTES_MAX = 1 << 20
 """Of a frame. Four shards' entries of a busy turn, and few enough that decoding stalls nobody."""

@@ -12,7 +12,6 @@ import aiohttp
 
 from rota.core.model.ids import ShardId
 from rota.core.timing.instants import SECOND, Instant
-from rota.node.clock import Clock
 from rota.node.links.frames import (
     FRAME_BYTES_MAX,
     Batch,
@@ -27,12 +26,13 @@ from rota.node.links.frames import (
     decode,
     encode,
 )
-from rota.node.links.greeting import Peer, Socket
-from rota.node.links.outbox import Outbox
-from rota.node.messages import Sent
-from rota.node.metrics import LinkMetrics
-from rota.node.network import OnMessage
-from rota.node.sampled_log import SampledLog
+from rota.node.links.handshake import Peer, Socket
+from rota.node.links.send_queue import Outbox
+from rota.node.peers.messages import Sent
+from rota.node.peers.network import OnMessage
+from rota.node.system.clock import Clock
+from rota.node.system.metrics import LinkMetrics
+from rota.node.system.sampled_log import SampledLog
 
 PING_S = 1.0
 SILENT_S = 4.0

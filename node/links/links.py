@@ -19,21 +19,22 @@ from aiohttp import web
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.timing.instants import SECOND
-from rota.node.beside import beside
-from rota.node.clock import Clock
 from rota.node.coordination.coordinator import Member
-from rota.node.entropy import Entropy
-from rota.node.links import death, hello
+from rota.node.links import handshake_messages
 from rota.node.links.frames import Partials
-from rota.node.links.greeting import Peer, Socket, answer, dial, refuse
-from rota.node.links.hello import NotProven, NotWelcome
+from rota.node.links.handshake import Peer, Socket, answer, dial, refuse
+from rota.node.links.handshake_messages import NotProven, NotWelcome
+from rota.node.links.identity_proof import NONCE_BYTES, PeerCredentials, draw_bytes
 from rota.node.links.link import CLOSE_S, SOCKET_BYTES_MAX, Link
-from rota.node.links.port import PATH, REPORT_S, PeerPort
-from rota.node.links.proof import NONCE_BYTES, PeerCredentials, draw_bytes
-from rota.node.messages import Sent
-from rota.node.metrics import LinkMetrics
-from rota.node.network import OnMessage
-from rota.node.sampled_log import SampledLog
+from rota.node.links.peer_server import PATH, REPORT_S, PeerPort
+from rota.node.peers import death_proof
+from rota.node.peers.messages import Sent
+from rota.node.peers.network import OnMessage
+from rota.node.system.background import beside
+from rota.node.system.clock import Clock
+from rota.node.system.entropy import Entropy
+from rota.node.system.metrics import LinkMetrics
+from rota.node.system.sampled_log import SampledLog
 
 log = logging.getLogger(__name__)
 
@@ -67,11 +68,11 @@ class _Peer:
     dialling: asyncio.Task[None] | None = None
 
 
-SawDeath = Callable[[NodeId, Session, death.Left | None], None]
+SawDeath = Callable[[NodeId, Session, death_proof.Left | None], None]
 
 
 class Links:
-    """The network between real nodes (`rota.node.network.Network`).
+    """The network between real nodes (`rota.node.peers.network.Network`).
 
     Args:
         ours: The identity of this process.
@@ -200,7 +201,7 @@ class Links:
             await asyncio.Event().wait()  # Until this is cancelled, and they with it.
 
     def _begin(self, peer: _Peer) -> None:
-        is_ours = hello.dials(self._ours.node_id, peer.member.node_id)
+        is_ours = handshake_messages.dials(self._ours.node_id, peer.member.node_id)
         if self._group is not None and is_ours:
             peer.dialling = self._group.create_task(self._keep_dialling(peer))
 
@@ -298,11 +299,11 @@ class Links:
     async def _hear_death(self, request: web.Request) -> web.Response:
         """Believe that a process has ended if whoever says so has its secret (note 2)."""
         try:
-            news, left = death.decode(await request.read())
+            news, left = death_proof.decode(await request.read())
         except UNDECODABLE as error:
             return web.Response(status=400, text=f"this is no news of a death: {error}\n")
         is_ours = news.cluster == self._ours.cluster
-        if not is_ours or death.life_of(news.secret) not in self._lives.get(news.node_id, ()):
+        if not is_ours or death_proof.life_of(news.secret) not in self._lives.get(news.node_id, ()):
             # Nothing was promised to whom nobody has spoken with.
             peer = ascii(news.node_id[:NODE_ID_SHOWN_MAX])
             self._port.refused("unproven", request.remote, f"a death of {peer} is not believed")

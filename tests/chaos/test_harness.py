@@ -88,7 +88,10 @@ def _now() -> float:
 
 
 def test_the_next_build_is_another_version_and_speaks_the_next_protocol(tmp_path: Path) -> None:
-    says = "import rota; from rota.node.links.hello import SPOKEN; print(rota.__version__, *SPOKEN)"
+    says = (
+        "import rota; from rota.node.links.handshake_messages import SPOKEN; "
+        "print(rota.__version__, *SPOKEN)"
+    )
 
     build = next_build(Path(rota.__file__).parent, tmp_path / "next")
     versions = [

@@ -13,15 +13,15 @@ from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, Sha
 from rota.core.replication.messages import Append, Base, Fenced, Part
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.configuration import Configuration
-from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import Member
-from rota.node.entropy import SystemEntropy
-from rota.node.links import greeting
-from rota.node.links.death import Left, life_of
+from rota.node.links import handshake
+from rota.node.links.identity_proof import PeerCredentials, draw_bytes
 from rota.node.links.links import Links
-from rota.node.links.proof import PeerCredentials, draw_bytes
-from rota.node.messages import Sent
-from rota.node.metrics import LinkMetrics
+from rota.node.peers.death_proof import Left, life_of
+from rota.node.peers.messages import Sent
+from rota.node.system.clock import SystemClock
+from rota.node.system.entropy import SystemEntropy
+from rota.node.system.metrics import LinkMetrics
 from sim.cluster.links import Links as SimulatedLinks
 from sim.cluster.plan import draw_plan
 from sim.loop import VirtualLoop
@@ -107,7 +107,7 @@ class End:
     """A node as far as its links go: one life after the other, on one port.
 
     Attributes:
-        secret: Of its process (`rota.node.links.death`).
+        secret: Of its process (`rota.node.peers.death_proof`).
         credentials: Of its process.
         port: Where it listens; 0 before it first did.
         heard: What came in all lives.
@@ -334,4 +334,4 @@ async def dialled(port: int) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
 async def greet(socket: aiohttp.ClientWebSocketResponse, dialler: End, answerer: End) -> None:
     """Carry out the handshake over a raw connection, as *dialler* does."""
     nonce = draw_bytes(SystemEntropy(), 32)
-    await greeting.dial(socket, dialler.credentials, answerer.member(), nonce)
+    await handshake.dial(socket, dialler.credentials, answerer.member(), nonce)

@@ -11,7 +11,6 @@ import pytest
 from etcd import EtcdCluster, needs_etcd
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, Swap
-from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,
@@ -26,9 +25,10 @@ from rota.node.coordination.coordinator import (
 )
 from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.coordination.etcd import EtcdCoordinator
-from rota.node.coordination.gateway import GatewayOptions
+from rota.node.coordination.etcd_gateway import GatewayOptions
 from rota.node.coordination.simulated import PerfectLink, SimulatedCoordinator, SimulatedServer
-from rota.node.entropy import SystemEntropy
+from rota.node.system.clock import SystemClock
+from rota.node.system.entropy import SystemEntropy
 
 A, B = NodeId("node-a"), NodeId("node-b")
 TTL_S = 1.0

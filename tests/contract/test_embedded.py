@@ -9,7 +9,7 @@ from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.vocabulary.configuration import Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Claim, Cluster, Member
 from rota.node.coordination.embedded import CoordinationFailed, EmbeddedCoordinator
-from rota.node.entropy import SystemEntropy
+from rota.node.system.entropy import SystemEntropy
 
 NODE = NodeId("node-a")
 CLAIM = Claim(node_id=NODE, store_id="s", lock="lock")

@@ -31,9 +31,9 @@ from rota.node.coordination.coordinator import (
 )
 from rota.node.coordination.credentials import AccessDenied, Credentials
 from rota.node.coordination.etcd import EtcdCoordinator
-from rota.node.coordination.gateway import EtcdRefused, Gateway, GatewayOptions
-from rota.node.coordination.messages import watch_below
-from rota.node.entropy import SystemEntropy
+from rota.node.coordination.etcd_gateway import EtcdRefused, Gateway, GatewayOptions
+from rota.node.coordination.etcd_messages import watch_below
+from rota.node.system.entropy import SystemEntropy
 
 pytestmark = needs_etcd
 

@@ -18,7 +18,7 @@ from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Change, Table
 from rota.core.vocabulary.codec import RawChange, encode_body, encode_change
 from rota.core.vocabulary.journal import EntryKind
-from rota.node.exporting import EX_IOERR, NoDataDirectory, command, export
+from rota.node.shard_export import EX_IOERR, NoDataDirectory, command, export
 from rota.storage.directory import DataDirectory
 from rota.storage.rocks import RocksStore
 from rota.storage.shards import ShardFile, shard_prefix

@@ -20,7 +20,7 @@ from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.executor.warden.journal import Ended, Forgotten, Journal, Record, Started
 from rota.node.coordination.coordinator import Cluster, Member
 from rota.node.coordination.embedded import CoordinationFailed, EmbeddedCoordinator
-from rota.node.entropy import SystemEntropy
+from rota.node.system.entropy import SystemEntropy
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import ShardFile, shard_prefix
 from rota.storage.store import Family, StoreDamaged

@@ -27,11 +27,11 @@ from contract.networks import (
     until,
 )
 from rota.core.model.ids import NodeId, ShardId
-from rota.node.links import frames, outbox
-from rota.node.links.hello import NotWelcome
+from rota.node.links import frames, send_queue
+from rota.node.links.handshake_messages import NotWelcome
 from rota.node.links.links import PAUSE_S, PAUSE_S_MAX, pause_s
-from rota.node.links.outbox import Outbox
-from rota.node.sampled_log import SampledLog
+from rota.node.links.send_queue import Outbox
+from rota.node.system.sampled_log import SampledLog
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ async def test_a_snapshot_goes_on_beside_other_messages_without_end() -> None:
 
 
 async def test_what_finds_no_room_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "COUNT_MAX", 3)
+    monkeypatch.setattr(send_queue, "COUNT_MAX", 3)
     waiting = Outbox()
 
     taken = [waiting.put(SHARD, numbered(number)) for number in range(5)]
@@ -109,7 +109,7 @@ async def test_what_finds_no_room_is_dropped(monkeypatch: pytest.MonkeyPatch) ->
 async def test_bytes_are_bounded_too_but_any_one_message_goes_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outbox, "BYTES_MAX", 1_000)
+    monkeypatch.setattr(send_queue, "BYTES_MAX", 1_000)
     waiting = Outbox()
 
     taken = [waiting.put(SHARD, an_append(2_000)), waiting.put(SHARD, numbered(1))]
@@ -120,7 +120,7 @@ async def test_bytes_are_bounded_too_but_any_one_message_goes_alone(
 async def test_a_message_that_no_peer_would_take_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outbox, "MESSAGE_BYTES_MAX", 1_000)
+    monkeypatch.setattr(send_queue, "MESSAGE_BYTES_MAX", 1_000)
 
     is_taken = Outbox().put(SHARD, an_append(2_000))
 

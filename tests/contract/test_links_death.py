@@ -12,9 +12,9 @@ from rota.core.model.attempt import AttemptKey
 from rota.core.model.ids import NodeId, Session
 from rota.executor.warden.messages import HELD_TOLD_MAX, Letter
 from rota.executor.warden.on_death_requests import post_all
-from rota.node.last_will import LastWill
-from rota.node.links.death import PATH, Death, encode, life_of
+from rota.node.cluster.death_notice import LastWill
 from rota.node.links.links import LIVES_MAX
+from rota.node.peers.death_proof import PATH, Death, encode, life_of
 
 SESSION = Session("5e55")
 

@@ -12,9 +12,16 @@ from aiohttp.test_utils import TestServer
 from contract.networks import A, B, End, acquaint, dialled, greet, introduce, until
 from rota.core.model.ids import NodeId
 from rota.node.coordination.coordinator import Member
-from rota.node.links import hello
-from rota.node.links.hello import Answer, Hello, NotWelcome, Versions, common_version
-from rota.node.links.proof import ANSWERS, DIALS, FirstWords, PeerCredentials, is_proven, prove
+from rota.node.links import handshake_messages
+from rota.node.links.handshake_messages import Answer, Hello, NotWelcome, Versions, common_version
+from rota.node.links.identity_proof import (
+    ANSWERS,
+    DIALS,
+    FirstWords,
+    PeerCredentials,
+    is_proven,
+    prove,
+)
 
 C = NodeId("c")
 KEY = bytes(range(32))
@@ -22,7 +29,9 @@ NONCE = b"n" * 32
 WORDS = FirstWords(b"first word of the dialler", b"first word of the answerer")
 
 
-def a_hello(versions: Versions = hello.SPOKEN, *, node_id: NodeId = A, wants: NodeId = B) -> Hello:
+def a_hello(
+    versions: Versions = handshake_messages.SPOKEN, *, node_id: NodeId = A, wants: NodeId = B
+) -> Hello:
     return Hello(versions=versions, node_id=node_id, wants=wants, life="1", nonce=NONCE)
 
 
@@ -61,43 +70,43 @@ def test_two_releases_apart_is_too_far() -> None:
 def test_a_field_that_a_later_release_adds_is_ignored() -> None:
     fields = msgspec.to_builtins(a_hello()) | {"type": "hello", "moods": ["good"], "nonce": NONCE}
 
-    assert hello.decode(msgspec.msgpack.encode(fields)) == a_hello()
+    assert handshake_messages.decode(msgspec.msgpack.encode(fields)) == a_hello()
 
 
 @pytest.mark.parametrize(
     "odd",
     [
-        {"moods": "x" * hello.WORD_BYTES_MAX},
+        {"moods": "x" * handshake_messages.WORD_BYTES_MAX},
         {"nonce": NONCE[1:]},
         {"nonce": NONCE + b"1"},
-        {"node_id": "a" * (hello.ID_LENGTH_MAX + 1)},
-        {"life": "1" * (hello.ID_LENGTH_MAX + 1)},
+        {"node_id": "a" * (handshake_messages.ID_LENGTH_MAX + 1)},
+        {"life": "1" * (handshake_messages.ID_LENGTH_MAX + 1)},
     ],
     ids=["long word", "short nonce", "long nonce", "long id", "long life"],
 )
 def test_a_first_word_that_no_node_sends_is_refused(odd: dict[str, object]) -> None:
     fields = msgspec.to_builtins(a_hello()) | {"type": "hello", "nonce": NONCE} | odd
 
-    with pytest.raises(hello.NotProven):
-        hello.decode(msgspec.msgpack.encode(fields))
+    with pytest.raises(handshake_messages.NotProven):
+        handshake_messages.decode(msgspec.msgpack.encode(fields))
 
 
 def test_no_version_is_read_from_a_word_that_is_too_long() -> None:
     word = msgspec.msgpack.encode({"versions": [90, 91], "moods": "x" * 2_000})
 
-    hello.check_versions(word)
+    handshake_messages.check_versions(word)
 
     with pytest.raises(NotWelcome, match="a word of the handshake has 2"):
-        hello.decode(word)
+        handshake_messages.decode(word)
 
 
 def test_the_reason_of_a_refusal_is_cut_to_what_the_other_end_reads() -> None:
     refusal = NotWelcome("x" * 10_000)
 
-    word = hello.encode(hello.Refusal(reason=refusal.told))
+    word = handshake_messages.encode(handshake_messages.Refusal(reason=refusal.told))
 
     with pytest.raises(NotWelcome, match="it refuses: xxx"):
-        hello.decode(word)
+        handshake_messages.decode(word)
 
 
 # -- proofs ----------------------------------------------------------------------------------------
@@ -200,7 +209,7 @@ async def test_a_stranger_gets_no_link_and_learns_nothing(
 
 async def test_the_answer_to_a_first_word_names_nothing(end: End) -> None:
     async with dialled(end.port) as socket:
-        await socket.send_bytes(hello.encode(a_hello()))
+        await socket.send_bytes(handshake_messages.encode(a_hello()))
         answered = await socket.receive_bytes()
 
     fields = msgspec.msgpack.decode(answered)
@@ -210,9 +219,9 @@ async def test_the_answer_to_a_first_word_names_nothing(end: End) -> None:
 async def test_a_proof_that_was_overheard_is_not_accepted_again(end: End) -> None:
     one = End(A)
     async with dialled(end.port) as socket:
-        first = hello.encode(
+        first = handshake_messages.encode(
             Hello(
-                versions=hello.SPOKEN,
+                versions=handshake_messages.SPOKEN,
                 node_id=A,
                 wants=B,
                 life=one.credentials.life,
@@ -221,9 +230,13 @@ async def test_a_proof_that_was_overheard_is_not_accepted_again(end: End) -> Non
         )
         await socket.send_bytes(first)
         words = FirstWords(first, await socket.receive_bytes())
-        proof = hello.encode(hello.Proof(mac=prove(one.credentials, DIALS, words)))
+        proof = handshake_messages.encode(
+            handshake_messages.Proof(mac=prove(one.credentials, DIALS, words))
+        )
         await socket.send_bytes(proof)
-        assert isinstance(hello.decode(await socket.receive_bytes()), hello.Proof)
+        assert isinstance(
+            handshake_messages.decode(await socket.receive_bytes()), handshake_messages.Proof
+        )
 
     async with dialled(end.port) as socket:
         await socket.send_bytes(first)
@@ -232,7 +245,7 @@ async def test_a_proof_that_was_overheard_is_not_accepted_again(end: End) -> Non
         answered = await socket.receive_bytes()
 
     with pytest.raises(NotWelcome, match="not accepted"):
-        hello.decode(answered)
+        handshake_messages.decode(answered)
 
 
 @dataclass(frozen=True)
@@ -255,14 +268,14 @@ async def test_a_member_is_given_the_reason_for_which_it_is_refused(odd: Odd, en
     said = odd.says()
 
     async with dialled(end.port) as socket:
-        await socket.send_bytes(hello.encode(said))
-        words = FirstWords(hello.encode(said), await socket.receive_bytes())
+        await socket.send_bytes(handshake_messages.encode(said))
+        words = FirstWords(handshake_messages.encode(said), await socket.receive_bytes())
         mac = prove(End(said.node_id).credentials, DIALS, words)
-        await socket.send_bytes(hello.encode(hello.Proof(mac=mac)))
+        await socket.send_bytes(handshake_messages.encode(handshake_messages.Proof(mac=mac)))
         answered = await socket.receive_bytes()
 
     with pytest.raises(NotWelcome, match=odd.why):
-        hello.decode(answered)
+        handshake_messages.decode(answered)
     assert end.links.peers == ()
     assert end.count("rota_peer_refused_total", reason="disagreed") == 1
 
@@ -291,14 +304,14 @@ OF_VERSION_9 = {"type": "hello", "versions": [8, 9], "moods": ["good"]}
 async def test_a_first_word_of_another_version_is_refused_for_the_version(
     word: dict[str, object], theirs: str, end: End, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ours = "{} to {}".format(*hello.SPOKEN)
+    ours = "{} to {}".format(*handshake_messages.SPOKEN)
 
     async with dialled(end.port) as socket:
         await socket.send_bytes(msgspec.msgpack.encode(word))
         answered = await socket.receive_bytes()
 
     with pytest.raises(NotWelcome) as refusal:
-        hello.decode(answered)
+        handshake_messages.decode(answered)
     assert f"it supports versions {ours} of" in str(refusal.value)
     assert f"the refused node {theirs}: upgrade" in str(refusal.value)
     assert end.count("rota_peer_refused_total", reason="disagreed") == 1
@@ -330,7 +343,7 @@ async def test_a_dialler_refuses_an_answer_of_another_version_and_sends_the_reas
         await until(lambda: bool(came) and "peer not reached" in caplog.messages)
 
     with pytest.raises(NotWelcome, match="the refused node 1 to 1: upgrade one release at a time"):
-        hello.decode(came[0])
+        handshake_messages.decode(came[0])
     logged = next(each for each in caplog.records if each.message == "peer not reached")
     assert "it supports versions 1 to 1 of the wire protocol" in vars(logged)["reason"]
 
@@ -343,7 +356,7 @@ async def test_a_dialler_refuses_an_answer_of_another_version_and_sends_the_reas
         b"x" * 2_000,
         msgspec.msgpack.encode({"type": "batch"}),
         msgspec.msgpack.encode([0, []]),
-        hello.encode(Answer(versions=hello.SPOKEN, life="", nonce=NONCE)),
+        handshake_messages.encode(Answer(versions=handshake_messages.SPOKEN, life="", nonce=NONCE)),
         msgspec.msgpack.encode({"type": "hello", "nonce": b"short"}),
     ],
 )
@@ -353,19 +366,19 @@ async def test_garbage_in_the_place_of_a_first_word_is_refused(garbage: bytes, e
         answered = await socket.receive_bytes()
 
     with pytest.raises(NotWelcome, match="not accepted"):
-        hello.decode(answered)
+        handshake_messages.decode(answered)
 
 
 async def test_a_stranger_that_sends_nothing_is_refused_after_a_while(
     end: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.node.links.greeting.WORD_S", 0.05)
+    monkeypatch.setattr("rota.node.links.handshake.WORD_S", 0.05)
 
     async with dialled(end.port) as socket:
         answered = await socket.receive_bytes()
 
     with pytest.raises(NotWelcome, match="not accepted"):
-        hello.decode(answered)
+        handshake_messages.decode(answered)
 
 
 # -- who is dialled --------------------------------------------------------------------------------
@@ -393,9 +406,13 @@ async def test_a_dialler_tells_an_impostor_no_more_than_who_looks_for_whom() -> 
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         came.append(await socket.receive_bytes())
-        await socket.send_bytes(hello.encode(Answer(versions=hello.SPOKEN, life="1", nonce=NONCE)))
+        await socket.send_bytes(
+            handshake_messages.encode(
+                Answer(versions=handshake_messages.SPOKEN, life="1", nonce=NONCE)
+            )
+        )
         came.append(await socket.receive_bytes())
-        await socket.send_bytes(hello.encode(hello.Proof(mac=bytes(32))))
+        await socket.send_bytes(handshake_messages.encode(handshake_messages.Proof(mac=bytes(32))))
         await socket.receive()
         return socket
 

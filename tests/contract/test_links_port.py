@@ -21,9 +21,10 @@ from contract.networks import (
     until,
 )
 from rota.core.model.ids import NodeId, Session
-from rota.node.links import death, door, frames
-from rota.node.links.hello import NotWelcome
-from rota.node.sampled_log import SampledLog
+from rota.node.links import connection_limits, frames
+from rota.node.links.handshake_messages import NotWelcome
+from rota.node.peers import death_proof
+from rota.node.system.sampled_log import SampledLog
 
 UPGRADE = (
     b"GET /peer HTTP/1.1\r\nHost: b\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -127,7 +128,7 @@ async def test_a_node_offers_no_compression() -> None:
 async def test_connections_of_one_address_that_are_no_links_are_limited(
     end: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "STRANGERS_PER_ADDRESS_MAX", 3)
+    monkeypatch.setattr(connection_limits, "STRANGERS_PER_ADDRESS_MAX", 3)
     async with AsyncExitStack() as stack:
         for _ in range(3):
             await stack.enter_async_context(dialled(end.port))
@@ -142,15 +143,15 @@ async def test_connections_of_one_address_that_are_no_links_are_limited(
 async def test_connections_that_are_no_links_are_limited_in_all(
     end: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "STRANGERS_MAX", 2)
+    monkeypatch.setattr(connection_limits, "STRANGERS_MAX", 2)
     async with dialled(end.port), dialled(end.port):
         assert await answer_to(end, UPGRADE + b"\r\n") == b""
 
 
 async def test_a_link_is_not_counted_among_them(end: End, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "STRANGERS_MAX", 1)
-    monkeypatch.setattr(door, "STRANGER_S", 0.3)
-    monkeypatch.setattr(door, "BYTES_IN_ALL_MAX", 5_000)
+    monkeypatch.setattr(connection_limits, "STRANGERS_MAX", 1)
+    monkeypatch.setattr(connection_limits, "STRANGER_S", 0.3)
+    monkeypatch.setattr(connection_limits, "BYTES_IN_ALL_MAX", 5_000)
     async with dialled(end.port) as socket:
         await greet(socket, End(A), end)
         await until(lambda: end.links.peers == (A,) and end.links.stranger_count == 0)
@@ -171,7 +172,7 @@ async def test_a_link_is_not_counted_among_them(end: End, monkeypatch: pytest.Mo
 async def test_what_is_half_sent_is_not_waited_for(
     end: End, half: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "STRANGER_S", 0.1)
+    monkeypatch.setattr(connection_limits, "STRANGER_S", 0.1)
 
     assert await answer_to(end, half) == b""
     await until(lambda: end.links.stranger_count == 0)
@@ -196,7 +197,7 @@ async def test_the_room_of_a_connection_is_narrowed_and_never_widened() -> None:
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             made.append(transport)
 
-    keeper = door.Door(lambda limit, address: refused.append(limit))
+    keeper = connection_limits.Door(lambda limit, address: refused.append(limit))
     keeper.serve = Taking
     async with await asyncio.get_running_loop().create_server(keeper, "127.0.0.1", 0) as server:
         _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
@@ -214,7 +215,7 @@ async def test_the_room_of_a_connection_is_narrowed_and_never_widened() -> None:
 async def test_half_sent_requests_take_bounded_memory_in_all(
     end: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "BYTES_IN_ALL_MAX", 100_000)
+    monkeypatch.setattr(connection_limits, "BYTES_IN_ALL_MAX", 100_000)
     head = b"POST /peer/death HTTP/1.1\r\nHost: b\r\nContent-Length: 1000000\r\n\r\n"
     async with AsyncExitStack() as stack:
         for _ in range(4):
@@ -230,8 +231,8 @@ async def test_half_sent_requests_take_bounded_memory_in_all(
 async def test_half_sent_requests_of_one_address_leave_room_for_others(
     end: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "BYTES_PER_ADDRESS_MAX", 100_000, raising=False)
-    monkeypatch.setattr(door, "BYTES_IN_ALL_MAX", 150_000)
+    monkeypatch.setattr(connection_limits, "BYTES_PER_ADDRESS_MAX", 100_000, raising=False)
+    monkeypatch.setattr(connection_limits, "BYTES_IN_ALL_MAX", 150_000)
     head = b"POST /peer/death HTTP/1.1\r\nHost: b\r\nContent-Length: %d\r\n\r\n"
     async with AsyncExitStack() as stack:
         for _ in range(4):
@@ -255,8 +256,8 @@ async def test_half_sent_requests_of_one_address_leave_room_for_others(
 async def test_a_death_that_names_too_much_is_refused(
     end: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    news = death.Death(cluster="c", node_id=A, session=Session("5e55"), secret="s")
-    body = msgspec.msgpack.encode((death.encode(news), None)) + bytes(death.BYTES_MAX)
+    news = death_proof.Death(cluster="c", node_id=A, session=Session("5e55"), secret="s")
+    body = msgspec.msgpack.encode((death_proof.encode(news), None)) + bytes(death_proof.BYTES_MAX)
     head = b"POST /peer/death HTTP/1.1\r\nHost: b\r\nContent-Length: %d\r\n\r\n" % len(body)
 
     answer = await answer_to(end, head + body)
@@ -322,8 +323,8 @@ async def test_lines_about_strangers_that_were_left_out_are_reported(
         def report(self) -> None:
             reported.append(self)
 
-    monkeypatch.setattr("rota.node.links.port.REPORT_S", 0.01)
-    monkeypatch.setattr("rota.node.links.port.SampledLog", Recording)
+    monkeypatch.setattr("rota.node.links.peer_server.REPORT_S", 0.01)
+    monkeypatch.setattr("rota.node.links.peer_server.SampledLog", Recording)
 
     async with End(B).living():
         await until(lambda: bool(reported))
@@ -353,10 +354,10 @@ async def test_deaths_that_are_not_believed_do_not_fill_the_log(
     end: End, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    news = death.Death(
+    news = death_proof.Death(
         cluster="c", node_id=NodeId("x" * 10_000), session=Session("5e55"), secret="s"
     )
-    body = msgspec.msgpack.encode((death.encode(news), None))
+    body = msgspec.msgpack.encode((death_proof.encode(news), None))
     head = b"POST /peer/death HTTP/1.1\r\nHost: b\r\nContent-Length: %d\r\n\r\n" % len(body)
     for _ in range(40):
         assert (await answer_to(end, head + body)).startswith(b"HTTP/1.1 403 ")
@@ -369,7 +370,7 @@ async def test_deaths_that_are_not_believed_do_not_fill_the_log(
 async def test_bytes_of_handshakes_that_are_over_count_no_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(door, "BYTES_IN_ALL_MAX", 3_000)
+    monkeypatch.setattr(connection_limits, "BYTES_IN_ALL_MAX", 3_000)
     async with End(B).living() as end:
         for _ in range(20):  # Each of them takes some 500 bytes.
             async with End(A).living() as dialler:

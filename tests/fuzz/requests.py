@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from rota.node.api.app import OPERATIONS
-from rota.node.api.openapi import EXAMPLES
-from rota.node.api.operations import Operation
+from rota.node.api.reference.openapi import EXAMPLES
+from rota.node.api.requests.operations import Operation
 
 Json = Any  # Any: a document that is about to be spoiled.
 

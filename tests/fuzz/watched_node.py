@@ -13,10 +13,10 @@ from time import perf_counter, thread_time
 
 import uvloop
 
-from rota.node.beside import beside
-from rota.node.config import NodeConfig, load_config
-from rota.node.logs import begin_logging
-from rota.node.node import Node
+from rota.node.runtime.node import Node
+from rota.node.system.background import beside
+from rota.node.system.config import NodeConfig, load_config
+from rota.node.system.logs import begin_logging
 
 log = logging.getLogger("fuzz.watched_node")
 PACE_S = 0.005

@@ -44,8 +44,8 @@ def test_those_answers_are_logged_that_the_setting_names(
 def test_another_level_of_the_log_leaves_the_access_log_alone() -> None:
     program = """
 import logging
-from rota.node.api.access_log import ACCESS_LOGGER
-from rota.node.logs import begin_logging
+from rota.node.api.http.access_log import ACCESS_LOGGER
+from rota.node.system.logs import begin_logging
 
 begin_logging("error")
 ACCESS_LOGGER.info("request answered")

@@ -29,8 +29,8 @@ from rota.core.model.ids import Epoch, ExecutionId, JobId, NodeId, ShardId
 from rota.core.replication.messages import Append
 from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import Cancel, FinishAttempt, SaveJob, Trigger
-from rota.node.attempts import Attempts
-from rota.node.messages import AskLease, Carried, Carry, GiveLease, Sent
+from rota.node.attempts.local_attempts import Attempts
+from rota.node.peers.messages import AskLease, Carried, Carry, GiveLease, Sent
 from sim.cluster.chance import SeededEntropy
 
 LONG = {"sleepMs": 3_600_000}

@@ -13,7 +13,7 @@ from rota.core.model.ids import ExecutionId, ShardId, fire_execution_id
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, format_instant, later
 from rota.core.vocabulary.commands import Cancel, SaveJob
 from rota.core.vocabulary.decision import JobSaved
-from rota.node.api.bodies import job_spec
+from rota.node.api.documents.job_bodies import job_spec
 
 SHARD = ShardId(0)
 AHEAD = Duration(5 * SECOND)

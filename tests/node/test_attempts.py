@@ -32,10 +32,10 @@ from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.commands import Cancel, DeleteJob, StartTask, Trigger
 from rota.core.vocabulary.effects import Wait
 from rota.executor.scripted import ScriptedExecutor
-from rota.node.attempts import Attempts
-from rota.node.places import Places, Turns
-from rota.node.shards import Shards
-from rota.node.works import Works
+from rota.node.attempts.local_attempts import Attempts
+from rota.node.attempts.slots import Places, Turns
+from rota.node.runtime.wiring import Works
+from rota.node.shards.local_shards import Shards
 from rota.storage.store import StoreFailed
 
 folders = count()

@@ -21,7 +21,7 @@ from rota.core.timing.instants import DAY, HOUR, LATEST_INSTANT, SECOND, Instant
 from rota.core.timing.schedule import Schedule
 from rota.core.vocabulary.changes import Record, Table
 from rota.core.vocabulary.codec import encode_record
-from rota.node.shards import Shards
+from rota.node.shards.local_shards import Shards
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family

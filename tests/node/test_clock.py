@@ -9,10 +9,10 @@ from typing import Any
 import aiohttp
 
 from rota.core.timing.instants import HOUR, MILLISECOND, Duration, Instant, parse_instant
-from rota.node.clock import SystemClock
-from rota.node.config import NodeConfig
-from rota.node.config_values import Address
-from rota.node.node import Node
+from rota.node.runtime.node import Node
+from rota.node.system.clock import SystemClock
+from rota.node.system.config import NodeConfig
+from rota.node.system.config_values import Address
 
 EVERY = Duration(200 * MILLISECOND)
 

@@ -7,7 +7,7 @@ import pytest
 from cluster import SHARDS, Cluster
 from etcd import needs_etcd
 from rota.core.model.ids import NodeId
-from rota.node.measures import MEASURES
+from rota.node.system.metric_definitions import MEASURES
 from rotad import Rotad
 
 pytestmark = needs_etcd

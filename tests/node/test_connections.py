@@ -11,12 +11,12 @@ import pytest
 
 from in_process import running_works, serving, until
 from raw_http import connection
-from rota.node.api.serving import Gate
-from rota.node.api.strangers import Strangers
-from rota.node.clock import SystemClock
-from rota.node.config import NodeConfig
-from rota.node.metrics import Metrics
-from rota.node.works import Works
+from rota.node.api.http.refusal_log import Strangers
+from rota.node.api.http.server import Gate
+from rota.node.runtime.wiring import Works
+from rota.node.system.clock import SystemClock
+from rota.node.system.config import NodeConfig
+from rota.node.system.metrics import Metrics
 from rota.storage.memory import MemoryStore
 from rotad import Rotad
 
@@ -90,7 +90,7 @@ async def is_closed_while_it_trickles(streams: Streams) -> bool:
 async def test_a_head_that_trickles_in_ends_its_connection_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.node.api.serving.HEAD_S", SOON_S)
+    monkeypatch.setattr("rota.node.api.http.server.HEAD_S", SOON_S)
     async with callers(tmp_path) as (calling, works):
         kept = await calling.connect()
         assert await is_answered(kept)
@@ -111,7 +111,7 @@ async def test_a_head_that_trickles_in_ends_its_connection_and_no_other(
 async def test_a_connection_on_which_nothing_comes_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.node.api.serving.HEAD_S", SOON_S)
+    monkeypatch.setattr("rota.node.api.http.server.HEAD_S", SOON_S)
     async with callers(tmp_path) as (calling, _):
         reader, _ = await calling.connect()
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from schemathesis.checks import CHECKS
 
 from rota.node.api.app import OPERATIONS
-from rota.node.api.openapi import describe
+from rota.node.api.reference.openapi import describe
 from rotad import Refusal, Rotad
 
 EXAMPLES = int(os.environ.get("CONTRACT_EXAMPLES", "15"))

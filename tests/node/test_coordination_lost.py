@@ -12,11 +12,11 @@ from in_process import save
 from nodes import A, B, C, Nodes, run, until
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.vocabulary.disk_space import DiskSpace
+from rota.node.api.documents.cluster_status import told_by
+from rota.node.cluster.membership import AUDIT_S
+from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import Cluster, Member
-from rota.node.coordination.state import CoordinationState
-from rota.node.inspection import told_by
-from rota.node.membership import AUDIT_S
-from rota.node.messages import CoordinationLost
+from rota.node.peers.messages import CoordinationLost
 
 SHARD = ShardId(0)
 OURS = Cluster(id="ours", shards=2, replicas=3)

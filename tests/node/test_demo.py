@@ -7,7 +7,7 @@ from typing import Any
 
 from rota.client import Client
 from rota.core.timing.instants import MILLISECOND, SECOND, parse_instant
-from rota.node.clock import SystemClock
+from rota.node.system.clock import SystemClock
 from rotad import Rotad
 
 DECIDED = 8 * MILLISECOND

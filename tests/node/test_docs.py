@@ -16,10 +16,10 @@ from rota.client import wire
 from rota.core.model.retry import next_attempt_at
 from rota.core.timing.instants import Duration, Instant, format_duration
 from rota.node import main
-from rota.node.api import metrics_page
-from rota.node.api.bodies import job_spec
-from rota.node.config import SETTINGS, load_config
-from rota.node.measures import MEASURES, Kind
+from rota.node.api.documents.job_bodies import job_spec
+from rota.node.api.manual import metrics_page
+from rota.node.system.config import SETTINGS, load_config
+from rota.node.system.metric_definitions import MEASURES, Kind
 from rotad import Rotad
 
 Json = Any  # Any, as JSON is.

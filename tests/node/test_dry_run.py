@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from in_process import Client, HeldStore, running_works, save, serving, trigger, turns
-from rota.node.disk import judge
-from rota.node.rehearsal import rehearse
-from rota.node.works import Works
+from rota.node.runtime.wiring import Works
+from rota.node.shards.dry_run import rehearse
+from rota.node.system.disk_guard import judge
 
 TICK = {"name": "job", "schedule": "@daily", "command": "true"}
 

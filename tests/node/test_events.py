@@ -28,9 +28,9 @@ from rota.core.model.ids import JobId
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.commands import DeleteJob, PauseJob, ResumeJob
 from rota.core.vocabulary.effects import JobEvent, PublishJob
-from rota.node.clock import SystemClock
-from rota.node.events import TYPES, EventId, Events, Filter, parse_seen
-from rota.node.works import Works
+from rota.node.feeds.events import TYPES, EventId, Events, Filter, parse_seen
+from rota.node.runtime.wiring import Works
+from rota.node.system.clock import SystemClock
 from rota.storage.memory import MemoryStore
 from rotad import Rotad
 
@@ -286,7 +286,7 @@ async def test_after_a_restart_there_is_a_gap(own_node: Rotad) -> None:
 async def test_an_id_that_is_not_in_memory_is_a_gap(
     monkeypatch: pytest.MonkeyPatch, number: int, has_gap: bool
 ) -> None:
-    monkeypatch.setattr("rota.node.events.KEPT", 8)
+    monkeypatch.setattr("rota.node.feeds.events.KEPT", 8)
     events = Events("0000abcd", SystemClock())
     publish(events, 13)
 
@@ -371,7 +371,7 @@ async def test_a_slow_reader_is_dropped_and_nobody_else_notices(
 async def test_a_reader_that_takes_nothing_is_cut_off(
     works: Works, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.node.api.events.BLOCKED_S", 0.1)
+    monkeypatch.setattr("rota.node.api.handlers.events.BLOCKED_S", 0.1)
     events = works.parts.events
 
     async with slow_connection(client.url) as stuck:
@@ -440,7 +440,7 @@ async def test_a_reader_may_be_a_little_behind_for_ever() -> None:
 async def test_a_reader_whose_next_event_is_gone_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rota.node.events.KEPT", 8)
+    monkeypatch.setattr("rota.node.feeds.events.KEPT", 8)
     events = Events("0000abcd", SystemClock())
     with events.reader(Filter()) as punctual, events.reader(Filter()) as late:
         both = [reader.batches() for reader in (punctual, late)]
@@ -462,7 +462,7 @@ async def test_a_reader_whose_next_event_is_gone_is_dropped(
 async def test_so_many_may_follow_and_no_more(
     works: Works, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.node.events.READERS_MAX", 2)
+    monkeypatch.setattr("rota.node.feeds.events.READERS_MAX", 2)
     async with (
         following(client.url),
         following(client.url),
@@ -497,7 +497,7 @@ async def test_a_silent_stream_gives_signs_of_life(
     headers: dict[str, str],
     sign: bytes,
 ) -> None:
-    monkeypatch.setattr("rota.node.events.KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr("rota.node.feeds.events.KEEP_ALIVE_S", 0.05)
     url = f"{client.url}{FOLLOW}?type=execution"
     async with client.session.get(url, headers=headers) as answer:
         async with asyncio.timeout(10):

@@ -19,10 +19,10 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 from rota.core.vocabulary.commands import PauseJob
 from rota.core.vocabulary.disk_space import DiskSpace
-from rota.node.fitness import Fitness
-from rota.node.metrics import Metrics
-from rota.node.places import Places
-from rota.node.shard import Shard
+from rota.node.attempts.slots import Places
+from rota.node.cluster.self_check import Fitness
+from rota.node.shards.shard import Shard
+from rota.node.system.metrics import Metrics
 from sim.cluster.chance import BEGINNING, SkewedClock
 
 WELL_AFTER_S = WELL_AFTER / SECOND
@@ -412,7 +412,7 @@ def test_without_an_heir_a_node_whose_calendar_is_wrong_fires_nothing() -> None:
 
 def test_what_waits_for_an_heir_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
-        monkeypatch.setattr("rota.node.inbox.INBOX_MAX", 3)
+        monkeypatch.setattr("rota.node.shards.inbox.INBOX_MAX", 3)
         for node_id in (B, C):
             await nodes[node_id].pause(0.7)
         set_calendar(nodes[A], 3_600.0)

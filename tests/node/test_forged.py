@@ -10,7 +10,7 @@ from nodes import FENCED_BY_S, A, B, C, Nodes, run, until
 from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.ids import ExecutionId, NodeId, ShardId
 from rota.core.timing.instants import SECOND, Instant
-from rota.node.messages import Carried, Dispatch, GiveLease, Sent, StandIn
+from rota.node.peers.messages import Carried, Dispatch, GiveLease, Sent, StandIn
 
 LONG = {"sleepMs": 3_600_000}
 ONE, OTHER = ShardId(0), ShardId(1)

@@ -24,11 +24,11 @@ from rota.client.owners import NODE, PRIMARY
 from rota.core.errors import Refused
 from rota.core.model.ids import NodeId
 from rota.core.vocabulary.commands import SaveJob
-from rota.node.api.forwarding import FORWARDED, answer_anywhere
-from rota.node.api.parameters import IS_DRY_RUN
-from rota.node.api.requests import PARTS
-from rota.node.api.writing import write
-from rota.node.others import Others
+from rota.node.api.requests.parameters import IS_DRY_RUN
+from rota.node.api.requests.request_reader import PARTS
+from rota.node.api.routing.forwarding import FORWARDED, answer_anywhere
+from rota.node.api.routing.writes import write
+from rota.node.peers.peer_apis import Others
 from rota.storage.memory import MemoryStore
 from rotad import Refusal, Rotad
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rota.core.timing.instants import SECOND, parse_instant
-from rota.node.clock import SystemClock
+from rota.node.system.clock import SystemClock
 from rotad import Refusal, Rotad
 
 DISK_MIB = 192

@@ -28,14 +28,14 @@ from contract.networks import dialled
 from etcd import needs_etcd
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Instant
-from rota.node.beside import beside
 from rota.node.coordination.coordinator import Member
-from rota.node.entropy import SystemEntropy
-from rota.node.links import frames, greeting
+from rota.node.links import frames, handshake
 from rota.node.links.frames import Garbage, Ping
-from rota.node.links.hello import NotWelcome
-from rota.node.links.proof import PeerCredentials, draw_bytes
-from rota.node.messages import CoordinationLost
+from rota.node.links.handshake_messages import NotWelcome
+from rota.node.links.identity_proof import PeerCredentials, draw_bytes
+from rota.node.peers.messages import CoordinationLost
+from rota.node.system.background import beside
+from rota.node.system.entropy import SystemEntropy
 from rotad import Rotad
 from unit.fuzzing import Tree, grafted
 from unit.samples import SENT, fields_of
@@ -95,7 +95,7 @@ async def fuzz(cluster: Cluster, ours: PeerCredentials) -> tuple[int, int]:
     source, made, links, sent = mutated(Random(1), CoordinationLost), 0, 0, 0
     while made < FRAMES:
         async with dialled(port) as socket:
-            await greeting.dial(socket, ours, record, draw_bytes(SystemEntropy(), 32))
+            await handshake.dial(socket, ours, record, draw_bytes(SystemEntropy(), 32))
             links += 1
             while made < FRAMES and not socket.closed:
                 frame = next(source)
@@ -275,7 +275,7 @@ def is_welcome(cluster: Cluster, ours: PeerCredentials) -> bool:
         record = msgspec.json.decode(json.dumps(cluster.member("n1")), type=Member)
         async with dialled(int(record.peer_address.rpartition(":")[2])) as socket:
             try:
-                await greeting.dial(socket, ours, record, draw_bytes(SystemEntropy(), 32))
+                await handshake.dial(socket, ours, record, draw_bytes(SystemEntropy(), 32))
             except NotWelcome:
                 return False
             return True

@@ -6,7 +6,7 @@ from in_process import save, trigger
 from nodes import A, B, C, Nodes, run, until
 from rota.core.model.ids import ShardId
 from rota.core.replication.primary import Copies
-from rota.node.inbox import TURN_MAX
+from rota.node.shards.inbox import TURN_MAX
 
 STUCK, FREE = ShardId(0), ShardId(1)
 

@@ -10,7 +10,7 @@ from rota.core.model.ids import ShardId
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Pointer, Table
 from rota.core.vocabulary.commands import Past
-from rota.node.housekeeping import FORGOTTEN_PER_SHARD
+from rota.node.runtime.housekeeping import FORGOTTEN_PER_SHARD
 from rota.storage.history import History
 
 Looks = Counter[ShardId]

@@ -32,7 +32,7 @@ from rota.core.vocabulary.changes import Pointer, Table, past_key
 from rota.core.vocabulary.codec import encode_record
 from rota.core.vocabulary.commands import DeleteJob, Trigger
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Output
-from rota.node.attempts import Attempts
+from rota.node.attempts.local_attempts import Attempts
 from rota.storage.history import History
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix
@@ -349,7 +349,7 @@ async def test_what_has_ended_is_not_refused_to_be_cancelled(
         job_id = await save(shards, "job", parameters=LONG)
         execution_id = await trigger(shards, job_id)
         # Its end waits to be decided, behind a disk that is behind; the cancel waits behind that.
-        monkeypatch.setattr("rota.node.turning.FLIGHT_BYTES_MAX", 1)
+        monkeypatch.setattr("rota.node.shards.shard_loop.FLIGHT_BYTES_MAX", 1)
         store.hold()
         submit(shards, job_id, Trigger(job_id=job_id))
         await turns()

@@ -8,7 +8,7 @@ import pytest
 
 from in_process import Client, HeldStore, running_works, save, serving
 from rota.core.vocabulary.commands import DeleteJob, PauseJob
-from rota.node.api import job_list
+from rota.node.api.handlers import job_list
 from rotad import Refusal, Rotad
 
 

@@ -16,14 +16,14 @@ from rota.core.errors import Refused
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
-from rota.node.cluster import WrongCluster, join, timing_of
-from rota.node.config import load_config
+from rota.node.api.documents.cluster_status import ETCD_SILENT
+from rota.node.cluster.copy_placement import Targets
+from rota.node.cluster.joining import WrongCluster, join, timing_of
 from rota.node.coordination.coordinator import Cluster as Founded
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.embedded import EmbeddedCoordinator
-from rota.node.entropy import SystemEntropy
-from rota.node.inspection import ETCD_SILENT
-from rota.node.targets import Targets
+from rota.node.system.config import load_config
+from rota.node.system.entropy import SystemEntropy
 from rota.storage.directory import Identity
 from rotad import Rotad, processes_of
 

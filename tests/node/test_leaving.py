@@ -13,7 +13,7 @@ from in_process import save
 from nodes import TIMING, A, B, C, Node, Nodes, run, until
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.timing.instants import SECOND
-from rota.node.leaving import WITHIN_S
+from rota.node.cluster.drain import WITHIN_S
 from rotad import Refusal, Rotad
 
 FIRST = ShardId(0)

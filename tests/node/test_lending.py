@@ -15,9 +15,9 @@ from rota.core.model.ids import ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.commands import Cancel, SaveJob
 from rota.core.vocabulary.decision import JobSaved
-from rota.node.api.bodies import job_spec
-from rota.node.fencing import QUESTIONS_MAX
-from rota.node.messages import (
+from rota.node.api.documents.job_bodies import job_spec
+from rota.node.attempts.attempt_leases import QUESTIONS_MAX
+from rota.node.peers.messages import (
     AskLease,
     AskList,
     AskPlaces,

@@ -12,9 +12,9 @@ from rota.core.errors import Refused
 from rota.core.model.ids import ShardId
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.configuration import NOBODY
-from rota.node.inbox import HELD_MAX
-from rota.node.membership import AUDIT_S
-from rota.node.shard import Shard
+from rota.node.cluster.membership import AUDIT_S
+from rota.node.shards.inbox import HELD_MAX
+from rota.node.shards.shard import Shard
 
 SHARD = ShardId(0)
 

@@ -14,16 +14,17 @@ import pytest
 from openapi_spec_validator import validate
 
 from rota.core.errors import Kind
-from rota.node.api import markdown, page
 from rota.node.api.app import OPERATIONS, make_app
-from rota.node.api.codes import CODES
-from rota.node.api.openapi import EXAMPLES, describe
-from rota.node.api.operations import Operation
-from rota.node.api.problems import STATUS
-from rota.node.api.schemas import Schema
-from rota.node.clock import SystemClock
-from rota.node.config import NodeConfig
-from rota.node.parts import Parts
+from rota.node.api.manual import api_pages
+from rota.node.api.reference import html_page
+from rota.node.api.reference.openapi import EXAMPLES, describe
+from rota.node.api.reference.schemas import Schema
+from rota.node.api.requests.error_codes import CODES
+from rota.node.api.requests.operations import Operation
+from rota.node.api.requests.problems import STATUS
+from rota.node.context import Parts
+from rota.node.system.clock import SystemClock
+from rota.node.system.config import NodeConfig
 from rotad import Rotad
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,7 @@ def test_every_route_is_described_and_no_other() -> None:
     parts = cast("Parts", needed)  # All that making it asks for.
     routes = make_app(parts, int).router.routes()
 
-    described = {(each.method, each.path) for each in page.operations_of(DOCUMENT)}
+    described = {(each.method, each.path) for each in html_page.operations_of(DOCUMENT)}
 
     assert described == {
         (route.method, route.resource.canonical)
@@ -160,7 +161,7 @@ def test_who_is_to_try_later_is_told_when() -> None:
 
 
 def test_no_code_is_in_the_table_for_nothing() -> None:
-    files = [file for file in sources() if file.name != "codes.py"]
+    files = [file for file in sources() if file.name != "error_codes.py"]
     text = "".join(file.read_text() for file in files)
 
     in_source = {code for code, _ in refusals()} | set(re.findall(r'"([a-z]+(?:_[a-z]+)*)"', text))
@@ -179,16 +180,16 @@ def test_the_page_needs_nothing_from_elsewhere_and_no_script(node: Rotad) -> Non
 
 
 def test_the_policy_of_the_page_lets_its_own_style_pass() -> None:
-    [style] = re.findall(r"<style>(.*?)</style>", page.page_of(DOCUMENT), re.DOTALL)
+    [style] = re.findall(r"<style>(.*?)</style>", html_page.page_of(DOCUMENT), re.DOTALL)
 
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
 
-    assert f"style-src 'sha256-{digest}'" in page.POLICY
-    assert "default-src 'none'" in page.POLICY
+    assert f"style-src 'sha256-{digest}'" in html_page.POLICY
+    assert "default-src 'none'" in html_page.POLICY
 
 
 def test_every_link_within_the_page_leads_somewhere() -> None:
-    html = page.page_of(DOCUMENT)
+    html = html_page.page_of(DOCUMENT)
 
     ids = re.findall(r'id="([^"]*)"', html)
 
@@ -202,7 +203,7 @@ def test_what_is_described_cannot_break_the_page() -> None:
     says: Schema = {"operationId": "x", "tags": ["<b>&"], "summary": "<script>", "responses": {}}
     document: Schema = {**DOCUMENT, "tags": [tag], "paths": {"/<i>": {"get": says}}}
 
-    html = page.page_of(document)
+    html = html_page.page_of(document)
 
     assert not re.search(r"<(script|b|i)>", html)
 
@@ -211,14 +212,14 @@ def test_what_is_described_cannot_break_the_page() -> None:
 
 
 def test_the_page_of_the_reference_is_up_to_date() -> None:
-    fragments = markdown.fragments_in(ROOT / "docs" / "reference" / "api")
+    fragments = api_pages.fragments_in(ROOT / "docs" / "reference" / "api")
 
-    made = markdown.page_of(DOCUMENT, fragments)
+    made = api_pages.page_of(DOCUMENT, fragments)
 
     assert made == (ROOT / "docs" / "reference" / "api.md").read_text(), "run: make docs"
 
 
 def test_every_fragment_of_the_reference_is_used() -> None:
-    fragments = markdown.fragments_in(ROOT / "docs" / "reference" / "api")
+    fragments = api_pages.fragments_in(ROOT / "docs" / "reference" / "api")
 
     assert set(fragments) <= {"introduction", *(operation.name for operation in OPERATIONS)}

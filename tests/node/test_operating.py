@@ -12,11 +12,11 @@ import pytest
 from cluster import SHARDS, Cluster
 from etcd import EtcdCluster, needs_etcd
 from nodes import A, Nodes, run, until
-from rota.node.clock import SystemClock
+from rota.node.cluster.node_admin import hold_again
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import PerfectLink, SimulatedCoordinator, SimulatedServer
-from rota.node.entropy import SystemEntropy
-from rota.node.operating import hold_again
+from rota.node.system.clock import SystemClock
+from rota.node.system.entropy import SystemEntropy
 from rotad import Refusal, Rotad
 
 Json = Any  # Any: what nodes answer, looked into by the test that knows it.

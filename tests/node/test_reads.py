@@ -6,7 +6,7 @@ import pytest
 
 from authority import lose_authority
 from in_process import Client, running_works, save, serving, trigger, until
-from rota.node.recovery import HASHES_AT_ONCE
+from rota.node.recovery.procedure import HASHES_AT_ONCE
 from rota.storage.memory import MemoryStore
 
 READS = (

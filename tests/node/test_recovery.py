@@ -21,7 +21,6 @@ from rota.core.vocabulary.configuration import (
     Swapped,
     first_epoch,
 )
-from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,
@@ -30,9 +29,10 @@ from rota.node.coordination.coordinator import (
     OutcomeUnknown,
 )
 from rota.node.coordination.simulated import PerfectLink, SimulatedCoordinator, SimulatedServer
-from rota.node.entropy import SystemEntropy
-from rota.node.lineage import EntryOf
-from rota.node.recovery import RECORD_FILE, Recovery, recover_cluster, recover_shard
+from rota.node.recovery.configuration_lineage import EntryOf
+from rota.node.recovery.procedure import RECORD_FILE, Recovery, recover_cluster, recover_shard
+from rota.node.system.clock import SystemClock
+from rota.node.system.entropy import SystemEntropy
 
 A, B, C = (NodeId(each) for each in "abc")
 SHARDS = [ShardId(0), ShardId(1)]

@@ -11,10 +11,10 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 
 from in_process import Client, HeldStore, running_works, serving, until
-from rota.node.api.access import OPERATOR, PRINCIPAL, Principal
-from rota.node.api.body_memory import BodyMemory
-from rota.node.api.repeating import ask_of
-from rota.node.api.requests import BODY_MEMORY
+from rota.node.api.handlers.idempotency import ask_of
+from rota.node.api.requests.access import OPERATOR, PRINCIPAL, Principal
+from rota.node.api.requests.body_memory import BodyMemory
+from rota.node.api.requests.request_reader import BODY_MEMORY
 
 Json = Any  # Any: what a node answers, looked into by the test that knows it.
 KEY = {"Idempotency-Key": "k"}

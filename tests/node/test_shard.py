@@ -13,7 +13,7 @@ from rota.core.vocabulary.codec import RawChange, encode_body
 from rota.core.vocabulary.configuration import Configuration, Copy, Swap, Swapped
 from rota.core.vocabulary.journal import Entry as JournalEntry
 from rota.core.vocabulary.journal import EntryKind, encode_entry
-from rota.node.shard import Entry, Shard, Turn
+from rota.node.shards.shard import Entry, Shard, Turn
 from rota.storage.memory import MemoryStore
 
 ME, OTHER = NodeId("me"), NodeId("other")

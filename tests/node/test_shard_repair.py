@@ -22,14 +22,14 @@ from rota.core.replication.messages import Append, Query
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.core.vocabulary.journal import ORIGIN
-from rota.node.clock import SystemClock
 from rota.node.coordination.coordinator import Member
-from rota.node.entropy import SystemEntropy
+from rota.node.links.identity_proof import KEY_BYTES, PeerCredentials
 from rota.node.links.links import Links
-from rota.node.links.proof import KEY_BYTES, PeerCredentials
-from rota.node.messages import Sent
-from rota.node.metrics import LinkMetrics
-from rota.node.repairing import EPOCH_MAX, repaired
+from rota.node.peers.messages import Sent
+from rota.node.recovery.shard_repair import EPOCH_MAX, repaired
+from rota.node.system.clock import SystemClock
+from rota.node.system.entropy import SystemEntropy
+from rota.node.system.metrics import LinkMetrics
 from rota.storage.directory import DataDirectory, identity_in
 from rota.storage.rocks import RocksStore
 from rota.storage.shards import ShardFile

@@ -25,9 +25,9 @@ from rota.core.model.ids import JobId, ShardId
 from rota.core.vocabulary.changes import Subscribe
 from rota.core.vocabulary.commands import Delivered, Receive, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved
-from rota.node.inbox import INBOX_MAX, TURN_MAX
-from rota.node.shard import Answer, Shard
-from rota.node.works import Works
+from rota.node.runtime.wiring import Works
+from rota.node.shards.inbox import INBOX_MAX, TURN_MAX
+from rota.node.shards.shard import Answer, Shard
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import ShardFile
 from rota.storage.store import StoreFailed, StoreStalled
@@ -261,7 +261,7 @@ async def test_a_commit_that_cannot_be_applied_is_answered_by_a_refusal(tmp_path
 async def test_housekeeping_that_finds_the_store_gone_ends_the_node_by_that_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.node.housekeeping.KEEPING_S", 0.01)
+    monkeypatch.setattr("rota.node.runtime.housekeeping.KEEPING_S", 0.01)
     store = HeldStore()
     async with failing_works(store, tmp_path, "crashed") as works:
         store.crash()
@@ -357,7 +357,7 @@ async def test_nothing_more_is_decided_while_the_disk_is_far_behind(
     async with running_works(store, tmp_path) as works, asyncio.TaskGroup() as group:
         shards = works.parts.shards
         job_id = await save(shards, "job")
-        monkeypatch.setattr("rota.node.turning.FLIGHT_BYTES_MAX", 1)
+        monkeypatch.setattr("rota.node.shards.shard_loop.FLIGHT_BYTES_MAX", 1)
         store.hold()
 
         first = group.create_task(trigger(shards, job_id))

@@ -12,7 +12,7 @@ from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import LATEST_INSTANT, Instant
 from rota.core.vocabulary.changes import Account
-from rota.node.shard import Shard
+from rota.node.shards.shard import Shard
 
 STANDS_IN_S = 16.0
 """By then a node that is cut off stands in, and has fired what is due every two seconds."""

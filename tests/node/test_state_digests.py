@@ -15,10 +15,10 @@ from rota.core.vocabulary.changes import Name, Table
 from rota.core.vocabulary.codec import encode_record
 from rota.core.vocabulary.commands import Command, PauseJob, ResumeJob
 from rota.node.coordination.coordinator import Member
-from rota.node.entropy import SystemEntropy
-from rota.node.messages import AskDigest, GiveDigest, Sent
-from rota.node.shard import Shard
-from rota.node.state_digests import ANSWERED_SHARE, READINGS_MAX, StateDigests
+from rota.node.peers.messages import AskDigest, GiveDigest, Sent
+from rota.node.shards.copy_comparison import ANSWERED_SHARE, READINGS_MAX, StateDigests
+from rota.node.shards.shard import Shard
+from rota.node.system.entropy import SystemEntropy
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family
 

@@ -12,10 +12,10 @@ from aiohttp import ClientPayloadError, ClientSession, StreamReader, web
 from in_process import running_works, save, trigger, until
 from rota.core.model.ids import ExecutionId, NodeId
 from rota.node.api.app import make_app
+from rota.node.context import Parts
 from rota.node.coordination.coordinator import Member
-from rota.node.others import Asked, Others, Unreached
-from rota.node.parts import Parts
-from rota.node.works import Works
+from rota.node.peers.peer_apis import Asked, Others, Unreached
+from rota.node.runtime.wiring import Works
 from rota.storage.memory import MemoryStore
 from strange import Strange, serving, telling
 

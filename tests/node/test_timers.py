@@ -13,7 +13,7 @@ from rota.core.timing.instants import HOUR, MILLISECOND, SECOND, Duration, Insta
 from rota.core.timing.timer_wheel import HORIZON
 from rota.core.vocabulary.commands import Fire, Wake
 from rota.core.vocabulary.effects import ClearTimer, SetTimer, Timescale
-from rota.node.timers import Timers
+from rota.node.shards.timers import Timers
 from rota.storage.memory import MemoryStore
 from rota.storage.store import Family, StoreFailed
 
@@ -120,7 +120,7 @@ async def open_desk(store: MemoryStore | None = None) -> AsyncGenerator[Desk]:
 
 @pytest.fixture(autouse=True)
 def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rota.node.timers.LOOK_S", 0.001)
+    monkeypatch.setattr("rota.node.shards.timers.LOOK_S", 0.001)
 
 
 async def test_a_near_timer_goes_off_once_and_never_early() -> None:

@@ -8,9 +8,9 @@ from rota.client.wire import RetryBody
 from rota.core.model.attempt import Attempt, AttemptKey, Ending, Outcome, Report
 from rota.core.model.ids import ExecutionId
 from rota.core.timing.instants import SECOND, Duration, Instant, later
-from rota.node.clock import SystemClock
-from rota.node.shards import Shards
-from rota.node.works import Works
+from rota.node.runtime.wiring import Works
+from rota.node.shards.local_shards import Shards
+from rota.node.system.clock import SystemClock
 
 LONG = {"sleepMs": 10**9}
 

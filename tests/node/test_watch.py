@@ -10,7 +10,7 @@ from rota.core.model.execution import ExecutionStatus, TaskStatus
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.effects import Publish
-from rota.node.watch import Watch
+from rota.node.feeds.completion_waiters import Watch
 
 ONE, TWO = ExecutionId("one"), ExecutionId("two")
 
@@ -89,7 +89,7 @@ async def test_a_waiter_that_goes_away_is_forgotten_and_others_are_not() -> None
 
 
 async def test_too_many_waits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rota.node.watch.WAITED_MAX", 2)
+    monkeypatch.setattr("rota.node.feeds.completion_waiters.WAITED_MAX", 2)
     watch = Watch()
     async with asyncio.TaskGroup() as group:
         group.create_task(watch.ended([ONE, TWO], 10))

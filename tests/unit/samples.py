@@ -28,7 +28,7 @@ from rota.core.vocabulary.commands import Claim, FinishAttempt, Receive, ReportA
 from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.core.vocabulary.journal import ORIGIN
 from rota.executor.warden import messages as warden
-from rota.node.messages import (
+from rota.node.peers.messages import (
     AskDigest,
     AskLease,
     AskList,

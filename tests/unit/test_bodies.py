@@ -10,8 +10,8 @@ import pytest
 from rota.client.wire import JobBody
 from rota.core.errors import Refused
 from rota.core.model.job import DEPENDENCIES_MAX, SCHEDULES_MAX, TASKS_MAX
-from rota.node.api.bodies import PROBLEMS_MAX, job_spec
-from rota.node.api.reading import HINTS_MAX, Hints, Reader
+from rota.node.api.documents.field_reader import HINTS_MAX, Hints, Reader
+from rota.node.api.documents.job_bodies import PROBLEMS_MAX, job_spec
 
 Fields = dict[str, Any]  # Any: fields of all kinds, as JSON has them.
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rota.core.errors import Refused
-from rota.node.api.body_memory import BODIES_MAX, BODIES_PER_ADDRESS_MAX, BodyMemory
+from rota.node.api.requests.body_memory import BODIES_MAX, BODIES_PER_ADDRESS_MAX, BodyMemory
 
 LARGEST = 4 << 20
 

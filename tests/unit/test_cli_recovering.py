@@ -4,8 +4,8 @@ import pytest
 
 from rota.client.cli.recovering import FOUNDED, WHY_CLOSED, show_plan
 from rota.client.wire import RecoveryView, ShardRecoveryView
-from rota.node.recovering import Finding
-from rota.node.recovery import CHANGED
+from rota.node.recovery.plan import Finding
+from rota.node.recovery.procedure import CHANGED
 
 
 def shard(number: int, outcome: str = "recovered", *copies: str) -> ShardRecoveryView:

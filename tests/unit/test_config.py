@@ -6,8 +6,8 @@ import click
 import pytest
 
 from rota.core.errors import Refused
-from rota.node.config import SETTINGS, NodeConfig, Setting, load_config
 from rota.node.main import command
+from rota.node.system.config import SETTINGS, NodeConfig, Setting, load_config
 
 each_setting = pytest.mark.parametrize(
     "setting", SETTINGS.values(), ids=[setting.name for setting in SETTINGS.values()]

@@ -3,7 +3,7 @@
 import pytest
 
 from rota.core.errors import Refused
-from rota.node.config import load_config
+from rota.node.system.config import load_config
 
 URL = "https://127.0.0.1:2379"
 USER = {"etcd_user": "rota", "etcd_password_file": "/etc/rota/password"}

@@ -17,8 +17,8 @@ from rota.client.wire import (
     TaskBody,
 )
 from rota.core.model.attempt import Bind, Limits, Sandbox
-from rota.node.api.bodies import job_spec
-from rota.node.api.definitions import definition_of
+from rota.node.api.documents.job_bodies import job_spec
+from rota.node.api.documents.job_definitions import definition_of
 
 Strategy = st.SearchStrategy[Any]  # Any: fields of all kinds.
 

@@ -5,7 +5,7 @@ from threading import get_ident
 
 import pytest
 
-from rota.node.api.description import Description, Documents
+from rota.node.api.reference.served_description import Description, Documents
 
 DOCUMENTS = Documents(b"{}", "<html>")
 

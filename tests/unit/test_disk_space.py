@@ -20,7 +20,7 @@ from rota.core.vocabulary.commands import (
 )
 from rota.core.vocabulary.disk_space import DiskSpace, adds_load
 from rota.core.vocabulary.effects import SetTimer
-from rota.node.disk import judge
+from rota.node.system.disk_guard import judge
 from unit.shard import Shard, at, every
 
 MIB = 1 << 20

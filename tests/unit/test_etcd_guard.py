@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from rota.node.beside import beside
+from rota.node.cluster.etcd_guard import EtcdGuard
+from rota.node.coordination.etcd_messages import StatusAnswer
 from rota.node.coordination.etcd_space import EtcdSpace, space_of
-from rota.node.coordination.messages import StatusAnswer
-from rota.node.etcd_guard import EtcdGuard
+from rota.node.system.background import beside
 
 GIB = 1 << 30
 

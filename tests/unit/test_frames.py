@@ -11,7 +11,7 @@ from rota.core.vocabulary.changes import Subscribe
 from rota.core.vocabulary.commands import Receive
 from rota.node.links import frames
 from rota.node.links.frames import Batch, Chunk, Garbage, Joining, Lane, Partials
-from rota.node.messages import ATTEMPTS_MAX, COMMANDS_MAX, Carry
+from rota.node.peers.messages import ATTEMPTS_MAX, COMMANDS_MAX, Carry
 from unit.samples import SENT, fields_of
 
 Fields = Any  # Any: the fields of messages, into which a test puts what no node sends.

@@ -49,10 +49,11 @@ from rota.core.vocabulary.journal import (
 )
 from rota.executor.python import worker_protocol
 from rota.executor.warden import messages as warden
-from rota.node.coordination import messages as etcd
+from rota.node.coordination import etcd_messages as etcd
 from rota.node.coordination.coordinator import Cluster, CoordinatorError, Life, Member
-from rota.node.coordination.keys import Keys, read
-from rota.node.links import death, frames, hello
+from rota.node.coordination.etcd_keys import Keys, read
+from rota.node.links import frames, handshake_messages
+from rota.node.peers import death_proof
 from unit.fuzzing import PIECES, Damage, Tree, damaged, damages, grafted, trees
 from unit.samples import CONFIGURATION, NAME, NODE, ORDER, SENT, TO_NODE, TO_WARDEN
 from unit.test_codec import EXECUTION, JOB, NOON, RECORDS
@@ -60,9 +61,11 @@ from unit.test_codec import EXECUTION, JOB, NOON, RECORDS
 # -- samples ---------------------------------------------------------------------------------------
 
 BODY = encode_body(["fire"], [encode_change(Change(Table.NAME, "key", NAME))])
-HELLO = hello.Hello(versions=hello.SPOKEN, node_id=NODE, wants=NODE, life="1f", nonce=bytes(32))
-ANSWER = hello.Answer(versions=hello.SPOKEN, life="1f", nonce=bytes(32))
-DEATH = death.Death(cluster="one", node_id=NODE, session=Session("5e55"), secret="5e")
+HELLO = handshake_messages.Hello(
+    versions=handshake_messages.SPOKEN, node_id=NODE, wants=NODE, life="1f", nonce=bytes(32)
+)
+ANSWER = handshake_messages.Answer(versions=handshake_messages.SPOKEN, life="1f", nonce=bytes(32))
+DEATH = death_proof.Death(cluster="one", node_id=NODE, session=Session("5e55"), secret="5e")
 MEMBER = Member(node_id=NODE, store_id="s", address="a:1", labels={"disk": "fast"}, key=bytes(32))
 EVENT = EventView(id="5f0c91aa-7", type="task.running", at="2027-01-01T00:00:00.000000Z")
 KEYS = Keys("default")
@@ -180,19 +183,19 @@ DECODERS = [
     ),
     Decoder(
         name="hello",
-        decode=hello.decode,
-        refuses=(hello.NotWelcome,),
+        decode=handshake_messages.decode,
+        refuses=(handshake_messages.NotWelcome,),
         form=MSGPACK,
-        documents=in_msgpack(HELLO, ANSWER, hello.Proof(mac=bytes(32))),
+        documents=in_msgpack(HELLO, ANSWER, handshake_messages.Proof(mac=bytes(32))),
     ),
     Decoder(
         name="death",
-        decode=lambda posted: death.life_of(death.decode(posted)[0].secret),
+        decode=lambda posted: death_proof.life_of(death_proof.decode(posted)[0].secret),
         refuses=UNDECODABLE,
         form=MSGPACK,
         documents=(
-            msgspec.msgpack.encode((death.encode(DEATH), [ORDER.key])),
-            msgspec.msgpack.encode((death.encode(DEATH), None)),
+            msgspec.msgpack.encode((death_proof.encode(DEATH), [ORDER.key])),
+            msgspec.msgpack.encode((death_proof.encode(DEATH), None)),
         ),
     ),
     Decoder(

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from rota.core.errors import Refused
 from rota.node.api.app import OPERATIONS
-from rota.node.api.parameters import Parameter
-from rota.node.api.tracing import checked_traceparent
-from rota.node.config import SETTINGS, load_config
-from rota.node.events import format_seen, parse_seen
+from rota.node.api.requests.parameters import Parameter
+from rota.node.api.requests.tracing import checked_traceparent
+from rota.node.feeds.events import format_seen, parse_seen
+from rota.node.system.config import SETTINGS, load_config
 from unit.fuzzing import Damage, Tree, damaged, damages, trees
 
 PARAMETERS = {

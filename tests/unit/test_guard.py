@@ -3,7 +3,7 @@
 import pytest
 from multidict import CIMultiDict
 
-from rota.node.api.guard import KNOWN_MAX, Guard, host_name
+from rota.node.api.http.guard import KNOWN_MAX, Guard, host_name
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

@@ -6,7 +6,7 @@ import pytest
 from rota.client.cli.cluster_views import left_to_drain, status_of
 from rota.client.wire import ClusterView, LoadView, MoveView, NodeView, ReplicaView, ShardView
 from rota.core.replication.primary import Copies
-from rota.node.inspection import moves_of
+from rota.node.api.documents.cluster_status import moves_of
 
 
 def shard(

@@ -8,10 +8,10 @@ import pytest
 from rota.client.wire import JobBody, Json
 from rota.core.errors import Refused
 from rota.core.model.job import TASKS_MAX
-from rota.node.api import job_decoding
-from rota.node.api.decoding import decode
-from rota.node.api.job_decoding import AT_ONCE_BYTES, decoded_job, decoded_object
-from rota.node.api.pacing import finished
+from rota.node.api.requests import job_decoding
+from rota.node.api.requests.job_decoding import AT_ONCE_BYTES, decoded_job, decoded_object
+from rota.node.api.requests.json_decoding import decode
+from rota.node.api.requests.pacing import finished
 
 PADDING = "x" * AT_ONCE_BYTES
 """Makes a job long."""

@@ -11,8 +11,8 @@ import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.vocabulary.configuration import Configuration, Copy
-from rota.node.held import Held
-from rota.node.lineage import EntryOf, Hashes, Lineage
+from rota.node.recovery.configuration_lineage import EntryOf, Hashes, Lineage
+from rota.node.recovery.inventory import Held
 
 A, B, C, D, E = (NodeId(each) for each in "abcde")
 SHARD = ShardId(3)

@@ -31,8 +31,8 @@ from rota.core.vocabulary.codec import (
 from rota.core.vocabulary.commands import Claim, Due, Receive, TakeAccount
 from rota.core.vocabulary.journal import ORIGIN, Entry, EntryKind, encode_entry, follow
 from rota.executor.warden import messages as warden
-from rota.node.links import frames, hello
-from rota.node.messages import Brought, Carry, Sent
+from rota.node.links import frames, handshake_messages
+from rota.node.peers.messages import Brought, Carry, Sent
 from unit.samples import FIRED, SENT, TO_NODE, TO_WARDEN
 from unit.test_codec import EXECUTION, JOB, NOON, RECORDS
 from unit.values import Overrides, kinds_of, values_of
@@ -158,23 +158,25 @@ def test_every_kind_of_frame_is_checked_here() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [hello.Hello, hello.Answer, hello.Proof], ids=lambda each: each.__name__
+    "kind",
+    [handshake_messages.Hello, handshake_messages.Answer, handshake_messages.Proof],
+    ids=lambda each: each.__name__,
 )
-def test_a_word_of_the_handshake_is_msgpack(kind: type[hello.Word]) -> None:
+def test_a_word_of_the_handshake_is_msgpack(kind: type[handshake_messages.Word]) -> None:
     @settings(max_examples=25, deadline=None)
     @given(values_of(kind, OVERRIDES))
-    def check(word: hello.Word) -> None:
-        assert_agreed(word, hello.encode, hello.decode)
+    def check(word: handshake_messages.Word) -> None:
+        assert_agreed(word, handshake_messages.encode, handshake_messages.decode)
 
     check()
 
 
 def test_a_refusal_in_the_handshake_is_msgpack() -> None:
-    refusal = hello.Refusal(reason="no common version")
+    refusal = handshake_messages.Refusal(reason="no common version")
 
-    assert_same(read_by_other(hello.encode(refusal)), plain(refusal))
-    with pytest.raises(hello.NotWelcome, match="no common version"):
-        hello.decode(written_by_other(plain(refusal)))
+    assert_same(read_by_other(handshake_messages.encode(refusal)), plain(refusal))
+    with pytest.raises(handshake_messages.NotWelcome, match="no common version"):
+        handshake_messages.decode(written_by_other(plain(refusal)))
 
 
 # -- in the journal --------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ from ipaddress import ip_address
 import pytest
 
 from rota.core.errors import Refused
-from rota.node.config import load_config
-from rota.node.config_values import AUTO
-from rota.node.own_address import NoOwnAddress, with_own_addresses
+from rota.node.system.advertised_address import NoOwnAddress, with_own_addresses
+from rota.node.system.config import load_config
+from rota.node.system.config_values import AUTO
 
 ETCD = "http://192.0.2.7:2379"
 """An address of the documentation (RFC 5737): there is a way there, and nobody."""

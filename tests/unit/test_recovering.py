@@ -10,9 +10,9 @@ from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, Sha
 from rota.core.replication.coordinator_continuity import Continuity
 from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, first_epoch
 from rota.node.coordination.coordinator import Cluster, Life, Member, View
-from rota.node.held import Held, Inventory
-from rota.node.lineage import Hashes
-from rota.node.recovering import EPOCHS_END, Finding, Plan, ShardPlan, plan_from, plan_of
+from rota.node.recovery.configuration_lineage import Hashes
+from rota.node.recovery.inventory import Held, Inventory
+from rota.node.recovery.plan import EPOCHS_END, Finding, Plan, ShardPlan, plan_from, plan_of
 
 A, B, C, D = (NodeId(each) for each in "abcd")
 SHARD = ShardId(0)

@@ -7,7 +7,7 @@ import pytest
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session
 from rota.core.replication.messages import Message
 from rota.core.vocabulary.configuration import Configuration, Copy
-from rota.node.messages import (
+from rota.node.peers.messages import (
     AskDigest,
     AskLease,
     AskList,
@@ -24,7 +24,7 @@ from rota.node.messages import (
     Served,
     StandIn,
 )
-from rota.node.rights import LEAST, Role, may_send, role_of
+from rota.node.peers.sender_rights import LEAST, Role, may_send, role_of
 
 NEWEST = Configuration(
     epoch=Epoch(4),

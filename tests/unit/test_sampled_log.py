@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from rota.core.timing.instants import SECOND, Duration, Instant
-from rota.node.sampled_log import SampledLog
+from rota.node.system.sampled_log import SampledLog
 
 log = logging.getLogger("test.sampled_log")
 

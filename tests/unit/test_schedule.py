@@ -45,8 +45,8 @@ from rota.core.timing.schedule import (
     parse_schedule,
     preview,
 )
-from rota.node.api.bodies import job_spec
-from rota.node.api.codes import CODES
+from rota.node.api.documents.job_bodies import job_spec
+from rota.node.api.requests.error_codes import CODES
 
 FAR = LATEST_INSTANT
 

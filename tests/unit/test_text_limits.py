@@ -11,7 +11,7 @@ from rota.client.wire import JobBody
 from rota.client.wire.document import Body
 from rota.core.errors import Refused
 from rota.core.quoting import QUOTED_MAX, in_quotes, quoted, shortened
-from rota.node.api.decoding import decode
+from rota.node.api.requests.json_decoding import decode
 
 BODIES = [
     kind

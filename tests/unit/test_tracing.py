@@ -5,7 +5,7 @@ import pytest
 from rota.core.vocabulary.commands import Trigger
 from rota.core.vocabulary.decision import Triggered
 from rota.core.vocabulary.effects import Launch
-from rota.node.api.tracing import checked_traceparent
+from rota.node.api.requests.tracing import checked_traceparent
 from unit.shard import Shard
 
 TRACE = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

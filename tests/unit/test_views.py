@@ -11,7 +11,7 @@ from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import RetryPolicy
 from rota.core.timing.instants import LATEST_INSTANT, SECOND, Duration, Instant, format_instant
 from rota.core.vocabulary.commands import FinishAttempt
-from rota.node.api.views import execution_view, ledger_entry_view, view_of
+from rota.node.api.documents.views import execution_view, ledger_entry_view, view_of
 from unit.shard import Shard, task
 
 FOUR = (task("a"), task("b"), task("c"), task("d", "a"))

@@ -1,8 +1,8 @@
 """A second build of rota: the next release, as far as a cluster that is upgraded is concerned.
 
 It is a copy of the package with another version, which also speaks the next version of the wire
-protocol (`rota.node.links.hello`), so that links between old and new nodes settle on the one
-before, and those between new ones on the next.
+protocol (`rota.node.links.handshake_messages`), so that links between old and new nodes settle on
+the one before, and those between new ones on the next.
 """
 
 import re
@@ -18,7 +18,7 @@ def next_build(package: Path, folder: Path) -> Path:
     copied = folder / package.name
     shutil.copytree(package, copied, ignore=shutil.ignore_patterns("__pycache__"))
     _edit(copied / "__init__.py", _VERSION, '__version__ = "99.0.0"')
-    hello = copied / "node/links/hello.py"
+    hello = copied / "node/links/handshake_messages.py"
     found = _NEWEST.search(hello.read_text())
     assert found, f"{hello} does not say which versions are spoken"
     _edit(hello, _NEWEST, rf"\g<1>{int(found[2]) + 1}\g<3>")

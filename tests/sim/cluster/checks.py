@@ -6,7 +6,7 @@ I2 and I3 are in docs/explanation/protocol.md, L1 in docs/explanation/proof.md.
 from rota.core.model.execution import TaskStatus
 from rota.core.model.ids import Index, NodeId, ShardId
 from rota.core.timing.instants import SECOND
-from rota.node.shard import Shard
+from rota.node.shards.shard import Shard
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family

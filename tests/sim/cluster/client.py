@@ -8,9 +8,9 @@ from random import Random
 from rota.core.errors import Kind, Refused
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import Reply
-from rota.node.shard import Shard
-from rota.node.shards import Shards
-from rota.node.works import Works
+from rota.node.runtime.wiring import Works
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.shard import Shard
 from sim.cluster.machine import Machine, Request
 from sim.cluster.world import World
 

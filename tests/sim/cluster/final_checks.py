@@ -14,7 +14,7 @@ from rota.core.model.ledger import LedgerEntry
 from rota.core.state.shard_state import load_state
 from rota.core.timing.instants import LATEST_INSTANT, MILLISECOND, Instant
 from rota.core.vocabulary.changes import Table
-from rota.node.shard import Shard
+from rota.node.shards.shard import Shard
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family
 from sim.cluster.checks import OVERDUE, Violation

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rota.client.wire import JobBody, RetryBody, TaskBody
 from rota.core.model.job import JobSpec
-from rota.node.api.bodies import job_spec
+from rota.node.api.documents.job_bodies import job_spec
 from sim.cluster.plan import NO_POOL, POOLS
 
 SECOND_FIELDS = ("*/2", "*/3", "7", "10,40", "5/7", "20-25", "*/10")

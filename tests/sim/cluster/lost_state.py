@@ -8,9 +8,9 @@ from rota.core.errors import Refused
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.configuration import Swap
-from rota.node.coordination.state import CoordinationState
-from rota.node.held import Inventory
-from rota.node.recovering import Finding, plan_of
+from rota.node.coordination.agreed_state import CoordinationState
+from rota.node.recovery.inventory import Inventory
+from rota.node.recovery.plan import Finding, plan_of
 from sim.cluster.checks import Violation
 from sim.cluster.machine import Machine
 from sim.cluster.plan import COPIES

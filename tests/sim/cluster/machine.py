@@ -14,16 +14,16 @@ from rota.core.model.job import Consistency, Job
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.configuration import NOBODY
-from rota.node.config import NodeConfig
+from rota.node.cluster.membership import Placement
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
-from rota.node.disk import FoundSpace, judge
-from rota.node.links.death import Left
-from rota.node.membership import Placement
-from rota.node.messages import Dispatch, Sent
-from rota.node.shards import Shards
-from rota.node.surroundings import OnEnded, Surroundings
-from rota.node.works import Works
+from rota.node.peers.death_proof import Left
+from rota.node.peers.messages import Dispatch, Sent
+from rota.node.runtime.environment import OnEnded, Surroundings
+from rota.node.runtime.wiring import Works
+from rota.node.shards.local_shards import Shards
+from rota.node.system.config import NodeConfig
+from rota.node.system.disk_guard import FoundSpace, judge
 from rota.storage.memory import MemoryStore
 from rota.storage.store import StoreDamaged, StoreError
 from sim.cluster.chance import SeededEntropy, SkewedClock
@@ -216,7 +216,7 @@ class Machine:
         self.is_nearly_full = self.is_full = self.store.is_full = False
 
     def look_for_space(self) -> FoundSpace:
-        """Return how much space its disk has left (`rota.node.disk`)."""
+        """Return how much space its disk has left (`rota.node.system.disk_guard`)."""
         return judge(0 if self.is_nearly_full else 1, reserve_bytes=1)
 
     # -- its node's own end -----------------------------------------------------------------------
@@ -451,7 +451,7 @@ class Life:
 
     @property
     def peers(self) -> tuple[NodeId, ...]:
-        """The other machines whose processes run (`rota.node.network.Network`)."""
+        """The other machines whose processes run (`rota.node.peers.network.Network`)."""
         others = self._world.machines.items()
         return tuple(
             node_id
@@ -463,7 +463,7 @@ class Life:
         )
 
     def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
-        """Send a message (`rota.node.network.Network`)."""
+        """Send a message (`rota.node.peers.network.Network`)."""
         if not self._is_dead:
             sender, target = self._machine.id, self._world.machines[receiver]
             self._world.sent.append((sender, receiver, shard, message))

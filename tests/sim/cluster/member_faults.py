@@ -10,7 +10,7 @@ from rota.core.replication.row_digests import DIGEST_BYTES
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.commands import FinishAttempt
 from rota.core.vocabulary.configuration import NOBODY, Configuration
-from rota.node.messages import (
+from rota.node.peers.messages import (
     AskDigest,
     AskLease,
     AskList,
@@ -26,8 +26,8 @@ from rota.node.messages import (
     Served,
     StandIn,
 )
-from rota.node.shard import Shard
-from rota.node.works import Works
+from rota.node.runtime.wiring import Works
+from rota.node.shards.shard import Shard
 from sim.cluster.machine import Machine
 from sim.cluster.world import World
 from sim.forgeries import FORGED, Party, forged

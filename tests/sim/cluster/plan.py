@@ -7,7 +7,7 @@ from random import Random
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import DRIFT_PERCENT, Timing
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
-from rota.node.state_digests import COMPARE_EVERY
+from rota.node.shards.copy_comparison import COMPARE_EVERY
 from sim.apart import chance_apart
 from sim.sizes import Sizes, draw_sizes
 

@@ -10,7 +10,7 @@ from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.changes import Account, Table
 from rota.core.vocabulary.codec import decode_record
-from rota.node.shard import Shard
+from rota.node.shards.shard import Shard
 from rota.storage.shards import shard_prefix
 from rota.storage.store import Family
 from sim.cluster.checks import Violation

@@ -26,9 +26,9 @@ from rota.core.vocabulary.commands import (
     Trigger,
 )
 from rota.core.vocabulary.decision import Done, JobSaved, Triggered
-from rota.node.shard import Shard
-from rota.node.shards import Shards
-from rota.node.works import Works
+from rota.node.runtime.wiring import Works
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.shard import Shard
 from sim.cluster.client import Client, Told
 from sim.cluster.jobs import draw_job, draw_script
 from sim.cluster.world import World

@@ -10,12 +10,12 @@ from typing import TypeVar
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.timing.instants import SECOND, Duration
 from rota.core.vocabulary.configuration import Configuration
+from rota.node.cluster.membership import Placement
+from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import Member, View
 from rota.node.coordination.simulated import SimulatedServer
-from rota.node.coordination.state import CoordinationState
-from rota.node.membership import Placement
-from rota.node.messages import Sent
-from rota.node.shard import Shard
+from rota.node.peers.messages import Sent
+from rota.node.shards.shard import Shard
 from rota.ring.assignment import Assignment, assign
 from rota.ring.membership import Member as RingMember
 from rota.ring.membership import MemberState
@@ -166,7 +166,7 @@ class WatchedServer(SimulatedServer):
 
 
 class Ring:
-    """Where copies ought to be, by the real ring (`rota.node.membership.Placement`)."""
+    """Where copies ought to be, by the real ring (`rota.node.cluster.membership.Placement`)."""
 
     def __init__(self, shard_count: int) -> None:
         self._shard_count = shard_count

@@ -4,8 +4,8 @@ from recovering import hashes_of, held
 from rota.core.errors import Refused
 from rota.core.timing.instants import SECOND
 from rota.node.coordination.coordinator import Cluster, View
-from rota.node.held import Inventory
-from rota.node.recovering import Finding, plan_of
+from rota.node.recovery.inventory import Inventory
+from rota.node.recovery.plan import Finding, plan_of
 from sim.protocol.checks import Violation
 from sim.protocol.node import SHARD
 from sim.protocol.world import World

@@ -1,0 +1,1 @@
+"""Conversion between the API's documents and the records of the core."""

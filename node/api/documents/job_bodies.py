@@ -1,0 +1,247 @@
+"""From what a client sends to what the core understands, the mistakes reported at once.
+
+Only the first `PROBLEMS_MAX` are, and no more are looked for: what a body costs does not grow with
+what is wrong in it.
+"""
+
+import hashlib
+import re
+from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
+
+from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody
+from rota.core.errors import Problem, Refused, invalid
+from rota.core.model.dag import TriggerRule
+from rota.core.model.job import (
+    Consistency,
+    JobSpec,
+    Misfire,
+    Overlap,
+    TaskSpec,
+    problems_of,
+    problems_of_counts,
+)
+from rota.core.model.retry import Backoff, Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.timing.schedule import Schedule
+from rota.node.api.documents.field_reader import Hints, Reader
+from rota.node.api.documents.task_bodies import given, work_of
+from rota.node.api.requests.pacing import finished
+
+MAIN_TASK = "main"
+"""The name of a job's only task, where the job has a command and no tasks."""
+PROBLEMS_MAX = 20
+"""Problems of a job in one answer; a batch may have a thousand such jobs."""
+SHARED = {
+    "cwd": "cwd",
+    "stdin": "stdin",
+    "retries": "retries",
+    "timeout": "timeout",
+    "stopGrace": "stop_grace",
+    "container": "container",
+    "sandbox": "sandbox",
+    "limits": "limits",
+    "nodeSelector": "node_selector",
+}
+"""Fields of a task that stand for the job's where they are null, and their names in Python."""
+
+_OF_A_TASK = re.compile(r"/tasks/(?P<number>\d+)/(?P<field>\w+)(?P<rest>.*)")
+
+
+def job_spec(body: JobBody, hints: Hints | None = None) -> JobSpec:
+    """Return the job that *body* defines.
+
+    Args:
+        body: As sent.
+        hints: Those left of the request, if it has several jobs.
+
+    Raises:
+        Refused: Code ``invalid_job``, with the first `PROBLEMS_MAX` problems in it.
+    """
+    return finished(reading(body, hints))
+
+
+def reading(body: JobBody, hints: Hints | None = None) -> Generator[None, None, JobSpec]:
+    """Return the job as `job_spec` does, with a pause after each task."""
+    # First of all, so that nothing is read of lists that are too long.
+    counts = problems_of_counts(len(body.tasks), len(body.schedules), len(body.dependencies))
+    if counts:
+        raise _refusal(counts)
+    reader = Reader(hints)
+    tasks: list[TaskSpec] = []
+    for task in _tasks(body, reader):
+        tasks.append(task)
+        yield
+    spec = JobSpec(
+        name=body.name,
+        namespace=body.namespace,
+        description=body.description,
+        schedules=_schedules(body, reader),
+        tasks=tuple(tasks),
+        dependencies=tuple(_full_name(name, body.namespace) for name in body.dependencies),
+        misfire=Misfire(body.misfire or Misfire.LATEST),
+        grace=reader.timespan(body.grace, "/grace"),
+        overlap=Overlap(body.overlap),
+        consistency=Consistency(body.consistency),
+        priority=body.priority,
+        labels=tuple(sorted(body.labels.items())),
+        parameters="" if body.type else reader.json(body.parameters, "/parameters"),
+    )
+    found = list(islice(_all_problems(reader, spec, body), PROBLEMS_MAX + 1))
+    if found:
+        problems = _relocated(found[:PROBLEMS_MAX], body)
+        if len(found) > PROBLEMS_MAX:
+            problems.append(Problem("", "there may be more problems, which are not listed"))
+        raise _refusal(problems)
+    return spec
+
+
+def _all_problems(reader: Reader, spec: JobSpec, body: JobBody) -> Iterator[Problem]:
+    yield from reader.problems
+    if len(reader.problems) > PROBLEMS_MAX:
+        return  # Not all tasks were read.
+    # With several ways it is not known which is meant, so neither is what is wrong with its tasks.
+    has_one_way = len(_ways(body)) <= 1
+    yield from (each for each in problems_of(spec) if has_one_way or each.pointer != "/tasks")
+
+
+def _refusal(problems: list[Problem]) -> Refused:
+    return invalid("invalid_job", "; ".join(str(problem) for problem in problems), *problems)
+
+
+def parameters_json(value: Json) -> str:
+    """Return the parameters of a trigger as stored.
+
+    Raises:
+        Refused: They are too long.
+    """
+    reader = Reader()
+    text = reader.json(value, "/parameters")
+    if reader.problems:
+        raise invalid("invalid_parameters", str(reader.problems[0]), *reader.problems)
+    return text
+
+
+def print_of(*parts: bytes) -> str:
+    """Return a digest of a request, by which a repetition is told from another request."""
+    return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
+
+
+def _schedules(body: JobBody, reader: Reader) -> tuple[Schedule, ...]:
+    given: list[tuple[str, str | ScheduleBody]] = []
+    if body.schedule is not None:
+        given.append(("/schedule", body.schedule))
+    given += [(f"/schedules/{number}", each) for number, each in enumerate(body.schedules)]
+    shared = reader.zone(body.timezone, "/timezone")
+    schedules: list[Schedule] = []
+    for pointer, each in given:
+        if isinstance(each, str):
+            schedules.append(reader.schedule(ScheduleBody(schedule=each), shared, pointer))
+        else:
+            zone = reader.zone(each.timezone, f"{pointer}/timezone") if each.timezone else shared
+            schedules.append(reader.schedule(each, zone, f"{pointer}/schedule"))
+    return tuple(schedule for schedule in schedules if schedule.text != "@manual")
+
+
+def _tasks(body: JobBody, reader: Reader) -> Iterator[TaskSpec]:
+    """Yield the tasks of *body*, up to that with which there are too many problems."""
+    ways = _ways(body)
+    if len(ways) > 1:
+        reader.problems.append(
+            Problem(
+                "",
+                "a job has one of command, python, type, tasks and container (which may have a "
+                f"command), not {' and '.join(ways)}",
+            )
+        )
+        return
+    for number, task in enumerate(body.tasks):
+        if len(reader.problems) > PROBLEMS_MAX:
+            return
+        yield _task(task, body, reader, f"/tasks/{number}")
+    if body.tasks or (not ways and body.container is None):
+        return
+    only = TaskBody(
+        name=MAIN_TASK,
+        command=body.command,
+        python=body.python,
+        type=body.type,
+        parameters=body.parameters if body.type else None,
+        container=body.container,
+        sandbox=body.sandbox,
+        limits=body.limits,
+    )
+    yield _task(only, body, reader, "")
+
+
+def _ways(body: JobBody) -> list[str]:
+    """Return in which ways *body* says what to run; there should be one, or its container."""
+    ways = {
+        "command": body.command is not None,
+        "python": body.python is not None,
+        "type": body.type is not None,
+        "tasks": bool(body.tasks),
+    }
+    return [way for way, is_given in ways.items() if is_given]
+
+
+def _task(task: TaskBody, job: JobBody, reader: Reader, pointer: str) -> TaskSpec:
+    retries = given(task.retries, job.retries)
+    return TaskSpec(
+        name=task.name,
+        work=work_of(task, job, reader, pointer),
+        needs=tuple(task.needs),
+        rule=TriggerRule(task.trigger_rule),
+        retry=_retry_policy(retries, reader, f"{pointer}/retries"),
+        selector=tuple(sorted(given(task.node_selector, job.node_selector).items())),
+    )
+
+
+def _retry_policy(retries: int | RetryBody, reader: Reader, pointer: str) -> RetryPolicy:
+    if isinstance(retries, int):
+        return RetryPolicy(limit=retries)
+    return RetryPolicy(
+        limit=retries.limit,
+        backoff=_backoff(retries, reader, pointer),
+        jitter=retries.jitter,
+        on_exit_codes=tuple(retries.on_exit_codes),
+        never_on_exit_codes=tuple(retries.never_on_exit_codes),
+        on_exceptions=tuple(retries.on_exceptions),
+        never_on_exceptions=tuple(retries.never_on_exceptions),
+    )
+
+
+def _backoff(retries: RetryBody, reader: Reader, pointer: str) -> Backoff:
+    delay = reader.timespan(retries.delay, f"{pointer}/delay")
+    match retries.backoff:
+        case "fixed":
+            return Fixed(delay=delay)
+        case "explicit":
+            delays = tuple(
+                reader.timespan(each, f"{pointer}/delays/{number}")
+                for number, each in enumerate(retries.delays)
+            )
+            return Explicit(delays=delays)
+        case "exponential":
+            delay_max = reader.timespan(retries.max_delay, f"{pointer}/maxDelay")
+            return Exponential(first=delay, factor=retries.factor, delay_max=delay_max)
+
+
+def _full_name(name: str, namespace: str) -> str:
+    return name if "/" in name else f"{namespace}/{name}"
+
+
+def _relocated(problems: Iterable[Problem], body: JobBody) -> list[Problem]:
+    """Point at the job's own fields where a task has what it has from them; once each."""
+    moved = (Problem(_origin(problem.pointer, body), problem.detail) for problem in problems)
+    return list(dict.fromkeys(moved))
+
+
+def _origin(pointer: str, body: JobBody) -> str:
+    if not body.tasks:
+        return pointer.removeprefix("/tasks/0")
+    found = _OF_A_TASK.fullmatch(pointer)
+    if found is None or found["field"] not in SHARED:
+        return pointer
+    task = body.tasks[int(found["number"])]
+    is_its_own = getattr(task, SHARED[found["field"]]) is not None
+    return pointer if is_its_own else f"/{found['field']}{found['rest']}"

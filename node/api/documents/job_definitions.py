@@ -1,0 +1,164 @@
+"""From a stored job back to a body that defines it: what a client edits and sends again.
+
+`rota.node.api.documents.job_bodies.job_spec` of the definition is the job again, whatever body it
+came from.
+"""
+
+import msgspec
+
+from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
+from rota.core.model.attempt import Sandbox
+from rota.core.model.job import JobSpec, Misfire, TaskSpec
+from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.timing.instants import Duration, format_duration
+from rota.core.timing.schedule import Schedule
+from rota.node.api.documents.job_bodies import MAIN_TASK
+from rota.node.api.documents.task_bodies import (
+    OWN_FIELDS,
+    container_body,
+    limits_body,
+    python_body,
+    sandbox_body,
+)
+
+_PLAIN = JobBody(name="plain")
+"""For its defaults."""
+
+
+def definition_of(spec: JobSpec) -> JobBody:
+    """Return the body that defines *spec*, in the shortest form: one command where that will do."""
+    single, several = _schedules(spec.schedules)
+    shared = JobBody(
+        name=spec.name,
+        namespace=_unless_same(_PLAIN.namespace, spec.namespace),
+        description=spec.description,
+        schedule=single.text if single else None,
+        timezone=_unless_same(_PLAIN.timezone, single.timezone) if single else _PLAIN.timezone,
+        schedules=several,
+        dependencies=list(spec.dependencies),
+        misfire=None if spec.misfire is Misfire.LATEST else spec.misfire.value,
+        grace=_unless(_PLAIN.grace, spec.grace),
+        overlap=spec.overlap.value,
+        consistency=spec.consistency.value,
+        priority=spec.priority,
+        labels=dict(spec.labels),
+        parameters=_json(spec.parameters),
+    )
+    if _is_plain(spec):
+        return _with_command(shared, spec.tasks[0])
+    return msgspec.structs.replace(shared, tasks=[_task(task) for task in spec.tasks])
+
+
+def _is_plain(spec: JobSpec) -> bool:
+    """Tell whether the job is one command or type: its only task has the name that those get."""
+    if len(spec.tasks) != 1 or spec.tasks[0].name != MAIN_TASK:
+        return False
+    # A command's parameters are the job's, a type's are its task's; other pairs need the long form.
+    work = spec.tasks[0].work
+    return not (spec.parameters if _type(spec.tasks[0]) else work.parameters)
+
+
+def _with_command(body: JobBody, task: TaskSpec) -> JobBody:
+    work = task.work
+    return msgspec.structs.replace(
+        body,
+        command=_command(task),
+        type=_type(task),
+        parameters=_json(work.parameters) if _type(task) else body.parameters,
+        retries=_retries(task.retry),
+        timeout=_unless(_PLAIN.timeout, work.timeout),
+        stop_grace=_unless(_PLAIN.stop_grace, work.stop_grace),
+        env=dict(work.env),
+        cwd=work.cwd,
+        stdin=work.stdin,
+        python=python_body(work),
+        container=container_body(work),
+        sandbox=_PLAIN.sandbox if work.sandbox == Sandbox() else sandbox_body(work),
+        limits=limits_body(work),
+        node_selector=dict(task.selector),
+    )
+
+
+def _task(task: TaskSpec) -> TaskBody:
+    work = task.work
+    return TaskBody(
+        name=task.name,
+        command=_command(task),
+        type=_type(task),
+        parameters=_json(work.parameters),
+        needs=list(task.needs),
+        trigger_rule=task.rule.value,
+        env=dict(work.env),
+        cwd=work.cwd,
+        stdin=work.stdin,
+        retries=_retries(task.retry),
+        timeout=_text(work.timeout),
+        stop_grace=_text(work.stop_grace),
+        python=python_body(work),
+        container=container_body(work),
+        sandbox=None if work.sandbox == Sandbox() else sandbox_body(work),
+        limits=limits_body(work),
+        node_selector=dict(task.selector) or None,
+    )
+
+
+def _schedules(
+    schedules: tuple[Schedule, ...],
+) -> tuple[Schedule | None, list[str | ScheduleBody]]:
+    """Return the only schedule, if it needs no more than its text and zone, or all of them."""
+    if len(schedules) == 1 and schedules[0].day_or:
+        return schedules[0], []
+    return None, [
+        ScheduleBody(schedule=each.text, timezone=each.timezone, day_or=each.day_or)
+        for each in schedules
+    ]
+
+
+def _command(task: TaskSpec) -> str | list[str] | None:
+    return task.work.shell or list(task.work.argv) or None
+
+
+def _type(task: TaskSpec) -> str | None:
+    return None if task.work.executor in ("process", *OWN_FIELDS) else task.work.executor
+
+
+def _retries(policy: RetryPolicy) -> int | RetryBody:
+    if policy == RetryPolicy(limit=policy.limit):
+        return policy.limit
+    body = RetryBody(
+        limit=policy.limit,
+        jitter=policy.jitter,
+        on_exit_codes=list(policy.on_exit_codes),
+        never_on_exit_codes=list(policy.never_on_exit_codes),
+        on_exceptions=list(policy.on_exceptions),
+        never_on_exceptions=list(policy.never_on_exceptions),
+    )
+    match policy.backoff:
+        case Fixed(delay=delay):
+            return msgspec.structs.replace(body, backoff="fixed", delay=_text(delay))
+        case Explicit(delays=delays):
+            texts: list[Timespan] = [_text(delay) for delay in delays]
+            return msgspec.structs.replace(body, backoff="explicit", delays=texts)
+        case Exponential(first=first, factor=factor, delay_max=delay_max):
+            return msgspec.structs.replace(
+                body, delay=_text(first), factor=factor, max_delay=_text(delay_max)
+            )
+
+
+def _unless_same(default: str, text: str) -> str:
+    """Return the default itself where *text* equals it: only that very object is left out."""
+    return default if text == default else text
+
+
+def _unless(default: Timespan, duration: Duration) -> Timespan:
+    """Return the default itself where it is meant: it is then left out of the document."""
+    text = _text(duration)
+    return default if text in (default, f"{default}s") else text
+
+
+def _text(duration: Duration) -> str:
+    return format_duration(duration)
+
+
+def _json(text: str) -> Json:
+    return msgspec.json.decode(text) if text else None

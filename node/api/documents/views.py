@@ -1,0 +1,326 @@
+"""From what the core knows to what clients are told."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from rota.client.wire import (
+    AttemptView,
+    DuplicateView,
+    ErrorView,
+    ExecutionView,
+    JobView,
+    LedgerEntryView,
+    LimitsView,
+    NextFireView,
+    SandboxView,
+    ScheduleView,
+    TaskSpecView,
+    TaskView,
+)
+from rota.core.model.attempt import Attempt, Limits, Raised, Sandbox
+from rota.core.model.execution import (
+    FINAL_EXECUTION_STATES,
+    FINAL_TASK_STATES,
+    Execution,
+    Task,
+    TaskStatus,
+)
+from rota.core.model.job import Job, Plan, TaskSpec
+from rota.core.model.ledger import LedgerEntry
+from rota.core.state.shard_state import State
+from rota.core.timing.instants import LATEST_INSTANT, MILLISECOND, SECOND, Instant, format_instant
+from rota.core.timing.schedule import FirePreview
+from rota.core.vocabulary.changes import Account
+from rota.node.api.documents.broken_records import (
+    broken_entry,
+    broken_execution,
+    broken_job,
+    unreadable,
+    unreadable_entry,
+    unreadable_execution,
+    whole_or_broken,
+)
+from rota.node.api.documents.job_definitions import definition_of
+from rota.node.api.documents.task_bodies import bind_text
+from rota.storage.history import UnreadableEntry, UnreadableExecution
+
+JOB_STATUSES = ("scheduled", "running", "paused", "finished", "broken")
+
+
+def view_of(state: State, job: Job, *, is_whole: bool = False) -> JobView:
+    """Return the document of a job of *state*; with its definition if *is_whole*.
+
+    One that cannot be shown is shown as broken, so that a list has the others, and it can be
+    deleted.
+    """
+    newest = next(reversed(state.live.get(job.id, {})), None)
+    latest = state.executions[newest] if newest is not None else None
+    tasks = state.tasks[newest].values() if newest is not None else ()
+    plan = state.plans[job.id]
+    return whole_or_broken(
+        lambda: job_view(job, plan, latest, tasks, is_whole=is_whole),
+        lambda why: broken_job(job, why),
+    )
+
+
+def status_of(state: State, job: Job) -> str:
+    """Return which of `JOB_STATUSES` a job of *state* has."""
+    return _job_status(job, state.plans[job.id], is_busy=job.id in state.live)
+
+
+def job_view(
+    job: Job,
+    plan: Plan,
+    latest: Execution | None,
+    tasks: Collection[Task],
+    *,
+    is_whole: bool = False,
+) -> JobView:
+    """Return a job's document.
+
+    Args:
+        job: The job.
+        plan: What is owed to it.
+        latest: Its newest unfinished execution.
+        tasks: Those of that.
+        is_whole: With its definition.
+    """
+    spec, pause = job.spec, job.pause
+    next_fires = [at for at in plan.next_fires if at is not None]
+    return JobView(
+        job_id=job.id,
+        name=spec.name,
+        namespace=spec.namespace,
+        status=_job_status(job, plan, is_busy=latest is not None),
+        version=job.version,
+        description=spec.description,
+        schedules=[
+            ScheduleView(
+                schedule=schedule.text, timezone=schedule.timezone, next_fire_at=_instant(at)
+            )
+            for schedule, at in zip(spec.schedules, plan.next_fires, strict=True)
+        ],
+        tasks=[_task_spec_view(task) for task in spec.tasks],
+        dependencies=list(spec.dependencies),
+        misfire=spec.misfire.value,
+        grace_s=spec.grace / SECOND,
+        overlap=spec.overlap.value,
+        consistency=spec.consistency.value,
+        priority=spec.priority,
+        labels=dict(spec.labels),
+        created_at=format_instant(job.created_at),
+        updated_at=format_instant(job.updated_at),
+        next_fire_at=_instant(min(next_fires, default=None)),
+        execution_id=latest.id if latest else None,
+        started_at=_instant(latest.started_at) if latest else None,
+        progress=_progress(latest, tasks) if latest else None,
+        paused_at=_instant(pause.at) if pause else None,
+        paused_by=pause.by if pause else "",
+        pause_reason=pause.reason if pause else "",
+        definition=msgspec.to_builtins(definition_of(spec)) if is_whole else None,
+        broken=unreadable(spec) if is_whole else "",
+    )
+
+
+def execution_view(
+    execution: Execution | UnreadableExecution,
+    tasks: Mapping[str, Task] | None = None,
+    accounts: Iterable[Account] | None = None,
+) -> ExecutionView:
+    """Return an execution's document, with its tasks and what else ran if they are given."""
+    if isinstance(execution, UnreadableExecution):
+        return unreadable_execution(execution)
+    return whole_or_broken(
+        lambda: _execution_view(execution, tasks, accounts),
+        lambda why: broken_execution(execution, why),
+    )
+
+
+def _execution_view(
+    execution: Execution,
+    tasks: Mapping[str, Task] | None,
+    accounts: Iterable[Account] | None,
+) -> ExecutionView:
+    return ExecutionView(
+        execution_id=execution.id,
+        job_id=execution.job_id,
+        job=execution.job_name,
+        job_version=execution.job_version,
+        status=execution.status.value,
+        trigger=execution.origin.value,
+        fire_time=format_instant(execution.fire_at),
+        queued_at=format_instant(execution.queued_at),
+        started_at=_instant(execution.started_at),
+        finished_at=_instant(execution.finished_at),
+        lateness_ms=_lateness_ms(execution),
+        progress=_progress(execution, tasks.values() if tasks is not None else ()),
+        reason=_reason(execution),
+        tasks={name: _task_view(task) for name, task in tasks.items()}
+        if tasks is not None
+        else None,
+        traceparent=execution.traceparent,
+        stand_in=execution.stand_in or None,
+        possible_duplicates=list(map(_duplicate_view, accounts)) if accounts is not None else None,
+    )
+
+
+def _duplicate_view(account: Account) -> DuplicateView:
+    return DuplicateView(
+        node_id=account.node_id,
+        status=account.execution.status.value,
+        started_at=_instant(account.execution.started_at),
+        finished_at=_instant(account.execution.finished_at),
+        tasks={task.name: _task_view(task) for task in account.tasks},
+    )
+
+
+def ledger_entry_view(entry: LedgerEntry | UnreadableEntry) -> LedgerEntryView:
+    """Return a ledger entry's document."""
+    if isinstance(entry, UnreadableEntry):
+        return unreadable_entry(entry)
+    return whole_or_broken(lambda: _ledger_entry_view(entry), lambda why: broken_entry(entry, why))
+
+
+def _ledger_entry_view(entry: LedgerEntry) -> LedgerEntryView:
+    return LedgerEntryView(
+        fire_time=format_instant(entry.fire_at),
+        until=format_instant(entry.until),
+        count=entry.count,
+        schedule=entry.schedule,
+        outcome=entry.outcome.value,
+        execution_id=entry.execution_id or None,
+        reason=entry.reason,
+        recorded_at=format_instant(entry.recorded_at),
+    )
+
+
+def next_fire_view(number: int, preview: FirePreview) -> NextFireView:
+    """Return the document of a coming fire time of schedule *number*."""
+    return NextFireView(
+        at=format_instant(preview.instant),
+        local=preview.local,
+        schedule=number,
+        note=preview.note,
+    )
+
+
+def _job_status(job: Job, plan: Plan, *, is_busy: bool) -> str:
+    if any(at is not None and at > LATEST_INSTANT for at in plan.next_fires):
+        return "broken"
+    if job.pause is not None:
+        return "paused"
+    if is_busy:
+        return "running"
+    fires_again = any(at is not None for at in plan.next_fires)
+    is_over = bool(job.spec.schedules) and not fires_again and not job.spec.dependencies
+    return "finished" if is_over else "scheduled"
+
+
+def _task_spec_view(task: TaskSpec) -> TaskSpecView:
+    work = task.work
+    return TaskSpecView(
+        name=task.name,
+        needs=list(task.needs),
+        trigger_rule=task.rule.value,
+        type=work.executor,
+        command=work.shell or list(work.argv) or None,
+        retries=task.retry.limit,
+        timeout_s=work.timeout / SECOND,
+        python=work.call.function if work.call else None,
+        container=work.image.name if work.image else None,
+        sandbox=_sandbox_view(work.sandbox) if work.sandbox != Sandbox() else None,
+        limits=_limits_view(work.limits) if work.limits != Limits() else None,
+    )
+
+
+def _sandbox_view(sandbox: Sandbox) -> SandboxView:
+    return SandboxView(
+        profile=sandbox.profile,
+        network=sandbox.has_network,
+        binds=[bind_text(bind) for bind in sandbox.binds],
+    )
+
+
+def _limits_view(limits: Limits) -> LimitsView:
+    return LimitsView(
+        cpu=limits.cpu or None, memory_bytes=limits.memory or None, pids=limits.pids or None
+    )
+
+
+def _task_view(task: Task) -> TaskView:
+    return TaskView(
+        status=task.status.value,
+        attempts=[_attempt_view(attempt) for attempt in task.attempts],
+        reason=task.reason,
+        retry_at=_instant(task.retry_at),
+        progress=task.attempts[-1].percent if task.status is TaskStatus.RUNNING else None,
+    )
+
+
+def _attempt_view(attempt: Attempt) -> AttemptView:
+    ending = attempt.ending
+    if ending is None:
+        return AttemptView(
+            number=attempt.number,
+            node_id=attempt.node_id,
+            token=str(attempt.token),
+            started_at=format_instant(attempt.placed_at),
+            progress=attempt.percent,
+        )
+    raised, usage = ending.raised, ending.usage
+    return AttemptView(
+        number=attempt.number,
+        node_id=attempt.node_id,
+        token=str(attempt.token),
+        started_at=format_instant(ending.started_at),
+        finished_at=format_instant(ending.finished_at),
+        outcome=ending.outcome.value,
+        exit_code=ending.exit_code if ending.exit_code >= 0 else None,
+        signal=ending.signal or None,
+        reason=ending.reason,
+        output_tail=ending.output.decode(errors="replace"),
+        output_bytes=ending.output_bytes,
+        progress=attempt.percent,
+        # It was read as JSON before it was recorded.
+        result=msgspec.Raw(ending.result) if ending.result else None,
+        error=_error_view(raised) if raised else None,
+        cpu_seconds=usage.cpu / SECOND if usage else None,
+        memory_peak_bytes=usage.memory_peak or None if usage else None,
+        out_of_memory=ending.is_out_of_memory,
+        unenforced=list(ending.unenforced),
+    )
+
+
+def _error_view(raised: Raised) -> ErrorView:
+    return ErrorView(type=raised.type, message=raised.message, traceback=raised.traceback)
+
+
+def _reason(execution: Execution) -> str:
+    if execution.reason or not execution.hold.value:
+        return execution.reason
+    return f"waits for {execution.hold.value}"
+
+
+def _progress(execution: Execution, tasks: Collection[Task]) -> int:
+    """Return how far an execution is, in percent; each of its tasks has an equal share."""
+    if execution.status in FINAL_EXECUTION_STATES:
+        return 100
+    return sum(_percent(task) for task in tasks) // len(tasks) if tasks else 0
+
+
+def _percent(task: Task) -> int:
+    if task.status in FINAL_TASK_STATES:
+        return 100
+    is_running = task.status is TaskStatus.RUNNING
+    return (task.attempts[-1].percent or 0) if is_running else 0
+
+
+def _lateness_ms(execution: Execution) -> float | None:
+    if not execution.started_at:
+        return None
+    return (execution.started_at - execution.fire_at) / MILLISECOND
+
+
+def _instant(instant: Instant | None) -> str | None:
+    return format_instant(instant) if instant else None

@@ -1,0 +1,1 @@
+"""Handlers of the API's operations, a module for each subject."""

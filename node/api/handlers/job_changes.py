@@ -1,0 +1,220 @@
+"""Jobs that exist are changed: replaced, patched, paused, resumed.
+
+A job's version is its entity tag: ``If-Match`` makes a change depend on it (RFC 9110), so that two
+people who edit the same job cannot overwrite each other unnoticed.
+"""
+
+from typing import cast
+
+import msgspec
+from aiohttp import web
+from msgspec.structs import replace
+
+from rota.client.wire import JobBody, JobView, Json, PauseBody
+from rota.core.errors import Kind, Problem, Refused, invalid
+from rota.core.model.job import Job
+from rota.core.vocabulary.commands import Ask, PauseJob, ResumeJob, SaveJob
+from rota.core.vocabulary.decision import Reply
+from rota.node.api.documents.job_bodies import reading
+from rota.node.api.documents.job_definitions import definition_of
+from rota.node.api.handlers.idempotency import answer_before, ask_of, write_once
+from rota.node.api.handlers.job_references import resolve
+from rota.node.api.handlers.jobs import NAMESPACE, saved_document
+from rota.node.api.requests.access import PRINCIPAL, Verb, check
+from rota.node.api.requests.error_codes import DECIDING, KEYED
+from rota.node.api.requests.job_decoding import decoded_job
+from rota.node.api.requests.operations import (
+    ETAG,
+    IDEMPOTENCY_KEY,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    LOCATION,
+    Body,
+    Operations,
+    Success,
+)
+from rota.node.api.requests.pacing import paced
+from rota.node.api.requests.parameters import DRY_RUN
+from rota.node.api.requests.request_reader import (
+    PARTS,
+    expected_version,
+    find_job,
+    only_creates,
+    read_body,
+    read_object,
+    shard_named,
+)
+from rota.node.api.routing.writes import Written, write
+
+operations = Operations("Jobs")
+CHANGING = (
+    "invalid_job",
+    "past_schedule",
+    "invalid_if_match",
+    "unknown_type",
+    "unknown_dependency",
+    "version_mismatch",
+    "catching_up",
+    "letters_waiting",
+    *KEYED,
+    *DECIDING,
+)
+PATCHES_MAX = 30
+"""How often a patch is tried where others change the job at the same time: one wins each turn."""
+
+
+@operations.declare(
+    "PUT",
+    "/api/v1/jobs/{namespace}/{name}",
+    Success(200, "The job, replaced or as it was.", JobView, headers=(ETAG,)),
+    Success(201, "The job, created.", JobView, headers=(LOCATION, ETAG)),
+    query=(DRY_RUN,),
+    headers=(IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH),
+    body=Body(JobBody, in_path=("namespace", "name")),
+    problems=(*CHANGING, "invalid_if_none_match", "job_exists", "too_many_jobs"),
+)
+async def put_job(request: web.Request) -> web.Response:
+    """Create the job of this name, or give it its next version.
+
+    The same definition again changes nothing. Unfinished executions go on with the version that
+    they began with. A schedule that stays keeps its next fire time; fire times that are due get
+    their outcome under the old definition first.
+    """
+    namespace, name = request.match_info["namespace"], request.match_info["name"]
+    check(request, Verb.WRITE, namespace)
+    content = await read_object(request)
+    for field, value in (("name", name), ("namespace", namespace)):
+        if content.setdefault(field, value) != value:
+            detail = f"is {content[field]!r}, but the address says {value!r}"
+            raise invalid("invalid_job", f"{field} {detail}", Problem(f"/{field}", detail))
+    shard, ask = request.app[PARTS].shards.of_name(namespace, name), await ask_of(request)
+    saved = await answer_before(request, shard, ask)
+    if saved is None:
+        made = await _definition_in(request, content)
+        saved = await _save(request, made, expected_version(request), ask)
+    return await saved_document(request, *saved)
+
+
+@operations.declare(
+    "PATCH",
+    "/api/v1/jobs/{job}",
+    Success(200, "The job, changed.", JobView, headers=(ETAG,)),
+    query=(NAMESPACE, DRY_RUN),
+    headers=(IDEMPOTENCY_KEY, IF_MATCH),
+    body=Body(JobBody, is_patch=True),
+    problems=(*CHANGING, "job_not_found"),
+)
+async def patch_job(request: web.Request) -> web.Response:
+    """Change some fields of a job's definition.
+
+    The body is a JSON merge patch (RFC 7396) of the job's ``definition``: what it names is changed,
+    null takes a member away, the rest stays. A job cannot be renamed.
+    """
+    patch, ask = await read_object(request), await ask_of(request)
+    named, expected = request.match_info["job"], expected_version(request)
+    saved = await answer_before(request, shard_named(request, named), ask)
+    if saved is None:
+        saved = await _patched(request, named, patch, expected, ask)
+    return await saved_document(request, *saved)
+
+
+async def _patched(
+    request: web.Request,
+    named: str,
+    patch: dict[str, Json],
+    expected: int | None,
+    ask: Ask | None,
+) -> tuple[Reply, Written]:
+    for _ in range(PATCHES_MAX):
+        _, job = find_job(request, named)
+        check(request, Verb.WRITE, job.spec.namespace)
+        content = merged(msgspec.to_builtins(definition_of(job.spec)), patch)
+        made = await _definition_in(request, cast("dict[str, Json]", content))
+        if made.spec.full_name != job.spec.full_name:
+            detail = f"a job keeps its name {job.spec.full_name!r}; create another one instead"
+            raise invalid("invalid_job", detail, Problem("/name", detail))
+        try:
+            return await _save(request, made, job.version if expected is None else expected, ask)
+        except Refused as refusal:
+            if refusal.kind is not Kind.PRECONDITION or expected is not None:
+                raise
+    # Not 412: whoever sends no If-Match expects no version.
+    detail = f"the job was changed {PATCHES_MAX} times meanwhile; ask again"
+    raise Refused(Kind.UNAVAILABLE, "busy", detail, retry_after_s=1)
+
+
+@operations.declare(
+    "POST",
+    "/api/v1/jobs/{job}/pause",
+    Success(200, "The job, paused.", JobView, headers=(ETAG,)),
+    query=(NAMESPACE, DRY_RUN),
+    headers=(IDEMPOTENCY_KEY,),
+    body=Body(PauseBody, is_optional=True),
+    problems=("job_not_found", *KEYED, *DECIDING),
+)
+async def pause_job(request: web.Request) -> web.Response:
+    """Pause a job: it makes no executions by itself until it is resumed.
+
+    Its fire times are recorded as ``paused`` in the ledger, with the reason. What runs goes on, and
+    a trigger still works. Successes of the jobs that it depends on are kept for later. Pausing it
+    again changes nothing.
+    """
+    body = await read_body(request, PauseBody, if_empty=PauseBody())
+    by = request[PRINCIPAL].name
+
+    def pause(job: Job, ask: Ask | None) -> PauseJob:
+        return PauseJob(job_id=job.id, by=by, reason=body.reason, ask=ask)
+
+    return await saved_document(request, *await write_once(request, pause))
+
+
+@operations.declare(
+    "POST",
+    "/api/v1/jobs/{job}/resume",
+    Success(200, "The job, resumed.", JobView, headers=(ETAG,)),
+    query=(NAMESPACE, DRY_RUN),
+    headers=(IDEMPOTENCY_KEY,),
+    problems=("job_not_found", *KEYED, *DECIDING),
+)
+async def resume_job(request: web.Request) -> web.Response:
+    """Let a paused job fire again, from its next fire time on.
+
+    If its dependencies succeeded meanwhile, it runs now.
+    """
+
+    def resumption(job: Job, ask: Ask | None) -> ResumeJob:
+        return ResumeJob(job_id=job.id, ask=ask)
+
+    return await saved_document(request, *await write_once(request, resumption))
+
+
+def merged(target: Json, patch: Json) -> Json:
+    """Return *target* with *patch* merged in: a null takes a member away (RFC 7396)."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(cast("dict[str, Json]", target)) if isinstance(target, dict) else {}
+    for name, value in cast("dict[str, Json]", patch).items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+async def _save(
+    request: web.Request, made: SaveJob, expected: int | None, ask: Ask | None
+) -> tuple[Reply, Written]:
+    shard = request.app[PARTS].shards.of_name(made.spec.namespace, made.spec.name)
+    may_replace = not only_creates(request)
+    if_version = expected if may_replace else None
+    command = replace(made, may_replace=may_replace, if_version=if_version, ask=ask)
+    return await write(request, shard, command)
+
+
+async def _definition_in(request: web.Request, content: dict[str, Json]) -> SaveJob:
+    """Return the command that creates the job *content*."""
+    body = await paced(decoded_job(msgspec.json.encode(content)))
+    spec = await paced(reading(body))
+    request.app[PARTS].shards.of_name(spec.namespace, spec.name).check_open()
+    spec = await resolve(request, spec)
+    return SaveJob(spec=spec, may_be_past=body.misfire is not None)

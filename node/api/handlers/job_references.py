@@ -1,0 +1,59 @@
+"""What a job names has to exist: the jobs that it depends on, the types of its tasks."""
+
+import msgspec
+from aiohttp import web
+
+from rota.core.errors import Problem, invalid
+from rota.core.model.ids import JobId, is_job_id
+from rota.core.model.job import JobSpec
+from rota.core.quoting import in_quotes
+from rota.node.api.documents.task_bodies import OWN_FIELDS
+from rota.node.api.handlers.lookups import job_by_id, job_by_name
+from rota.node.api.requests.request_reader import PARTS
+from rota.node.context import Parts
+
+
+async def resolve(request: web.Request, spec: JobSpec) -> JobSpec:
+    """Return *spec* with each dependency, a name or an id, as a full name.
+
+    Raises:
+        Refused: Code ``unknown_dependency``: there is no such job; code ``unknown_type``: this
+            node cannot run a task's type; or nobody who knows can be asked.
+    """
+    _check_types(request.app[PARTS], spec)
+    full_names: list[str] = []
+    problems: list[Problem] = []
+    for number, named in enumerate(spec.dependencies):
+        namespace, _, name = named.rpartition("/")
+        found = await job_by_id(request, JobId(name)) if is_job_id(name) else None
+        found = found or await job_by_name(request, namespace, name)
+        if found is not None:
+            full_names.append(found.full_name)
+        else:
+            problems.append(
+                Problem(
+                    f"/dependencies/{number}",
+                    f"there is no job {in_quotes(named)}; create it first",
+                )
+            )
+    if problems:
+        raise invalid("unknown_dependency", "; ".join(map(str, problems)), *problems)
+    return msgspec.structs.replace(spec, dependencies=tuple(full_names))
+
+
+def _check_types(parts: Parts, spec: JobSpec) -> None:
+    known = sorted(parts.attempts.types)
+    problems = [
+        Problem(
+            f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}/{_field(task.work.executor)}",
+            f"there is no type {in_quotes(task.work.executor)} here; there are {', '.join(known)}",
+        )
+        for number, task in enumerate(spec.tasks)
+        if task.work.executor not in known
+    ]
+    if problems:
+        raise invalid("unknown_type", "; ".join(map(str, problems)), *problems)
+
+
+def _field(executor: str) -> str:
+    return executor if executor in OWN_FIELDS else "type"

@@ -1,0 +1,1 @@
+"""HTTP connections: server, guard against web pages, access log."""

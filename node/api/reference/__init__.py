@@ -1,0 +1,1 @@
+"""The API's description: OpenAPI document and HTML page."""

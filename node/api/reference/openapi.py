@@ -1,0 +1,267 @@
+"""The description of the API for machines: OpenAPI 3.1, made of what is declared.
+
+Paths come from the handlers' declarations, documents from the wire types, and the words from the
+docstrings of both. Nothing is written down a second time, so nothing can go out of date.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
+
+import msgspec
+
+import rota
+from rota.client.owners import NODE, PRIMARY
+from rota.client.wire import (
+    CreateManyBody,
+    JobBody,
+    Json,
+    PauseBody,
+    ProblemView,
+    TriggerBody,
+    TriggerManyBody,
+    WaitManyBody,
+)
+from rota.node.api.reference.schemas import (
+    Schema,
+    Schemas,
+    add_patch_of,
+    in_markdown,
+    reference_to,
+    schemas_of,
+    without_need_of,
+)
+from rota.node.api.requests.error_codes import CODES
+from rota.node.api.requests.operations import (
+    ACCEPTED,
+    ETAG,
+    JSON,
+    LOCATION,
+    PATH_PARTS,
+    Body,
+    Header,
+    Operation,
+    Success,
+)
+from rota.node.api.requests.parameters import DRY_RUN, Parameter
+from rota.node.api.requests.problems import CONTENT_TYPE
+
+ABOUT = """\
+Fields are in camelCase. Instants are RFC 3339 in UTC with microseconds; in a query any offset will
+do. A duration is a number of seconds, or text with units such as `1h30m`. Answers may gain fields;
+clients have to ignore those they do not know. A field or a parameter of a request that does not
+exist is refused. HEAD works where GET does. Every failure is a problem document (RFC 9457), whose
+`code` is for programs.
+"""
+
+EXAMPLES: dict[type[msgspec.Struct], Json] = {
+    JobBody: {
+        "name": "report",
+        "schedule": "0 6 * * *",
+        "timezone": "Europe/Berlin",
+        "command": "make report",
+        "retries": 3,
+        "timeout": "30m",
+    },
+    CreateManyBody: {
+        "items": [{"name": "a", "command": "true"}, {"name": "b", "command": ["sleep", "1"]}]
+    },
+    PauseBody: {"reason": "moving house"},
+    TriggerBody: {"parameters": {"day": "2027-01-01"}},
+    TriggerManyBody: {"items": [{"job": "report"}, {"job": "team/load", "parameters": [1, 2]}]},
+    WaitManyBody: {"executionIds": ["3f2a9c0011223344-0660c1a4f8fe40-0000"], "timeout": "30s"},
+}
+"""For the bodies that people begin with."""
+
+DRY_RUN_TOLD = Header("Rota-Dry-Run", "`true` where nothing was changed.", {"const": "true"})
+REQUEST_ID = Header("X-Request-Id", "The request's own, or a new one; the node's log has it too.")
+NODE_ASKED = Header(NODE, "The node that was asked.")
+NODE_DECIDING = Header(PRIMARY, "The one that it forwarded the request to, because that decides.")
+RETRY_AFTER = Header("Retry-After", "In how many seconds to try again.", {"type": "integer"})
+EVERY = (REQUEST_ID, NODE_ASKED, NODE_DECIDING)
+OPTIONAL = (DRY_RUN_TOLD, NODE_DECIDING)
+ACCEPT = {method: Header(name, "What a body may be.") for method, (name, _) in ACCEPTED.items()}
+_HEADERS = (LOCATION, ETAG, DRY_RUN_TOLD, *EVERY, RETRY_AFTER, *ACCEPT.values())
+
+
+def describe(operations: Sequence[Operation]) -> Schema:
+    """Return the OpenAPI document of *operations*."""
+    schemas = schemas_of(_documents(operations))
+    paths: dict[str, Schema] = {}
+    for operation in operations:
+        described = _operation(operation, schemas)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "rota",
+            "version": rota.__version__,
+            "description": ABOUT,
+            "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "The node that serves this document."}],
+        "security": [],
+        "tags": [{"name": tag} for tag in dict.fromkeys(each.tag for each in operations)],
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "headers": {header.name: _header(header) for header in _HEADERS},
+        },
+    }
+
+
+# -- operations ------------------------------------------------------------------------------------
+
+
+def _operation(operation: Operation, schemas: Schemas) -> Schema:
+    described: Schema = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": in_markdown(operation.summary),
+        "description": in_markdown(operation.description),
+        "parameters": [
+            *(_path_part(name) for name in re.findall(r"{(\w+)}", operation.path)),
+            *(_parameter(parameter) for parameter in operation.query or ()),
+            # OpenAPI wants no Accept here: the media types of the answers say it.
+            *(_request_header(each) for each in operation.headers if each.name != "Accept"),
+        ],
+        "responses": _successes(operation) | _failures(operation),
+    }
+    if operation.body:
+        described["requestBody"] = _body(operation, operation.body, schemas)
+    return {name: value for name, value in described.items() if value not in ("", [])}
+
+
+def _path_part(name: str) -> Schema:
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": PATH_PARTS[name],
+        "schema": {"type": "string", "minLength": 1},
+    }
+
+
+def _parameter(parameter: Parameter[object]) -> Schema:
+    schema = dict(parameter.schema)
+    if parameter.is_repeatable:
+        schema = {"type": "array", "items": schema}
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "description": parameter.meaning,
+        "schema": schema,
+    }
+
+
+def _request_header(header: Header) -> Schema:
+    return {
+        "name": header.name,
+        "in": "header",
+        "description": header.meaning,
+        "schema": dict(header.schema),
+    }
+
+
+def _body(operation: Operation, body: Body, schemas: Schemas) -> Schema:
+    name = body.kind.__name__
+    if body.in_path:
+        bare = without_need_of(schemas[name], body.in_path)
+        name = bare["title"]
+        schemas[name] = bare
+    if body.is_patch:
+        name = add_patch_of(name, schemas)
+    content: Schema = {"schema": reference_to(name)}
+    if body.kind in EXAMPLES and not body.is_patch:
+        content["example"] = EXAMPLES[body.kind]
+    return {
+        "required": not body.is_optional,
+        "content": dict.fromkeys(ACCEPTED[operation.method][1], content),
+    }
+
+
+def _successes(operation: Operation) -> Schema:
+    has_dry_run = any(parameter is DRY_RUN for parameter in operation.query or ())
+    every = (*EVERY, DRY_RUN_TOLD) if has_dry_run else EVERY
+    return {str(each.status): _success(each, every) for each in operation.answers}
+
+
+def _success(success: Success, every: tuple[Header, ...]) -> Schema:
+    described: Schema = {
+        "description": success.meaning,
+        "headers": _headers((*success.headers, *every)),
+    }
+    if success.media_types:
+        described["content"] = {
+            media_type: {"schema": _content(success, media_type)}
+            for media_type in success.media_types
+        }
+    return described
+
+
+def _content(success: Success, media_type: str) -> Schema:
+    if success.content is None:
+        return {"type": "object" if media_type == JSON else "string"}
+    name = success.content.__name__
+    if media_type == JSON:
+        return reference_to(name)
+    # OpenAPI 3.1 has no words for a stream of documents.
+    return {
+        "type": "string",
+        "description": f"A stream of `{name}`, one after the other.",
+        "x-stream-of": name,
+    }
+
+
+def _failures(operation: Operation) -> Schema:
+    by_status: dict[int, list[str]] = {}
+    for code in operation.codes:
+        by_status.setdefault(CODES[code].status, []).append(code)
+    return {
+        str(status): _failure(operation.method, status, codes)
+        for status, codes in sorted(by_status.items())
+    }
+
+
+def _failure(method: str, status: int, codes: list[str]) -> Schema:
+    headers = [*EVERY]
+    if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        headers.append(RETRY_AFTER)
+    if status == HTTPStatus.UNSUPPORTED_MEDIA_TYPE and method in ACCEPT:
+        headers.append(ACCEPT[method])
+    return {
+        "description": "\n".join(
+            f"- `{code}`: {in_markdown(CODES[code].meaning)}." for code in codes
+        ),
+        "headers": _headers(headers),
+        "content": {
+            CONTENT_TYPE: {
+                "schema": {
+                    **reference_to(ProblemView.__name__),
+                    "properties": {"status": {"const": status}, "code": {"enum": codes}},
+                }
+            }
+        },
+    }
+
+
+def _headers(headers: Iterable[Header]) -> Schema:
+    return {each.name: {"$ref": f"#/components/headers/{each.name}"} for each in headers}
+
+
+def _header(header: Header) -> Schema:
+    return {
+        "description": header.meaning,
+        "required": header not in OPTIONAL,
+        "schema": dict(header.schema),
+    }
+
+
+def _documents(operations: Iterable[Operation]) -> list[type[msgspec.Struct]]:
+    """Return what is sent or answered."""
+    kinds: dict[type[msgspec.Struct], None] = {ProblemView: None}
+    for operation in operations:
+        if operation.body:
+            kinds[operation.body.kind] = None
+        kinds |= {each.content: None for each in operation.answers if each.content}
+    return list(kinds)

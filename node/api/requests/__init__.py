@@ -1,0 +1,1 @@
+"""Declared operations, parameters, error codes, decoding of requests, problems in answers."""

@@ -1,0 +1,116 @@
+"""Decoding of a job's JSON in short steps, and refusal of too many tasks before any is decoded.
+
+Decoding 10,000 tasks in one call holds the loop for 50 ms or more, also from a thread, since the
+decoder keeps the interpreter's lock. A long job is therefore decoded task by task.
+"""
+
+import json
+import re
+from collections.abc import Generator, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from rota.client.wire import JobBody, Json, TaskBody
+from rota.core.errors import Kind, Problem, Refused, invalid
+from rota.core.model.job import TASKS_MAX
+from rota.node.api.requests.json_decoding import decode
+
+T = TypeVar("T")
+
+AT_ONCE_BYTES = 64 << 10
+"""A job of at most this length is decoded in one call, which takes a few milliseconds."""
+_TASKS = "tasks"
+_SPACE = re.compile(r"[ \t\n\r]*")
+_scan = json.JSONDecoder(parse_int=str, parse_float=str, strict=False).raw_decode
+"""Finds the end of an item. Numbers stay text: Python refuses integers of 4,300 digits."""
+
+
+def decoded_job(content: bytes | msgspec.Raw) -> Generator[None, None, JobBody]:
+    """Return the job that JSON *content* is, with a pause after each task of a long one.
+
+    Raises:
+        Refused: As `rota.node.api.requests.json_decoding.decode`; or code ``invalid_job``: the job
+        has more than
+            `TASKS_MAX` tasks.
+    """
+    if len(bytes(content)) <= AT_ONCE_BYTES:
+        return decode(content, JobBody)
+    fields = decode(content, dict[str, msgspec.Raw])
+    tasks = fields.get(_TASKS)
+    if tasks is None or not _is_list(tasks):
+        return decode(content, JobBody)
+    items = yield from _items(tasks)
+    del fields[_TASKS]
+    body = decode(msgspec.json.encode(fields), JobBody)
+    return msgspec.structs.replace(body, tasks=(yield from _each(items, TaskBody)))
+
+
+def decoded_object(content: bytes) -> Generator[None, None, dict[str, Json]]:
+    """Return the JSON object that *content* is, with pauses as in `decoded_job`.
+
+    Raises:
+        Refused: It is not JSON, or no object; or its tasks are more than `TASKS_MAX`.
+    """
+    if len(content) <= AT_ONCE_BYTES:
+        return decode(content, dict[str, Json])
+    found: dict[str, Json] = {}
+    for name, raw in decode(content, dict[str, msgspec.Raw]).items():
+        if name == _TASKS and _is_list(raw):
+            items = yield from _items(raw)
+            found[name] = yield from _each(items, object)
+        else:
+            found[name] = decode(raw, object)
+            yield
+    return found
+
+
+def _is_list(raw: msgspec.Raw) -> bool:
+    return bytes(raw).lstrip().startswith(b"[")
+
+
+def _each(items: list[bytes], kind: type[T]) -> Generator[None, None, list[T]]:
+    found: list[T] = []
+    for number, item in enumerate(items):
+        found.append(decode(item, kind, f"/{_TASKS}/{number}"))
+        yield
+    return found
+
+
+def _items(raw: msgspec.Raw) -> Generator[None, None, list[bytes]]:
+    """Return the items of the JSON list *raw*, which are at most `TASKS_MAX`."""
+    items: list[bytes] = []
+    try:
+        for item in _split(bytes(raw).decode()):
+            if len(items) == TASKS_MAX:
+                detail = f"has more than {TASKS_MAX} items; at most {TASKS_MAX} are allowed"
+                problem = Problem(f"/{_TASKS}", detail)
+                raise invalid("invalid_job", str(problem), problem)
+            items.append(item.encode())
+            yield
+    except (ValueError, RecursionError) as error:
+        detail = f"the tasks are not JSON in UTF-8, or nested too deeply: {error}"
+        raise Refused(Kind.INVALID, "malformed_json", detail) from error
+    return items
+
+
+def _split(text: str) -> Iterator[str]:
+    """Yield the items of a list in JSON, as they stand in *text*.
+
+    Raises:
+        ValueError: An item is not JSON, or no comma follows it.
+    """
+    at = _after_space(text, text.index("[") + 1)
+    while not text.startswith("]", at):
+        _, end = _scan(text, at)
+        yield text[at:end]
+        at = _after_space(text, end)
+        if text.startswith(",", at):
+            at = _after_space(text, at + 1)
+        elif not text.startswith("]", at):
+            raise ValueError(f"no comma after an item, at character {at}")
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at

@@ -1,0 +1,1 @@
+"""Requests that several nodes answer: forwarding, batches, lists, events, writes."""

@@ -1,0 +1,1 @@
+"""Slots and attempts: local, lent, outbound and inbound; their leases, progress, outcomes."""

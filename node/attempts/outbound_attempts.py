@@ -1,0 +1,343 @@
+"""The attempts of the shards opened here that run on other nodes.
+
+An earlier primary started them, or this one sent them there because it had no place left. They go
+on where they are. Their nodes ask for leases and are told what to stop; what they do not name does
+not run there. An attempt is lost (PROTOCOL R36), and its task starts again, when
+
+    a  its node says so: its primacy ended between the commit of the start and the launch, or its
+       warden does not hold it. A warden that ended took all that it held with it
+       (`rota.executor.warden`); what a process of its own runs, a node that is another one by now
+       has taken with it too. A node with a new data directory, and so with a warden of its own,
+       says nothing of earlier sessions until their leases are over;
+    b  nothing can be asked, and all time that it can have had is over
+    (`rota.core.replication.authority.lease_deadlines`); c  it was sent and its node has not named
+    it: it begins only after this node has heard of it and
+       said so (`rota.node.attempts.inbound_attempts`), which it never does then;
+    d  the process that was to run it has ended, and its warden, which saw that, does not hold it
+       (`rota.node.peers.death_proof`).
+
+A new session of a node says neither: the process may be the same, which was cut off for a while.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from rota.core.model.attempt import Attempt, AttemptKey, Ending, Order, Outcome
+from rota.core.model.execution import TaskStatus
+from rota.core.model.ids import Epoch, NodeId, Session
+from rota.core.replication.authority.lease_deadlines import NEVER, is_lost
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.timing import Timing
+from rota.core.state.shard_state import State
+from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.vocabulary.commands import FinishAttempt, LoseSession
+from rota.node.attempts.local_attempts import Attempts
+from rota.node.peers.death_proof import Left
+from rota.node.peers.messages import AskLease, AskList, Dispatch, GiveLease
+from rota.node.peers.network import Network
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.shard import Shard
+from rota.node.system.clock import Clock
+
+log = logging.getLogger(__name__)
+
+SENT_MAX = Duration(2 * SECOND)
+"""For how long an attempt is sent to a node that does not name it, before another node gets it."""
+
+LIVES_MAX = 64
+"""Seen to end and remembered: a shard that one of them led may be opened seconds later."""
+
+Life = tuple[NodeId, Session]
+_Running = dict[AttemptKey, Attempt]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question of a node: its data directory and incarnation, and its own clock then."""
+
+    store_id: str
+    incarnation: int
+    sent_at: Instant
+
+    def is_after(self, other: "_Asked | None") -> bool:
+        """Return True unless the node asked *other* later, or at the same time.
+
+        Incarnations are numbered in the data directory: another one begins with its calendar.
+        """
+        if other is None or other.store_id != self.store_id:
+            return True
+        return (self.incarnation, self.sent_at) > (other.incarnation, other.sent_at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """An attempt that is on its way, and its node has not named."""
+
+    order: Order
+    since: Instant
+
+
+@dataclass(slots=True)
+class _Away:
+    """The attempts of one shard that run elsewhere.
+
+    Attributes:
+        opened_at: When this node began to decide.
+        epoch: A node that knows of this, or of a later one, starts no attempt of its own any more.
+        running: Those recorded as started there.
+        sent: Of those, the ones that are on their way there.
+        to_stop: Of those, the ones that are to be stopped.
+        given_at: When each node was last given a lease.
+        heard: The newest question of each node.
+    """
+
+    opened_at: Instant
+    epoch: Epoch
+    running: _Running
+    sent: dict[AttemptKey, _Sent] = field(default_factory=dict[AttemptKey, _Sent])
+    to_stop: set[AttemptKey] = field(default_factory=set[AttemptKey])
+    given_at: dict[NodeId, Instant] = field(default_factory=dict[NodeId, Instant])
+    heard: dict[NodeId, _Asked] = field(default_factory=dict[NodeId, _Asked])
+
+    def settled_on(self, node_id: NodeId) -> _Running:
+        """Return what runs on a node, or waits there to be confirmed."""
+        return {
+            key: attempt
+            for key, attempt in self.running.items()
+            if attempt.node_id == node_id and key not in self.sent
+        }
+
+    def lives(self) -> list[Life]:
+        """Return where they run, each life once and in order."""
+        return sorted({_life(attempt) for attempt in self.running.values()})
+
+    def drop(self, keys: Iterable[AttemptKey]) -> None:
+        """Look no longer after attempts that have ended, or are about to be recorded as lost."""
+        for key in keys:
+            del self.running[key]
+            self.sent.pop(key, None)
+            self.to_stop.discard(key)
+
+
+class Elsewhere:
+    """The attempts of this node's shards that run on other nodes.
+
+    Args:
+        attempts: Of this node.
+        shards: Of this node.
+        network: To the others.
+        liveness: Of this node.
+        timing: The cluster's.
+        clock: By which leases run.
+        store_of: The id of a node's data directory, as its member record has it.
+        new_until: Until then a warden of an earlier data directory of this node may run attempts.
+    """
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        shards: Shards,
+        network: Network,
+        *,
+        liveness: Liveness,
+        timing: Timing,
+        clock: Clock,
+        store_of: Callable[[NodeId], str],
+        new_until: Instant,
+    ) -> None:
+        self._attempts = attempts
+        self._shards = shards
+        self._network = network
+        self._liveness = liveness
+        self._timing = timing
+        self._clock = clock
+        self._store_of = store_of
+        self._new_until = new_until
+        self._away: dict[Shard, _Away] = {}
+        self._left: dict[Life, Left] = {}
+        """What is left of lives that were seen to end; the last `LIVES_MAX` of them."""
+        self._gone_since: dict[Life, Instant] = {}
+
+    # -- shards come and go ---------------------------------------------------------------------
+
+    def opened(self, shard: Shard) -> None:
+        """See to what runs of a shard; what was to run here and does not is lost."""
+        here: dict[Session, _Running] = defaultdict(dict)
+        running: _Running = {}
+        for key, attempt in _running(shard.state):
+            if attempt.node_id == self._liveness.node_id and self._knows(attempt.session):
+                here[attempt.session][key] = attempt
+            else:
+                running[key] = attempt
+        self._away[shard] = _Away(self._clock.elapsed(), shard.epoch, running)
+        for session, mine in here.items():
+            self._lose_absent(shard, session, mine)
+        self._lose_unbegun(shard)
+
+    def closed(self, shard: Shard) -> None:
+        """Leave the attempts of a shard to its next primary."""
+        self._away.pop(shard, None)
+
+    def saw_death(self, node_id: NodeId, session: Session, left: Left) -> None:
+        """Take note of all that is left of a life, also for shards that are opened later."""
+        while len(self._left) >= LIVES_MAX:
+            del self._left[next(iter(self._left))]
+        self._left[node_id, session] = left
+        now = self._clock.elapsed()
+        for shard in self._away:
+            if shard.replica.has_authority(now):
+                self._lose_unbegun(shard)
+
+    def _lose_unbegun(self, shard: Shard) -> None:
+        """Lose what is on record as started in a life that has ended, and is not left of it."""
+        running = self._away[shard].running
+        unbegun = {
+            key: attempt
+            for key, attempt in running.items()
+            if key not in self._left.get(_life(attempt), running)
+        }
+        self._lose(shard, unbegun)
+
+    def _knows(self, session: Session) -> bool:
+        """Return True if this node can tell which attempts of its own *session* run."""
+        return session == self._liveness.session or self._clock.elapsed() >= self._new_until
+
+    def _lose_absent(self, shard: Shard, session: Session, mine: _Running) -> None:
+        absent = _absent(mine, self._attempts.orders)
+        if session != self._liveness.session and len(absent) == len(mine):
+            # Of an earlier process of this node, which has been ended with all that it started.
+            command = LoseSession(node_id=self._liveness.node_id, session=session)
+            self._shards.submit(shard, command)
+        else:
+            self._lose(shard, absent)
+
+    # -- what goes there ------------------------------------------------------------------------
+
+    def launch(self, shard: Shard, order: Order, node_id: NodeId) -> None:
+        """Have an attempt run on another node."""
+        attempt = _attempt(shard.state, order.key)
+        if attempt is not None:  # Else it was lost meanwhile.
+            away = self._away[shard]
+            away.running[order.key] = attempt
+            away.sent[order.key] = _Sent(order, self._clock.elapsed())
+            self._network.send(node_id, shard.id, Dispatch(order=order))
+
+    # -- what comes in --------------------------------------------------------------------------
+
+    def stop(self, shard: Shard, key: AttemptKey) -> None:
+        """Have an attempt stopped where it runs: its node is told until it has ended."""
+        away = self._away[shard]
+        attempt = away.running.get(key)
+        if attempt is not None:
+            away.to_stop.add(key)
+            self._network.send(attempt.node_id, shard.id, AskList())
+
+    def asked(self, shard: Shard, sender: NodeId, ask: AskLease) -> None:
+        """Give a lease, and learn which attempts there are."""
+        away, now = self._away.get(shard), self._clock.elapsed()
+        if away is None or not shard.replica.has_authority(now):
+            return
+        away.given_at[sender] = now
+        for key in ask.attempts:
+            away.sent.pop(key, None)
+        # An older one may have been asked before an attempt came that a newer one has named.
+        asked = _Asked(self._store_of(sender), ask.incarnation, ask.sent_at)
+        if asked.is_after(away.heard.get(sender)) and ask.epoch >= away.epoch:
+            away.heard[sender] = asked
+            settled = away.settled_on(sender)
+            if ask.only_of is not None:
+                settled = {key: one for key, one in settled.items() if one.session == ask.only_of}
+            self._lose(shard, _absent(settled, frozenset(ask.attempts)))
+        # What is not known to run was lost, or has ended and its node has not heard that it is
+        # recorded; to stop that does no harm.
+        goes_on = away.running.keys() - away.to_stop
+        stop = tuple(
+            key for key in ask.attempts if key not in goes_on or _attempt(shard.state, key) is None
+        )
+        self._network.send(sender, shard.id, GiveLease(stop=stop, sent_at=ask.sent_at))
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Ask those who have not been heard of, and lose what cannot run any more."""
+        now = self._clock.elapsed()
+        for shard, away in self._away.items():
+            away.drop([key for key in away.running if _attempt(shard.state, key) is None])
+        lives = {life for away in self._away.values() for life in away.lives()}
+        gone = [life for life in lives if self._liveness.is_gone(*life)]
+        self._gone_since = {life: self._gone_since.get(life, now) for life in gone}
+        for shard, away in self._away.items():
+            if away.running and shard.replica.has_authority(now):
+                self._lose_unbegun(shard)
+                self._send_again(shard, away, now)
+                self._look_after(shard, away, now)
+
+    def _send_again(self, shard: Shard, away: _Away, now: Instant) -> None:
+        """Send what has not been named once more; or give it up."""
+        refused: _Running = {}
+        for key, sent in away.sent.items():
+            attempt = away.running[key]
+            if self._liveness.is_gone(*_life(attempt)) or now - sent.since > SENT_MAX:
+                refused[key] = attempt
+            else:
+                self._network.send(attempt.node_id, shard.id, Dispatch(order=sent.order))
+        self._lose(shard, refused)
+
+    def _look_after(self, shard: Shard, away: _Away, now: Instant) -> None:
+        for life in away.lives():
+            node_id, session = life
+            given_at = away.given_at.get(node_id, NEVER)
+            if is_lost(
+                self._timing,
+                gone_since=self._gone_since.get(life),
+                given_at=given_at,
+                opened_at=away.opened_at,
+                now=now,
+            ):
+                log.warning("attempts lost", extra={"node": node_id, "shard": shard.id})
+                away.drop([key for key, one in away.running.items() if _life(one) == life])
+                self._shards.submit(shard, LoseSession(node_id=node_id, session=session))
+            elif node_id == self._liveness.node_id:
+                continue  # Of a directory before: there is nobody to ask.
+            elif now - given_at > self._timing.attempt_lease // 4:
+                self._network.send(node_id, shard.id, AskList())
+
+    def _lose(self, shard: Shard, absent: _Running) -> None:
+        """Start again what its node says is not there, or has not taken."""
+        now = shard.time(self._clock)
+        self._away[shard].drop(key for key in absent if key in self._away[shard].running)
+        for key, attempt in absent.items():
+            ending = Ending(
+                outcome=Outcome.LOST,
+                started_at=attempt.placed_at,
+                finished_at=now,
+                reason=f"node {attempt.node_id} does not run it",
+            )
+            command = FinishAttempt(attempt=key, token=attempt.token, ending=ending)
+            self._shards.submit(shard, command)
+
+
+def _life(attempt: Attempt) -> Life:
+    return attempt.node_id, attempt.session
+
+
+def _absent(running: _Running, there: Collection[AttemptKey]) -> _Running:
+    return {key: attempt for key, attempt in running.items() if key not in there}
+
+
+def _running(state: State) -> Iterator[tuple[AttemptKey, Attempt]]:
+    for execution_id, tasks in state.tasks.items():
+        for task in tasks.values():
+            if task.status is TaskStatus.RUNNING:
+                attempt = task.attempts[-1]
+                yield AttemptKey(execution_id, task.name, attempt.number), attempt
+
+
+def _attempt(state: State, key: AttemptKey) -> Attempt | None:
+    """Return an attempt, if it is recorded as running."""
+    task = state.tasks.get(key.execution_id, {}).get(key.task)
+    if task is None or task.status is not TaskStatus.RUNNING:
+        return None
+    return task.attempts[-1] if task.attempts[-1].number == key.number else None

@@ -1,0 +1,1 @@
+"""The node as a member of its cluster: session, health, placement of copies, drain."""

@@ -1,0 +1,214 @@
+"""The cluster that a node belongs to: found or founded, and the same for all of its nodes.
+
+What a cluster is like is fixed when its first node founds it, in etcd's ``meta``. Every node is
+configured with it too, and does not start where the two differ: a setting that has no effect would
+be believed to have one.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+import msgspec
+
+from rota.core.model.ids import NodeId
+from rota.core.replication.timing import Timing
+from rota.core.timing.instants import MILLISECOND, Duration, format_duration
+from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, Member
+from rota.node.shards.local_shards import Shards
+from rota.node.system.config import NodeConfig
+from rota.storage.directory import Identity
+
+
+class WrongCluster(CoordinatorError):
+    """This node is not one of that cluster: its settings, or its data, are of another."""
+
+    code = "wrong_cluster"
+
+
+class WrongNode(WrongCluster):
+    """This node's data directory is another node's, or a copy of it."""
+
+    code = "wrong_node"
+
+
+FIXED: dict[str, Callable[[NodeConfig | Cluster], object]] = {
+    "shards": lambda each: each.shards,
+    "replicas": lambda each: each.replicas,
+    "min_sync": lambda each: each.min_sync,
+    "session_ttl": lambda each: format_duration(each.session_ttl),
+    "peer_lease": lambda each: format_duration(each.peer_lease),
+    "attempt_lease": lambda each: format_duration(each.attempt_lease),
+}
+"""The settings that are the cluster's."""
+
+
+async def join(
+    config: NodeConfig, coordinator: Coordinator, known: Identity | None, new_id: str
+) -> Cluster:
+    """Return the cluster of this node, founding it if there is none and this node is new.
+
+    A node that awaits a recovery takes the cluster from its data and settings where there is none.
+
+    Args:
+        config: Of this node.
+        coordinator: Which knows the cluster.
+        known: What the node's data are of; None if it has none yet.
+        new_id: Random: the cluster's id, if it is founded now.
+
+    Raises:
+        WrongCluster: The cluster has other settings, or the node's data are not of it; or there is
+            none, though the node has data or awaits a recovery.
+        CoordinatorError: The coordinator does not answer, or this version cannot share it.
+    """
+    is_asked = known is not None or config.await_recovery
+    if is_asked and (await coordinator.view()).cluster is None:
+        return _unfounded(config, known)
+    cluster = await coordinator.found(cluster_of(config, new_id))
+    _check_settings(config, cluster)
+    _check_data(config.data_dir, known, cluster)
+    return cluster
+
+
+def _unfounded(config: NodeConfig, known: Identity | None) -> Cluster:
+    """Return the cluster that a node's data are of, where etcd knows none.
+
+    Raises:
+        WrongCluster: None is awaited, or the node has no data.
+    """
+    if known is None:
+        raise WrongCluster(
+            f"etcd knows no cluster {config.cluster!r}, and data directory {config.data_dir} is "
+            "empty: a node without data has no part in a recovery. Start it after the recovery, or "
+            "without --await-recovery to found a cluster"
+        )
+    if not config.await_recovery:
+        # Founded anew it would have other nodes' shards without their data.
+        raise WrongCluster(
+            f"etcd knows no cluster {config.cluster!r}, and data directory {config.data_dir} is "
+            f"of a cluster already ({known.cluster}): etcd has lost its data, or this is another "
+            "etcd or another name. Correct the settings; or, if etcd has lost its data, start all "
+            "nodes with --await-recovery and run `rota cluster recover-coordination`"
+        )
+    cluster = msgspec.structs.replace(cluster_of(config, known.cluster), shards=known.shard_count)
+    _check_settings(config, cluster)
+    return cluster
+
+
+def cluster_of(config: NodeConfig, cluster_id: str) -> Cluster:
+    """Return the cluster that a node with these settings founds, or belongs to.
+
+    Args:
+        config: Of the node.
+        cluster_id: The cluster's.
+    """
+    return Cluster(
+        id=cluster_id,
+        shards=config.shards,
+        replicas=config.replicas,
+        min_sync=config.min_sync,
+        session_ttl=config.session_ttl,
+        peer_lease=config.peer_lease,
+        attempt_lease=config.attempt_lease,
+    )
+
+
+def _check_settings(config: NodeConfig, cluster: Cluster) -> None:
+    different = [
+        f"{name} = {of(cluster)} (here {of(config)})"
+        for name, of in FIXED.items()
+        if of(config) != of(cluster)
+    ]
+    if different:
+        raise WrongCluster(
+            f"cluster {config.cluster!r} was founded with {', '.join(different)}: that is fixed "
+            "for all of its nodes. Set the same here, or name another cluster"
+        )
+
+
+def _check_data(path: Path, known: Identity | None, cluster: Cluster) -> None:
+    if known is not None and known.cluster != cluster.id:
+        raise WrongCluster(
+            f"data directory {path} is of cluster {known.cluster}, and etcd's is {cluster.id}: "
+            "it belongs to a node alone, or to another cluster. Name the right etcd (--etcd) and "
+            "cluster (--cluster), or another directory (--data-dir). Or etcd lost its data, and a "
+            "node without data founded another cluster in it: keep this directory, and see "
+            '"etcd lost its state" in docs/how-to/operate.md'
+        )
+
+
+def check_owner(
+    config: NodeConfig, known: Identity | None, members: Mapping[NodeId, Member]
+) -> None:
+    """Check that the node's data directory is not that of another node, be it alive or not.
+
+    Raises:
+        WrongNode: It is.
+    """
+    for member in members.values():
+        if known and member.store_id == known.store_id and member.node_id != config.node_id:
+            raise WrongNode(
+                f'data directory {config.data_dir} is that of node "{member.node_id}", or a copy '
+                f'of it, and this node is "{config.node_id}": start it with --node-id '
+                f"{member.node_id} if it is that node, or with an empty data directory (--data-dir)"
+            )
+
+
+def timing_of(cluster: Cluster) -> Timing:
+    """Return the durations of a cluster: three are chosen, the others follow.
+
+    A backup is asked five times within its lease, so that four answers may be lost; and is taken
+    for dead when it has been silent for as long.
+    """
+    lease = cluster.peer_lease
+    return Timing(
+        session=cluster.session_ttl,
+        peer_lease=lease,
+        beat=Duration(lease // 5),
+        silence=lease,
+        answered=Duration(lease // 2),
+        takeover_step=min(Duration(150 * MILLISECOND), Duration(lease // 10)),
+        handover=Duration(lease // 4),
+        query=Duration(lease // 2),
+        attempt_lease=cluster.attempt_lease,
+        kill_grace=Duration(cluster.attempt_lease // 3),
+    )
+
+
+def why_unready(shards: Shards, node_id: NodeId, reached: Collection[NodeId]) -> str | None:
+    """Return why this node cannot have every request answered, or None if it can.
+
+    Args:
+        shards: Of this node.
+        node_id: This node.
+        reached: The nodes to which there is a link.
+    """
+    not_open = [shard for shard in shards if not shard.is_open]
+    unknown = [each.id for each in not_open if each.primary_node is None]
+    if unknown:
+        return f"{len(unknown)} shards have no primary that is known here"
+    ours = [each.id for each in not_open if each.primary_node == node_id]
+    if ours:
+        return f"{len(ours)} shards of this node are not open yet: copies of them are missing"
+    away = {each.primary_node for each in not_open if each.primary_node not in reached}
+    if away:
+        return f"{', '.join(sorted(filter(None, away)))} cannot be reached, and decides for shards"
+    return None
+
+
+def why_cut_off(shards: Shards, reached: Collection[NodeId]) -> str | None:
+    """Return why another node may have more requests answered than this one, or None.
+
+    A shard that nobody decides for, or whose primary has gone, is the same wherever it is asked
+    about. If that kept requests from all nodes, the loss of one would be the loss of all.
+
+    Args:
+        shards: Of this node.
+        reached: The nodes to which there is a link.
+    """
+    # Of shards that this node does not decide for, be it their primary.
+    primaries = {shard.primary_node for shard in shards if not shard.is_open}
+    if None in primaries:
+        return "not all shards have a primary that is known here"
+    if primaries and not reached:
+        return "no other node can be reached"
+    return None

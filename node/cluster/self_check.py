@@ -1,0 +1,117 @@
+"""Whether this node is fit to be primary: its loop, its disk, its calendar.
+
+An unfit node of a cluster hands its primaries over until it is well (PROTOCOL R19, R20); one that
+is alone has nobody to hand them to, so it says so and counts.
+
+The loop is measured by the node's own ticks. A thread that looks at it from outside would live on
+while it hangs, and what is to be known is whether the beats and renewals, which are of that loop,
+go out in time. While it hangs altogether none goes, and all authority ends by itself (R15).
+"""
+
+import logging
+
+from rota.core.replication.authority.clock_skew import Calendars
+from rota.core.replication.authority.health_conditions import (
+    LOOP_LAG_MAX,
+    SYNC_TIME_MAX,
+    WELL_AFTER,
+    Ill,
+    Ills,
+)
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.timing.instants import MILLISECOND, SECOND, Instant
+from rota.core.vocabulary.disk_space import DiskSpace
+from rota.node.system.clock import Clock
+from rota.node.system.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+_WHY = {
+    Ill.LOOP: f"its loop stood still for more than {LOOP_LAG_MAX // MILLISECOND} ms",
+    Ill.DISK: f"its disk took more than {SYNC_TIME_MAX // MILLISECOND} ms for a sync",
+    Ill.CLOCK: "its calendar differs from those of most nodes",
+    Ill.SPACE: "its disk is nearly full",
+}
+
+
+class Fitness:
+    """What is wrong with this node.
+
+    Args:
+        calendars: Of the other nodes.
+        liveness: Of this node; its ills are kept up to date here.
+        clock: Whose calendar is looked at.
+        metrics: Where ills are counted.
+        is_alone: Whether there is nobody to hand anything over to.
+    """
+
+    def __init__(
+        self,
+        calendars: Calendars,
+        liveness: Liveness,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        is_alone: bool,
+    ) -> None:
+        self._calendars = calendars
+        self._liveness = liveness
+        self._clock = clock
+        self._metrics = metrics
+        self._is_alone = is_alone
+        self._ills = Ills()
+        self._known: frozenset[Ill] = frozenset()
+        for ill in Ill:
+            metrics.fenced.labels(ill.value).set(0)
+
+    @property
+    def why_unfit(self) -> str | None:
+        """Why this node hands its primaries over, or None if it does not."""
+        why = [_WHY[ill] for ill in Ill if ill in self._liveness.ills]
+        return f"this node hands its shards over: {' and '.join(why)}" if why else None
+
+    def tick(self, *, lag: int, sync_time: int) -> None:
+        """Look at everything.
+
+        Args:
+            lag: By how much this tick came too late, in microseconds.
+            sync_time: How long the sync that runs now has taken so far; 0 if none does.
+        """
+        now = self._clock.elapsed()
+        self._ills.see_times(lag=lag, sync_time=sync_time, now=now)
+        facts = {"lag_ms": lag // MILLISECOND, "sync_ms": sync_time // MILLISECOND}
+        self._judge(now, facts)
+
+    def see_space(self, space: DiskSpace) -> None:
+        """Take note of how much space is left; a node that is alone refuses, and that is all."""
+        if not self._is_alone:
+            is_low = space is not DiskSpace.AMPLE
+            self._ills.see_space(is_low=is_low, now=self._clock.elapsed())
+
+    def may_believe_calendar(self) -> bool:
+        """Look at the calendar, right before something is stamped or fired by it (R20).
+
+        Costs a few microseconds, so that an hour that it jumps is noticed before it does harm.
+        """
+        if not self._is_alone:
+            self._judge(self._clock.elapsed(), {})
+        return self._liveness.has_calendar
+
+    def _judge(self, now: Instant, facts: dict[str, int]) -> None:
+        self._ills.see_calendar(self._calendars.is_wrong(self._clock.now(), now), now)
+        ills = self._ills.at(now)
+        if ills != self._known:
+            self._tell(ills, facts)
+            self._known = ills
+        if not self._is_alone:
+            self._liveness.ills = ills
+
+    def _tell(self, ills: frozenset[Ill], facts: dict[str, int]) -> None:
+        for ill in Ill:
+            self._metrics.fenced.labels(ill.value).set(ill in ills)
+        for ill in sorted(ills - self._known, key=lambda each: each.value):
+            self._metrics.fences.labels(ill.value).inc()
+            event = "node slow" if self._is_alone else "node unfit"
+            log.warning(event, extra={"reason": ill.value, **facts})
+        if not ills:
+            log.info("node well", extra={"after_s": WELL_AFTER // SECOND})

@@ -1,0 +1,1 @@
+"""Fallback decisions of available jobs, and their reconciliation with the shard."""

@@ -1,0 +1,1 @@
+"""Live events, and waiters for the end of executions."""

@@ -1,0 +1,194 @@
+"""The words of the handshake, and the conditions under which two nodes accept each other.
+
+    dialler                            answerer
+      Hello   ------------------------->          id, wanted id, versions, life, nonce
+              <------------------------- Answer   versions, life, nonce
+      Proof   ------------------------->          checked against the dialler's record
+              <------------------------- Proof    checked against the answerer's record
+
+Either may send a `Refusal` in place of its next word. To an end that has not proven who it is, a
+refusal names no cluster, no data directory and no node.
+
+A version is a number of the wire protocol. Every release supports its own and the one before, and
+each link uses the highest that both support, so N and N + 1 run in one cluster. What a version
+adds is sent only over links of that version. Fields may be added to any message: a receiver
+ignores those that it does not know.
+
+Each end reads the versions in the first word of the other before the rest of the word, whose form
+may be that of another version. The field `versions` is therefore the same in every version.
+"""
+
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from rota.core.decoding import UNDECODABLE
+from rota.core.model.ids import NodeId
+from rota.node.links.identity_proof import NONCE_BYTES
+
+WORD_BYTES_MAX = 1_024
+"""Of any word of the handshake; a `Hello` of two ids as long as they may be has 500 bytes."""
+ID_LENGTH_MAX = 128
+REASON_LENGTH_MAX = 500
+
+_Version = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
+_Id = Annotated[str, msgspec.Meta(max_length=ID_LENGTH_MAX)]
+_Nonce = Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+
+
+class Versions(NamedTuple):
+    """The versions of the wire protocol that a node supports, both included."""
+
+    oldest: _Version
+    newest: _Version
+
+
+SPOKEN = Versions(oldest=2, newest=2)
+"""Version 1 had first words without a proof."""
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
+    """First word of the dialler.
+
+    Attributes:
+        node_id: The dialler.
+        wants: The node that it dialled.
+        life: Of its process (`rota.node.peers.death_proof`).
+        nonce: Random, for this connection.
+    """
+
+    versions: Versions
+    node_id: Annotated[NodeId, msgspec.Meta(max_length=ID_LENGTH_MAX)]
+    wants: Annotated[NodeId, msgspec.Meta(max_length=ID_LENGTH_MAX)]
+    life: _Id
+    nonce: _Nonce
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
+    """First word of the answerer, which says nothing of who it is."""
+
+    versions: Versions
+    life: _Id
+    nonce: _Nonce
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True, tag="proof"):
+    """Second word of either (`rota.node.links.identity_proof`)."""
+
+    mac: Annotated[bytes, msgspec.Meta(max_length=64)]
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag="refusal"):
+    """The reason why there will be no link."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=REASON_LENGTH_MAX)]
+
+
+Word = Hello | Answer | Proof | Refusal
+
+
+class NotWelcome(Exception):
+    """There is no link; ``str`` gives the reason, for this node's log.
+
+    Attributes:
+        told: The reason that the other end is given.
+    """
+
+    def __init__(self, reason: str, told: str | None = None) -> None:
+        super().__init__(reason)
+        self.told = (reason if told is None else told)[:REASON_LENGTH_MAX]
+
+
+class NoCommonVersion(NotWelcome):
+    """The two nodes support no version of the wire protocol in common."""
+
+    def __init__(self, ours: Versions, theirs: Versions) -> None:
+        advice = "upgrade one release at a time"
+        super().__init__(
+            f"it supports versions {theirs.oldest} to {theirs.newest} of the wire protocol, and "
+            f"this node {ours.oldest} to {ours.newest}: {advice}",
+            f"it supports versions {ours.oldest} to {ours.newest} of the wire protocol, and the "
+            f"refused node {theirs.oldest} to {theirs.newest}: {advice}",
+        )
+
+
+class NotProven(NotWelcome):
+    """The other end has not proven to be a member; it is told nothing about this node."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            reason,
+            "not accepted: only members with a current record at the coordinator are. A node that "
+            "has just started dials again until its record has arrived",
+        )
+
+
+class _FirstWord(msgspec.Struct, frozen=True):
+    """The part of a `Hello` or an `Answer` that is the same in every version."""
+
+    versions: Versions
+
+
+_first_decoder: msgspec.msgpack.Decoder[_FirstWord] = msgspec.msgpack.Decoder(_FirstWord)
+_decoder: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
+
+
+def encode(word: Word) -> bytes:
+    """Return the bytes of a word."""
+    return msgspec.msgpack.encode(word)
+
+
+def decode(word: bytes) -> Hello | Answer | Proof:
+    """Return what the other end sent.
+
+    Raises:
+        NotWelcome: It refuses.
+        NotProven: It is no node.
+    """
+    if len(word) > WORD_BYTES_MAX:
+        raise NotProven(f"a word of the handshake has {len(word)} bytes")
+    try:
+        found = _decoder.decode(word)
+    except UNDECODABLE as error:
+        raise NotProven(f"it does not speak the protocol of nodes ({error})") from error
+    if isinstance(found, Refusal):
+        raise NotWelcome(f"it refuses: {found.reason}")
+    return found
+
+
+def check_versions(word: bytes) -> None:
+    """Check the versions in the first word of the other end, whatever the rest of the word is.
+
+    A word without versions passes: it is a refusal, or `decode` refuses it.
+
+    Raises:
+        NoCommonVersion: This node supports none of them.
+    """
+    if len(word) > WORD_BYTES_MAX:
+        return
+    try:
+        theirs = _first_decoder.decode(word).versions
+    except UNDECODABLE:
+        return
+    common_version(SPOKEN, theirs)
+
+
+def common_version(ours: Versions, theirs: Versions) -> int:
+    """Return the highest version that both support.
+
+    Args:
+        ours: Of this node.
+        theirs: Of the other one.
+
+    Raises:
+        NoCommonVersion: There is none.
+    """
+    version = min(ours.newest, theirs.newest)
+    if version < max(ours.oldest, theirs.oldest):
+        raise NoCommonVersion(ours, theirs)
+    return version
+
+
+def dials(node_id: NodeId, other: NodeId) -> bool:
+    """Return True if *node_id* is the one of the two that dials: so they never both do."""
+    return node_id < other

@@ -1,0 +1,86 @@
+"""Proof of identity in the handshake: possession of the key in a node's member record.
+
+Each process draws a key when it starts and puts it into its own record at the coordinator, which
+only nodes can read. Both ends of a new connection prove that they have the key of the record that
+the other one knows:
+
+    proof = HMAC-SHA256(key, role, cluster, data directory, both first words as sent)
+
+The first words hold a fresh nonce of each end, the ids, the versions and the lives. So a proof
+answers one question of one connection, in one direction, and nothing that either end stated can be
+changed on the way. It proves who opened a connection; it does not encrypt or authenticate what
+follows on it.
+"""
+
+from hashlib import sha256
+from hmac import compare_digest, new
+
+import msgspec
+
+from rota.core.model.ids import NodeId
+from rota.node.coordination.coordinator import Member
+from rota.node.system.entropy import Entropy
+
+KEY_BYTES = 32
+NONCE_BYTES = 32
+
+DIALS = b"rota peer dials"
+ANSWERS = b"rota peer answers"
+"""The two roles; a proof of one is none of the other, so it cannot be reflected."""
+
+
+class PeerCredentials(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity of this process towards other nodes.
+
+    Attributes:
+        cluster: The id of its cluster.
+        store_id: Of its data directory.
+        life: Of the process; no two processes have the same (`rota.node.peers.death_proof`).
+        key: Of the process; never logged, shown or sent.
+    """
+
+    cluster: str
+    node_id: NodeId
+    store_id: str
+    life: str
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"PeerCredentials({self.node_id}, {self.store_id}, life {self.life})"
+
+
+class FirstWords(msgspec.Struct, frozen=True):
+    """The first word of each end, as bytes: what a proof is about."""
+
+    dialler: bytes
+    answerer: bytes
+
+
+def draw_bytes(entropy: Entropy, count: int) -> bytes:
+    """Return *count* random bytes, a multiple of 8."""
+    return b"".join(entropy.draw().to_bytes(8, "big") for _ in range(count // 8))
+
+
+def prove(ours: PeerCredentials, role: bytes, words: FirstWords) -> bytes:
+    """Return the proof of this process."""
+    return _mac(ours.key, role, ours.cluster, ours.store_id, words)
+
+
+def is_proven(
+    proof: bytes, member: Member, cluster: str, *, role: bytes, words: FirstWords
+) -> bool:
+    """Return True if *proof* was made with the key and the data directory in a member's record.
+
+    A record without a key proves nothing.
+    """
+    if len(member.key) != KEY_BYTES:
+        return False
+    return compare_digest(_mac(member.key, role, cluster, member.store_id, words), proof)
+
+
+def _mac(key: bytes, role: bytes, cluster: str, store_id: str, words: FirstWords) -> bytes:
+    mac = new(key, digestmod=sha256)
+    for part in (role, cluster.encode(), store_id.encode(), words.dialler, words.answerer):
+        # With its length: no two lists of parts give the same bytes.
+        mac.update(len(part).to_bytes(4, "big") + part)
+    return mac.digest()

@@ -1,0 +1,1 @@
+"""Recovery of a cluster or a shard after a loss of state."""

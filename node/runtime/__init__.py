@@ -1,0 +1,1 @@
+"""Wiring and lifecycle of a node, its effects and its messages."""

@@ -1,0 +1,199 @@
+"""What a node does for its shards: it carries out what they have decided and committed.
+
+It is the host of the shards (`rota.node.shards.seams.Host`); that of the sides is
+`rota.node.fallback.stand_ins`.
+"""
+
+import asyncio
+
+from prometheus_client import Counter
+
+from rota.core.model.execution import FINAL_EXECUTION_STATES, ExecutionStatus, TaskStatus
+from rota.core.model.ids import NodeId, instant_of
+from rota.core.timing.instants import SECOND, Duration
+from rota.core.vocabulary.commands import Command, TakeOver
+from rota.core.vocabulary.decision import Place
+from rota.core.vocabulary.effects import (
+    ClearTimer,
+    Deliver,
+    Effect,
+    JobEvent,
+    Launch,
+    Publish,
+    PublishJob,
+    SetTimer,
+    Stop,
+    Wait,
+)
+from rota.node.attempts.inbound_attempts import Offers
+from rota.node.attempts.local_attempts import Attempts
+from rota.node.attempts.outbound_attempts import Elsewhere
+from rota.node.attempts.outbox_relay import Letters
+from rota.node.attempts.slot_lending import Filling
+from rota.node.attempts.slots import Places
+from rota.node.cluster.shard_metrics import BACKUP, PRIMARY
+from rota.node.fallback.stand_ins import StandIns
+from rota.node.feeds.completion_waiters import Watch
+from rota.node.feeds.events import Events
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.shard import Shard
+from rota.node.shards.timers import Timers
+from rota.node.system.clock import Clock
+from rota.node.system.metrics import Metrics
+
+
+class Acting:
+    """Carries out effects, and begins and ceases to act for shards.
+
+    Args:
+        node_id: This node.
+        shards: Whose host it is.
+        places: Where attempts may start.
+        attempts: Those that run here.
+        filling: Told of places of other nodes that are not needed after all.
+        elsewhere: Attempts that run on other nodes.
+        offers: Told of shards that open.
+        stand_ins: Likewise.
+        timers: Set and cleared.
+        letters: Sent to other shards.
+        watch: Told of what becomes of executions.
+        events: Told of everything that clients may follow.
+        metrics: Where it is counted.
+        clock: Of this node.
+        is_alone: Whether there are no other nodes.
+
+    Attributes:
+        all_open: Set once this node has decided for all of its shards at a time.
+    """
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        shards: Shards,
+        *,
+        places: Places,
+        attempts: Attempts,
+        filling: Filling,
+        elsewhere: Elsewhere,
+        offers: Offers,
+        stand_ins: StandIns,
+        timers: Timers,
+        letters: Letters,
+        watch: Watch,
+        events: Events,
+        metrics: Metrics,
+        clock: Clock,
+        is_alone: bool,
+    ) -> None:
+        self._node_id = node_id
+        self._shards = shards
+        self._places = places
+        self._attempts = attempts
+        self._filling = filling
+        self._elsewhere = elsewhere
+        self._offers = offers
+        self._stand_ins = stand_ins
+        self._timers = timers
+        self._letters = letters
+        self._watch = watch
+        self._events = events
+        self._metrics = metrics
+        self._clock = clock
+        self._is_alone = is_alone
+        # Found once: each look for a counter by its label takes microseconds.
+        self._ended: dict[ExecutionStatus | TaskStatus, Counter] = {
+            status: metrics.executions.labels(status.value) for status in FINAL_EXECUTION_STATES
+        }
+        self._open_count = self._unreadable_count = 0
+        self.all_open = asyncio.Event()
+
+    def opened(self, shard: Shard) -> None:
+        """Begin to act for a shard."""
+        # What an earlier life, or an earlier time as its primary, left; all is about to be set.
+        self._timers.forget(shard.id)
+        self._metrics.role_changes.labels(PRIMARY).inc()
+        self._offers.opened(shard)
+        self._elsewhere.opened(shard)
+        self._stand_ins.shard_opened(shard)
+        if self._is_alone:
+            self._shards.submit(shard, TakeOver(epoch=shard.epoch, is_start=True))
+        self._open_count += 1
+        self._check_all_open()
+
+    def unreadable(self, shard: Shard) -> None:
+        """Count a shard as seen to: it stays closed, and a node that is alone serves the others."""
+        del shard
+        self._unreadable_count += 1
+        self._check_all_open()
+
+    def _check_all_open(self) -> None:
+        if self._open_count + self._unreadable_count >= len(self._shards):
+            self.all_open.set()
+
+    def closed(self, shard: Shard) -> None:
+        """Cease to act for a shard."""
+        self._metrics.role_changes.labels(BACKUP).inc()
+        self._open_count -= 1
+        self._timers.forget(shard.id)
+        self._letters.closed(shard)
+        self._elsewhere.closed(shard)
+        of_id = self._shards.of_id
+        self._watch.leave(lambda each: of_id(each) is shard, shard.elsewhere())
+        self._attempts.closed(shard)
+
+    def unstarted(self, count: int) -> None:
+        """Give the places of attempts that are never launched to who waits."""
+        self._places.freed(count)
+        self._filling.fill()
+
+    def place_for(self, command: Command) -> Place:
+        """Return where *command* may start attempts, and how many."""
+        return self._places.place_for(command)
+
+    def decided(self, command: Command, started: int) -> None:
+        """Take the places of what it starts."""
+        unneeded = self._places.decided(command, started)
+        if unneeded is not None:
+            self._filling.unneeded(unneeded)
+
+    def committed(self, took: Duration) -> None:
+        """Measure how long an entry took."""
+        self._metrics.commit.observe(took / SECOND)
+
+    def perform(self, shard: Shard, effect: Effect) -> None:
+        """Carry out an effect."""
+        match effect:
+            case Publish():  # First, for most are.
+                self._published(effect)
+            case Launch(order=order, node_id=node_id) if node_id == self._node_id:
+                self._attempts.launch(order)
+            case Launch(order=order, node_id=node_id):
+                self._elsewhere.launch(shard, order, node_id)
+            case PublishJob():
+                self._events.publish(effect)
+                if effect.event is JobEvent.POSSIBLE_DUPLICATE:
+                    self._metrics.possible_duplicates.inc()
+            case SetTimer():
+                self._timers.set(shard.id, effect, shard.time(self._clock))
+            case ClearTimer():
+                self._timers.clear(shard.id, effect)
+            case Wait():
+                self._attempts.wait_for_place(shard, effect)
+            case Stop(attempt=attempt) if attempt in self._attempts.orders:
+                self._attempts.stop(attempt)
+            case Stop(attempt=attempt):
+                self._elsewhere.stop(shard, attempt)
+            case Deliver(parcel=parcel):
+                self._letters.send(shard, parcel)
+
+    def _published(self, event: Publish) -> None:
+        self._events.publish(event)
+        if event.task:
+            if event.status is TaskStatus.CANCELLED:
+                self._attempts.forget_wait(event.execution_id, event.task)
+        elif event.status is ExecutionStatus.RUNNING:
+            late_us = self._clock.now() - instant_of(event.execution_id)
+            self._metrics.lateness.observe(max(0, late_us) / SECOND)
+        elif (counter := self._ended.get(event.status)) is not None:
+            counter.inc()
+            self._watch.publish(event)

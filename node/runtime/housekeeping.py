@@ -1,0 +1,106 @@
+"""What has to be done from time to time, whatever is asked of a node."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+
+from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant, later
+from rota.core.vocabulary.commands import Forget, ForgetRequests
+from rota.core.vocabulary.disk_space import DiskSpace
+from rota.executor.executor import Executor
+from rota.node.shards.fallback_shards import Sides
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.shard import Shard
+from rota.node.shards.timers import Timers
+from rota.node.system.clock import Clock
+from rota.node.system.disk_guard import FoundSpace
+from rota.storage.history import History
+
+log = logging.getLogger(__name__)
+
+DISK_LOOK_S = 0.25
+KEEPING_S = 1.0
+FORGOTTEN_PER_SHARD = 500
+"""Executions that one shard forgets in one round: retention keeps up with 500 x shards a second."""
+LOOKS = 100
+"""How often a shard is looked at for what is too old in the time that it is kept."""
+LOOK_MAX = MINUTE
+"""And at least so often. Among ten million a look takes a millisecond of the loop, and more."""
+
+
+class Housekeeping:
+    """The housekeeping of a node.
+
+    Args:
+        shards: Of this node.
+        sides: Likewise.
+        timers: Theirs.
+        history: Of the shards.
+        keep_for: How long what is finished is kept.
+        look_for_space: Returns how much space is left on the disk.
+        see_space: Called with what it returned, each time.
+        clock: Of this node.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        sides: Sides,
+        timers: Timers,
+        history: History,
+        *,
+        keep_for: Duration,
+        look_for_space: Callable[[], FoundSpace],
+        see_space: Callable[[FoundSpace], None],
+        clock: Clock,
+    ) -> None:
+        self._shards = shards
+        self._sides = sides
+        self._timers = timers
+        self._history = history
+        self._keep_for = keep_for
+        self._look_for_space = look_for_space
+        self._see_space = see_space
+        self._clock = clock
+        self._look_every = Duration(min(max(keep_for // LOOKS, SECOND), LOOK_MAX))
+        # Each shard at a time of its own, so that none waits for the looks at all others.
+        self._looks_at = {
+            shard.id: later(clock.elapsed(), Duration(self._look_every * place // len(shards)))
+            for place, shard in enumerate(shards)
+        }
+
+    async def guard_disk(self) -> None:
+        """Look at the space on the disk, again and again."""
+        before = DiskSpace.AMPLE
+        while True:
+            found = self._look_for_space()
+            if found.space is not before:
+                log.warning("disk space changed", extra={"space": found.space.name.lower()})
+                before = found.space
+            self._see_space(found)
+            await asyncio.sleep(DISK_LOOK_S)
+
+    async def keep(self, executors: Collection[Executor]) -> None:
+        """Page in timers, and drop what is older than it is to be kept."""
+        while True:
+            await asyncio.sleep(KEEPING_S)
+            self._timers.page_in((*self._shards.numbers, *self._sides.open_numbers))
+            before = Instant(self._clock.now() - self._keep_for)
+            for shard in self._shards:
+                if shard.is_open:
+                    self._forget(shard, before)
+                await asyncio.sleep(0)
+            for executor in executors:
+                await executor.expire(before)
+
+    def _forget(self, shard: Shard, before: Instant) -> None:
+        now = self._clock.elapsed()
+        if now >= self._looks_at[shard.id]:
+            pasts = self._history.older_than(shard.id, before, FORGOTTEN_PER_SHARD)
+            if pasts:
+                self._shards.submit(shard, Forget(pasts=pasts))
+            if len(pasts) < FORGOTTEN_PER_SHARD:
+                self._looks_at[shard.id] = later(now, self._look_every)
+        oldest = next(iter(shard.state.requests.values()), None)
+        if oldest is not None and oldest.expires_at <= self._clock.now():
+            self._shards.submit(shard, ForgetRequests())

@@ -1,0 +1,164 @@
+"""The messages of other nodes, on their way to the parts of this one that they are for."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from rota.core.model.ids import NodeId, Session, ShardId
+from rota.core.replication.messages import Append, Appended, name_of
+from rota.node.attempts.attempt_leases import Fencing
+from rota.node.attempts.delivery import Bringing
+from rota.node.attempts.inbound_attempts import Offers
+from rota.node.attempts.outbound_attempts import Elsewhere
+from rota.node.attempts.slot_lending import Filling
+from rota.node.cluster.health_gossip import Beacons
+from rota.node.cluster.membership import Membership
+from rota.node.fallback.stand_ins import StandIns
+from rota.node.peers.death_proof import Left
+from rota.node.peers.messages import (
+    AskDigest,
+    AskLease,
+    AskList,
+    AskPlaces,
+    Carried,
+    Carry,
+    CoordinationLost,
+    Dispatch,
+    GiveDigest,
+    GiveLease,
+    GivePlaces,
+    ReturnPlaces,
+    Sent,
+    Served,
+    StandIn,
+)
+from rota.node.peers.sender_rights import may_send
+from rota.node.shards.copy_comparison import StateDigests
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.shard import Shard
+
+
+class Receiving:
+    """Hands each message of another node to that part of this one which it is for.
+
+    Args:
+        shards: Their replicas hear what nobody else does, and a failure is told to them.
+        membership: Hears of links and of deaths.
+        beacons: Hear, besides the replicas, what beacons say of their senders.
+        bringing: Hears of outcomes and letters.
+        elsewhere: Hears those that ask for leases of attempts, and of deaths.
+        fencing: Hears of the leases given.
+        offers: Hears of attempts that are sent here, and of their leases.
+        filling: Hears of places.
+        stand_ins: Hear other stand-ins.
+        digests: Take questions for digests of rows, and answers.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        membership: Membership,
+        *,
+        beacons: Beacons,
+        bringing: Bringing,
+        elsewhere: Elsewhere,
+        fencing: Fencing,
+        offers: Offers,
+        filling: Filling,
+        stand_ins: StandIns,
+        digests: StateDigests,
+    ) -> None:
+        self._shards = shards
+        self._membership = membership
+        self._beacons = beacons
+        self._bringing = bringing
+        self._elsewhere = elsewhere
+        self._fencing = fencing
+        self._offers = offers
+        self._filling = filling
+        self._stand_ins = stand_ins
+        self._digests = digests
+        self._refused: Counter[str] = Counter()
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """Messages that were refused so far, by name; O(shards)."""
+        return sum((shard.replica.refused for shard in self._shards), self._refused)
+
+    def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
+        """Take a message of another node; whoever carries messages calls this.
+
+        An error here ends the node, as one in its own work does: whoever carries cannot help it.
+        """
+        try:
+            shard = self._shards[number]
+            members = self._membership.members
+            if may_send(type(message), sender, shard.replica.newest, members):
+                self._take(shard, sender, message)
+            else:
+                self._refused[name_of(message)] += 1
+        except Exception as error:
+            self._shards.fail(error)
+
+    def _take(self, shard: Shard, sender: NodeId, message: Sent) -> None:
+        match message:
+            case Append() | Appended():  # Nearly all.
+                self._beacons.take_from(message, sender)
+                self._shards.receive(shard.id, sender, message)
+            case Carry():
+                self._bringing.take(shard, sender, message)
+            case Carried():
+                self._bringing.carried(shard, message)
+            case AskLease():
+                self._elsewhere.asked(shard, sender, message)
+            case GiveLease():
+                if self._fencing.given(shard, sender, message):
+                    self._offers.given(shard, message)
+                else:
+                    self._refused[name_of(message)] += 1
+            case AskList():
+                self._fencing.asked(shard)
+            case Dispatch():
+                self._offers.came(shard, sender, message)
+            case AskPlaces():
+                self._filling.asked(sender, message)
+            case GivePlaces():
+                self._filling.given(sender, message)
+            case ReturnPlaces():
+                self._filling.returned(sender, message)
+            case StandIn():
+                self._stand_ins.heard(shard, sender, message)
+            case AskDigest():
+                self._digests.asked(shard, sender, message)
+            case GiveDigest():
+                if not self._digests.given(shard, sender, message):
+                    self._refused[name_of(message)] += 1
+            case Served():
+                self._stand_ins.told_served(shard)
+            case CoordinationLost():
+                if not self._membership.heard_loss(sender, message.generation):
+                    self._refused[name_of(message)] += 1
+            case _:
+                self._beacons.take_from(message, sender)
+                self._shards.receive(shard.id, sender, message)
+
+    def linked(self, node_id: NodeId) -> None:
+        """Take note of a new link to a node; whoever carries messages calls this."""
+        try:
+            self._membership.linked(node_id)
+        except Exception as error:
+            self._shards.fail(error)
+
+    def saw_death(self, node_id: NodeId, session: Session, left: Left | None) -> None:
+        """Take the proof that the process of a node in that session has ended (note 2).
+
+        Args:
+            node_id: The node.
+            session: The last one of that process.
+            left: What its warden still holds; None if that is not known.
+        """
+        try:
+            self._membership.saw_death(node_id, session)
+            if left is not None:
+                self._elsewhere.saw_death(node_id, session, left)
+        except Exception as error:
+            self._shards.fail(error)

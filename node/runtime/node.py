@@ -1,0 +1,421 @@
+"""A node: its parts, put together, started and stopped in order.
+
+Everything that runs is born in the task group of `Node.run`; the start order, and its reverse, live
+here and nowhere else.
+"""
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+
+import rota
+from rota.core.model.ids import NodeId
+from rota.core.replication.primary import Copies
+from rota.core.replication.timing import Timing
+from rota.core.timing.instants import Duration, Instant
+from rota.executor.attempt_settings import MIB, Terms
+from rota.executor.executor import Executor
+from rota.executor.scripted import ScriptedExecutor
+from rota.executor.warden.node_link import Link
+from rota.node.api.app import make_app
+from rota.node.api.http.server import serving
+from rota.node.cluster.copy_placement import Targets
+from rota.node.cluster.death_notice import LastWill
+from rota.node.cluster.joining import check_owner, join, timing_of, why_cut_off, why_unready
+from rota.node.context import Parts
+from rota.node.coordination.coordinator import (
+    Claim,
+    Cluster,
+    Coordinator,
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+    Member,
+    OutcomeUnknown,
+    Taken,
+    predecessor,
+)
+from rota.node.coordination.credentials import Credentials
+from rota.node.coordination.embedded import EmbeddedCoordinator
+from rota.node.coordination.etcd import EtcdCoordinator
+from rota.node.coordination.etcd_gateway import GatewayOptions
+from rota.node.links.identity_proof import KEY_BYTES, PeerCredentials, draw_bytes
+from rota.node.links.links import Links
+from rota.node.peers.death_proof import life_of
+from rota.node.peers.network import NoNetwork
+from rota.node.peers.peer_apis import Others
+from rota.node.runtime.environment import OnEnded, Surroundings
+from rota.node.runtime.wiring import Works
+from rota.node.shards.local_shards import Shards
+from rota.node.system.advertised_address import with_own_addresses
+from rota.node.system.clock import Clock, SystemClock
+from rota.node.system.config import NodeConfig
+from rota.node.system.config_values import Address
+from rota.node.system.disk_guard import DiskGuard
+from rota.node.system.entropy import Entropy, SystemEntropy
+from rota.node.system.metrics import Metrics
+from rota.node.system.systemd import Supervisor
+from rota.storage.directory import DataDirectory, Identity, identity_in
+from rota.storage.group_commit import GroupCommit
+from rota.storage.rocks import RocksStore
+from rota.storage.store import Store
+
+log = logging.getLogger(__name__)
+
+COORDINATION_FILE = "COORDINATION"
+ETCD_PAUSE_S = 1.0
+"""Between two tries to find the cluster."""
+
+
+class Node:
+    """One node, from start to stop.
+
+    Args:
+        config: Its settings.
+        clock: Its two times.
+        entropy: Its randomness.
+        supervisor: Told when it has started, and when it stops.
+        task_umask: Of the processes of tasks.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        *,
+        supervisor: Supervisor | None = None,
+        task_umask: int = 0o022,
+    ) -> None:
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.entropy = entropy or SystemEntropy()
+        self._supervisor = supervisor or Supervisor()
+        self._terms = _terms_of(config, task_umask)
+        self.address: Address | None = None
+        """Where the API listens, once it does."""
+        self.started = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._why_unready: str | None = "the node is starting"
+
+    def stop(self) -> None:
+        """Ask the node to stop; `run` returns when it has."""
+        # At once: who asks whether to send requests here is told no before there is no answer.
+        self._why_unready = "the node is stopping"
+        self._supervisor.stopping()
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Start, serve until `stop`, and stop.
+
+        Raises:
+            StoreError: The data directory or the store cannot be used, or failed.
+            CoordinationFailed: Likewise the coordination state.
+            WardenUnavailable: Nothing can run attempts.
+            AccessDenied: etcd does not accept the node's credentials.
+            OSError: The address cannot be listened on.
+        """
+        async with AsyncExitStack() as stack:
+            if self.config.etcd:
+                placed = await self._in_cluster(stack)
+                if placed is None:
+                    return
+            else:
+                placed = await self._alone(stack)
+            await self._turn(stack, placed)
+        log.info("node stopped", extra={"node": self.config.node_id})
+
+    async def _alone(self, stack: AsyncExitStack) -> "_Placed":
+        directory = self._open_directory(
+            stack, shard_count=self.config.shards, cluster=self._random_name()
+        )
+        warden = await self._find_warden(stack, directory, self.config.attempt_lease)
+        store = _open_store(stack, directory)
+        coordinator = EmbeddedCoordinator(directory.path / COORDINATION_FILE, self.entropy)
+        stack.push_async_callback(coordinator.close)
+        around = alone(self.config, directory, store, coordinator, self.clock, warden=warden)
+        return _Placed(around, None)
+
+    async def _in_cluster(self, stack: AsyncExitStack) -> "_Placed | None":
+        """Return what a node of a cluster is put into; None if it is to stop before it has one."""
+        config, directory = self.config, None
+        known = identity_in(config.data_dir)
+        if known is not None:
+            # Before anybody is asked, for what an earlier life left running ends with this.
+            directory = self._open_directory(
+                stack, shard_count=known.shard_count, cluster=known.cluster
+            )
+        claim = Claim(
+            node_id=config.node_id,
+            store_id=directory.identity.store_id if directory else "",
+            lock=directory.lock_id if directory else "",
+        )
+        if not (config.etcd_user or config.etcd_cert):
+            remedy = "set etcd_user and etcd_password_file; see docs/how-to/run-a-cluster.md"
+            log.warning("etcd used without credentials", extra={"remedy": remedy})
+        coordinator = EtcdCoordinator(
+            # Each begins elsewhere, so that they do not all ask one member.
+            GatewayOptions(
+                endpoints=config.etcd,
+                first=self.entropy.draw() % len(config.etcd),
+                credentials=Credentials(
+                    user=config.etcd_user,
+                    password_file=config.etcd_password_file,
+                    ca_file=config.etcd_ca,
+                    certificate_file=config.etcd_cert,
+                    key_file=config.etcd_key,
+                ),
+            ),
+            cluster=config.cluster,
+            entropy=self.entropy,
+        )
+        stack.push_async_callback(coordinator.close)
+        cluster = await self._join(coordinator, known, claim)
+        if cluster is None:
+            return None
+        directory = directory or self._open_directory(
+            stack, shard_count=cluster.shards, cluster=cluster.id
+        )
+        warden = await self._find_warden(stack, directory, cluster.attempt_lease)
+        store = _open_store(stack, directory)
+        metrics, secret = Metrics(), self._random_name()
+        ours = PeerCredentials(
+            cluster=cluster.id,
+            node_id=config.node_id,
+            store_id=directory.identity.store_id,
+            life=life_of(secret),
+            key=draw_bytes(self.entropy, KEY_BYTES),
+        )
+        links = Links(
+            ours,
+            shard_count=cluster.shards,
+            clock=self.clock,
+            entropy=self.entropy,
+            metrics=metrics.links,
+        )
+        await stack.enter_async_context(links.running(*config.peer_listen))
+        others = Others(links)
+        await stack.enter_async_context(others.running())
+
+        will = LastWill(
+            warden,
+            coordinator.end_of,
+            cluster=cluster.id,
+            node_id=config.node_id,
+            secret=secret,
+        )
+
+        def meet(members: Mapping[NodeId, Member]) -> None:
+            links.meet(members)
+            others.meet(members)
+            will.meet(members)
+
+        reachable = await asyncio.to_thread(with_own_addresses, config)
+        around = alone(reachable, directory, store, coordinator, self.clock, warden=warden)
+        around = replace(
+            around,
+            member=msgspec.structs.replace(around.member, key=ours.key),
+            network=links,
+            cluster_id=cluster.id,
+            placement=Targets(cluster.shards, cluster.replicas),
+            copies=Copies(wanted=cluster.replicas, least=cluster.min_sync),
+            timing=timing_of(cluster),
+            meet=meet,
+            begun=will.begun,
+            metrics=metrics,
+            others=others,
+            look_at_etcd=coordinator.space,
+        )
+        return _Placed(around, links)
+
+    async def _join(
+        self, coordinator: Coordinator, known: Identity | None, claim: Claim
+    ) -> Cluster | None:
+        """Return the cluster once the node may live in it; None if it is to stop before that.
+
+        However long etcd takes, or another process that lives as this node or with these data: its
+        attempts have the mark of these data, and a warden that starts here would end them.
+
+        Raises:
+            CoordinatorRefused: etcd does not accept the credentials, or such requests, and will
+                not by itself.
+            WrongCluster: See `join`; or the data directory is another node's.
+        """
+        while not self._stop.is_set():
+            try:
+                cluster = await join(self.config, coordinator, known, self._random_name())
+                view = await coordinator.view()
+                predecessor(view.lives, claim)
+                check_owner(self.config, known, view.members)
+                return cluster
+            except Taken as error:
+                log.error("node not started", extra={"reason": str(error)})
+                self._supervisor.waiting(f"waits: {error}")
+            except CoordinatorRefused as error:
+                if not error.is_passing:
+                    raise
+                reason = f"the node waits to join its cluster, until etcd takes writes: {error}"
+                log.error("etcd refuses", extra={"reason": reason})
+                self._supervisor.waiting(reason)
+            except (CoordinatorUnavailable, OutcomeUnknown) as error:
+                log.warning("etcd does not answer", extra={"reason": str(error)})
+                self._supervisor.waiting(f"waits for etcd: {error}")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ETCD_PAUSE_S):
+                    await self._stop.wait()
+        return None
+
+    async def _turn(self, stack: AsyncExitStack, placed: "_Placed") -> None:
+        links, node_id = placed.links, self.config.node_id
+
+        def unready(*, exclude_cluster: bool = False) -> str | None:
+            if self._why_unready is None and links is not None:
+                shards = works.parts.shards
+                if exclude_cluster:
+                    return why_cut_off(shards, links.peers)
+                return why_unready(shards, node_id, links.peers)
+            return self._why_unready
+
+        works = Works(self.config, self.clock, self.entropy, placed.around, unready=unready)
+        await stack.enter_async_context(works.running())
+        if links is not None:
+            receiving = works.receiving
+            links.deliver, links.linked = receiving.receive, receiving.linked
+            links.saw_death = receiving.saw_death
+        await stack.enter_async_context(self._serving(works.parts))
+        # What is there by now stays: a full collection that need not look at it takes less than
+        # 5 ms of the loop, not 17.
+        gc.freeze()
+        if not self._stop.is_set():
+            self._why_unready = None
+        self.started.set()
+        log.info("node started", extra={"node": node_id, "listen": str(self.address)})
+        self._supervisor.started(f"serving on {self.address}")
+        await works.run_until(self._stop)
+        log.info("node stopping", extra={"node": node_id})
+
+    def _open_directory(
+        self, stack: AsyncExitStack, *, shard_count: int, cluster: str
+    ) -> DataDirectory:
+        return stack.enter_context(
+            DataDirectory.open(
+                self.config.data_dir,
+                store_id=self._random_name(),
+                shard_count=shard_count,
+                cluster=cluster,
+            )
+        )
+
+    async def _find_warden(
+        self, stack: AsyncExitStack, directory: DataDirectory, attempt_lease: Duration
+    ) -> Link:
+        warden = Link(
+            directory.path,
+            node_id=self.config.node_id,
+            store_id=directory.identity.store_id,
+            lease=attempt_lease,
+            now=self.clock.now,
+            terms=self._terms,
+        )
+        await warden.connect()
+        stack.push_async_callback(self._leave, warden)
+        return warden
+
+    async def _leave(self, warden: Link) -> None:
+        if self.config.ends_attempts:
+            await warden.retire()
+        else:
+            await warden.close()
+
+    @asynccontextmanager
+    async def _serving(self, parts: Parts) -> AsyncGenerator[None]:
+        app = make_app(parts, self.entropy.draw)
+        async with serving(app, self.config, parts.metrics) as self.address:
+            yield
+
+    def _random_name(self) -> str:
+        return f"{self.entropy.draw():016x}{self.entropy.draw():016x}"
+
+
+def _terms_of(config: NodeConfig, umask: int) -> Terms:
+    return Terms(
+        umask=umask,
+        sandbox_tmp_bytes=config.sandbox_tmp_mb * MIB,
+        container_memory=config.container_memory_mb * MIB,
+        container_pids=config.container_pids,
+    )
+
+
+def _open_store(stack: AsyncExitStack, directory: DataDirectory) -> RocksStore:
+    store = RocksStore(directory.store_path)
+    stack.callback(store.close)
+    return store
+
+
+class _Placed(NamedTuple):
+    """What a node is put into.
+
+    Attributes:
+        links: To the others, if there are any.
+    """
+
+    around: Surroundings
+    links: Links | None
+
+
+def alone(
+    config: NodeConfig,
+    directory: DataDirectory,
+    store: Store,
+    coordinator: Coordinator,
+    clock: Clock,
+    *,
+    warden: Link | None,
+) -> Surroundings:
+    """Return what a node without others is put into: one copy of everything, its own."""
+    identity = directory.identity
+
+    def commit(shards: Shards, on_sync: Callable[[float], None]) -> GroupCommit:
+        return GroupCommit(
+            store,
+            loop=asyncio.get_running_loop(),
+            on_durable=shards.made_durable,
+            on_failed=shards.sync_failed,
+            on_sync=on_sync,
+        )
+
+    def executors(ended: OnEnded) -> Mapping[str, Executor]:
+        return {"scripted": ScriptedExecutor(ended=ended, now=clock.now)}
+
+    return Surroundings(
+        lock=directory.lock_id,
+        # A process before this one left its attempts to a warden that this one finds.
+        store_made_at=directory.made_at if directory.is_new else Instant(0),
+        incarnation=directory.begin_incarnation(clock.now()),
+        member=Member(
+            node_id=config.node_id,
+            store_id=identity.store_id,
+            address=config.advertise or str(config.listen),
+            peer_address=config.peer_advertise or str(config.peer_listen),
+            zone=config.zone,
+            weight=config.weight,
+            labels=dict(config.labels),
+            version=rota.__version__,
+        ),
+        store=store,
+        shard_count=identity.shard_count,
+        commit=commit,
+        coordinator=coordinator,
+        network=NoNetwork(),
+        placement=lambda members, shard: (config.node_id,),
+        copies=Copies(wanted=1, least=1),
+        executors=executors,
+        warden=warden,
+        timing=Timing(attempt_lease=config.attempt_lease),
+        look_for_space=DiskGuard(directory.path, config.disk_reserve_mb << 20).look,
+    )

@@ -1,0 +1,194 @@
+"""What a data directory holds of shards, as lines of JSON: ``python -m rota.node.shard_export``.
+
+For a directory whose node is stopped; the lock keeps a node out meanwhile. Nothing of the shards is
+changed. Every line has ``shard`` and ``kind``:
+
+    copy       the copy itself: its last entry, the newest configuration that the node has seen
+    job        a job, and its definition as `rota jobs apply` takes it
+    execution  an execution, finished or not, with its tasks
+    ledger     the outcome of a fire time
+
+A journal may hold acknowledged entries that are not applied to the rows yet. Their changes are in
+what is exported; so may be changes that were never acknowledged.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import click
+import msgspec
+
+from rota.client.wire import Json
+from rota.core.errors import RotaError
+from rota.core.model.execution import Execution, Task, in_place
+from rota.core.model.ids import ShardId
+from rota.core.model.job import Job
+from rota.core.model.ledger import LedgerEntry
+from rota.core.timing.instants import format_instant
+from rota.core.vocabulary.changes import Record, Table
+from rota.core.vocabulary.codec import decode_body, decode_record
+from rota.core.vocabulary.journal import decode_entry
+from rota.node.api.documents.job_definitions import definition_of
+from rota.node.api.documents.views import execution_view, ledger_entry_view
+from rota.storage.directory import DataDirectory, identity_in
+from rota.storage.rocks import RocksStore
+from rota.storage.shards import ShardFile, shard_prefix, stored_shards
+from rota.storage.store import Family, Store
+
+R = TypeVar("R", bound=Record)
+
+EX_IOERR = 74
+SIDES_FROM = 1 << 15
+"""Numbers from it on are of what the node did as a stand-in."""
+
+
+@click.command()
+@click.option("--data-dir", type=click.Path(path_type=Path), required=True)
+@click.option("--output", type=click.Path(path_type=Path), required=True)
+@click.argument("numbers", metavar="[SHARD]...", nargs=-1, type=click.IntRange(min=0))
+def command(data_dir: Path, output: Path, numbers: tuple[int, ...]) -> int:
+    """Export shards of a stopped node's data directory; all of them if none is named."""
+    try:
+        with output.open("xb") as stream:
+            count = export(data_dir, stream, [ShardId(each) for each in numbers])
+    except FileExistsError:
+        return _give_up(f"{output} is there already: name another file")
+    except (RotaError, OSError) as error:
+        return _give_up(f"{error}; {_left_of(output)}")
+    click.echo(f"wrote {count} lines to {output}", err=True)
+    return 0
+
+
+def export(data_dir: Path, stream: BinaryIO, shards: Sequence[ShardId]) -> int:
+    """Write what a data directory holds, and return the number of lines.
+
+    Args:
+        data_dir: Of a node that does not run.
+        stream: Gets the lines.
+        shards: Which; none for all that are there.
+
+    Raises:
+        StoreError: The directory is in use, is none, or is damaged; what was written is sound.
+        OSError: *stream* cannot be written.
+    """
+    identity = identity_in(data_dir)
+    if identity is None:
+        raise NoDataDirectory(f"{data_dir} is not a data directory of rota: it has no FORMAT file")
+    with (
+        DataDirectory.open(
+            data_dir,
+            store_id=identity.store_id,
+            shard_count=identity.shard_count,
+            cluster=identity.cluster,
+        ) as directory,
+        closing(RocksStore(directory.store_path)) as store,
+    ):
+        count = 0
+        stored = (each for each in stored_shards(store, ShardId(0)) if each < SIDES_FROM)
+        for shard in shards or stored:
+            for line in lines_of(store, shard):
+                stream.write(msgspec.json.encode({"shard": shard, **line}) + b"\n")
+                count += 1
+    return count
+
+
+class NoDataDirectory(RotaError):
+    """What was named is not a data directory."""
+
+    code = "no_data_directory"
+
+
+def lines_of(store: Store, shard: ShardId) -> Iterator[dict[str, Json]]:
+    """Yield what *store* holds of a shard, a document a line, without the shard.
+
+    Raises:
+        StoreDamaged: It cannot be read; what came before is sound.
+    """
+    rows = _Rows(store, shard)
+    yield rows.copy()
+    for _, job in rows.of(Table.JOB, Job):
+        yield {
+            "kind": "job",
+            "jobId": job.id,
+            "version": job.version,
+            "isPaused": job.pause is not None,
+            "definition": msgspec.to_builtins(definition_of(job.spec)),
+        }
+    for executions, tasks in (
+        (Table.EXECUTION, Table.TASK),
+        (Table.PAST_EXECUTION, Table.PAST_TASK),
+    ):
+        for key, execution in rows.of(executions, Execution):
+            its = in_place(task for _, task in rows.of(tasks, Task, f"{key}/"))
+            document = msgspec.to_builtins(execution_view(execution, its))
+            yield {"kind": "execution", "execution": document}
+    for _, entry in rows.of(Table.LEDGER, LedgerEntry):
+        yield {"kind": "ledger", "entry": msgspec.to_builtins(ledger_entry_view(entry))}
+
+
+class _Rows:
+    """The rows of a shard, with the changes of entries that are not applied yet."""
+
+    def __init__(self, store: Store, shard: ShardId) -> None:
+        self._store = store
+        self._shard = shard
+        self._file = ShardFile(store, shard)
+        self._fresh: dict[int, dict[str, bytes | None]] = {}
+        for index, value in self._file.journal():
+            if index > self._file.applied:
+                for table, key, row in decode_body(decode_entry(value).body)[1]:
+                    self._fresh.setdefault(table, {})[key] = row
+
+    def copy(self) -> dict[str, Json]:
+        """Return the line about the copy itself."""
+        stored = self._file.stored()
+        return {
+            "kind": "copy",
+            "allocation": stored.allocation,
+            "promised": stored.epoch,
+            "seen": msgspec.to_builtins(stored.seen),
+            "lastEpoch": stored.tip.epoch,
+            "lastIndex": stored.tip.index,
+            "lastAt": format_instant(stored.tip.at) if stored.tip.index else None,
+        }
+
+    def of(self, table: Table, kind: type[R], prefix: str = "") -> Iterator[tuple[str, R]]:
+        """Yield the keys of a table that begin with *prefix*, and their records."""
+        fresh = dict(self._fresh.get(table, {}))
+        family = Family.STATE if table < Table.HISTORY else Family.HIST
+        below = shard_prefix(self._shard) + bytes((table,))
+        start = below + prefix.encode()
+        for full_key, stored in self._store.scan(family, start, start + b"\xff"):
+            key = full_key[len(below) :].decode()
+            value = fresh.pop(key, stored)
+            if value is not None:
+                yield key, _record(table, value, kind)
+        for key, row in fresh.items():
+            if row is not None and key.startswith(prefix):
+                yield key, _record(table, row, kind)
+
+
+def _record(table: Table, value: bytes, kind: type[R]) -> R:
+    record = decode_record(table, value)
+    assert isinstance(record, kind), (table, type(record))
+    return record
+
+
+def _left_of(output: Path) -> str:
+    """Return what there is of an export that failed; an empty file is removed."""
+    if not output.exists() or output.stat().st_size:
+        return f"{output} has what could be read"
+    output.unlink()
+    return "nothing was written"
+
+
+def _give_up(reason: str) -> int:
+    click.echo(f"error: {reason}", err=True)
+    return EX_IOERR
+
+
+if __name__ == "__main__":
+    sys.exit(command.main(standalone_mode=False))

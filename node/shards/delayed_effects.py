@@ -1,0 +1,105 @@
+"""What is committed and waits for its time: starts that were decided a little before they are due.
+
+It is carried out then if this node may act for its shard at that moment, like any effect (PROTOCOL
+R15); until then nobody runs it, and a shard that is closed takes it along. Its time is counted as
+it passes from when the entry was committed: setting the calendar between the two moves nothing.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+from rota.core.model.ids import ExecutionId
+from rota.core.timing.instants import Duration, Instant
+from rota.core.vocabulary.effects import Effect, Later, Launch
+from rota.node.shards.shard import Shard
+from rota.node.system.clock import Clock, whole_ms
+
+SLEW_PART = 1_000
+"""The calendar may be slowed by one in so many (adjtimex: by 500 in a million); none is early."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Effects of one execution, and when they are due by the time that passes."""
+
+    due: Instant
+    later: Later
+
+
+class Holding:
+    """Effects that wait for their time, by shard.
+
+    There are at most as many as fires of `Situation.ahead`.
+
+    Args:
+        clock: Both of its times are used.
+        most: No effect waits for longer.
+        on_due: Called on the loop with each shard some of whose effects have come due.
+    """
+
+    def __init__(self, clock: Clock, most: Duration, on_due: Callable[[Shard], None]) -> None:
+        self._clock = clock
+        self._most = most
+        self._on_due = on_due
+        self._held: dict[Shard, list[_Held]] = {}
+        self._dues: list[tuple[Instant, int, Shard]] = []
+        self._numbers = count()
+        self._handle: asyncio.TimerHandle | None = None
+
+    def hold(self, shard: Shard, later: Later) -> None:
+        """Keep effects of a shard until they are due."""
+        wait = max(0, min(later.at - self._clock.now(), self._most))
+        due = Instant(self._clock.elapsed() + wait + wait // SLEW_PART)
+        self._held.setdefault(shard, []).append(_Held(due, later))
+        shard.replica.is_owing = True
+        heapq.heappush(self._dues, (due, next(self._numbers), shard))
+        if self._dues[0][0] == due:
+            self._arm()
+
+    def take_due(self, shard: Shard) -> list[Effect]:
+        """Return the effects of a shard whose time has come."""
+        now = self._clock.elapsed()
+        return self._take(shard, lambda each: each.due <= now)
+
+    def withdraw(self, shard: Shard, execution_id: ExecutionId) -> list[Launch]:
+        """Forget what waits for an execution; return the attempts that are not to begin."""
+        taken = self._take(shard, lambda each: each.later.execution_id == execution_id)
+        return [effect for effect in taken if isinstance(effect, Launch)]
+
+    def drop(self, shard: Shard) -> list[Launch]:
+        """Forget all that waits for a shard; return the attempts that are not to begin here."""
+        taken = self._take(shard, lambda each: True)
+        return [effect for effect in taken if isinstance(effect, Launch)]
+
+    def close(self) -> None:
+        """Call nobody any more."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _take(self, shard: Shard, is_wanted: Callable[[_Held], bool]) -> list[Effect]:
+        held = self._held.pop(shard, [])
+        taken = [each for each in held if is_wanted(each)]
+        if len(taken) < len(held):
+            self._held[shard] = [each for each in held if not is_wanted(each)]
+        shard.replica.is_owing = shard in self._held
+        return [effect for each in taken for effect in each.later.effects]
+
+    def _arm(self) -> None:
+        self.close()
+        if self._dues:
+            wait_s = whole_ms(self._dues[0][0] - self._clock.elapsed())
+            self._handle = asyncio.get_running_loop().call_later(wait_s, self._go_off)
+
+    def _go_off(self) -> None:
+        self._handle = None
+        now = self._clock.elapsed()
+        due: dict[Shard, None] = {}
+        while self._dues and self._dues[0][0] <= now:
+            due[heapq.heappop(self._dues)[2]] = None
+        self._arm()
+        for shard in due:
+            self._on_due(shard)

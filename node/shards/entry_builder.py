@@ -1,0 +1,48 @@
+"""What one shard decides in one turn."""
+
+from rota.core.timing.instants import MICROSECOND, Instant, later
+from rota.core.vocabulary.changes import Change, Table
+from rota.core.vocabulary.codec import encode_body, encode_change
+from rota.core.vocabulary.decision import Decision
+from rota.core.vocabulary.effects import Consequence
+from rota.node.shards.shard import Answer, Entry, OnAnswer, Shard, Turn
+
+
+class Deciding:
+    """The changes of all the commands that a shard decides in one turn, for one entry.
+
+    Args:
+        shard: Open, on this node.
+        at: Its time at the first of them.
+    """
+
+    def __init__(self, shard: Shard, at: Instant) -> None:
+        self.shard = shard
+        self.at = at
+        self._causes: list[str] = []
+        self._changes: dict[tuple[Table, str], Change] = {}
+        self._effects: list[Consequence] = []
+
+    @property
+    def is_worth_an_entry(self) -> bool:
+        """Whether there is anything to be recorded."""
+        return bool(self._causes)
+
+    def add(self, decision: Decision) -> None:
+        """Make *decision* part of the entry and of the shard's memory."""
+        if not decision.changes and not decision.effects:
+            return
+        for change in decision.changes:
+            self.shard.state.apply(change)
+            self._changes[change.table, change.key] = change
+        self._causes.append(decision.cause)
+        self._effects += decision.effects
+        # Ids are made of instants: no two decisions of a shard share one.
+        self.at = later(self.at, MICROSECOND)
+
+    def propose(self, turn: Turn, answers: list[tuple[OnAnswer, Answer]], now: Instant) -> None:
+        """Hand the entry to the shard's replica."""
+        changes = tuple(encode_change(change) for change in self._changes.values())
+        index = self.shard.replica.propose(encode_body(self._causes, changes), self.at, now)
+        entry = Entry(index, turn, now, changes, tuple(self._effects), answers)
+        self.shard.entries.append(entry)

@@ -1,0 +1,134 @@
+"""The sides of this node: what it decides in place of primaries that it does not hear.
+
+A side is a shard of one copy (docs/explanation/available.md), and a node's sides are the shards of
+a cluster that consists of this node alone: they decide, commit and act like any other, and what
+they wrote is found again by the node's next life. They are made when they are needed.
+"""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from rota.core.model.fallback_ids import inward, is_of_side, side_of
+from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.primary import Copies
+from rota.core.replication.timing import Timing
+from rota.core.timing.instants import LATEST_INSTANT, Duration
+from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt
+from rota.core.vocabulary.decision import Limits
+from rota.node.peers.messages import Brought
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.shard import Shard
+from rota.node.system.clock import Clock
+from rota.node.system.entropy import Entropy
+from rota.storage.shards import stored_shards
+from rota.storage.store import Store
+
+EXECUTIONS_MAX = 1_000
+"""Executions of one side that are not told yet: a megabyte or two, and minutes of telling."""
+_ALONE = Copies(wanted=1, least=1)
+_SESSION = Session("stand-in")
+"""Never over: nobody else can ever decide for a side."""
+
+
+class Sides(Shards):
+    """The sides of this node, each by the number of `rota.core.model.fallback_ids.side_of`.
+
+    Args:
+        store: That of the node's shards.
+        node_id: This node.
+        timing: The cluster's.
+        clock: Gives the instants of decisions.
+        entropy: Gives their chance.
+        look_at_calendar: Called before anything is stamped by it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        node_id: NodeId,
+        *,
+        timing: Timing,
+        clock: Clock,
+        entropy: Entropy,
+        look_at_calendar: Callable[[], object],
+    ) -> None:
+        liveness = Liveness(
+            node_id, born_at=clock.elapsed(), session=_SESSION, session_end=LATEST_INSTANT
+        )
+        super().__init__(
+            store,
+            0,
+            liveness=liveness,
+            continuity=Continuity(),
+            timing=timing,
+            copies=_ALONE,
+            clock=clock,
+            entropy=entropy,
+            limits=Limits(executions=EXECUTIONS_MAX),
+            ahead=Duration(0),
+            look_at_calendar=look_at_calendar,
+        )
+        self._by_number: dict[ShardId, Shard] = {}
+        for number in stored_shards(store, side_of(ShardId(0))):
+            self[number]
+
+    def __getitem__(self, number: ShardId) -> Shard:
+        side = self._by_number.get(number)
+        if side is None:
+            side = self._by_number[number] = self._make(number)
+            self._shards.append(side)
+        return side
+
+    @property
+    def open_numbers(self) -> list[ShardId]:
+        """Those that are open."""
+        return [side.id for side in self.opened]
+
+    def of(self, shard: Shard) -> Shard:
+        """Return the side of a shard, which may be nothing yet."""
+        return self[side_of(shard.id)]
+
+    def opened_of(self, shard: Shard) -> Shard | None:
+        """Return the side of a shard, if it is open."""
+        side = self._by_number.get(side_of(shard.id))
+        return side if side is not None and side.is_open else None
+
+    def begin(self, shard: Shard) -> None:
+        """Make a side of *shard*, empty; it is open when that is durable.
+
+        Its tokens are of the epoch before that of the last entry applied here. What it fires the
+        shard itself may fire in any entry after that, be it one that is here and not committed, so
+        they are lower than those of the shard's own attempts. Nor does its time begin before the
+        shard's.
+        """
+        side, applied = self.of(shard), shard.replica.copy.base()
+        before = Epoch(max(0, applied.epoch - 1))
+        base = replace(applied, epoch=before, at=shard.replica.copy.tip.at)
+        allocation, now = AllocationId(f"{self._entropy.draw():016x}"), self._clock.elapsed()
+        self._move(side, lambda: side.replica.begin_alone(base, allocation, now))
+
+    def go_on(self) -> None:
+        """Open the sides that an earlier life of this node left."""
+        for side in self:
+            if side.replica.copy.allocation is not None:
+                self._go_on(side)
+
+    def _go_on(self, side: Shard) -> None:
+        self._move(side, lambda: side.replica.go_on_alone(self._clock.elapsed()))
+
+    def end(self, side: Shard) -> None:
+        """Wipe a side of which all is told."""
+        assert side.unreleased is None, side.id
+        self._move(side, side.replica.give_up_alone)
+
+
+def brought_inward(commands: tuple[Brought, ...]) -> tuple[Brought, ...]:
+    """Return *commands* as a side knows them, if they are of its attempts; else none."""
+    return tuple(
+        replace(command, attempt=inward(command.attempt))
+        for command in commands
+        if isinstance(command, FinishAttempt | ReportAttempt) and is_of_side(command.attempt)
+    )

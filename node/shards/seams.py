@@ -1,0 +1,80 @@
+"""What shards need of the node around them, as three seams."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.replication.messages import Message
+from rota.core.timing.instants import Duration
+from rota.core.vocabulary.commands import Command
+from rota.core.vocabulary.configuration import Swap
+from rota.core.vocabulary.decision import Place
+from rota.core.vocabulary.effects import Effect
+from rota.node.shards.shard import Shard
+from rota.storage.store import Ticket
+
+
+class Host(Protocol):
+    """What shards need of the node around them."""
+
+    def place_for(self, command: Command) -> Place:
+        """Return where *command* may start attempts now, and how many."""
+        ...
+
+    def decided(self, command: Command, started: int) -> None:
+        """Note that *command* was decided and starts so many attempts."""
+        ...
+
+    def committed(self, took: Duration) -> None:
+        """Note that an entry is committed, so long after it was decided."""
+        ...
+
+    def perform(self, shard: Shard, effect: Effect, /) -> None:
+        """Carry out a committed effect; may be asked twice for the same after a takeover."""
+        ...
+
+    def opened(self, shard: Shard, /) -> None:
+        """Begin to act for a shard whose primary this node has become."""
+        ...
+
+    def unreadable(self, shard: Shard, /) -> None:
+        """Note that a shard stays closed, for its state cannot be read."""
+        ...
+
+    def closed(self, shard: Shard, /) -> None:
+        """Cease to act for a shard: timers, tasks that wait for a place, letters."""
+        ...
+
+    def unstarted(self, count: int, /) -> None:
+        """Take back the places of attempts that were decided, and are never launched."""
+        ...
+
+
+class Commit(Protocol):
+    """Makes what is written to the store durable; see `rota.storage.group_commit`."""
+
+    sync_count: int
+
+    def wrote(self, ticket: Ticket) -> None:
+        """Make *ticket* durable soon, and tell `Shards.made_durable`."""
+        ...
+
+    def close(self) -> None:
+        """Wait for the last sync; what it made durable is still reported."""
+        ...
+
+
+class Outside(Protocol):
+    """What replicas need of the world: other nodes, and the coordinator."""
+
+    def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
+        """Send messages to other nodes' replicas of a shard, soon and together."""
+        ...
+
+    def swap(self, swap: Swap) -> None:
+        """Ask the coordinator; the answer goes to `Shards.swapped`."""
+        ...
+
+    def look(self) -> None:
+        """Read the coordinator's view soon; what is in it goes to `Shards.learn`."""
+        ...

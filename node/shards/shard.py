@@ -1,0 +1,262 @@
+"""One shard on this node: its copy, and, while this node is its primary, its state."""
+
+from asyncio import Future
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rota.core.errors import Kind, Refused
+from rota.core.model.ids import Epoch, Index, NodeId, ShardId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.primary import Copies, Primary
+from rota.core.replication.replica import Replica
+from rota.core.replication.timing import Timing
+from rota.core.replication.transfer_limits import Transfers
+from rota.core.state.shard_state import State, load_state
+from rota.core.timing.instants import Instant
+from rota.core.vocabulary.codec import RawChange, Undecodable, decode_body
+from rota.core.vocabulary.decision import Reply
+from rota.core.vocabulary.effects import Consequence
+from rota.core.vocabulary.journal import decode_entry
+from rota.node.system.clock import Clock
+from rota.storage.shards import ShardFile
+from rota.storage.store import Batch, Store
+
+Answer = Reply | Refused
+OnAnswer = Callable[[Answer], None]
+
+
+@dataclass(slots=True)
+class Turn:
+    """What was decided at once, by all shards.
+
+    Attributes:
+        open_count: Entries of it that are neither released nor given up.
+        readers: Who waits for them, and for all before them.
+    """
+
+    open_count: int = 0
+    readers: "list[Future[None]]" = field(default_factory=list["Future[None]"])
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An entry after which the rows are to be read, before the next one is applied (R43).
+
+    Attributes:
+        reached: Called once, when the rows are those of all entries up to *index* and of no other;
+            or later, if the copy has been replaced meanwhile.
+    """
+
+    index: Index
+    reached: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Entry:
+    """An entry that was decided here, and what waits for its commit.
+
+    Attributes:
+        decided_at: By the node's clock, not the shard's time.
+    """
+
+    index: Index
+    turn: Turn
+    decided_at: Instant
+    changes: tuple[RawChange, ...]
+    effects: tuple[Consequence, ...]
+    answers: list[tuple[OnAnswer, Answer]] = field(default_factory=list[tuple[OnAnswer, Answer]])
+
+
+class NotPrimary(Refused):
+    """Another node decides for a shard, or will; here nothing was decided.
+
+    Attributes:
+        shard: Which.
+    """
+
+    def __init__(self, shard: ShardId, primary: NodeId | None, *, is_unsure: bool = False) -> None:
+        where = f"; {primary} is, as far as is known here" if primary else ""
+        detail = f"this node is not the primary of shard {shard}{where}"
+        if is_unsure:
+            detail = (
+                f"this node cannot be sure to be the primary of shard {shard} still: it reaches "
+                "neither the coordinator nor all nodes that have copies of it"
+            )
+        super().__init__(Kind.UNAVAILABLE, "not_primary", detail, retry_after_s=1)
+        self.shard = shard
+
+
+class Unreadable(Refused):
+    """This node is the primary of a shard whose stored state it cannot read."""
+
+    def __init__(self, shard: ShardId, fault: str) -> None:
+        detail = f"shard {shard} stays closed, for its state cannot be read: {fault}"
+        super().__init__(Kind.UNREADABLE, "record_unreadable", detail)
+
+
+class Shard:
+    """One shard on this node.
+
+    Args:
+        store: Where it is.
+        number: Which.
+        liveness: The node's knowledge of who is alive.
+        continuity: The node's knowledge of the coordinator's past.
+        timing: The cluster's.
+        transfers: The node's snapshots.
+        copies: How many copies there are to be.
+
+    Attributes:
+        replica: This node's copy.
+        entries: Decided here and not yet committed, oldest first.
+        committed: Then committed and applied, and not yet released.
+        mark: The entry at which applying is to be interrupted; None if there is none.
+        fault: Why the state could not be read when this node was to decide last; empty if it could.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        number: ShardId,
+        *,
+        liveness: Liveness,
+        continuity: Continuity,
+        timing: Timing,
+        transfers: Transfers,
+        copies: Copies,
+    ) -> None:
+        self.id = number
+        self.file = ShardFile(store, number)
+        self.replica = Replica(
+            number,
+            self.file.stored(),
+            self.file,
+            liveness=liveness,
+            continuity=continuity,
+            timing=timing,
+            transfers=transfers,
+            copies=copies,
+        )
+        self.entries: deque[Entry] = deque()
+        self.committed: deque[Entry] = deque()
+        self.mark: Mark | None = None
+        self.fault = ""
+        self._state: State | None = None
+        self._primary: Primary | None = None
+
+    @property
+    def state(self) -> State:
+        """What the primary knows of the shard; it may run ahead of what is committed.
+
+        Raises:
+            Refused: This node is not the shard's primary now.
+        """
+        if self._state is None:
+            raise self.elsewhere()
+        return self._state
+
+    def check_open(self) -> None:
+        """Raise `NotPrimary`, or `Unreadable`, unless this node decides for the shard."""
+        if self._state is None:
+            raise self.elsewhere()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this node decides for the shard."""
+        return self._state is not None
+
+    @property
+    def epoch(self) -> Epoch:
+        """The highest epoch promised here."""
+        return self.replica.epoch
+
+    @property
+    def primary_node(self) -> NodeId | None:
+        """The shard's primary as far as is known here; None if nothing is."""
+        return self.replica.newest.primary if self.replica.newest else None
+
+    def time(self, clock: Clock) -> Instant:
+        """Return the shard's time."""
+        return self.replica.copy.shard_time(clock.now())
+
+    @property
+    def unreleased(self) -> Entry | None:
+        """The newest entry that was decided here and is not released, if there is any."""
+        if self.entries:
+            return self.entries[-1]
+        return self.committed[-1] if self.committed else None
+
+    def open(self) -> None:
+        """Begin to decide: all that is committed has been applied, and there is nothing else.
+
+        A state that cannot be read leaves the shard closed, with a `fault`, as long as this node is
+        its primary: what is decided without one of the rows could contradict what was acknowledged.
+        """
+        assert self.file.applied == self.replica.copy.committed == self.replica.copy.tip.index
+        self._primary = self.replica.primary
+        try:
+            self._state, self.fault = load_state(self.file.changes()), ""
+        except Undecodable as error:
+            self.fault = str(error)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether this node would decide for the shard, were there no `fault`."""
+        return bool(self.fault) and not self.has_lost_primacy
+
+    @property
+    def has_lost_primacy(self) -> bool:
+        """Whether this node is no longer the primary that it was when it began to decide."""
+        return self.replica.primary is not self._primary
+
+    def may_answer(self, now: Instant) -> bool:
+        """Tell whether what this node has of the shard may be told now (PROTOCOL R15)."""
+        return self.is_open and not self.has_lost_primacy and self.replica.has_authority(now)
+
+    def close(self) -> list[Entry]:
+        """Cease to decide, throw memory away, and return what was decided and not released."""
+        self._state = self._primary = None
+        unreleased = [*self.committed, *self.entries]
+        self.committed.clear()
+        self.entries.clear()
+        return unreleased
+
+    def apply(self, batch: Batch, until: Index | None = None) -> None:
+        """Add to *batch* the rows of all that is committed and not yet applied.
+
+        Args:
+            batch: To be written at once.
+            until: The last entry to apply, if it is committed; None: all.
+        """
+        copy = self.replica.copy
+        last = copy.committed if until is None else min(until, copy.committed)
+        while self.file.applied < last:
+            index = Index(self.file.applied + 1)
+            # Of a primary that was, another may have put its own entry in the place of ours.
+            if not self.has_lost_primacy and self.entries and self.entries[0].index == index:
+                entry = self.entries.popleft()
+                changes = entry.changes
+                self.committed.append(entry)
+            else:
+                changes = decode_body(decode_entry(copy.entry(index)).body)[1]
+            self.file.apply(batch, index, changes, self.replica.needed_from)
+            copy.trimmed(self.file.before_first)
+
+    def elsewhere(self) -> Refused:
+        """Return the refusal of what only a primary that decides can answer."""
+        if self.is_unreadable:
+            return Unreadable(self.id, self.fault)
+        is_unsure = self.is_open and not self.has_lost_primacy
+        return NotPrimary(self.id, self.primary_node, is_unsure=is_unsure)
+
+    def interrupted(self) -> Refused:
+        """Return the refusal of what was decided here and may be committed by another, or not."""
+        return Refused(
+            Kind.UNAVAILABLE,
+            "primary_lost",
+            f"this node ceased to be the primary of shard {self.id} meanwhile; whether the request "
+            "took effect is not known",
+            retry_after_s=1,
+        )

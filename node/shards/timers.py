@@ -1,0 +1,243 @@
+"""Who is to be woken when: fire times by the calendar, delays by the time that passes.
+
+Fire times within the horizon are on the wheel; those beyond it are rows on disk and are paged in
+before their time comes, so a million jobs cost no memory for what is due tomorrow. Delays belong
+to unfinished executions, of which there is a limit, and are a heap in memory. Nothing here is
+replicated: a new primary sets the timers again from the state.
+"""
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Iterable
+
+from rota.core.model.ids import ShardId
+from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.timing.timer_wheel import HORIZON, TimerWheel
+from rota.core.vocabulary.codec import Undecodable, decode_due, encode_due
+from rota.core.vocabulary.commands import Due
+from rota.core.vocabulary.effects import ClearTimer, SetTimer, Timescale
+from rota.node.system.clock import Clock, whole_ms
+from rota.storage.shards import shard_prefix
+from rota.storage.store import Family, Store
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.25
+"""How often the calendar is looked at when nothing is due: it may have been set."""
+PAGED_AHEAD = Duration(HORIZON * 3 // 4)
+PAGED_EVERY = Duration(HORIZON // 4)
+TAKEN_AT_ONCE = 1_000
+CLEARED_MAX = 1_000
+"""Cleared delays that may stay in memory."""
+SETBACK = Duration(SECOND)
+"""A calendar set back by more than this has its wheel made anew."""
+
+Alarm = Callable[[ShardId, Due], None]
+Key = tuple[ShardId, Due]
+
+
+class Timers:
+    """The timers of all shards of a node.
+
+    Args:
+        store: For the far ones.
+        clock: Both of its times are used.
+        alarm: Called on the loop with a timer's shard and command, once for each.
+        may_fire: Tells whether the calendar may be believed; while not, fire times wait (R20).
+        on_failed: Called with an error that ends the going off, a `StoreError` or a bug: a node
+            whose timers stand still must not live on.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        alarm: Alarm,
+        *,
+        may_fire: Callable[[], bool],
+        on_failed: Callable[[Exception], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._alarm = alarm
+        self._may_fire = may_fire
+        self._is_firing = True
+        self._on_failed = on_failed
+        self._wheel: TimerWheel[Key] = TimerWheel(clock.now())
+        self._latest_now = clock.now()
+        self._paged_until = Instant(self._latest_now + PAGED_AHEAD)
+        # The wheel takes nothing beyond the horizon of its own time; after a pause, or with the
+        # calendar set forward, that lags until everything overdue has gone off, and what is near
+        # by then stays on disk.
+        self._has_near_rows = False
+        self._delays: list[tuple[Instant, int, ShardId, Due]] = []
+        self._order = 0
+        # The newest setting of each delay; what the heap holds of others is cleared.
+        self._order_of: dict[Key, int] = {}
+        self._handle: asyncio.TimerHandle | None = None
+        self._looks_at = Instant(0)
+        self._is_open = True
+
+    def __len__(self) -> int:
+        """Return how many timers are in memory, cleared delays included."""
+        return len(self._wheel) + len(self._delays)
+
+    def forget(self, shard: ShardId) -> None:
+        """Drop all timers of a shard: they are about to be set again, or are another node's."""
+        batch = self._store.batch()
+        batch.delete_range(Family.TIMER, shard_prefix(shard), _end(shard))
+        self._store.write(batch)
+        # What is on the wheel goes off for nothing, at most a horizon later.
+        self._order_of = {key: order for key, order in self._order_of.items() if key[0] != shard}
+        self._drop_cleared()
+
+    def set(self, shard: ShardId, timer: SetTimer, shard_now: Instant) -> None:
+        """Set a timer.
+
+        Args:
+            shard: Whose.
+            timer: What and when.
+            shard_now: The shard's time, from which a delay is counted.
+        """
+        if timer.timescale is Timescale.ELAPSED:
+            due = Instant(self._clock.elapsed() + max(0, timer.due - shard_now))
+            self._order += 1
+            self._order_of[shard, timer.command] = self._order
+            heapq.heappush(self._delays, (due, self._order, shard, timer.command))
+        elif not self._set_near(shard, timer):
+            batch = self._store.batch()
+            batch.put(Family.TIMER, _row(shard, timer.due, timer.command), b"")
+            self._store.write(batch)
+            return
+        self._arm_sooner()
+
+    def clear(self, shard: ShardId, timer: ClearTimer) -> None:
+        """Forget a timer."""
+        if timer.timescale is Timescale.ELAPSED:
+            self._order_of.pop((shard, timer.command), None)
+            self._drop_cleared()
+        elif not self._wheel.remove(timer.due, (shard, timer.command)):
+            batch = self._store.batch()
+            batch.delete(Family.TIMER, _row(shard, timer.due, timer.command))
+            self._store.write(batch)
+
+    def _drop_cleared(self) -> None:
+        """Make the heap anew when most of it is cleared, so that it is bounded by what waits."""
+        if len(self._delays) > 2 * len(self._order_of) + CLEARED_MAX:
+            self._delays = [
+                delay
+                for delay in self._delays
+                if self._order_of.get((delay[2], delay[3])) == delay[1]
+            ]
+            heapq.heapify(self._delays)
+
+    def page_in(self, shards: Iterable[int]) -> None:
+        """Take the far timers that have come near into memory; cheap when it is not yet time."""
+        now = self._clock.now()
+        if now + PAGED_AHEAD < self._paged_until + PAGED_EVERY and not self._has_near_rows:
+            return
+        self._paged_until, self._has_near_rows = Instant(now + PAGED_AHEAD), False
+        for number in shards:
+            self._page_in(ShardId(number))
+        self._arm_sooner()
+
+    def close(self) -> None:
+        """Stop calling."""
+        self._is_open = False
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _set_near(self, shard: ShardId, timer: SetTimer) -> bool:
+        """Take a timer into memory if it is near enough."""
+        # By the clock too: what was paged in before a pause says little about what is near now.
+        if timer.due >= max(self._paged_until, self._clock.now() + PAGED_AHEAD):
+            return False
+        is_taken = self._wheel.add(timer.due, (shard, timer.command))
+        self._has_near_rows |= not is_taken
+        return is_taken
+
+    def _page_in(self, shard: ShardId) -> None:
+        start = shard_prefix(shard)
+        end = start + max(0, self._paged_until).to_bytes(8, "big")
+        batch = self._store.batch()
+        for key, _ in list(self._store.scan(Family.TIMER, start, end)):
+            try:
+                due, command = Instant(int.from_bytes(key[2:10], "big")), decode_due(key[10:])
+            except Undecodable as error:
+                # Derived from the state like all timers: the next opening of the shard sets it.
+                log.error("timer dropped", extra={"shard": shard, "reason": str(error)})
+                batch.delete(Family.TIMER, key)
+                continue
+            if self._wheel.add(due, (shard, command)):
+                batch.delete(Family.TIMER, key)
+            else:
+                self._has_near_rows = True
+        self._store.write(batch)
+
+    # -- going off ------------------------------------------------------------------------------
+
+    def _arm_sooner(self) -> None:
+        """Look again when the next timer is due, if that is sooner than planned."""
+        if self._handle is not None:
+            if self._clock.elapsed() + self._wait_s() * SECOND >= self._looks_at:
+                return
+            self._handle.cancel()
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._is_open:
+            wait_s = self._wait_s()
+            self._looks_at = Instant(self._clock.elapsed() + int(wait_s * SECOND))
+            self._handle = asyncio.get_running_loop().call_later(wait_s, self._go_off)
+
+    def _wait_s(self) -> float:
+        waits = [LOOK_S]
+        due = self._wheel.next_due() if self._is_firing else None
+        if due is not None:
+            waits.append(whole_ms(due - self._clock.now()))
+        if self._delays:
+            waits.append(whole_ms(self._delays[0][0] - self._clock.elapsed()))
+        return max(0.0, min(waits))
+
+    def _go_off(self) -> None:
+        try:
+            self._call_due()
+        except Exception as error:
+            self._on_failed(error)
+
+    def _call_due(self) -> None:
+        self._handle = None
+        self._is_firing = self._may_fire()
+        if self._is_firing:
+            self._fire(self._clock.now())
+        elapsed = self._clock.elapsed()
+        while self._delays and self._delays[0][0] <= elapsed:
+            _, order, shard, command = heapq.heappop(self._delays)
+            if self._order_of.get((shard, command)) == order:
+                del self._order_of[shard, command]
+                self._alarm(shard, command)
+        self._arm()
+
+    def _fire(self, now: Instant) -> None:
+        if now < self._latest_now - SETBACK:
+            self._start_wheel_anew(now)
+        self._latest_now = now
+        for _, (shard, command) in self._wheel.take_due(now, TAKEN_AT_ONCE):
+            self._alarm(shard, command)
+
+    def _start_wheel_anew(self, now: Instant) -> None:
+        """Make the wheel's time go back with the calendar's: what was near may be far again."""
+        old, self._wheel = self._wheel, TimerWheel(now)
+        self._paged_until = Instant(now + PAGED_AHEAD)
+        for due, (shard, command) in old.take_all():
+            self.set(shard, SetTimer(due, command, Timescale.WALL), now)
+
+
+def _row(shard: ShardId, due: Instant, command: Due) -> bytes:
+    return shard_prefix(shard) + max(0, due).to_bytes(8, "big") + encode_due(command)
+
+
+def _end(shard: ShardId) -> bytes:
+    return (shard + 1).to_bytes(2, "big")

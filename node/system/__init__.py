@@ -1,0 +1,1 @@
+"""Configuration, clock, randomness, logs, metrics, disk space and the service manager."""

@@ -1,0 +1,407 @@
+"""Settings of a node: defaults < file < ``ROTA_*`` < flags, checked as a whole, once, at the start.
+
+`NodeConfig` is the table of settings. Flags, variables, keys of the file, ``--help`` and the tables
+of docs/reference/configuration.md follow from it. A setting has one name: ``data_dir`` in the file,
+``ROTA_DATA_DIR`` in the environment, ``--data-dir`` on the command line. All problems are reported
+together.
+"""
+
+import os
+import re
+import socket
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rota.core.errors import Problem, invalid
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import DAY, MILLISECOND, MINUTE, SECOND, Duration
+from rota.node.system import config_values as kinds
+from rota.ring.membership import WEIGHT_MAX
+from rota.ring.placement import SHARD_COUNT_MAX
+
+T = TypeVar("T")
+Raw = Mapping[str, object]
+"""Settings as found: text, numbers, truth values, lists or tables."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings of one subject, under one heading of the reference."""
+
+    heading: str
+
+    def setting(
+        self, default: T, values: kinds.Values[T], meaning: str, *, unset: str = "", flag: str = ""
+    ) -> T:
+        """Return a field of `NodeConfig`; see `Setting` for the arguments."""
+        shown = "" if default in (None, "", (), {}) else values.show(default)
+        row = Setting("", self, values, meaning, shown, unset, flag)
+        return field(default_factory=partial(copy, default), metadata={Setting: row})
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the table of settings.
+
+    Attributes:
+        name: Its name in the file, and in `NodeConfig`.
+        group: Its subject.
+        values: The values that it may have; Any, because each row has another type.
+        meaning: Its meaning, in one sentence.
+        default: Its default, as text that the parser reads; empty where it is not set.
+        unset: What the node then uses, in words; empty for nothing.
+        flag: Its flag.
+    """
+
+    name: str
+    group: Group
+    values: kinds.Values[Any]
+    meaning: str
+    default: str
+    unset: str
+    flag: str
+
+    @property
+    def variable(self) -> str:
+        """Its name in the environment."""
+        return f"ROTA_{self.name.upper()}"
+
+
+NODE = Group("The node")
+ADDRESSES = Group("Addresses")
+ETCD = Group("etcd")
+CLUSTER = Group("The cluster")
+TIMING = Group("Fires and repair")
+ATTEMPTS = Group("Attempts")
+STORAGE = Group("Storage")
+API = Group("The API")
+LOG = Group("The log")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeConfig:
+    """The settings of a node. Comments give the reasons for defaults."""
+
+    # fmt: off
+    data_dir: Path = NODE.setting(
+        Path("rota-data"), kinds.DIRECTORY, "Directory of all durable data.")
+    node_id: NodeId = NODE.setting(
+        NodeId(""), kinds.NODE_NAME, "Permanent name of this node.", unset="the host's name")
+    zone: str = NODE.setting("", kinds.NAME_OR_EMPTY, "Failure domain of this node.")
+    # All nodes hold the same.
+    weight: float = NODE.setting(
+        1.0, kinds.number(0, WEIGHT_MAX), "Share of the data, relative to other nodes.")
+    labels: dict[str, str] = NODE.setting(
+        {}, kinds.LABELS, "Labels of this node, for the placement of tasks.", flag="--label")
+
+    # Loopback, because there is no authentication yet.
+    listen: kinds.Address = ADDRESSES.setting(
+        kinds.Address("127.0.0.1", 7400), kinds.ADDRESS, "Address of the API.")
+    peer_listen: kinds.Address = ADDRESSES.setting(kinds.Address("127.0.0.1", 7401), kinds.ADDRESS,
+        "Address for connections from other nodes; not used by a node alone.")
+    advertise: str = ADDRESSES.setting("", kinds.ADVERTISED,
+        "Address of the API for other nodes and clients.", unset="the value of `listen`")
+    peer_advertise: str = ADDRESSES.setting("", kinds.ADVERTISED,
+        "Address of this node for other nodes.", unset="the value of `peer_listen`")
+    insecure: bool = ADDRESSES.setting(
+        False, kinds.TRUTH, "Listen beyond loopback without authentication.")
+
+    etcd: tuple[str, ...] = ETCD.setting(
+        (), kinds.URLS, "Endpoints of etcd.", unset="none; the node is alone")
+    etcd_user: str = ETCD.setting(
+        "", kinds.TEXT, "User of this node in etcd.", unset="no authentication")
+    # A file, because other programs can read command lines and environments.
+    etcd_password_file: Path | None = ETCD.setting(
+        None, kinds.FILE, "File with that user's password on the first line.")
+    etcd_ca: Path | None = ETCD.setting(None, kinds.FILE,
+        "Certificate, in PEM, of the authority that signed etcd's.", unset="those of the system")
+    etcd_cert: Path | None = ETCD.setting(
+        None, kinds.FILE, "Certificate of this node, in PEM, if etcd requires one.")
+    etcd_key: Path | None = ETCD.setting(None, kinds.FILE, "Key of that certificate, in PEM.")
+    # An etcd that does not know the cluster may be the wrong one.
+    await_recovery: bool = ETCD.setting(False, kinds.TRUTH,
+        "Start with the data of a cluster that etcd does not know, and wait for a recovery.")
+
+    cluster: str = CLUSTER.setting("default", kinds.NAME, "Name of the cluster in etcd.")
+    # 256 cost a node alone nothing that can be measured, and are enough for 85 nodes with three
+    # replicas each; see docs/decisions/0003.
+    shards: int = CLUSTER.setting(256, kinds.count(1, SHARD_COUNT_MAX, note="a power of two"),
+        "Shards of a new cluster or data directory.")
+    # Two copies may be lost at once.
+    replicas: int = CLUSTER.setting(3, kinds.count(2, 9), "Copies of each shard.")
+    # One copy of everything acknowledged remains, whichever node fails.
+    min_sync: int = CLUSTER.setting(
+        2, kinds.count(2, 9), "Copies that must have a write before it is acknowledged.")
+    # Four renewals may be lost.
+    session_ttl: Duration = CLUSTER.setting(Duration(5 * SECOND), kinds.duration(SECOND, MINUTE),
+        "Silence after which etcd declares a node gone.")
+    # Less than the session, so that a crashed process costs less than a lost machine.
+    peer_lease: Duration = CLUSTER.setting(
+        Duration(2 * SECOND), kinds.duration(Duration(200 * MILLISECOND), MINUTE),
+        "Time for which a primary may act without etcd after a backup's last answer.")
+    # Several restarts of a node, or a takeover; short for a task that should run elsewhere.
+    attempt_lease: Duration = CLUSTER.setting(Duration(15 * SECOND), kinds.duration(SECOND, DAY),
+        "Time for which attempts continue without contact to their node or their shard's primary.")
+
+    # Far more than NTP leaves, and little for a calendar.
+    clock_skew_max: Duration = TIMING.setting(
+        Duration(500 * MILLISECOND), kinds.duration(Duration(50 * MILLISECOND), DAY),
+        "Difference to the clocks of most nodes beyond which this node fires nothing.")
+    # A machine restarts in less, and a copy of its data costs more than the wait.
+    repair_delay: Duration = TIMING.setting(
+        Duration(5 * MINUTE), kinds.duration(SECOND, Duration(30 * DAY)),
+        "Wait for a lost node before its copies are replaced on other nodes.")
+    # Longer than a takeover, or each would start executions twice; not longer than the usual
+    # grace, so that no fire is missed.
+    stand_in_after: Duration = TIMING.setting(
+        Duration(10 * SECOND), kinds.duration(Duration(3 * SECOND), Duration(30 * DAY)),
+        "Time without a working primary after which a node fires available jobs itself.")
+    # More than a commit takes on most machines, and little enough for a late pause or change.
+    decide_ahead: Duration = TIMING.setting(
+        Duration(25 * MILLISECOND), kinds.duration(Duration(0), SECOND),
+        "Time before a fire is due at which it is decided, so that its commit is done by then.")
+
+    # More than two cores can use, so that waiting tasks do not block others.
+    slots: int = ATTEMPTS.setting(
+        64, kinds.count(1, 100_000), "Attempts that may run at the same time.")
+    # Some 20 MB.
+    executions_max: int = ATTEMPTS.setting(
+        10_000, kinds.count(1, 10_000_000), "Unfinished executions of one shard.")
+    # A restart or an upgrade interrupts nothing.
+    on_stop: str = ATTEMPTS.setting("keep", kinds.one_of("keep", "end"),
+        "What a stop does with running attempts: they continue under the warden, or end.")
+    drain: Duration = ATTEMPTS.setting(Duration(5 * SECOND), kinds.ANY_DURATION,
+        "Time for attempts to finish before a stopping node ends them.")
+    # It is memory, and up to `slots` sandboxes have it at the same time.
+    sandbox_tmp_mb: int = ATTEMPTS.setting(256, kinds.count(1, 1 << 20, unit="MiB"),
+        "Size of `/tmp`, and of `/dev/shm`, in each sandbox.")
+    # A task that leaks memory does not take the machine down.
+    container_memory_mb: int = ATTEMPTS.setting(
+        2048, kinds.count(0, 1 << 20, unit="MiB", note="0: no limit"),
+        "Memory of a container whose task sets no limit.")
+    # More than programs need, and fewer than a fork bomb.
+    container_pids: int = ATTEMPTS.setting(1024, kinds.count(0, 1 << 22, note="0: no limit"),
+        "Processes of a container whose task sets no limit.")
+
+    history: Duration = STORAGE.setting(
+        Duration(7 * DAY), kinds.ANY_DURATION, "Retention of finished executions and the ledger.")
+    # Several seconds of writes at full speed; the node checks four times a second.
+    disk_reserve_mb: int = STORAGE.setting(256, kinds.count(0, 1_000_000, unit="MiB"),
+        "Free space on the disk of `data_dir` below which requests are refused.")
+
+    body_max_mb: int = API.setting(
+        4, kinds.count(1, 1_000, unit="MiB"), "Size of the largest request body.")
+    # Some 200 MB.
+    connections_max: int = API.setting(
+        8_192, kinds.count(1, 1_000_000), "Connections to the API at the same time.")
+    # Half of all: one client cannot exclude the others, and a balancer seldom needs more.
+    connections_per_address_max: int = API.setting(
+        4_096, kinds.count(1, 1_000_000), "Connections to the API from one address.")
+    # None: DNS rebinding needs a name that anyone may point here.
+    allowed_hosts: tuple[str, ...] = API.setting((), kinds.HOSTS,
+        "Names of the API besides addresses, `localhost` and those of `listen` and `advertise`.")
+    allowed_origins: tuple[str, ...] = API.setting(
+        (), kinds.ORIGINS, "Origins whose pages may make changes, besides this node's own.")
+
+    log_level: str = LOG.setting(
+        "info", kinds.one_of("debug", "info", "warning", "error"), "Least level of the log.")
+    # Failures are what people ask about, and cost next to nothing at full load.
+    access_log: str = LOG.setting("errors", kinds.one_of("off", "errors", "all"),
+        "Answers with a line in the log; `errors` are those with a status of 400 and above.")
+    # fmt: on
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The names of the API, besides addresses and ``localhost``."""
+        advertised = self.advertise.rpartition(":")[0].strip("[]")
+        own = (self.listen.host, advertised)
+        # The final dot of a name, usual in Kubernetes, is not sent as part of Host.
+        return (*self.allowed_hosts, *(name.lower().removesuffix(".") for name in own))
+
+    @property
+    def ends_attempts(self) -> bool:
+        """Whether attempts end when the node stops.
+
+        They always do with the first process of a container, whose end takes all others with it.
+        """
+        return self.on_stop == "end" or os.getpid() == 1
+
+
+def _settings() -> dict[str, Setting]:
+    rows = {each.name: each.metadata[Setting] for each in fields(NodeConfig)}
+    return {
+        name: replace(row, name=name, flag=row.flag or f"--{name.replace('_', '-')}")
+        for name, row in rows.items()
+    }
+
+
+SETTINGS: Mapping[str, Setting] = _settings()
+"""The table, by name."""
+
+NOT_SETTINGS = frozenset(
+    f"ROTA_{name}"
+    for name in (
+        *("CONFIG", "URL", "CLIENT_CONFIG", "NAMESPACE", "OUTPUT", "PROFILE", "TIMEOUT"),
+        *("EXECUTION_ID", "TASK", "ATTEMPT", "TOKEN", "IDEMPOTENCY_KEY", "FIRE_TIME"),
+        *("STORE_ID", "PARAMETERS"),
+    )
+)
+"""Variables with another meaning: those of the client, and those of attempts."""
+
+_LINK = re.compile(r"ROTA(_\w+)?_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
+"""Variables that Kubernetes sets in every pod for a Service called rota."""
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def load_config(file: Path | None, environ: Mapping[str, str], flags: Raw) -> NodeConfig:
+    """Return the settings in *file*, *environ* and *flags*; the later wins.
+
+    Raises:
+        Refused: Code ``invalid_configuration``, with every problem and its place.
+    """
+    problems: list[Problem] = []
+    found: dict[str, tuple[str, object]] = {}
+    for source, raw in (
+        (f"{file}", _read_file(file, problems)),
+        ("environment", _from_environment(environ)),
+        ("command line", flags),
+    ):
+        for name, value in raw.items():
+            if name in SETTINGS:
+                found[name] = (source, value)
+            else:
+                problems.append(Problem(f"{source}: {name}", _unknown(name)))
+    parsed = _parse(found, problems)
+    # A value that could not be parsed keeps its default, so that the checks see the others.
+    config = _with_node_id(NodeConfig(**parsed))
+    problems += (problem for check in CHECKS for problem in check(config))
+    if problems:
+        listed = "\n".join(f"  {problem}" for problem in problems)
+        raise invalid("invalid_configuration", f"the configuration is wrong:\n{listed}", *problems)
+    return config
+
+
+def _read_file(file: Path | None, problems: list[Problem]) -> Raw:
+    if file is None:
+        return {}
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        problems.append(Problem(f"{file}", f"cannot be read: {error.strerror}"))
+    except (ValueError, RecursionError) as error:
+        problems.append(Problem(f"{file}", f"is not TOML: {error}"))
+    return {}
+
+
+def _from_environment(environ: Mapping[str, str]) -> Raw:
+    return {
+        name.removeprefix("ROTA_").lower(): value
+        for name, value in environ.items()
+        if name.startswith("ROTA_") and name not in NOT_SETTINGS and not _LINK.fullmatch(name)
+    }
+
+
+def _unknown(name: str) -> str:
+    close = get_close_matches(name, SETTINGS, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(SETTINGS)}"
+    return f"no such setting; {hint}"
+
+
+def _parse(found: Mapping[str, tuple[str, object]], problems: list[Problem]) -> dict[str, Any]:
+    parsed: dict[str, Any] = {}  # Any: each value has the type of its field.
+    for name, (source, value) in found.items():
+        try:
+            parsed[name] = SETTINGS[name].values.parse(value)
+        except ValueError as error:
+            problems.append(Problem(f"{source}: {name}", str(error)))
+    return parsed
+
+
+def _with_node_id(config: NodeConfig) -> NodeConfig:
+    if config.node_id:
+        return config
+    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()).strip("-._")
+    return replace(config, node_id=NodeId(host or "node"))
+
+
+# -- checks of settings that depend on each other -------------------------------------------------
+
+
+def _listens_on_loopback(config: NodeConfig) -> Iterable[Problem]:
+    listening = {"listen": config.listen}
+    if config.etcd:
+        listening["peer_listen"] = config.peer_listen
+    for name, address in listening.items():
+        if not address.is_loopback and not config.insecure:
+            yield Problem(
+                name,
+                f"{address} can be reached from other machines and there is no authentication "
+                "yet: anyone there could run commands here. Listen on 127.0.0.1, or say "
+                "--insecure where the network keeps strangers out",
+            )
+
+
+def _advertises_what_others_reach(config: NodeConfig) -> Iterable[Problem]:
+    if not config.etcd:
+        return
+    for listen, advertise in (("listen", "advertise"), ("peer_listen", "peer_advertise")):
+        address: kinds.Address = getattr(config, listen)
+        advertised: str = getattr(config, advertise)
+        if advertised == kinds.AUTO and address.is_loopback and address.port:
+            yield Problem(
+                listen,
+                f"{address} is reached from this machine alone, and {advertise} is {kinds.AUTO!r}: "
+                f"listen on 0.0.0.0:{address.port}, or set {advertise}",
+            )
+        elif not address.is_specific and not (
+            address.port if advertised == kinds.AUTO else advertised
+        ):
+            yield Problem(
+                listen,
+                f"{address} tells other nodes no address; name one with {advertise}, or have it "
+                f'found: {advertise} = "{kinds.AUTO}", and a port here',
+            )
+
+
+def _has_all_that_etcd_settings_need(config: NodeConfig) -> Iterable[Problem]:
+    has_tls = any(url.startswith("https:") for url in config.etcd)
+    needed = (
+        ("etcd_user", config.etcd_user, "etcd_password_file", config.etcd_password_file),
+        ("etcd_password_file", config.etcd_password_file, "etcd_user", config.etcd_user),
+        ("etcd_user", config.etcd_user, "etcd", config.etcd),
+        ("etcd_cert", config.etcd_cert, "etcd_key", config.etcd_key),
+        ("etcd_key", config.etcd_key, "etcd_cert", config.etcd_cert),
+        ("etcd_ca", config.etcd_ca, "an https:// URL in etcd", has_tls),
+        ("etcd_cert", config.etcd_cert, "an https:// URL in etcd", has_tls),
+    )
+    for name, value, other, other_value in needed:
+        if value and not other_value:
+            yield Problem(name, f"has no effect without {other}: set that too, or neither")
+
+
+def _has_a_power_of_two_shards(config: NodeConfig) -> Iterable[Problem]:
+    if config.shards & (config.shards - 1):
+        yield Problem("shards", f"{config.shards} is not a power of two")
+
+
+def _syncs_no_more_than_replicas(config: NodeConfig) -> Iterable[Problem]:
+    if config.min_sync > config.replicas:
+        yield Problem("min_sync", f"{config.min_sync} is more than the {config.replicas} replicas")
+
+
+CHECKS: tuple[Callable[[NodeConfig], Iterable[Problem]], ...] = (
+    _listens_on_loopback,
+    _advertises_what_others_reach,
+    _has_all_that_etcd_settings_need,
+    _has_a_power_of_two_shards,
+    _syncs_no_more_than_replicas,
+)
+"""Each yields a problem for every setting that others contradict."""
