@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import aiohttp
 
-from rota.client.owners import Owners
-from rota.client.wire import ITEMS_MAX
+from rota.client.transport.owners import Owners
 from rota.core.model.ids import Slot, slot_of
 from rota.core.timing.instants import Instant
+from rota.wire.documents import ITEMS_MAX
 
 T = TypeVar("T")
 Json = Any  # Any: what a node answers, read by the scenario that asked.

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Self
 
 from bench.processes import descendants
-from rota.client.local_cluster import COPIES_MAX, LocalCluster
-from rota.client.local_node import LocalNode
+from rota.client.dev.local_cluster import COPIES_MAX, LocalCluster
+from rota.client.dev.local_node import LocalNode
 
 LOG_LEVEL = "warning"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 import rota
-from rota.client.percentiles import percentile
+from rota.client.slo.percentiles import percentile
 
 PROBES = 500
 PROBE_BYTES = 512

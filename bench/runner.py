@@ -15,7 +15,7 @@ from bench.machine import busy
 from bench.scenario import Outcome, Scenario, Sizes, Stage, settled
 from bench.scenarios.throughput import NO_OP, bulk, create_jobs
 from rota.client.async_client import AsyncClient
-from rota.client.percentiles import percentile
+from rota.client.slo.percentiles import percentile
 from rota.core.timing.instants import format_instant
 
 CURVE = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 1.0)

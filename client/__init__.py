@@ -8,7 +8,7 @@ r"""Talk to rota from Python or from a shell.
     success b'hello\n'
 
 `AsyncClient` is the same with ``await``; `make generate` writes `Client` from it. Documents are in
-`rota.client.wire`, errors in `rota.client.errors`.
+`rota.wire.documents`, errors in `rota.client.errors`.
 """
 
 from importlib import import_module

@@ -11,17 +11,17 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
 from rota.client import requests
-from rota.client.call import Call
-from rota.client.connection import Connection
-from rota.client.endpoints import urls_of
 from rota.client.errors import TooBusy, Unreachable
-from rota.client.events import EventReader
-from rota.client.output import FollowedOutput, latest_attempt
 from rota.client.paging import Page, Pages, Patience
 from rota.client.requests import MAIN_TASK, Body, EventFilter, Labels, When
-from rota.client.streams import follow_events, follow_output
-from rota.client.tries import REPEATS_MAX, TIMEOUT_S
-from rota.client.wire import (
+from rota.client.streams.events import EventReader
+from rota.client.streams.output import FollowedOutput, latest_attempt
+from rota.client.streams.streams import follow_events, follow_output
+from rota.client.transport.call import Call
+from rota.client.transport.connection import Connection
+from rota.client.transport.endpoints import urls_of
+from rota.client.transport.tries import REPEATS_MAX, TIMEOUT_S
+from rota.wire.documents import (
     ClusterView,
     CreatedItem,
     EventView,

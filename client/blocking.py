@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from rota.client import streams
-from rota.client.call import Call
-from rota.client.connection import Connection
-from rota.client.events import EventReader
 from rota.client.loop_thread import LoopStopped, LoopThread
-from rota.client.output import FollowedOutput
-from rota.client.wire import EventView
+from rota.client.streams import streams
+from rota.client.streams.events import EventReader
+from rota.client.streams.output import FollowedOutput
+from rota.client.transport.call import Call
+from rota.client.transport.connection import Connection
+from rota.wire.documents import EventView
 
 T = TypeVar("T")
 Item = TypeVar("Item")

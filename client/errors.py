@@ -14,8 +14,8 @@ All are `RotaError`, and carry what the node said, as `RequestFailed.problem`.
 
 from collections.abc import Sequence
 
-from rota.client.wire import ExecutionView, FieldProblem, ProblemView
 from rota.core.errors import RotaError
+from rota.wire.documents import ExecutionView, FieldProblem, ProblemView
 
 
 class RequestFailed(RotaError):

@@ -5,7 +5,7 @@ from time import perf_counter
 from typing import Protocol, TypeVar
 
 from rota.client.errors import WaitTimedOut
-from rota.client.wire import ExecutionView
+from rota.wire.documents import ExecutionView
 
 Item = TypeVar("Item")
 Item_co = TypeVar("Item_co", covariant=True)

@@ -1,6 +1,6 @@
 """What each method of the clients asks, without IO.
 
-`AsyncClient` and `Client` are this and a way to send it (`rota.client.connection`,
+`AsyncClient` and `Client` are this and a way to send it (`rota.client.transport.connection`,
 `rota.client.blocking`). *named* is a job's id, ``namespace/name``, or its name in *namespace*.
 """
 
@@ -13,8 +13,18 @@ from urllib.parse import quote
 
 import msgspec
 
-from rota.client.call import Call, Query, as_json
-from rota.client.wire import (
+from rota.client.transport.call import Call, Query, as_json
+from rota.core.model.ids import (
+    ExecutionId,
+    JobId,
+    Slot,
+    is_execution_id,
+    is_full_name,
+    is_job_id,
+    slot_of,
+    slot_of_id,
+)
+from rota.wire.documents import (
     ITEMS_MAX,
     ClusterView,
     CreatedManyView,
@@ -38,16 +48,6 @@ from rota.client.wire import (
     TriggerManyBody,
     VersionView,
     WaitManyBody,
-)
-from rota.core.model.ids import (
-    ExecutionId,
-    JobId,
-    Slot,
-    is_execution_id,
-    is_full_name,
-    is_job_id,
-    slot_of,
-    slot_of_id,
 )
 
 T = TypeVar("T")

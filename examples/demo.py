@@ -17,9 +17,9 @@ from types import FrameType
 
 from rota.client import Client
 from rota.client.definitions import read_definitions
-from rota.client.local_node import LocalNode
-from rota.client.wire import ExecutionView, JobView, TaskView
+from rota.client.dev.local_node import LocalNode
 from rota.core.errors import RotaError
+from rota.wire.documents import ExecutionView, JobView, TaskView
 
 EXAMPLES = Path(__file__).parent
 FOLLOWED_S = 10.0

@@ -21,7 +21,6 @@ from typing import BinaryIO, TypeVar
 import click
 import msgspec
 
-from rota.client.wire import Json
 from rota.core.errors import RotaError
 from rota.core.model.execution import Execution, Task, in_place
 from rota.core.model.ids import ShardId
@@ -37,6 +36,7 @@ from rota.storage.directory import DataDirectory, identity_in
 from rota.storage.rocks import RocksStore
 from rota.storage.shards import ShardFile, shard_prefix, stored_shards
 from rota.storage.store import Family, Store
+from rota.wire.documents import Json
 
 R = TypeVar("R", bound=Record)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from rota.client.ports import BEYOND, LOWEST, kept
+from rota.client.dev.ports import BEYOND, LOWEST, kept
 
 BINARY = shutil.which("etcd")
 needs_etcd = pytest.mark.skipif(

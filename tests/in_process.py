@@ -11,7 +11,6 @@ from typing import Any
 
 from aiohttp import ClientSession
 
-from rota.client.wire import JobBody
 from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.model.job import JobSpec
 from rota.core.timing.instants import Duration
@@ -35,6 +34,7 @@ from rota.node.system.entropy import SystemEntropy
 from rota.storage.directory import DataDirectory
 from rota.storage.memory import MemoryStore
 from rota.storage.store import StoreError, Ticket
+from rota.wire.documents import JobBody
 
 SHARDS = 4
 SYNC_WAITS_S = 20.0

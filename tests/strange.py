@@ -175,4 +175,4 @@ def without_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     def leave(random: object, items: list[str]) -> None:
         del random, items
 
-    monkeypatch.setattr("rota.client.endpoints.SystemRandom.shuffle", leave)
+    monkeypatch.setattr("rota.client.transport.endpoints.SystemRandom.shuffle", leave)

@@ -24,7 +24,7 @@ SUBSTITUTIONS = (
     (r" *>>> import asyncio\n", ""),
     (r"\basyncio\.run\((.+)\)", r"\1"),
     # Names.
-    (r"\brota\.client\.(connection|streams)\b", "rota.client.blocking"),
+    (r"\brota\.client\.(transport\.connection|streams\.streams)\b", "rota.client.blocking"),
     (r"\bConnection\b", "BlockingConnection"),
     (r"\bAsyncClient\b", "Client"),
     (r"\baclosing\b", "closing"),

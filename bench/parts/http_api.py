@@ -21,10 +21,10 @@ from bench.api import Api, Json
 from bench.fleet import Fleet
 from bench.parts.figures import show
 from bench.processes import cpu_s
-from rota.client.wire import CreatedItem, CreatedManyView, JobBody
 from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.requests.json_decoding import decode
 from rota.node.api.routing.batch_routing import Items
+from rota.wire.documents import CreatedItem, CreatedManyView, JobBody
 
 BATCH = 100
 ROUNDS = 200

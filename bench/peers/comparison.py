@@ -9,7 +9,7 @@ from bench.machine import Machine
 from bench.peers.systems import STARTS_PER_S, SYSTEMS, System
 from bench.peers.turns import Seen
 from bench.report import figure, heading
-from rota.client.percentiles import percentile
+from rota.client.slo.percentiles import percentile
 
 Read = Callable[[Seen], float]
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.peers.programs import Running, program, running, wait_port, wait_until
-from rota.client.ports import free_port
+from rota.client.dev.ports import free_port
 
 POSTGRES_USER = "postgres"
 """As whom PostgreSQL runs where this is root, whom it refuses."""

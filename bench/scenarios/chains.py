@@ -5,8 +5,8 @@ from itertools import pairwise
 
 from bench.api import Json, now
 from bench.scenario import Outcome, Scenario, Stage
-from rota.client.wire import ExecutionView
 from rota.core.timing.instants import parse_instant
+from rota.wire.documents import ExecutionView
 
 HOPS_EXECUTIONS = 50
 RUNS = 10

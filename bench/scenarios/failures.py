@@ -10,8 +10,8 @@ from bench.scenarios.throughput import NO_OP, create_jobs
 from bench.scenarios.timers import timeline
 from rota.client.async_client import AsyncClient
 from rota.client.errors import TooBusy, Unreachable
-from rota.client.fire_load import FireLoad, Start, Window
-from rota.client.percentiles import percentile
+from rota.client.slo.fire_load import FireLoad, Start, Window
+from rota.client.slo.percentiles import percentile
 from rota.core.timing.instants import SECOND, Duration, Instant, format_instant, parse_instant
 from rota.ring.placement import shard_of
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from bench.api import Json
 from bench.scenario import Outcome, Scenario, Stage
 from bench.scenarios.chains import create_chain, hops_ms, whole_ms
-from rota.client.percentiles import percentile
+from rota.client.slo.percentiles import percentile
 
 BLOCKED = 5_000
 HOUR_MS = 3_600_000

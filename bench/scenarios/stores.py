@@ -14,7 +14,7 @@ from bench.processes import cpu_s
 from bench.scenario import Outcome, Scenario, Stage, settled
 from bench.scenarios.throughput import NO_OP, bulk, create_jobs
 from bench.scenarios.timers import timers
-from rota.client.percentiles import percentile
+from rota.client.slo.percentiles import percentile
 
 TIMERS, SPREAD_S = 1_000, 5.0
 TAKES = 5

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from bench.api import now
 from bench.scenario import Outcome, Scenario, Stage
 from bench.scenarios.throughput import NO_OP
-from rota.client.fire_load import FireLoad, Start
-from rota.client.wire import ExecutionView
+from rota.client.slo.fire_load import FireLoad, Start
 from rota.core.timing.instants import (
     SECOND,
     Duration,
     Instant,
     format_instant,
 )
+from rota.wire.documents import ExecutionView
 
 AHEAD_S = 3.0
 CREATED_PER_S = 300

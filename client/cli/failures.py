@@ -1,11 +1,12 @@
 """What a command says when something goes wrong: what, where, and what to do about it."""
 
-from rota.client.cli.named import NoExecution
-from rota.client.cli.node import NotDrained
-from rota.client.cli.printing import say
-from rota.client.cli.settings import InvalidConfig
+from rota.client.cli.cluster.node import NotDrained
+from rota.client.cli.display.printing import say
+from rota.client.cli.inputs.execution_names import NoExecution
+from rota.client.cli.inputs.settings import InvalidConfig
 from rota.client.definitions import InvalidFile
-from rota.client.endpoints import DEFAULT_URL
+from rota.client.dev.local_etcd import EtcdNotInstalled, EtcdNotStarted
+from rota.client.dev.local_node import NodeNotInstalled, NodeNotStarted
 from rota.client.errors import (
     Conflict,
     Invalid,
@@ -18,8 +19,7 @@ from rota.client.errors import (
     Unreachable,
     WaitTimedOut,
 )
-from rota.client.local_etcd import EtcdNotInstalled, EtcdNotStarted
-from rota.client.local_node import NodeNotInstalled, NodeNotStarted
+from rota.client.transport.endpoints import DEFAULT_URL
 from rota.core.errors import Refused, RotaError
 
 EX_BUG = 70

@@ -20,10 +20,10 @@ from contextlib import suppress
 import click
 
 import rota
-from rota.client.cli.completion import VARIABLE
-from rota.client.cli.groups import Entry, LazyGroup
-from rota.client.cli.options import examples, url_option
-from rota.client.cli.printing import say
+from rota.client.cli.display.printing import say
+from rota.client.cli.inputs.command_groups import Entry, LazyGroup
+from rota.client.cli.inputs.options import examples, url_option
+from rota.client.cli.setup.completion import VARIABLE
 
 EX_USAGE = 2
 EX_IO = 74
@@ -32,29 +32,38 @@ EX_UNREAD = 141
 """What a shell says of programs that SIGPIPE ends; Python ignores the signal."""
 
 COMMANDS = {
-    "dev": Entry("rota.client.cli.dev:dev", "Run a node for trying things out."),
-    "jobs": Entry("rota.client.cli.jobs:jobs", "List, show, create, change and delete jobs."),
-    "trigger": Entry("rota.client.cli.trigger:trigger", "Run a job now."),
+    "dev": Entry("rota.client.cli.setup.dev:dev", "Run a node for trying things out."),
+    "jobs": Entry("rota.client.cli.jobs.jobs:jobs", "List, show, create, change and delete jobs."),
+    "trigger": Entry("rota.client.cli.jobs.trigger:trigger", "Run a job now."),
     "executions": Entry(
-        "rota.client.cli.executions:executions", "List, show, cancel and wait for executions."
+        "rota.client.cli.jobs.executions:executions", "List, show, cancel and wait for executions."
     ),
-    "output": Entry("rota.client.cli.output:output", "Print what a task wrote."),
-    "next": Entry("rota.client.cli.fires:next_fires", "Show when a job, or a schedule, fires."),
-    "ledger": Entry("rota.client.cli.ledger:ledger", "Show what became of a job's fire times."),
-    "events": Entry("rota.client.cli.events:events", "Watch what happens, as it happens."),
-    "config": Entry("rota.client.cli.config:config", "Keep URL, namespace and more in profiles."),
+    "output": Entry("rota.client.cli.jobs.output:output", "Print what a task wrote."),
+    "next": Entry(
+        "rota.client.cli.jobs.next_fires:next_fires", "Show when a job, or a schedule, fires."
+    ),
+    "ledger": Entry(
+        "rota.client.cli.jobs.ledger:ledger", "Show what became of a job's fire times."
+    ),
+    "events": Entry("rota.client.cli.jobs.events:events", "Watch what happens, as it happens."),
+    "config": Entry(
+        "rota.client.cli.setup.config:config", "Keep URL, namespace and more in profiles."
+    ),
     "completion": Entry(
-        "rota.client.cli.completion:completion",
+        "rota.client.cli.setup.completion:completion",
         "Print a script by which a shell completes commands.",
     ),
     "cluster": Entry(
-        "rota.client.cli.cluster:cluster", "Show nodes, shards, and moves; recover etcd's state."
+        "rota.client.cli.cluster.cluster:cluster",
+        "Show nodes, shards, and moves; recover etcd's state.",
     ),
-    "node": Entry("rota.client.cli.node:node", "Drain a node, take it back, forget it."),
-    "shard": Entry("rota.client.cli.shard:shard", "Repair, recover or export a shard."),
-    "ring": Entry("rota.client.cli.ring:ring", "Show where shards would be, and what would move."),
-    "bench": Entry("rota.client.cli.bench:bench", "Measure the cluster that is there."),
-    "version": Entry("rota.client.cli.version:version", "Show versions of client and node."),
+    "node": Entry("rota.client.cli.cluster.node:node", "Drain a node, take it back, forget it."),
+    "shard": Entry("rota.client.cli.cluster.shard:shard", "Repair, recover or export a shard."),
+    "ring": Entry(
+        "rota.client.cli.cluster.ring:ring", "Show where shards would be, and what would move."
+    ),
+    "bench": Entry("rota.client.cli.setup.bench:bench", "Measure the cluster that is there."),
+    "version": Entry("rota.client.cli.setup.version:version", "Show versions of client and node."),
 }
 
 

@@ -7,7 +7,6 @@ from time import perf_counter
 import msgspec
 from aiohttp import web
 
-from rota.client.owners import NODE
 from rota.core.errors import Kind, Refused
 from rota.node.api.handlers import (
     batches,
@@ -38,6 +37,7 @@ from rota.node.api.requests.request_reader import BODY_MEMORY, PARTS, REQUEST_ID
 from rota.node.api.requests.stopping import STOPPING, Stopping
 from rota.node.api.routing.forwarding import READS_NO_SHARD, answer_anywhere
 from rota.node.context import Parts
+from rota.wire.headers import NODE
 
 log = logging.getLogger(__name__)
 

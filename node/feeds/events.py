@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from rota.client.wire import EventView
 from rota.core.errors import Kind, Refused
 from rota.core.model.execution import ExecutionStatus, TaskStatus
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.timing.instants import SECOND, Duration, Instant, format_instant
 from rota.core.vocabulary.effects import JobEvent, Publish, PublishJob, TaskEvent
 from rota.node.system.clock import Clock
+from rota.wire.documents import EventView
 
 KEPT = 10_000
 """Events that can still be read; those of a quarter of a second at full load, else of hours."""

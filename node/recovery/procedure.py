@@ -34,15 +34,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from rota.client.wire import (
-    ConfigurationView,
-    CopyView,
-    HeldView,
-    InventoryView,
-    RecoveryView,
-    ShardLossView,
-    ShardRecoveryView,
-)
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.coordinator_continuity import Continuity
@@ -54,6 +45,15 @@ from rota.node.recovery.inventory import Held, Inventory
 from rota.node.recovery.plan import Finding, Plan, ShardPlan, plan_from, plan_of
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
+from rota.wire.documents import (
+    ConfigurationView,
+    CopyView,
+    HeldView,
+    InventoryView,
+    RecoveryView,
+    ShardLossView,
+    ShardRecoveryView,
+)
 
 log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
-from rota.client.wire import PromiseView, RepairView
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import Epoch, NodeId, ShardId
 from rota.core.vocabulary.configuration import Configuration, Swap
 from rota.node.coordination.coordinator import Coordinator
 from rota.node.shards.shard import Shard
+from rota.wire.documents import PromiseView, RepairView
 
 EPOCH_MAX = 1 << 62
 """Above it there is no room for the epochs that follow a repair."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from etcd import free_ports
-from rota.client.ports import free_port, is_free, kept
+from rota.client.dev.ports import free_port, is_free, kept
 
 
 def port_of_a_test() -> int:

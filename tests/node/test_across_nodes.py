@@ -21,7 +21,6 @@ from nodes import (
     run,
     until,
 )
-from rota.client.wire import RetryBody
 from rota.core.errors import Refused
 from rota.core.model.attempt import AttemptKey, Ending, Outcome
 from rota.core.model.execution import Execution, ExecutionStatus, Task, TaskStatus
@@ -31,6 +30,7 @@ from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import Cancel, FinishAttempt, SaveJob, Trigger
 from rota.node.attempts.local_attempts import Attempts
 from rota.node.peers.messages import AskLease, Carried, Carry, GiveLease, Sent
+from rota.wire.documents import RetryBody
 from sim.cluster.chance import SeededEntropy
 
 LONG = {"sleepMs": 3_600_000}

@@ -6,7 +6,6 @@ from functools import partial
 from msgspec import convert
 
 from nodes import FENCED_BY_S, LOST_BY_S, A, B, C, Nodes, run, until
-from rota.client.wire import JobBody
 from rota.core.model.attempt import AttemptKey
 from rota.core.model.execution import ExecutionStatus
 from rota.core.model.ids import ExecutionId, ShardId, fire_execution_id
@@ -14,6 +13,7 @@ from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, fo
 from rota.core.vocabulary.commands import Cancel, SaveJob
 from rota.core.vocabulary.decision import JobSaved
 from rota.node.api.documents.job_bodies import job_spec
+from rota.wire.documents import JobBody
 
 SHARD = ShardId(0)
 AHEAD = Duration(5 * SECOND)

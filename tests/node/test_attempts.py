@@ -23,7 +23,6 @@ from in_process import (
     turns,
     until,
 )
-from rota.client.wire import RetryBody
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.model.execution import ExecutionStatus
 from rota.core.model.ids import ExecutionId, JobId, NodeId
@@ -37,6 +36,7 @@ from rota.node.attempts.slots import Places, Turns
 from rota.node.runtime.wiring import Works
 from rota.node.shards.local_shards import Shards
 from rota.storage.store import StoreFailed
+from rota.wire.documents import RetryBody
 
 folders = count()
 LONG = {"sleepMs": 10**9}

@@ -672,7 +672,7 @@ def test_dev_says_that_its_port_is_taken(rota: Rota, url: str, tmp_path: Path) -
 def test_dev_says_what_to_install(
     rota: Rota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.client.local_node.NEEDS", ("no_such_module",))
+    monkeypatch.setattr("rota.client.dev.local_node.NEEDS", ("no_such_module",))
 
     refused = rota("dev", "--data-dir", str(tmp_path))
 
@@ -681,7 +681,7 @@ def test_dev_says_what_to_install(
 
 
 def test_dev_keeps_its_data_among_the_users_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rota.client.cli.dev import default_data_dir
+    from rota.client.cli.setup.dev import default_data_dir
 
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)

@@ -8,7 +8,7 @@ import pytest
 from rota.client import AsyncClient
 from rota.client.cli.human import now
 from rota.client.errors import Invalid
-from rota.client.fire_load import FireLoad
+from rota.client.slo.fire_load import FireLoad
 from rota.core.timing.instants import SECOND, Duration
 from rota_program import Rota
 from rotad import Rotad

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from rota.client.cli import settings
-from rota.client.cli.settings import KEYS, InvalidConfig, Profiles, read_profiles, write_profiles
+from rota.client.cli.inputs import settings
+from rota.client.cli.inputs.settings import (
+    KEYS,
+    InvalidConfig,
+    Profiles,
+    read_profiles,
+    write_profiles,
+)
 from rota.node.system.config import load_config
 from rota_program import NO_NODE, PATIENCE_S, Rota, running
 from rotad import Rotad

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.client.cli.job_files import fields_of
+from rota.client.cli.jobs.job_files import fields_of
 from rota_program import Rota
 
 

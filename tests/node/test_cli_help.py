@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from rota.client import Client
-from rota.client.cli.groups import LazyGroup, SuggestingGroup
+from rota.client.cli.inputs.command_groups import LazyGroup, SuggestingGroup
 from rota.client.cli.main import COMMANDS, cli
 from rota_program import PATIENCE_S, PROGRAM, Rota
 from rotad import Rotad

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import msgspec
 import pytest
 
-from rota.client.wire import RecoveryView, ShardRecoveryView
+from rota.wire.documents import RecoveryView, ShardRecoveryView
 from rota_program import Rota
 
 EX_CLOSED = 8

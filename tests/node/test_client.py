@@ -16,8 +16,7 @@ import pytest
 from aiohttp import web
 
 from rota.client import AsyncClient, Client
-from rota.client.call import Answer, failure_of
-from rota.client.endpoints import urls_of
+from rota.client.dev.local_node import LocalNode, NodeNotStarted
 from rota.client.errors import (
     Conflict,
     Invalid,
@@ -29,8 +28,9 @@ from rota.client.errors import (
     Unreachable,
     WaitTimedOut,
 )
-from rota.client.local_node import LocalNode, NodeNotStarted
-from rota.client.wire import (
+from rota.client.transport.call import Answer, failure_of
+from rota.client.transport.endpoints import urls_of
+from rota.wire.documents import (
     EventView,
     JobBody,
     RetryBody,
@@ -520,7 +520,7 @@ def test_an_interrupted_iterator_is_left_when_it_can_be(
             await asyncio.sleep(0.1)
             has_left.set()
 
-    monkeypatch.setattr("rota.client.streams.follow_events", slow_to_leave)
+    monkeypatch.setattr("rota.client.streams.streams.follow_events", slow_to_leave)
 
     with pytest.raises(KeyboardInterrupt), interrupted():
         next(client.events())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.client.local_node import LocalNode
+from rota.client.dev.local_node import LocalNode
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "client.md"
 WITH_EXAMPLES = (
@@ -16,9 +16,9 @@ WITH_EXAMPLES = (
     "rota.client.async_client",
     "rota.client.client",
     "rota.client.definitions",
-    "rota.client.endpoints",
+    "rota.client.transport.endpoints",
     "rota.client.errors",
-    "rota.client.wire",
+    "rota.wire.documents",
 )
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

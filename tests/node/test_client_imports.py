@@ -38,7 +38,7 @@ def modules_loaded_by(code: str) -> set[str]:
         "import rota.client",
         "from rota.client import AsyncClient, Client",
         "import rota.client.cli.main",
-        "import rota.client.local_node, rota.client.definitions",
+        "import rota.client.dev.local_node, rota.client.definitions",
         "from rota.client.cli.main import *; [cli.get_command(None, name) for name in COMMANDS]",
     ],
 )

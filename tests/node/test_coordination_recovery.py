@@ -13,8 +13,8 @@ from cluster import SHARDS, Cluster, answer
 from etcd import EtcdCluster, needs_etcd
 from rota.client.client import Client
 from rota.client.errors import Conflict
-from rota.client.wire import RecoveryView
 from rota.core.vocabulary.configuration import GENERATION_BITS
+from rota.wire.documents import RecoveryView
 from rota_program import PROGRAM, Rota
 from rotad import Rotad
 

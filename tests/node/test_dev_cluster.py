@@ -18,7 +18,7 @@ import pytest
 
 from etcd import needs_etcd
 from rota.client import Client
-from rota.client.local_etcd import LocalEtcd
+from rota.client.dev.local_etcd import LocalEtcd
 from rota_program import Rota, running, until
 
 

@@ -12,7 +12,6 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from rota.client import wire
 from rota.core.model.retry import next_attempt_at
 from rota.core.timing.instants import Duration, Instant, format_duration
 from rota.node import main
@@ -20,6 +19,7 @@ from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.manual import metrics_page
 from rota.node.system.config import SETTINGS, load_config
 from rota.node.system.metric_definitions import MEASURES, Kind
+from rota.wire import documents
 from rotad import Rotad
 
 Json = Any  # Any, as JSON is.
@@ -41,14 +41,14 @@ OF_THE_NODE = {"nodeId", "version", "python"}
 @pytest.mark.parametrize(
     ("body", "heading"),
     [
-        (wire.JobBody, "## Fields of a job"),
-        (wire.ScheduleBody, "### Fields of a schedule"),
-        (wire.TaskBody, "### Fields of a task"),
-        (wire.RetryBody, "## Retries"),
-        (wire.PythonBody, "## Python functions"),
-        (wire.ContainerBody, "## Containers"),
-        (wire.SandboxBody, "## Sandboxes"),
-        (wire.LimitsBody, "## Limits of an attempt"),
+        (documents.JobBody, "## Fields of a job"),
+        (documents.ScheduleBody, "### Fields of a schedule"),
+        (documents.TaskBody, "### Fields of a task"),
+        (documents.RetryBody, "## Retries"),
+        (documents.PythonBody, "## Python functions"),
+        (documents.ContainerBody, "## Containers"),
+        (documents.SandboxBody, "## Sandboxes"),
+        (documents.LimitsBody, "## Limits of an attempt"),
     ],
 )
 def test_every_field_of_a_body_is_told_with_its_default(
@@ -115,7 +115,7 @@ def test_the_delays_of_retries_are_those_of_the_table() -> None:
 
     for policy_json, *told in rows:
         body = {"name": "x", "command": "true", "retries": json.loads(policy_json)}
-        policy = job_spec(msgspec.convert(body, wire.JobBody)).tasks[0].retry
+        policy = job_spec(msgspec.convert(body, documents.JobBody)).tasks[0].retry
         delays = [
             next_attempt_at(policy, int(nth[:-2]), exit_code=1, ended_at=Instant(0), entropy=0)
             for nth in header[1:]

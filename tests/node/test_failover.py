@@ -9,7 +9,7 @@ import pytest
 
 from rota.client import AsyncClient, Client
 from rota.client.errors import Conflict, TooBusy, Unreachable
-from rota.client.wire import TriggerItem
+from rota.wire.documents import TriggerItem
 from rotad import Rotad
 from strange import (
     Strange,
@@ -68,7 +68,7 @@ def test_when_the_node_is_killed_another_one_takes_over(own_node: Rotad, other_n
 def test_a_frozen_node_is_left_for_another_and_not_asked_again(
     own_node: Rotad, node: Rotad, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.client.tries.SILENT_S", 0.2)
+    monkeypatch.setattr("rota.client.transport.tries.SILENT_S", 0.2)
     own_node.start()
     assert own_node.process is not None
     with Client([own_node.url, node.url]) as client:
@@ -261,7 +261,7 @@ async def test_a_copy_that_comes_late_undoes_nothing(
     node: Rotad, late: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client hears nothing of its first copy, asks elsewhere, and goes on."""
-    monkeypatch.setattr("rota.client.tries.SILENT_S", 0.2)
+    monkeypatch.setattr("rota.client.transport.tries.SILENT_S", 0.2)
     job = {"name": f"late-{late}", "command": "true"}
     proxy = Strange(hold_up)
     if late != "put":

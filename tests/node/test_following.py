@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import pytest
 
 from rota.client import AsyncClient, Client
+from rota.client.dev.local_node import LocalNode
 from rota.client.errors import Invalid, NotFound, OutputBroken, Unreachable
-from rota.client.local_node import LocalNode
-from rota.client.wire import EventView
+from rota.wire.documents import EventView
 from rotad import Rotad
 from strange import Strange, passing_on, serving, telling, without_chance
 
@@ -137,7 +137,7 @@ async def test_a_connection_that_a_node_has_ended_is_made_again(word: str) -> No
 
 
 async def test_a_silent_connection_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rota.client.streams.EVENTS_SILENCE_S", 0.1)
+    monkeypatch.setattr("rota.client.streams.streams.EVENTS_SILENCE_S", 0.1)
     silent = telling(event(0, "stream.opened"), is_over=False)
     strange = Strange(silent, telling(event(1, "job.created")))
 
@@ -357,7 +357,7 @@ async def test_the_latest_attempt_stays_the_one_that_is_followed(node: Rotad) ->
 
 
 async def test_output_that_is_silent_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rota.client.streams.OUTPUT_SILENCE_S", 0.1)
+    monkeypatch.setattr("rota.client.streams.streams.OUTPUT_SILENCE_S", 0.1)
     strange = Strange(telling("first", is_over=False), telling("first", "last"))
 
     async with serving(strange) as url, AsyncClient(url) as client:
@@ -369,7 +369,7 @@ async def test_output_that_is_silent_is_asked_for_again(monkeypatch: pytest.Monk
 async def test_output_that_is_kept_no_longer_is_not_gone_on_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rota.client.streams.OUTPUT_SILENCE_S", 0.1)
+    monkeypatch.setattr("rota.client.streams.streams.OUTPUT_SILENCE_S", 0.1)
     strange = Strange(telling("first", is_over=False), telling("last"))
 
     async with serving(strange) as url, AsyncClient(url) as client:

@@ -20,7 +20,6 @@ from etcd import needs_etcd
 from in_process import running_works, spec_of
 from raw_http import bare_request, exchange, status_of
 from rota.client import Client
-from rota.client.owners import NODE, PRIMARY
 from rota.core.errors import Refused
 from rota.core.model.ids import NodeId
 from rota.core.vocabulary.commands import SaveJob
@@ -30,6 +29,7 @@ from rota.node.api.routing.forwarding import FORWARDED, answer_anywhere
 from rota.node.api.routing.writes import write
 from rota.node.peers.peer_apis import Others
 from rota.storage.memory import MemoryStore
+from rota.wire.headers import NODE, PRIMARY
 from rotad import Refusal, Rotad
 
 pytestmark = needs_etcd

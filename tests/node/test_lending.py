@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from in_process import save, trigger
 from nodes import FENCED_BY_S, A, B, C, Loses, Nodes, run, until
-from rota.client.wire import JobBody
 from rota.core.model.attempt import AttemptKey, Outcome
 from rota.core.model.execution import ExecutionStatus, Task, TaskStatus
 from rota.core.model.ids import ExecutionId, JobId, NodeId, Session, ShardId
@@ -27,6 +26,7 @@ from rota.node.peers.messages import (
     ReturnPlaces,
     Sent,
 )
+from rota.wire.documents import JobBody
 
 LONG = {"sleepMs": 3_600_000}
 SHORT = {"sleepMs": 2_000}

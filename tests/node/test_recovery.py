@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rota.client.wire import ConfigurationView, CopyView, HeldView, InventoryView
 from rota.core.errors import Refused
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.timing.instants import Instant
@@ -33,6 +32,7 @@ from rota.node.recovery.configuration_lineage import EntryOf
 from rota.node.recovery.procedure import RECORD_FILE, Recovery, recover_cluster, recover_shard
 from rota.node.system.clock import SystemClock
 from rota.node.system.entropy import SystemEntropy
+from rota.wire.documents import ConfigurationView, CopyView, HeldView, InventoryView
 
 A, B, C = (NodeId(each) for each in "abc")
 SHARDS = [ShardId(0), ShardId(1)]

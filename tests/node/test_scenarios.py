@@ -17,7 +17,7 @@ import pytest
 
 from rota.client import AsyncClient, Client
 from rota.client.errors import Conflict, Invalid, NotFound, RequestFailed, Unreachable
-from rota.client.wire import (
+from rota.wire.documents import (
     ExecutionView,
     JobView,
     LedgerEntryView,

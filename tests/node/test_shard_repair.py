@@ -14,7 +14,6 @@ from cluster import SHARDS, Cluster, answer
 from etcd import needs_etcd
 from rota.client.client import Client
 from rota.client.errors import Conflict
-from rota.client.wire import PromiseView
 from rota.core.errors import Refused
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.local_copy import PutHeader
@@ -33,6 +32,7 @@ from rota.node.system.metrics import LinkMetrics
 from rota.storage.directory import DataDirectory, identity_in
 from rota.storage.rocks import RocksStore
 from rota.storage.shards import ShardFile
+from rota.wire.documents import PromiseView
 from rota_program import Rota
 from rotad import Rotad
 

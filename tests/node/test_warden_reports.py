@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from in_process import HeldStore, running_works, save, trigger, turns, until
-from rota.client.wire import RetryBody
 from rota.core.model.attempt import Attempt, AttemptKey, Ending, Outcome, Report
 from rota.core.model.ids import ExecutionId
 from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.node.runtime.wiring import Works
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import SystemClock
+from rota.wire.documents import RetryBody
 
 LONG = {"sleepMs": 10**9}
 

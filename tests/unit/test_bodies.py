@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from rota.client.wire import JobBody
 from rota.core.errors import Refused
 from rota.core.model.job import DEPENDENCIES_MAX, SCHEDULES_MAX, TASKS_MAX
 from rota.node.api.documents.field_reader import HINTS_MAX, Hints, Reader
 from rota.node.api.documents.job_bodies import PROBLEMS_MAX, job_spec
+from rota.wire.documents import JobBody
 
 Fields = dict[str, Any]  # Any: fields of all kinds, as JSON has them.
 

@@ -3,10 +3,10 @@
 import pytest
 
 from rota.client.cli.failures import report
-from rota.client.endpoints import DEFAULT_URL
 from rota.client.errors import Invalid, Unreachable
-from rota.client.wire import ProblemView
+from rota.client.transport.endpoints import DEFAULT_URL
 from rota.core.errors import RotaError
+from rota.wire.documents import ProblemView
 
 
 def hint(error: RotaError, capsys: pytest.CaptureFixture[str]) -> str:

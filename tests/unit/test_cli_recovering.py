@@ -2,10 +2,10 @@
 
 import pytest
 
-from rota.client.cli.recovering import FOUNDED, WHY_CLOSED, show_plan
-from rota.client.wire import RecoveryView, ShardRecoveryView
+from rota.client.cli.cluster.recovery import FOUNDED, WHY_CLOSED, show_plan
 from rota.node.recovery.plan import Finding
 from rota.node.recovery.procedure import CHANGED
+from rota.wire.documents import RecoveryView, ShardRecoveryView
 
 
 def shard(number: int, outcome: str = "recovered", *copies: str) -> ShardRecoveryView:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.client.call import Call
 from rota.client.errors import NodeFailed, OutputBroken
-from rota.client.events import LINE_BYTES_MAX, EventReader
-from rota.client.output import FollowedOutput
 from rota.client.requests import EventFilter
+from rota.client.streams.events import LINE_BYTES_MAX, EventReader
+from rota.client.streams.output import FollowedOutput
+from rota.client.transport.call import Call
 
 
 def line(number: int, kind: str = "job.created") -> bytes:

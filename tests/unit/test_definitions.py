@@ -6,7 +6,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.client.wire import (
+from rota.core.model.attempt import Bind, Limits, Sandbox
+from rota.node.api.documents.job_bodies import job_spec
+from rota.node.api.documents.job_definitions import definition_of
+from rota.wire.documents import (
     ContainerBody,
     JobBody,
     LimitsBody,
@@ -16,9 +19,6 @@ from rota.client.wire import (
     ScheduleBody,
     TaskBody,
 )
-from rota.core.model.attempt import Bind, Limits, Sandbox
-from rota.node.api.documents.job_bodies import job_spec
-from rota.node.api.documents.job_definitions import definition_of
 
 Strategy = st.SearchStrategy[Any]  # Any: fields of all kinds.
 

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rota.client.cli.execution_views import print_execution
-from rota.client.cli.progress import ending
-from rota.client.wire import AttemptView, ErrorView, ExecutionView, TaskView
+from rota.client.cli.display.progress import ending
+from rota.client.cli.jobs.execution_views import print_execution
+from rota.wire.documents import AttemptView, ErrorView, ExecutionView, TaskView
 
 AT = "2027-01-04T12:00:00.000000Z"
 TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: \x1b[31mno\n'

@@ -16,11 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.client import requests
-from rota.client.call import Answer, failure_of, result_of
 from rota.client.errors import NodeFailed, RequestFailed
-from rota.client.events import EventReader
 from rota.client.requests import EventFilter
-from rota.client.wire import EventView, VersionView
+from rota.client.streams.events import EventReader
+from rota.client.transport.call import Answer, failure_of, result_of
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import Epoch, Index, Session, ShardId
 from rota.core.replication.messages import (
@@ -54,6 +53,7 @@ from rota.node.coordination.coordinator import Cluster, CoordinatorError, Life, 
 from rota.node.coordination.etcd_keys import Keys, read
 from rota.node.links import frames, handshake_messages
 from rota.node.peers import death_proof
+from rota.wire.documents import EventView, VersionView
 from unit.fuzzing import PIECES, Damage, Tree, damaged, damages, grafted, trees
 from unit.samples import CONFIGURATION, NAME, NODE, ORDER, SENT, TO_NODE, TO_WARDEN
 from unit.test_codec import EXECUTION, JOB, NOON, RECORDS

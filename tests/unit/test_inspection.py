@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from rota.client.cli.cluster_views import left_to_drain, status_of
-from rota.client.wire import ClusterView, LoadView, MoveView, NodeView, ReplicaView, ShardView
+from rota.client.cli.cluster.cluster_views import left_to_drain, status_of
 from rota.core.replication.primary import Copies
 from rota.node.api.documents.cluster_status import moves_of
+from rota.wire.documents import ClusterView, LoadView, MoveView, NodeView, ReplicaView, ShardView
 
 
 def shard(

@@ -3,11 +3,12 @@
 import pytest
 
 from rota.client import requests
-from rota.client.call import Call
-from rota.client.endpoints import DOWN_S, Endpoints
-from rota.client.owners import NODE, PRIMARY, Owners
-from rota.client.tries import Tries
+from rota.client.transport.call import Call
+from rota.client.transport.endpoints import DOWN_S, Endpoints
+from rota.client.transport.owners import Owners
+from rota.client.transport.tries import Tries
 from rota.core.model.ids import ExecutionId, JobId, Slot, slot_of, slot_of_id
+from rota.wire.headers import NODE, PRIMARY
 
 A, B, C = "http://a", "http://b", "http://c"
 SLOT, ANOTHER = Slot(7), Slot(8)

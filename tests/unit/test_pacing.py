@@ -3,9 +3,9 @@
 import asyncio
 from itertools import count
 
-from rota.client.wire import JobBody, TaskBody
 from rota.node.api.documents.job_bodies import job_spec, reading
 from rota.node.api.requests.pacing import SLICE_S, Pace, paced
+from rota.wire.documents import JobBody, TaskBody
 
 
 def test_others_have_their_turn_once_a_slice_is_over_and_not_before() -> None:

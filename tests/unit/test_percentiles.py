@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.client.percentiles import percentile
+from rota.client.slo.percentiles import percentile
 
 SAMPLES = st.lists(st.floats(0, 1e9), min_size=1, max_size=200)
 

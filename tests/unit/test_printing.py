@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rota.client.cli
-from rota.client.cli.printing import OutputCopy, one_line, out, visible, visible_json, visible_yaml
+from rota.client.cli.display.printing import (
+    OutputCopy,
+    one_line,
+    out,
+    visible,
+    visible_json,
+    visible_yaml,
+)
 
 CLI = Path(rota.client.cli.__file__).parent
 STEERING = {
@@ -97,14 +104,14 @@ def test_text_without_control_characters_is_not_said_to_have_escapes(
 def test_all_printing_of_the_cli_goes_through_one_module() -> None:
     found = {
         (path.name, name)
-        for path in CLI.glob("*.py")
+        for path in CLI.rglob("*.py")
         if path.name != "printing.py"
         for name in _prints(path)
     }
 
     # A watch moves the cursor between frames that were printed as everything is; a recovery asks
     # the operator with fixed words.
-    assert found == {("watching.py", "terminal.write"), ("recovering.py", "click.confirm")}
+    assert found == {("live_table.py", "terminal.write"), ("recovery.py", "click.confirm")}
 
 
 def test_printing_past_that_module_is_found(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from rota.client import requests
-from rota.client.call import Call
 from rota.client.errors import Invalid
 from rota.client.requests import BATCH_BYTES_MAX
-from rota.client.wire import ITEMS_MAX, CreatedManyView, JobView, TriggerItem
+from rota.client.transport.call import Call
+from rota.wire.documents import ITEMS_MAX, CreatedManyView, JobView, TriggerItem
 
 
 def create_many(jobs: list[dict[str, object]]) -> list[Call[CreatedManyView]]:

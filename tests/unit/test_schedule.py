@@ -17,7 +17,6 @@ from cronsim import CronSim, CronSimError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.client.wire import JobBody
 from rota.core.errors import Refused
 from rota.core.timing import schedule as schedule_module
 from rota.core.timing.instants import (
@@ -47,6 +46,7 @@ from rota.core.timing.schedule import (
 )
 from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.requests.error_codes import CODES
+from rota.wire.documents import JobBody
 
 FAR = LATEST_INSTANT
 

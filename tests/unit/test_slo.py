@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.client.fire_load import Fires
-from rota.client.slo import PRECISION, Measured, find_rate
+from rota.client.slo.fire_load import Fires
+from rota.client.slo.slo import PRECISION, Measured, find_rate
 from rota.core.timing.instants import Instant
 
 

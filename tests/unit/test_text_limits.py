@@ -6,16 +6,16 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from rota.client import wire
-from rota.client.wire import JobBody
-from rota.client.wire.document import Body
 from rota.core.errors import Refused
 from rota.core.quoting import QUOTED_MAX, in_quotes, quoted, shortened
 from rota.node.api.requests.json_decoding import decode
+from rota.wire import documents
+from rota.wire.documents import JobBody
+from rota.wire.documents.document import Body
 
 BODIES = [
     kind
-    for kind in vars(wire).values()
+    for kind in vars(documents).values()
     if isinstance(kind, type) and issubclass(kind, Body) and kind is not Body
 ]
 COUNTED_BY_THE_NODE = {"tasks", "items", "executionIds", "args"}

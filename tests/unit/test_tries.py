@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from rota.client.call import Answer, Call, failure_of
-from rota.client.endpoints import DOWN_S, Endpoints
 from rota.client.errors import NodeFailed, RequestFailed, TooBusy, Unreachable
-from rota.client.tries import (
+from rota.client.transport.call import Answer, Call, failure_of
+from rota.client.transport.endpoints import DOWN_S, Endpoints
+from rota.client.transport.tries import (
     PAUSE_S,
     PAUSE_S_MAX,
     SILENT_S,
@@ -118,7 +118,7 @@ def test_the_same_endpoint_is_tried_again_after_a_pause_that_doubles_up_to_a_lim
     def draw(end: int) -> int:
         return min(drawn, end - 1)
 
-    monkeypatch.setattr("rota.client.tries.randbelow", draw)
+    monkeypatch.setattr("rota.client.transport.tries.randbelow", draw)
 
     made = asked(tries(READ, endpoints(A), repeats_max=7), REFUSED)
 

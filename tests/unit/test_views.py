@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rota.client.wire import AttemptView
 from rota.core.model.attempt import Ending, Outcome, Raised, Usage
 from rota.core.model.ids import ExecutionId
 from rota.core.model.ledger import FireOutcome, LedgerEntry
@@ -12,6 +11,7 @@ from rota.core.model.retry import RetryPolicy
 from rota.core.timing.instants import LATEST_INSTANT, SECOND, Duration, Instant, format_instant
 from rota.core.vocabulary.commands import FinishAttempt
 from rota.node.api.documents.views import execution_view, ledger_entry_view, view_of
+from rota.wire.documents import AttemptView
 from unit.shard import Shard, task
 
 FOUR = (task("a"), task("b"), task("c"), task("d", "a"))

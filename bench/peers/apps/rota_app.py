@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rota.client import Client
-from rota.client.wire import Json, TriggerItem
+from rota.wire.documents import Json, TriggerItem
 
 JOBS = 50
 SEND_AGAIN_S = 0.02

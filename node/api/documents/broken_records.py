@@ -8,7 +8,6 @@ and ids are enough to delete it. Of a record that cannot even be decoded, its ke
 from collections.abc import Callable
 from typing import TypeVar
 
-from rota.client.wire import ExecutionView, JobView, LedgerEntryView
 from rota.core.model.execution import Execution
 from rota.core.model.ids import instant_of
 from rota.core.model.job import Job, JobSpec
@@ -16,6 +15,7 @@ from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import LATEST_INSTANT, SECOND, Instant, format_instant
 from rota.core.timing.schedule import fault_of
 from rota.storage.history import UnreadableEntry, UnreadableExecution
+from rota.wire.documents import ExecutionView, JobView, LedgerEntryView
 
 View = TypeVar("View")
 

@@ -10,14 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from rota.client.wire import (
-    ClusterView,
-    LoadView,
-    MoveView,
-    NodeView,
-    ReplicaView,
-    ShardView,
-)
 from rota.core.model.ids import NodeId
 from rota.core.replication.peer_copy import Peer
 from rota.core.replication.primary import Copies, Primary
@@ -25,6 +17,14 @@ from rota.core.timing.instants import Instant
 from rota.node.context import Parts
 from rota.node.coordination.coordinator import ACTIVE, AWAY, DRAINING, Member
 from rota.node.shards.shard import Shard
+from rota.wire.documents import (
+    ClusterView,
+    LoadView,
+    MoveView,
+    NodeView,
+    ReplicaView,
+    ShardView,
+)
 
 ETCD_SILENT_S = 3.0
 """Several renewals, of which there is one a second; `RotaEtcdSilent` is the alert for it."""

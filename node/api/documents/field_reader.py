@@ -5,7 +5,6 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from rota.client.wire import Json, ScheduleBody, Timespan
 from rota.core.errors import Problem, Refused
 from rota.core.model.attempt import Bind
 from rota.core.model.runnable import PROFILES
@@ -13,6 +12,7 @@ from rota.core.model.sizes import parse_size
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import Duration, parse_duration, seconds
 from rota.core.timing.schedule import Schedule, is_zone, parse_schedule, unknown_zone
+from rota.wire.documents import Json, ScheduleBody, Timespan
 
 N = TypeVar("N", int, float)
 PARAMETERS_MAX = 120_000

@@ -9,7 +9,6 @@ import re
 from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 
-from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody
 from rota.core.errors import Problem, Refused, invalid
 from rota.core.model.dag import TriggerRule
 from rota.core.model.job import (
@@ -26,6 +25,7 @@ from rota.core.timing.schedule import Schedule
 from rota.node.api.documents.field_reader import Hints, Reader
 from rota.node.api.documents.task_bodies import given, work_of
 from rota.node.api.requests.pacing import finished
+from rota.wire.documents import JobBody, Json, RetryBody, ScheduleBody, TaskBody
 
 MAIN_TASK = "main"
 """The name of a job's only task, where the job has a command and no tasks."""

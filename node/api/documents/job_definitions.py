@@ -6,7 +6,6 @@ came from.
 
 import msgspec
 
-from rota.client.wire import JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
 from rota.core.model.attempt import Sandbox
 from rota.core.model.job import JobSpec, Misfire, TaskSpec
 from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
@@ -20,6 +19,7 @@ from rota.node.api.documents.task_bodies import (
     python_body,
     sandbox_body,
 )
+from rota.wire.documents import JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
 
 _PLAIN = JobBody(name="plain")
 """For its defaults."""

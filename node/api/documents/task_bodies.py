@@ -8,7 +8,12 @@ from typing import Literal, TypeVar, cast
 
 import msgspec
 
-from rota.client.wire import (
+from rota.core.errors import Problem
+from rota.core.model.attempt import Bind, Call, Image, Limits, Sandbox, Work
+from rota.core.model.runnable import LIMITED, SANDBOXED
+from rota.core.model.sizes import format_size
+from rota.node.api.documents.field_reader import Reader
+from rota.wire.documents import (
     ContainerBody,
     JobBody,
     Json,
@@ -18,11 +23,6 @@ from rota.client.wire import (
     SandboxBody,
     TaskBody,
 )
-from rota.core.errors import Problem
-from rota.core.model.attempt import Bind, Call, Image, Limits, Sandbox, Work
-from rota.core.model.runnable import LIMITED, SANDBOXED
-from rota.core.model.sizes import format_size
-from rota.node.api.documents.field_reader import Reader
 
 OWN_FIELDS = ("python", "container")
 """Types that have a field of their own, in which they are said."""

@@ -4,20 +4,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from rota.client.wire import (
-    AttemptView,
-    DuplicateView,
-    ErrorView,
-    ExecutionView,
-    JobView,
-    LedgerEntryView,
-    LimitsView,
-    NextFireView,
-    SandboxView,
-    ScheduleView,
-    TaskSpecView,
-    TaskView,
-)
 from rota.core.model.attempt import Attempt, Limits, Raised, Sandbox
 from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
@@ -44,6 +30,20 @@ from rota.node.api.documents.broken_records import (
 from rota.node.api.documents.job_definitions import definition_of
 from rota.node.api.documents.task_bodies import bind_text
 from rota.storage.history import UnreadableEntry, UnreadableExecution
+from rota.wire.documents import (
+    AttemptView,
+    DuplicateView,
+    ErrorView,
+    ExecutionView,
+    JobView,
+    LedgerEntryView,
+    LimitsView,
+    NextFireView,
+    SandboxView,
+    ScheduleView,
+    TaskSpecView,
+    TaskView,
+)
 
 JOB_STATUSES = ("scheduled", "running", "paused", "finished", "broken")
 

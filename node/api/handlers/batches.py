@@ -9,16 +9,6 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from rota.client.wire import (
-    CreatedItem,
-    CreatedManyView,
-    CreateManyBody,
-    ProblemView,
-    TriggeredItem,
-    TriggeredManyView,
-    TriggerItem,
-    TriggerManyBody,
-)
 from rota.core.errors import Problem, Refused, invalid, not_found
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import JobSaved, Triggered
@@ -43,6 +33,16 @@ from rota.node.api.requests.tracing import TRACEPARENT
 from rota.node.api.routing.batch_routing import Item, each_answered, read_split
 from rota.node.api.routing.writes import Written, write_all
 from rota.node.shards.shard import Answer, Shard
+from rota.wire.documents import (
+    CreatedItem,
+    CreatedManyView,
+    CreateManyBody,
+    ProblemView,
+    TriggeredItem,
+    TriggeredManyView,
+    TriggerItem,
+    TriggerManyBody,
+)
 
 operations = Operations("Batches")
 SCHEDULES_MAX = 2_000

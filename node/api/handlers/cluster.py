@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from rota.client.wire import ClusterView, NodeView, PromiseView, RepairView
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import NodeId, ShardId
 from rota.node.api.documents import cluster_status
@@ -33,6 +32,7 @@ from rota.node.coordination.coordinator import (
 from rota.node.peers.peer_apis import Asked
 from rota.node.recovery.shard_repair import promise_of, repair
 from rota.node.shards.shard import Shard
+from rota.wire.documents import ClusterView, NodeView, PromiseView, RepairView
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from rota.client.wire import EventView
 from rota.core.errors import Problem, invalid, not_found
 from rota.core.model.ids import ExecutionId, JobId, is_execution_id
 from rota.core.quoting import in_quotes
@@ -23,6 +22,7 @@ from rota.node.api.requests.request_reader import PARTS
 from rota.node.api.routing.forwarding import is_forwarded, owners_of
 from rota.node.api.routing.merged_events import following
 from rota.node.feeds.events import TYPES, Filter, Happening, Seen, Told, parse_seen
+from rota.wire.documents import EventView
 
 SSE = "text/event-stream"
 NDJSON = "application/x-ndjson"

@@ -9,12 +9,6 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from rota.client.wire import (
-    ExecutionList,
-    ExecutionView,
-    Timespan,
-    WaitManyBody,
-)
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.execution import Execution, ExecutionStatus, Task, in_place
 from rota.core.model.ids import ExecutionId, JobId, NodeId, instant_of, is_execution_id
@@ -52,6 +46,12 @@ from rota.node.context import Parts
 from rota.node.peers.peer_apis import Asked
 from rota.node.shards.shard import Shard
 from rota.storage.history import NEWEST, UnreadableExecution, past_before
+from rota.wire.documents import (
+    ExecutionList,
+    ExecutionView,
+    Timespan,
+    WaitManyBody,
+)
 
 operations = Operations("Executions")
 WAIT_DEFAULT = Duration(30 * SECOND)

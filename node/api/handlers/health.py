@@ -5,11 +5,11 @@ import platform
 from aiohttp import web
 
 import rota
-from rota.client.wire import VersionView
 from rota.core.errors import Kind, Refused
 from rota.node.api.requests.operations import TEXT, Operations, Success
 from rota.node.api.requests.parameters import choice
 from rota.node.api.requests.request_reader import PARTS, document
+from rota.wire.documents import VersionView
 
 operations = Operations("Health")
 CLUSTER = "cluster"

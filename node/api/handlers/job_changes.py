@@ -10,7 +10,6 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from rota.client.wire import JobBody, JobView, Json, PauseBody
 from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.model.job import Job
 from rota.core.vocabulary.commands import Ask, PauseJob, ResumeJob, SaveJob
@@ -45,6 +44,7 @@ from rota.node.api.requests.request_reader import (
     shard_named,
 )
 from rota.node.api.routing.writes import Written, write
+from rota.wire.documents import JobBody, JobView, Json, PauseBody
 
 operations = Operations("Jobs")
 CHANGING = (

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from rota.client.wire import JobList, JobView
 from rota.core.model.ids import is_full_name
 from rota.core.model.job import Job
 from rota.core.quoting import in_quotes
@@ -24,6 +23,7 @@ from rota.node.api.requests.request_reader import PARTS, document
 from rota.node.api.routing.forwarding import owners_of, shards_meant
 from rota.node.api.routing.scatter_gather import Page, merged, pages_of
 from rota.node.shards.shard import Shard
+from rota.wire.documents import JobList, JobView
 
 operations = Operations("Jobs")
 LOOKED_AT_MAX = 10_000

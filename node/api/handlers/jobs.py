@@ -5,17 +5,6 @@ from itertools import islice
 import msgspec
 from aiohttp import web
 
-from rota.client.wire import (
-    JobBody,
-    JobView,
-    Json,
-    LedgerEntryView,
-    LedgerPage,
-    NextFires,
-    NextFireView,
-    TriggerBody,
-    TriggeredView,
-)
 from rota.core.errors import not_found
 from rota.core.model.execution import ExecutionStatus
 from rota.core.model.ids import JobId, job_of
@@ -66,6 +55,17 @@ from rota.node.api.requests.tracing import TRACEPARENT, traceparent_of
 from rota.node.api.routing.writes import Written, write
 from rota.node.context import Parts
 from rota.node.shards.shard import Shard
+from rota.wire.documents import (
+    JobBody,
+    JobView,
+    Json,
+    LedgerEntryView,
+    LedgerPage,
+    NextFires,
+    NextFireView,
+    TriggerBody,
+    TriggeredView,
+)
 
 operations = Operations("Jobs")
 NEXT_MAX = 1_000

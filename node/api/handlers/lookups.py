@@ -5,7 +5,6 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from rota.client.wire import ExecutionView, JobView
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import ExecutionId, JobId, is_job_id
 from rota.core.model.job import Job
@@ -14,6 +13,7 @@ from rota.node.api.requests.request_reader import PARTS
 from rota.node.api.routing.forwarding import ask_part, owner_of, question_headers
 from rota.node.peers.peer_apis import Asked
 from rota.node.shards.shard import Shard
+from rota.wire.documents import ExecutionView, JobView
 
 
 class Found(NamedTuple):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rota.client.wire import HashesView, InventoryView, RecoveryView, ShardLossView
 from rota.core.errors import Kind, Refused, invalid
 from rota.core.model.ids import Index, NodeId, ShardId
 from rota.node.api.handlers.cluster import AGREEING, agreeing, shard_in, told_by_others
@@ -30,6 +29,7 @@ from rota.node.recovery.procedure import (
     recover_shard,
 )
 from rota.storage.directory import identity_in
+from rota.wire.documents import HashesView, InventoryView, RecoveryView, ShardLossView
 
 operations = Operations("Recovery")
 INVENTORY = "/api/v1/cluster/inventory"

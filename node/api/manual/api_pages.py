@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-from rota.client.wire import Json
 from rota.node.api.app import OPERATIONS
 from rota.node.api.reference.html_page import Described, default_of, operations_of
 from rota.node.api.reference.openapi import describe
 from rota.node.api.reference.schemas import Schema, type_of
 from rota.node.api.requests.error_codes import CODES
 from rota.node.api.requests.operations import JSON
+from rota.wire.documents import Json
 
 REQUESTS, FAILURES = "<!-- requests -->", "<!-- failures -->"
 """Where the introduction wants these tables."""

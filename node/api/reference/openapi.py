@@ -11,17 +11,6 @@ from http import HTTPStatus
 import msgspec
 
 import rota
-from rota.client.owners import NODE, PRIMARY
-from rota.client.wire import (
-    CreateManyBody,
-    JobBody,
-    Json,
-    PauseBody,
-    ProblemView,
-    TriggerBody,
-    TriggerManyBody,
-    WaitManyBody,
-)
 from rota.node.api.reference.schemas import (
     Schema,
     Schemas,
@@ -45,6 +34,17 @@ from rota.node.api.requests.operations import (
 )
 from rota.node.api.requests.parameters import DRY_RUN, Parameter
 from rota.node.api.requests.problems import CONTENT_TYPE
+from rota.wire.documents import (
+    CreateManyBody,
+    JobBody,
+    Json,
+    PauseBody,
+    ProblemView,
+    TriggerBody,
+    TriggerManyBody,
+    WaitManyBody,
+)
+from rota.wire.headers import NODE, PRIMARY
 
 ABOUT = """\
 Fields are in camelCase. Instants are RFC 3339 in UTC with microseconds; in a query any offset will

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from rota.client.wire import Json
+from rota.wire.documents import Json
 
 Schema = dict[str, Json]
 Schemas = dict[str, Schema]

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import msgspec
 
-from rota.client.wire import JobBody, Json, TaskBody
 from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.model.job import TASKS_MAX
 from rota.node.api.requests.json_decoding import decode
+from rota.wire.documents import JobBody, Json, TaskBody
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import msgspec
 from aiohttp import web
 
-from rota.client.wire import Json
 from rota.node.api.requests.error_codes import CODES
 from rota.node.api.requests.parameters import DRY_RUN, IS_DRY_RUN, Parameter, check_query
+from rota.wire.documents import Json
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

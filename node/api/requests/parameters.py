@@ -10,7 +10,6 @@ from typing import Generic, TypeVar
 
 from aiohttp import web
 
-from rota.client.wire import Json
 from rota.core.errors import Problem, Refused, invalid
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import (
@@ -21,6 +20,7 @@ from rota.core.timing.instants import (
     parse_instant,
     seconds,
 )
+from rota.wire.documents import Json
 
 T_co = TypeVar("T_co", covariant=True)
 

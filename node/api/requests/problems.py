@@ -4,9 +4,9 @@ import msgspec
 from aiohttp import web
 from multidict import istr
 
-from rota.client.wire import FieldProblem, ProblemView
 from rota.core.errors import Kind, Problem, Refused
 from rota.node.api.requests.error_codes import CODES
+from rota.wire.documents import FieldProblem, ProblemView
 
 STATUS = {
     Kind.INVALID: 422,

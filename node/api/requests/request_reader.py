@@ -8,7 +8,6 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from rota.client.wire import ITEMS_MAX, JobBody, Json
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.ids import ExecutionId, JobId, is_execution_id, is_job_id
 from rota.core.model.job import Job
@@ -19,6 +18,7 @@ from rota.node.api.requests.json_decoding import decode
 from rota.node.api.requests.pacing import paced
 from rota.node.context import Parts
 from rota.node.shards.shard import Shard
+from rota.wire.documents import ITEMS_MAX, JobBody, Json
 
 T = TypeVar("T", bound=msgspec.Struct)
 

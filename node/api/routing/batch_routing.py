@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol, TypeVar
 import msgspec
 from aiohttp import web
 
-from rota.client.wire import ITEMS_MAX
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Refused, invalid
 from rota.core.model.ids import NodeId
@@ -29,6 +28,7 @@ from rota.node.api.routing.forwarding import (
 )
 from rota.node.peers.peer_apis import Asked
 from rota.node.shards.shard import Shard
+from rota.wire.documents import ITEMS_MAX
 
 ResultT = TypeVar("ResultT")
 

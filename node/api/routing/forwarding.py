@@ -19,8 +19,6 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
-from rota.client.owners import PRIMARY
-from rota.client.wire import ProblemView
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused, invalid
 from rota.core.model.ids import NodeId, ShardId
@@ -29,6 +27,8 @@ from rota.node.api.requests.request_reader import PARTS, REQUEST_ID, read_conten
 from rota.node.api.requests.stopping import STOPPING, Stops
 from rota.node.peers.peer_apis import Asked, Others, Unreached
 from rota.node.shards.shard import NotPrimary, Shard
+from rota.wire.documents import ProblemView
+from rota.wire.headers import PRIMARY
 
 FORWARDED = "Rota-Forwarded"
 """The header of a forwarded request: the node that forwarded it."""

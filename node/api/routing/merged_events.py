@@ -17,13 +17,13 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from rota.client.wire import EventView
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId
 from rota.node.api.routing.forwarding import NobodyAnswers, question_headers
 from rota.node.feeds.events import Reader, Seen, Told, format_seen, parse_seen
 from rota.node.peers.peer_apis import Asked, Others, Unreached
 from rota.node.system.background import beside
+from rota.wire.documents import EventView
 
 OPEN_S = 3.0
 """How long the other nodes may take to begin to tell."""

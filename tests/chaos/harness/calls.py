@@ -12,7 +12,7 @@ from typing import Any
 from chaos.harness.histories import History
 from rota.client import AsyncClient
 from rota.client.errors import NodeFailed, RequestFailed, Unreachable, WaitTimedOut
-from rota.client.wire import ExecutionView, JobView
+from rota.wire.documents import ExecutionView, JobView
 
 Json = Any  # Any: what goes into a history.
 

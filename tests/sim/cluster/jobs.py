@@ -6,9 +6,9 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
-from rota.client.wire import JobBody, RetryBody, TaskBody
 from rota.core.model.job import JobSpec
 from rota.node.api.documents.job_bodies import job_spec
+from rota.wire.documents import JobBody, RetryBody, TaskBody
 from sim.cluster.plan import NO_POOL, POOLS
 
 SECOND_FIELDS = ("*/2", "*/3", "7", "10,40", "5/7", "20-25", "*/10")

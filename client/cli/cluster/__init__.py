@@ -1,0 +1,1 @@
+"""Commands about the cluster, its nodes and shards, and the ring."""

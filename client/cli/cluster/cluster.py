@@ -1,0 +1,209 @@
+"""``rota cluster``: the nodes, the shards and who holds them, what moves, and recovery."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import click
+import msgspec
+
+from rota.client.cli.cluster.cluster_views import (
+    MEMBER,
+    MOVE,
+    SHARD,
+    STATUS,
+    StatusView,
+    is_well,
+    status_of,
+)
+from rota.client.cli.cluster.recovery import recover_coordination
+from rota.client.cli.display import live_table
+from rota.client.cli.display.live_table import WatchCommand, watch_option
+from rota.client.cli.display.printing import say
+from rota.client.cli.display.show import Look, print_facts, show_many, show_one
+from rota.client.cli.human import counted
+from rota.client.cli.inputs.command_groups import SuggestingGroup
+from rota.client.cli.inputs.options import (
+    complete_node,
+    connect,
+    examples,
+    format_option,
+    url_option,
+)
+from rota.wire.documents import ClusterView, MoveView, ShardView
+
+V = TypeVar("V", bound=msgspec.Struct)
+
+EX_DIFFERENT = 8
+
+
+@click.group(
+    cls=SuggestingGroup,
+    epilog=examples(
+        "rota cluster status",
+        "rota cluster members -o wide",
+        "rota cluster moves --watch",
+    ),
+)
+def cluster() -> None:
+    """Show nodes, shards, and moves; recover etcd's state.
+
+    Any node tells it. What a node that does not answer would tell is unknown: ? or null.
+    """
+
+
+cluster.add_command(recover_coordination)
+
+
+@cluster.command(
+    "status",
+    short_help="Tell whether all is as it should be.",
+    epilog=examples("rota cluster status", "rota cluster status -o json"),
+)
+@format_option
+@url_option
+def show_status(form: str) -> int:
+    """Tell whether all nodes are there and all shards where they ought to be; if not, exit with 8.
+
+    Right after a change of the nodes it is not so, for a while: see `rota cluster moves`.
+    """
+    with connect() as client:
+        status = status_of(client.cluster())
+    if form in ("table", "wide"):
+        _print_status(status)
+    else:
+        show_one(status, STATUS, form)
+    return 0 if status.is_whole else EX_DIFFERENT
+
+
+@cluster.command(
+    "members",
+    cls=WatchCommand,
+    epilog=examples("rota cluster members", "rota cluster members -o wide"),
+)
+@watch_option
+@format_option
+@url_option
+def list_members(form: str, watch_s: float | None) -> None:
+    """List the nodes: state, load, what they hold."""
+    _show(lambda view: view.nodes, MEMBER, form, watch_s)
+
+
+@cluster.command(
+    "shards",
+    cls=WatchCommand,
+    short_help="List the shards and who has copies.",
+    epilog=examples("rota cluster shards", "rota cluster shards --unwell"),
+)
+@click.option(
+    "--node", metavar="NAME", shell_complete=complete_node, help="Only those with a copy there."
+)
+@click.option(
+    "--unwell",
+    "is_unwell",
+    is_flag=True,
+    help="Only those that nobody decides for, or with fewer copies than wanted.",
+)
+@watch_option
+@format_option
+@url_option
+def list_shards(node: str | None, *, is_unwell: bool, form: str, watch_s: float | None) -> None:
+    """List the shards: who decides, who has copies, how far these are behind."""
+
+    def pick(view: ClusterView) -> list[ShardView]:
+        return [
+            shard
+            for shard in view.shards
+            if (node is None or any(each.node_id == node for each in shard.replicas))
+            and not (is_unwell and is_well(shard, view.replicas))
+        ]
+
+    _show(pick, SHARD, form, watch_s, if_none="no such shards")
+
+
+@cluster.command(
+    "moves",
+    cls=WatchCommand,
+    short_help="List what is to move.",
+    epilog=examples("rota cluster moves", "rota cluster moves -o jsonl"),
+)
+@watch_option
+@format_option
+@url_option
+def list_moves(form: str, watch_s: float | None) -> None:
+    """List what is to change before every shard is where it ought to be.
+
+    A copy is made first, then another node decides, then a copy that is not wanted any more goes.
+    """
+
+    def pick(view: ClusterView) -> list[MoveView]:
+        return view.moves
+
+    _show(pick, MOVE, form, watch_s, if_none="every shard is where it ought to be")
+
+
+def _show(
+    pick: Callable[[ClusterView], Sequence[V]],
+    look: Look[V],
+    form: str,
+    watch_s: float | None,
+    if_none: str = "",
+) -> None:
+    """Show what *pick* takes of the cluster, once or again and again."""
+
+    def draw(found: Sequence[V]) -> None:
+        if not found and form in ("table", "wide"):
+            say(if_none)
+        else:
+            show_many(found, look, form)
+
+    with connect() as client:
+        live_table.show(lambda: pick(client.cluster()), draw, look=look, form=form, watch_s=watch_s)
+
+
+def _print_status(status: StatusView) -> None:
+    nodes = [f"{len(status.active)} active"]
+    nodes += [
+        f"{len(names)} {word}: {', '.join(names)}"
+        for word, names in (("draining", status.draining), ("gone", status.gone))
+        if names
+    ]
+    open_ones = "all open" if status.open == status.shards else f"{status.open} open"
+    shards = [
+        open_ones,
+        *(
+            f"{count} {words}"
+            for count, words in (
+                (status.closed, "that nobody decides for"),
+                (status.unknown, "whose primary does not answer"),
+                (status.short_of_copies, f"with fewer than {status.replicas} copies"),
+            )
+            if count
+        ),
+    ]
+    moves = [
+        counted(*each)
+        for each in (
+            (status.copies, "copy to be made", "copies to be made"),
+            (status.handovers, "handover", "handovers"),
+            (status.removals, "copy to be removed", "copies to be removed"),
+        )
+        if each[0]
+    ]
+    lag = status.lag_max
+    print_facts(
+        [
+            ("cluster", f"{status.cluster}, as {status.node_id} sees it"),
+            ("nodes", "; ".join(nodes)),
+            ("shards", f"{status.shards}: {', '.join(shards)}"),
+            ("behind", "" if lag is None else f"at most {counted(lag, 'entry', 'entries')}"),
+            ("moves", ", ".join(moves) or "none"),
+            (
+                "kept",
+                f"{counted(status.kept, 'copy', 'copies')} on draining nodes: there is no other "
+                "node, and without them too few would remain"
+                if status.kept
+                else "",
+            ),
+            *(("trouble", each) for each in status.troubles),
+        ]
+    )

@@ -1,0 +1,206 @@
+"""How a cluster looks: its nodes, shards and moves in tables, and its state in a few figures."""
+
+from collections import Counter
+
+import msgspec
+
+from rota.client.cli.display.show import Column, Look
+from rota.client.cli.human import counted
+from rota.wire.documents import ClusterView, MoveView, NodeView, ReplicaView, ShardView
+
+UNKNOWN = "?"
+
+
+class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A cluster in a few figures.
+
+    Attributes:
+        node_id: Who told it.
+        is_whole: Every node is there and has no trouble, every shard is open and where it ought to
+            be.
+        active: The nodes that are to hold something and live.
+        draining: Those that are to hold nothing and live.
+        gone: Those that do not live.
+        open: Shards for which a node decides.
+        closed: Those for which none does at the moment.
+        unknown: Those whose primary did not answer.
+        short_of_copies: Those with fewer copies that count than there are to be.
+        lag_max: Entries that a copy is behind at most; None if nothing is known of any.
+        copies: Moves that make a copy.
+        handovers: Those that change who decides.
+        removals: Those that take a copy away.
+        kept: Copies on draining nodes that stay, for there is no other node, and too few would
+            remain.
+        troubles: What is wrong by the nodes' own account, with the nodes that say so.
+    """
+
+    cluster: str
+    node_id: str
+    is_whole: bool
+    replicas: int
+    active: list[str]
+    draining: list[str]
+    gone: list[str]
+    shards: int
+    open: int
+    closed: int
+    unknown: int
+    short_of_copies: int
+    lag_max: int | None
+    copies: int
+    handovers: int
+    removals: int
+    kept: int
+    troubles: list[str]
+
+
+def status_of(view: ClusterView) -> StatusView:
+    """Return a cluster in a few figures."""
+    by_state: dict[str, list[str]] = {"active": [], "draining": [], "gone": []}
+    for node in view.nodes:
+        by_state.setdefault(node.state, []).append(node.node_id)
+    is_open = Counter(_state(shard) for shard in view.shards)
+    lags = [each.lag for shard in view.shards for each in _backups(shard) if each.lag is not None]
+    moves = Counter(move.change for move in view.moves)
+    troubles = _troubles(view)
+    return StatusView(
+        cluster=view.cluster,
+        node_id=view.node_id,
+        is_whole=not (view.moves or by_state["gone"] or troubles)
+        and is_open["open"] == len(view.shards),
+        replicas=view.replicas,
+        active=by_state["active"],
+        draining=by_state["draining"],
+        gone=by_state["gone"],
+        shards=len(view.shards),
+        open=is_open["open"],
+        closed=is_open["closed"],
+        unknown=is_open[UNKNOWN],
+        short_of_copies=sum(is_short(shard, view.replicas) for shard in view.shards),
+        lag_max=max(lags, default=None),
+        copies=moves["copy"],
+        handovers=moves["handover"],
+        removals=moves["removal"],
+        kept=sum(_kept(view, node) for node in view.nodes if node.state == "draining"),
+        troubles=troubles,
+    )
+
+
+def _troubles(view: ClusterView) -> list[str]:
+    """Return each trouble once, with the nodes that have it."""
+    nodes: dict[str, list[str]] = {}
+    for node in view.nodes:
+        for trouble in node.troubles or ():
+            nodes.setdefault(trouble, []).append(node.node_id)
+    return [f"{', '.join(names)}: {trouble}" for trouble, names in nodes.items()]
+
+
+def _kept(view: ClusterView, node: NodeView) -> int:
+    """Return how many copies on a draining node are not to go."""
+    removals = [each for each in view.moves if each.change == "removal"]
+    return node.primaries + node.backups - sum(each.source == node.node_id for each in removals)
+
+
+def left_to_drain(view: ClusterView, name: str) -> str:
+    """Return what a draining node still has to get rid of; empty: nothing."""
+    node = node_in(view, name)
+    if node is None or not node.is_draining:
+        return "not all nodes have heard of it"
+    moves = Counter(move.change for move in view.moves if move.source == name)
+    running = node.load.running if node.load else 0
+    left = (
+        (moves["handover"], "shard to be handed over", "shards to be handed over"),
+        (moves["removal"], "copy to be removed", "copies to be removed"),
+        (running, "attempt running", "attempts running"),
+    )
+    return ", ".join(counted(*each) for each in left if each[0])
+
+
+def node_in(view: ClusterView, name: str) -> NodeView | None:
+    """Return a node by its id."""
+    return next((each for each in view.nodes if each.node_id == name), None)
+
+
+def is_short(shard: ShardView, copies: int) -> bool:
+    """Tell whether fewer copies of a shard count than there are to be."""
+    return sum(each.role != "learner" for each in shard.replicas) < copies
+
+
+def is_well(shard: ShardView, copies: int) -> bool:
+    """Tell whether a node decides for a shard, and it has all its copies."""
+    return shard.is_open is True and not is_short(shard, copies)
+
+
+def _backups(shard: ShardView) -> list[ReplicaView]:
+    return [each for each in shard.replicas if each.role == "backup"]
+
+
+def _state(shard: ShardView) -> str:
+    if shard.is_open is None:
+        return UNKNOWN if shard.primary else "closed"
+    return "open" if shard.is_open else "closed"
+
+
+def _known(value: int | None) -> str:
+    return UNKNOWN if value is None else str(value)
+
+
+def _labels(node: NodeView) -> str:
+    return " ".join(f"{key}={value}" for key, value in node.labels.items())
+
+
+def _replicas(shard: ShardView, role: str) -> str:
+    """Return where copies are, with what they are behind, if anything."""
+    return " ".join(
+        each.node_id if each.lag == 0 else f"{each.node_id}(-{_known(each.lag)})"
+        for each in shard.replicas
+        if each.role == role
+    )
+
+
+MEMBER: Look[NodeView] = Look(
+    name=lambda node: node.node_id,
+    columns=(
+        Column("NODE", lambda node, _: node.node_id),
+        Column("STATE", lambda node, _: node.state),
+        Column("ZONE", lambda node, _: node.zone, is_optional=True),
+        Column("PRIMARY", lambda node, _: str(node.primaries)),
+        Column("BACKUP", lambda node, _: str(node.backups)),
+        Column("RUNNING", lambda node, _: _known(node.load.running if node.load else None)),
+        Column("SLOTS", lambda node, _: _known(node.load.slots if node.load else None)),
+        Column("WAITING", lambda node, _: _known(node.load.waiting if node.load else None)),
+        Column("ADDRESS", lambda node, _: node.address),
+        Column("PEER ADDRESS", lambda node, _: node.peer_address, is_wide=True),
+        Column("WEIGHT", lambda node, _: f"{node.weight:g}", is_wide=True),
+        Column("LABELS", lambda node, _: _labels(node), is_wide=True),
+        Column("VERSION", lambda node, _: node.version, is_wide=True),
+        Column("SESSION", lambda node, _: node.session or "", is_wide=True),
+    ),
+)
+
+SHARD: Look[ShardView] = Look(
+    name=lambda shard: str(shard.shard),
+    columns=(
+        Column("SHARD", lambda shard, _: str(shard.shard)),
+        Column("EPOCH", lambda shard, _: str(shard.epoch)),
+        Column("STATE", lambda shard, _: _state(shard)),
+        Column("PRIMARY", lambda shard, _: shard.primary or ""),
+        Column("BACKUPS", lambda shard, _: _replicas(shard, "backup")),
+        Column("LEARNERS", lambda shard, _: _replicas(shard, "learner"), is_optional=True),
+        Column("OUGHT TO BE", lambda shard, _: " ".join(shard.target), is_wide=True),
+    ),
+)
+
+MOVE: Look[MoveView] = Look(
+    name=lambda move: str(move.shard),
+    columns=(
+        Column("SHARD", lambda move, _: str(move.shard)),
+        Column("CHANGE", lambda move, _: move.change),
+        Column("FROM", lambda move, _: move.source or ""),
+        Column("TO", lambda move, _: move.target or ""),
+        Column("STATE", lambda move, _: "running" if move.is_running else "waiting"),
+        Column("BEHIND", lambda move, _: "" if move.lag is None else str(move.lag)),
+    ),
+)
+
+STATUS: Look[StatusView] = Look(name=lambda status: status.cluster, columns=())

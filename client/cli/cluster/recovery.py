@@ -1,0 +1,168 @@
+"""``rota cluster recover-coordination`` and ``rota shard recover``: after a loss of state."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import click
+
+from rota.client.cli.display.printing import say
+from rota.client.cli.human import counted
+from rota.client.cli.inputs.options import (
+    complete_node,
+    connect,
+    dry_run_option,
+    examples,
+    url_option,
+)
+from rota.wire.documents import RecoveryView, ShardLossView, ShardRecoveryView
+
+EX_CLOSED = 8
+NAMED_MAX = 10
+RECOVERED, FOUNDED = "recovered", "founded"
+WHY_CLOSED = {
+    "changed": "changed meanwhile: run the command again",
+    "no_copy": "no copy that counts is left",
+    "unknown_configuration": "a node promised an epoch whose configuration no node has seen",
+    "forked": "nodes went on in two ways, and no copy has all that may be acknowledged",
+    "unsure": "missing nodes may have the last writes: start one with its data, or --accept-loss",
+}
+
+without_option = click.option(
+    "--without",
+    multiple=True,
+    metavar="NODE",
+    shell_complete=complete_node,
+    help="A node that is stopped and lost for good, and is not waited for; repeatable.",
+)
+
+
+@click.command(
+    "recover-coordination",
+    short_help="Give etcd back what it lost.",
+    epilog=examples(
+        "rota cluster recover-coordination --dry-run",
+        "rota cluster recover-coordination",
+        "rota cluster recover-coordination --without n3",
+    ),
+)
+@without_option
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Recover shards, too, whose last writes only nodes that are missing may have.",
+)
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask whether to go on.")
+@dry_run_option
+@url_option
+def recover_coordination(
+    without: tuple[str, ...], *, accept_loss: bool, is_sure: bool, is_dry: bool
+) -> int:
+    """Give etcd back what it lost: the configurations of all shards, as nodes have seen them.
+
+    For an etcd that was restored from a snapshot, emptied or replaced. All nodes have to run, but
+    those that --without names. Each shard opens with the copies that have everything that was
+    acknowledged; one for which that is not certain stays closed, and the command exits with 8,
+    also as a dry run.
+    """
+    with connect() as client:
+        if is_dry or not is_sure:
+            plan = client.recover_coordination(
+                without=without, accept_loss=accept_loss, dry_run=True
+            )
+            is_any_closed = show_plan(plan, is_dry=True)
+            if is_dry:
+                say("dry run: nothing is changed")
+                return EX_CLOSED if is_any_closed else 0
+        if not is_sure:
+            click.confirm("write this to etcd?", abort=True, err=True)
+        view = client.recover_coordination(without=without, accept_loss=accept_loss)
+    return EX_CLOSED if show_plan(view, is_dry=False) else 0
+
+
+def show_plan(view: RecoveryView, *, is_dry: bool) -> bool:
+    """Print what is recovered and what stays closed; return True if anything does."""
+    closed: dict[str, list[ShardRecoveryView]] = {}
+    for shard in view.shards:
+        if shard.outcome not in (RECOVERED, FOUNDED):
+            closed.setdefault(shard.outcome, []).append(shard)
+    done = [shard for shard in view.shards if shard.outcome == RECOVERED]
+    verb = "would recover" if is_dry else "recovered"
+    say(f"{verb} {counted(len(done), 'shard', 'shards')} in generation {view.generation}")
+    by_copies = Counter(len(each.copies) for each in done)
+    for copies, count in sorted(by_copies.items()):
+        say(f"  with {counted(copies, 'copy', 'copies')}: {counted(count, 'shard', 'shards')}")
+    founded = [shard for shard in view.shards if shard.outcome == FOUNDED]
+    if founded:
+        say(
+            f"  {'to be founded' if is_dry else 'founded'}, for no node has anything of them: "
+            f"{_named(founded)}"
+        )
+    for outcome, shards in sorted(closed.items()):
+        say(f"closed: {_named(shards)}: {WHY_CLOSED.get(outcome, outcome)}")
+    if set(closed) - {"changed"}:
+        say("see `rota shard recover`, which opens a shard from one copy")
+    return bool(closed)
+
+
+def _named(shards: Sequence[ShardRecoveryView]) -> str:
+    """Return the numbers of the first shards."""
+    more = ", …" * (len(shards) > NAMED_MAX)
+    return ", ".join(str(each.shard) for each in shards[:NAMED_MAX]) + more
+
+
+@click.command(
+    "recover",
+    short_help="Open a shard from a copy that does not count.",
+    epilog=examples(
+        "rota shard recover 17 --from n3 --without n1 --without n2 --dry-run",
+        "rota shard recover 17 --from n3 --without n1 --without n2 --accept-loss",
+    ),
+)
+@click.argument("numbers", metavar="SHARD...", nargs=-1, required=True, type=click.IntRange(min=0))
+@click.option(
+    "--from",
+    "source",
+    metavar="NODE",
+    required=True,
+    shell_complete=complete_node,
+    help="The node whose copy is to count.",
+)
+@without_option
+@click.option(
+    "--accept-loss", is_flag=True, help="What was acknowledged and is not on that copy is lost."
+)
+@dry_run_option
+@url_option
+def recover(
+    numbers: tuple[int, ...],
+    *,
+    source: str,
+    without: tuple[str, ...],
+    accept_loss: bool,
+    is_dry: bool,
+) -> None:
+    """Open shards from a copy that does not count, where none that counts is left.
+
+    What was acknowledged after the copy's last entry is lost: --dry-run shows when that was. It is
+    refused while a copy that counts is on a node that answers. Nodes that --without names must be
+    stopped, and start again only with an empty data directory.
+    """
+    with connect() as client:
+        for number in numbers:
+            view = client.recover_shard(
+                number, source, without=without, accept_loss=accept_loss, dry_run=is_dry
+            )
+            _show_loss(view, is_dry=is_dry)
+    if is_dry:
+        say("dry run: nothing is changed")
+
+
+def _show_loss(view: ShardLossView, *, is_dry: bool) -> None:
+    verb = "would recover" if is_dry else "recovered"
+    say(f"{verb} shard {view.shard} from {view.node_id}, under epoch {view.epoch}")
+    last = f"entry {view.last_index}, of {view.last_at}" if view.last_at else "no entry"
+    say(f"  its copy ends with {last}: what was acknowledged later is lost")
+    if view.missing:
+        say(f"  copies that counted and are not there: {', '.join(view.missing)}")
+    if not is_dry:
+        say(f"  recorded on {view.recorded_on}, in RECOVERIES in its data directory")

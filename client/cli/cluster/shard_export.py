@@ -1,0 +1,38 @@
+"""``rota shard export``: what a stopped node's data directory holds, as lines of JSON."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import click
+
+from rota.client.cli.inputs.options import examples
+
+
+@click.command(
+    "export",
+    short_help="Write what a stopped node has to a file.",
+    epilog=examples(
+        "rota shard export --data-dir rota-data --output shards.jsonl",
+        "rota shard export --data-dir rota-data --output 17.jsonl 17",
+    ),
+)
+@click.argument("numbers", metavar="[SHARD]...", nargs=-1, type=click.IntRange(min=0))
+@click.option("--data-dir", metavar="DIR", required=True, help="Of a node that is stopped.")
+@click.option("--output", metavar="FILE", required=True, help="Is made; must not be there yet.")
+def export(numbers: tuple[int, ...], data_dir: str, output: str) -> int:
+    """Write what a stopped node's data directory holds of shards to a file, as lines of JSON.
+
+    Definitions of jobs, executions with their tasks, and the ledger, of all shards unless some are
+    named. No node and no etcd is asked, and nothing is changed. A directory that a node uses is
+    refused.
+    """
+    # A process of its own: the code of a node is never imported here, and may not be installed.
+    # Loads an HTTP library, which help texts do without.
+    from rota.client.dev.local_node import NEEDS, NodeNotInstalled
+
+    if missing := [name for name in NEEDS if find_spec(name) is None]:
+        raise NodeNotInstalled(missing)
+    flags = ("--data-dir", data_dir, "--output", output)
+    argv = [sys.executable, "-P", "-m", "rota.node.shard_export", *flags, *map(str, numbers)]
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, check=False).returncode

@@ -1,0 +1,165 @@
+"""``--watch``: a table that stays up to date, or, where no terminal is, a line for each change."""
+
+import io
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from shutil import get_terminal_size
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from rota.client.cli.display.printing import say
+from rota.client.cli.display.show import Look, Rows
+from rota.client.cli.inputs.options import F, as_seconds
+from rota.core.timing.instants import parse_duration
+
+V = TypeVar("V", bound=msgspec.Struct)
+
+INTERVAL = "2s"
+NAMES = ("-w", "--watch")
+
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+# A line that the terminal would break in two takes the place of one only.
+CUT_LINES, BREAK_LINES = "\x1b[?7l", "\x1b[?7h"
+CLEAR_REST_OF_LINE, CLEAR_BELOW = "\x1b[K", "\x1b[J"
+
+
+class WatchCommand(click.Command):
+    """A command whose ``--watch`` may stand before an argument: ``show -w report``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put in the interval where the word after ``--watch`` is none."""
+        given = list(args)
+        for place, word in enumerate(args):
+            after = args[place + 1] if place + 1 < len(args) else ""
+            if word in NAMES and not _is_interval(after):
+                given[place] = f"--watch={INTERVAL}"
+        return super().parse_args(ctx, given)
+
+
+def watch_option(command: F) -> F:
+    """Add ``--watch``, passed as *watch_s*, to a `WatchCommand`."""
+    return click.option(
+        *NAMES,
+        "watch_s",
+        metavar="[INTERVAL]",
+        callback=as_seconds,
+        help="Look again every 2s, or INTERVAL, until Ctrl-C.",
+    )(command)
+
+
+def show(
+    fetch: Callable[[], Sequence[V]],
+    draw: Callable[[Sequence[V]], None],
+    *,
+    look: Look[V],
+    form: str,
+    watch_s: float | None,
+    is_newest_first: bool = False,
+) -> None:
+    """Show what *fetch* finds, once or, with *watch_s*, again and again.
+
+    Args:
+        fetch: Asks the node.
+        draw: Prints all of it, in *form*.
+        look: How a line of it looks, where no terminal is.
+        form: See `rota.client.cli.inputs.options.FORMATS`.
+        watch_s: Seconds between two looks; None for a single one.
+        is_newest_first: Of what *fetch* finds; changes are printed oldest first.
+    """
+    if watch_s is None:
+        draw(fetch())
+    elif sys.stdout.isatty():
+        _redraw(lambda: draw(fetch()), watch_s)
+    else:
+        _print_changes(fetch, look, form, watch_s=watch_s, is_newest_first=is_newest_first)
+
+
+def _is_interval(word: str) -> bool:
+    try:
+        parse_duration(f"{word}s" if word[-1:].isdecimal() else word)
+    except ValueError:
+        return False
+    return True
+
+
+def _redraw(draw: Callable[[], None], watch_s: float) -> None:
+    """Draw, and draw again in the same place."""
+    terminal = sys.stdout
+    shown: int | None = None
+    terminal.write(HIDE_CURSOR + CUT_LINES)
+    try:
+        while True:
+            lines = _drawn(_surviving(draw, is_first=shown is None))
+            if shown:
+                terminal.write(f"\x1b[{shown}F")
+            terminal.write("".join(f"{line}{CLEAR_REST_OF_LINE}\n" for line in lines))
+            terminal.write(CLEAR_BELOW)
+            terminal.flush()
+            shown = len(lines)
+            time.sleep(watch_s)
+    finally:
+        terminal.write(BREAK_LINES + SHOW_CURSOR)
+        terminal.flush()
+
+
+def _drawn(draw: Callable[[], None]) -> list[str]:
+    """Return the lines that *draw* prints, as many as there is room for."""
+    frame = _Frame()
+    with redirect_stdout(frame), redirect_stderr(frame):
+        draw()
+    lines = frame.getvalue().splitlines()
+    room = get_terminal_size().lines - 1
+    if len(lines) <= room:
+        return lines
+    return [*lines[: room - 1], f"... and {len(lines) - room + 1} more lines"]
+
+
+class _Frame(io.StringIO):
+    """What a terminal would be sent: as coloured, and not yet there."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def _print_changes(
+    fetch: Callable[[], Sequence[V]],
+    look: Look[V],
+    form: str,
+    *,
+    watch_s: float,
+    is_newest_first: bool,
+) -> None:
+    """Print each thing when it is there first, and when it has changed."""
+    rows = Rows(look, form)
+    known: Sequence[V] | None = None
+    found: Sequence[V] = ()
+
+    def look_again() -> None:
+        nonlocal found
+        found = fetch()
+
+    while True:
+        _surviving(look_again, is_first=known is None)()
+        changed = [view for view in found if view not in (known or ())]
+        rows.print(changed[::-1] if is_newest_first else changed)
+        known = found
+        time.sleep(watch_s)
+
+
+def _surviving(act: Callable[[], Any], *, is_first: bool) -> Callable[[], None]:
+    """Return *act*, which, once it has worked, only says when the node does not answer."""
+    from rota.client.errors import TooBusy, Unreachable
+
+    def try_it() -> None:
+        try:
+            act()
+        except (TooBusy, Unreachable) as error:
+            if is_first:
+                raise
+            say(f"{error.detail}; trying again")
+
+    return try_it

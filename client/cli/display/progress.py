@@ -1,0 +1,89 @@
+"""An execution as it goes: what happens is told, line by line, on standard error."""
+
+from rota.client.cli.display.looks import tasks_in_order
+from rota.client.cli.display.printing import one_line, say
+from rota.client.cli.human import now, span, took
+from rota.client.client import Client
+from rota.client.errors import WaitTimedOut
+from rota.core.timing.instants import SECOND, parse_instant
+from rota.wire.documents import AttemptView, ExecutionView
+
+LOOK_S = 0.3
+"""Its end is told at once, what happens before it after at most so long."""
+OUTPUT_LINES_MAX = 30
+"""Of each failed task; all of it is one command away."""
+
+
+def follow(client: Client, execution_id: str, timeout_s: float | None) -> ExecutionView:
+    """Return an execution when it has ended; tell what happens to its tasks until then.
+
+    Raises:
+        WaitTimedOut: It has not, after *timeout_s*.
+    """
+    told: set[str] = set()
+    left_s = timeout_s
+    while True:
+        look_s = LOOK_S if left_s is None else min(LOOK_S, left_s)
+        try:
+            execution = client.wait(execution_id, timeout_s=look_s)
+        except WaitTimedOut as error:
+            execution = error.executions[0]
+        for key, fact in _facts(execution):
+            if key not in told:
+                told.add(key)
+                say(one_line(f"  {fact}"))
+        if execution.finished_at is not None:
+            return execution
+        if left_s is not None:
+            left_s -= look_s
+            if left_s <= 0:
+                raise WaitTimedOut([execution], timeout_s or 0.0)
+
+
+def ending(attempt: AttemptView) -> str:
+    """Return how an attempt ended, in a few words."""
+    if attempt.outcome == "failed" and attempt.exit_code is not None:
+        return f"failed with exit code {attempt.exit_code}"
+    if attempt.outcome == "failed" and attempt.signal is not None:
+        return f"failed by signal {attempt.signal}"
+    if attempt.outcome == "failed" and attempt.reason:
+        return f"failed ({attempt.reason})"
+    if attempt.outcome in ("cancelled", "lost") and attempt.reason:
+        # Nobody need have asked for it: its node may have had no right to go on.
+        return f"{attempt.outcome} ({attempt.reason})"
+    return attempt.outcome or "running"
+
+
+def print_failed_output(execution: ExecutionView) -> None:
+    """Tell the last lines that failed tasks wrote."""
+    for name, task in tasks_in_order(execution):
+        if task.status != "failed" or not task.attempts:
+            continue
+        attempt = task.attempts[-1]
+        lines = attempt.output_tail.splitlines()[-OUTPUT_LINES_MAX:]
+        is_all = attempt.output_bytes <= len("\n".join(lines).encode()) + 1
+        say(f"--- {'' if is_all else 'end of the '}output of {name}, attempt {attempt.number} ---")
+        say("\n".join(lines) or "(nothing)")
+
+
+def _facts(execution: ExecutionView) -> list[tuple[str, str]]:
+    """Return what is known, in order, each fact with a name by which it is told only once."""
+    facts: list[tuple[str, str, str]] = []
+    for name, task in (execution.tasks or {}).items():
+        for attempt in task.attempts:
+            nth = f"attempt {attempt.number} " if attempt.number > 1 else ""
+            key = f"{name} {attempt.number}"
+            if attempt.finished_at is None:
+                facts.append((attempt.started_at, f"{key} started", f"{name}: {nth}started"))
+            else:
+                lasted = took(attempt.started_at, attempt.finished_at)
+                ended = f"{name}: {nth}{ending(attempt)} after {lasted}"
+                facts.append((attempt.finished_at, f"{key} ended", ended))
+        if task.retry_at is not None:
+            left_s = max(0, parse_instant(task.retry_at) - now()) / SECOND
+            again = f"{name}: next attempt in {span(left_s)}"
+            facts.append((task.retry_at, f"{name} {task.retry_at}", again))
+        if task.status == "skipped":
+            at = execution.finished_at or ""
+            facts.append((at, f"{name} skipped", f"{name}: skipped, {task.reason}"))
+    return [(key, fact) for _, key, fact in sorted(facts)]

@@ -1,0 +1,1 @@
+"""Options, profiles and other input of commands."""

@@ -1,0 +1,268 @@
+"""Options that several commands have, and what they stand for."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rota.client.cli.human import now
+from rota.client.cli.inputs.settings import keep_flag, read_profiles, value_of
+from rota.core.timing.instants import (
+    SECOND,
+    Instant,
+    format_instant,
+    parse_duration,
+    parse_instant,
+)
+
+if TYPE_CHECKING:  # No cycle is dodged: help texts shall not load an HTTP library.
+    from rota.client.async_client import AsyncClient
+    from rota.client.client import Client
+
+C = TypeVar("C")
+F = TypeVar("F", bound=Callable[..., Any])  # Any: options fit whatever command
+
+REPEATS_MAX = 2
+"""Whoever waits at a terminal wants to know soon that there is no node."""
+COMPLETION_S = 0.5
+"""Whoever presses Tab waits no longer."""
+COMPLETIONS_MAX = 200
+FORMATS = ("table", "wide", "json", "jsonl", "yaml", "name")
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a help text: commands to try, kept line by line."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def connect() -> "Client":
+    """Return a client of the node that flags, environment and profile name.
+
+    Raises:
+        click.UsageError: They name none.
+    """
+    from rota.client.client import Client
+
+    return _made(Client)
+
+
+def connect_async() -> "AsyncClient":
+    """Return what `connect` does, for an event loop."""
+    from rota.client.async_client import AsyncClient
+
+    return _made(AsyncClient)
+
+
+def _made(kind: Callable[..., C]) -> C:
+    url, timeout = value_of("url"), value_of("timeout")
+    try:
+        timeout_s = seconds_of(timeout.text)
+    except ValueError as error:
+        raise click.UsageError(f"{error} ({timeout.source})") from error
+    try:
+        return kind(url.text, timeout_s=timeout_s, repeats_max=REPEATS_MAX)
+    except ValueError as error:
+        raise click.UsageError(f"{error} ({url.source})") from error
+
+
+def url_option(command: F) -> F:
+    """Add ``--url``, ``--request-timeout`` and ``--profile``: which node, and how to ask it."""
+    for option in (
+        click.option(
+            "--request-timeout",
+            metavar="DURATION",
+            expose_value=False,
+            callback=keep_flag,
+            help="How long a request may take.  [default: $ROTA_TIMEOUT or 30s]",
+        ),
+        profile_option,
+        click.option(
+            "--url",
+            metavar="URL",
+            expose_value=False,
+            callback=keep_flag,
+            help="Where the node is; several with commas.  "
+            "[default: $ROTA_URL or http://127.0.0.1:7400]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def profile_option(command: F) -> F:
+    """Add ``--profile``."""
+    return click.option(
+        "--profile",
+        metavar="NAME",
+        expose_value=False,
+        # What it sets is looked up while other options get their defaults.
+        is_eager=True,
+        callback=keep_flag,
+        shell_complete=complete_profile,
+        help="See `rota config`.  [default: $ROTA_PROFILE or as chosen]",
+    )(command)
+
+
+def namespace_option(command: F) -> F:
+    """Add ``--namespace``; None where nothing sets it."""
+    return click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        default=lambda: value_of("namespace").text or None,
+        help="Of a job named without.  [default: $ROTA_NAMESPACE or default]",
+    )(command)
+
+
+def everywhere_option(command: F) -> F:
+    """Add ``--all-namespaces``, passed as *is_everywhere*."""
+    return click.option(
+        "-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Whatever namespace is set."
+    )(command)
+
+
+def format_option(command: F) -> F:
+    """Add ``--output``, passed as *form*: any of `FORMATS`."""
+    return output_option(FORMATS)(command)
+
+
+def output_option(forms: Sequence[str]) -> Callable[[F], F]:
+    """Return what adds ``--output``, passed as *form*: one of *forms*, the first by default."""
+
+    def default() -> str:
+        found = value_of("output")
+        # What is set for all commands may be what this one cannot do.
+        is_other = found.text in FORMATS and found.text not in forms
+        return forms[0] if is_other else found.text
+
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(forms),
+        metavar="FORM",
+        default=default,
+        help=f"{', '.join(forms[:-1])} or {forms[-1]}.  [default: $ROTA_OUTPUT or {forms[0]}]",
+    )
+
+
+def dry_run_option(command: F) -> F:
+    """Add ``--dry-run``, passed as *is_dry*."""
+    return click.option(
+        "--dry-run", "is_dry", is_flag=True, help="Check and show what would be; change nothing."
+    )(command)
+
+
+def job_argument(command: F) -> F:
+    """Add the argument JOB, which shells complete."""
+    return click.argument("job", shell_complete=complete_job)(command)
+
+
+def execution_argument(command: F) -> F:
+    """Add the argument EXECUTION: an id, ``@latest`` or ``JOB@latest``."""
+    return click.argument("execution", shell_complete=_complete_execution)(command)
+
+
+def executions_argument(command: F) -> F:
+    """Add the argument EXECUTION..., passed as *named*."""
+    return click.argument(
+        "named",
+        metavar="EXECUTION...",
+        nargs=-1,
+        required=True,
+        shell_complete=_complete_execution,
+    )(command)
+
+
+def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the jobs whose names begin with *incomplete*.
+
+    Those of the namespace in use are named without it, others only once it is typed.
+
+    Raises:
+        RotaError, click.UsageError: Where no node answers soon; nobody is told of it.
+    """
+    del param
+    from rota.client.client import Client
+
+    namespace, slash, name = incomplete.rpartition("/")
+    with ctx.scope(cleanup=False):
+        typed = ctx.params.get("namespace") or value_of("namespace").text
+        url = value_of("url").text
+    within = namespace if slash else typed or "default"
+    with Client(url, timeout_s=COMPLETION_S, repeats_max=0) as client:
+        jobs = client.jobs(namespace=within, q=name or None, limit=COMPLETIONS_MAX)
+        found = [job.name for job in jobs if job.name.startswith(name)]
+    return _words(f"{within}/{each}" if slash else each for each in found)
+
+
+def _complete_execution(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return ``JOB@latest`` for the jobs that *incomplete* may mean; nobody types an id."""
+    if incomplete.startswith("@"):
+        return ["@latest"]
+    job = incomplete.partition("@")[0]
+    return [f"{each}@latest" for each in complete_job(ctx, param, job)]
+
+
+def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the nodes whose ids begin with *incomplete*.
+
+    Raises:
+        RotaError, click.UsageError: Where no node answers soon; nobody is told of it.
+    """
+    del param
+    from rota.client.client import Client
+
+    with ctx.scope(cleanup=False):
+        url = value_of("url").text
+    with Client(url, timeout_s=COMPLETION_S, repeats_max=0) as client:
+        ids = [node.node_id for node in client.cluster().nodes]
+    return _words(each for each in ids if each.startswith(incomplete))
+
+
+def complete_profile(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the profiles whose names begin with *incomplete*."""
+    del ctx, param
+    return [name for name in read_profiles().by_name if name.startswith(incomplete)]
+
+
+def _words(found: Iterable[str]) -> list[str]:
+    """Return what a shell may be given as completions, of what a node answered."""
+    return [each for each in found if each.isprintable() and " " not in each]
+
+
+def as_time(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """Return a time as RFC 3339 text; a duration is so long ago."""
+    if text is None:
+        return None
+    try:
+        return format_instant(parse_instant(text))
+    except ValueError:
+        pass
+    try:
+        return format_instant(Instant(now() - parse_duration(text)))
+    except (ValueError, OverflowError) as error:
+        detail = (
+            f"{text!r} is neither a time such as 2027-01-01T00:00:00Z nor how long ago, "
+            "such as 90m or 2d"
+        )
+        raise click.BadParameter(detail, ctx, param) from error
+
+
+def as_seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """Return a duration as seconds; a bare number is seconds."""
+    if text is None:
+        return None
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+
+
+def seconds_of(text: str) -> float:
+    """Return a duration in seconds; a bare number is seconds.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    return parse_duration(f"{text}s" if text[-1:].isdecimal() else text) / SECOND

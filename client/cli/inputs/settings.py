@@ -1,0 +1,229 @@
+"""What a command takes where no flag says it: from the environment, a profile, or by default.
+
+The first that has it wins: a flag, ``ROTA_*``, the profile, the default. Profiles are tables of
+one TOML file::
+
+    profile = "work"
+
+    [profiles.work]
+    url = "http://a.example:7400,http://b.example:7400"
+    namespace = "billing"
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from rota.client.transport.endpoints import DEFAULT_URL
+from rota.core.errors import RotaError
+
+FILE_VARIABLE = "ROTA_CLIENT_CONFIG"
+"""Not ``ROTA_CONFIG``: that is the file of a node, which ``rota dev`` starts."""
+PROFILE_FLAG = "--profile"
+PROFILE_VARIABLE = "ROTA_PROFILE"
+DEFAULT_PROFILE = "default"
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""What TOML takes for a key without quotes."""
+
+
+class Key(NamedTuple):
+    """Something that can be set.
+
+    Attributes:
+        flag: What sets it for one command.
+        variable: What sets it in the environment.
+        default: Where nothing else does.
+    """
+
+    flag: str
+    variable: str
+    default: str
+
+
+KEYS = {
+    "url": Key("--url", "ROTA_URL", DEFAULT_URL),
+    "namespace": Key("--namespace", "ROTA_NAMESPACE", ""),
+    "output": Key("--output", "ROTA_OUTPUT", "table"),
+    "timeout": Key("--request-timeout", "ROTA_TIMEOUT", "30s"),
+}
+
+
+class Value(NamedTuple):
+    """What is set.
+
+    Attributes:
+        source: The flag, the variable or the profile that says so, or ``default``.
+    """
+
+    text: str
+    source: str
+
+
+class InvalidConfig(RotaError):
+    """The file of profiles cannot be read, or says what means nothing; tells where and why."""
+
+    code = "invalid_config"
+
+
+@dataclass
+class Profiles:
+    """What the file holds.
+
+    Attributes:
+        chosen: The profile to use where none is named, or empty.
+        by_name: What each profile sets.
+    """
+
+    chosen: str = ""
+    by_name: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+
+
+def value_of(name: str) -> Value:
+    """Return what *name*, one of `KEYS`, is for the command that runs.
+
+    Raises:
+        InvalidConfig: The file is damaged.
+        click.UsageError: The profile is named, and not there.
+    """
+    key = KEYS[name]
+    given = _flags(click.get_current_context()).get(key.flag)
+    if given is not None:
+        return Value(given, key.flag)
+    if text := os.environ.get(key.variable):
+        return Value(text, f"${key.variable}")
+    profile = profile_in_use()
+    there = _profile(profile)
+    if name in there:
+        return Value(there[name], f"profile {profile.text}")
+    return Value(key.default, "default")
+
+
+def profile_in_use() -> Value:
+    """Return the name of the profile that the command takes its values from."""
+    given = _flags(click.get_current_context()).get(PROFILE_FLAG)
+    if given is not None:
+        return Value(given, PROFILE_FLAG)
+    if text := os.environ.get(PROFILE_VARIABLE):
+        return Value(text, f"${PROFILE_VARIABLE}")
+    if chosen := read_profiles().chosen:
+        return Value(chosen, str(config_path()))
+    return Value(DEFAULT_PROFILE, "default")
+
+
+def keep_flag(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """Remember a flag for `value_of`; it may stand before or after the command."""
+    if text is not None:
+        _flags(ctx)[param.opts[0]] = text
+    return text
+
+
+def config_path() -> Path:
+    """Return where the file is, or would be."""
+    if named := os.environ.get(FILE_VARIABLE):
+        return Path(named)
+    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(home) / "rota" / "config.toml"
+
+
+def read_profiles() -> Profiles:
+    """Return what the file holds; nothing if there is none.
+
+    Raises:
+        InvalidConfig: See there.
+    """
+    path = config_path()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Profiles()
+    except OSError as error:
+        raise InvalidConfig(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidConfig(f"{path}: is not UTF-8 text: {error.reason}") from error
+    import tomllib
+
+    try:
+        return _checked(tomllib.loads(text))
+    except ValueError as error:
+        raise InvalidConfig(f"{path}: {error}") from error
+
+
+def write_profiles(profiles: Profiles) -> None:
+    """Write the file, whole or not at all; only its owner can read it: a URL may hold a password.
+
+    Raises:
+        InvalidConfig: It cannot be written.
+    """
+    # What is a link, into a repository of such files for instance, shall remain one.
+    path = config_path().resolve()
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if path.exists() and not path.is_file():
+            # Root would put a file in the place of /dev/null.
+            raise InvalidConfig(f"{path}: is not a file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.touch(mode=0o600)
+        beside.write_text(_as_toml(profiles), encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise InvalidConfig(f"{path}: {error.strerror}") from error
+
+
+def _flags(ctx: click.Context) -> dict[str, str]:
+    flags: dict[str, str] = ctx.meta.setdefault("rota.flags", {})
+    return flags
+
+
+def _profile(named: Value) -> Mapping[str, str]:
+    profiles = read_profiles().by_name
+    if named.text not in profiles and named.source != "default":
+        there = ", ".join(profiles) or "none"
+        raise click.UsageError(
+            f"there is no profile {named.text!r} ({named.source}); there are: {there}. "
+            f"Make it with: rota config set --profile {named.text} url URL"
+        )
+    return profiles.get(named.text, {})
+
+
+def _checked(content: dict[str, object]) -> Profiles:
+    unknown = content.keys() - {"profile", "profiles"}
+    if unknown:
+        raise ValueError(f"there is no {min(unknown)!r} here; there are: profile, profiles")
+    chosen, tables = content.get("profile", ""), content.get("profiles", {})
+    if not isinstance(chosen, str) or not isinstance(tables, dict):
+        raise ValueError("profile is the name of one, and profiles are tables: [profiles.NAME]")
+    found = Profiles(chosen)
+    for name, table in tables.items():  # pyright: ignore[reportUnknownVariableType]  # of TOML
+        if not isinstance(table, dict):
+            raise ValueError(f"profiles.{name} is not a table")
+        found.by_name[name] = {key: _text(name, key, table[key]) for key in table}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # of TOML
+    return found
+
+
+def _text(profile: str, key: str, value: object) -> str:
+    if key not in KEYS:
+        raise ValueError(f"profiles.{profile}.{key}: there are: {', '.join(KEYS)}")
+    if not isinstance(value, str):
+        raise ValueError(f"profiles.{profile}.{key}: {value!r} is not text; quote it")
+    return value
+
+
+def _as_toml(profiles: Profiles) -> str:
+    lines = ["# `rota config` rewrites this file; comments are not kept."]
+    if profiles.chosen:
+        lines.append(f"profile = {_quoted(profiles.chosen)}")
+    for name, values in sorted(profiles.by_name.items()):
+        lines += ["", f"[profiles.{name if BARE.fullmatch(name) else _quoted(name)}]"]
+        lines += [f"{key} = {_quoted(value)}" for key, value in values.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Return *text*, which can be printed, as a basic string of TOML."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,111 @@
+"""``rota events``: what happens, as it happens."""
+
+import asyncio
+from contextlib import suppress
+
+import click
+
+from rota.client.cli.display.looks import EVENT
+from rota.client.cli.display.printing import say
+from rota.client.cli.display.show import Rows
+from rota.client.cli.inputs.options import (
+    as_seconds,
+    complete_job,
+    connect_async,
+    everywhere_option,
+    examples,
+    format_option,
+    namespace_option,
+    url_option,
+)
+from rota.wire.documents import EventView
+
+OF_THE_STREAM = "stream."
+"""What types begin with that tell of the stream, not of jobs."""
+
+
+@click.command(
+    epilog=examples(
+        "rota events",
+        "rota events report --type execution --for 10m",
+        "rota events --type execution.failed -o jsonl",
+        "rota events --type task --status running --count 1",
+    )
+)
+@click.argument("job", required=False, shell_complete=complete_job)
+@click.option(
+    "--type",
+    "types",
+    metavar="TYPE",
+    multiple=True,
+    help="Only these: job, execution or task, or one such as execution.failed. Repeatable.",
+)
+@click.option("--status", metavar="STATUS", help="Only executions and tasks that come to be in it.")
+@click.option("--execution", "execution_id", metavar="ID", help="Only of this execution.")
+@click.option(
+    "--after", metavar="ID", help="Begin after the event of this id (-o wide shows ids), not now."
+)
+@click.option("--for", "for_s", metavar="DURATION", callback=as_seconds, help="End after so long.")
+@click.option("--count", type=click.IntRange(1), help="End after so many.")
+@namespace_option
+@everywhere_option
+@format_option
+@url_option
+def events(
+    job: str | None,
+    *,
+    types: tuple[str, ...],
+    status: str | None,
+    execution_id: str | None,
+    after: str | None,
+    for_s: float | None,
+    count: int | None,
+    namespace: str | None,
+    is_everywhere: bool,
+    form: str,
+) -> None:
+    """Show what happens to jobs, executions and tasks from now on, until Ctrl-C.
+
+    Where events may have been missed, standard error says so.
+    """
+    rows = Rows(EVENT, form)
+    left = count
+
+    async def follow() -> None:
+        nonlocal left
+        async with connect_async() as client:
+            stream = client.events(
+                namespace=None if is_everywhere else namespace,
+                job=job,
+                execution_id=execution_id,
+                types=types,
+                status=status,
+                after=after,
+            )
+            async for event in stream:
+                if event.type.startswith(OF_THE_STREAM):
+                    _tell(event)
+                    continue
+                rows.print([event])
+                if left is not None:
+                    left -= 1
+                    if not left:
+                        return
+
+    async def follow_for_a_while() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(for_s):
+                await follow()
+
+    asyncio.run(follow_for_a_while())
+
+
+def _tell(event: EventView) -> None:
+    """Say what the stream says of itself, where it matters to who reads."""
+    match event.type:
+        case "stream.opened":
+            say("listening")
+        case "stream.gap":
+            say("events may have been missed; list again what must be right")
+        case _:
+            pass

@@ -1,0 +1,220 @@
+"""``rota executions list`` and ``show``."""
+
+from collections.abc import Sequence
+
+import click
+import msgspec
+
+from rota.client.cli.display import live_table
+from rota.client.cli.display.live_table import WatchCommand, watch_option
+from rota.client.cli.display.looks import EXECUTION, duration, lateness, tasks_in_order
+from rota.client.cli.display.printing import one_line, out, say
+from rota.client.cli.display.show import print_facts, print_table, show_many, show_one
+from rota.client.cli.human import absolute, now, relative, size, span, took
+from rota.client.cli.inputs.options import (
+    as_time,
+    complete_job,
+    connect,
+    everywhere_option,
+    examples,
+    execution_argument,
+    format_option,
+    namespace_option,
+    url_option,
+)
+from rota.wire.documents import AttemptView, DuplicateView, ExecutionView, Json, TaskView
+
+RESULT_MAX = 400
+"""Characters of a result that are shown: a few lines."""
+TITLES = ("TASK", "STATUS", "ATTEMPT", "OUTCOME", "STARTED", "TOOK", "CPU", "MEMORY", "REASON")
+STATUSES = ("queued", "running", "success", "failed", "cancelled")
+
+
+@click.command(
+    "list",
+    cls=WatchCommand,
+    epilog=examples(
+        "rota executions list",
+        "rota executions list report --status failed --since 2d",
+        "rota executions --watch",
+        "rota executions --limit 1000 -o jsonl",
+    ),
+)
+@click.argument("job", required=False, shell_complete=complete_job)
+@click.option("--status", type=click.Choice(STATUSES), help="Only those in it.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=as_time,
+    help="Fire times from then on, or so long ago, such as 2h.",
+)
+@click.option("--until", metavar="TIME", callback=as_time, help="Fire times before then.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many."
+)
+@namespace_option
+@everywhere_option
+@watch_option
+@format_option
+@url_option
+def list_executions(
+    job: str | None,
+    *,
+    status: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int,
+    namespace: str | None,
+    is_everywhere: bool,
+    watch_s: float | None,
+    form: str,
+) -> None:
+    """List executions, latest fire time first."""
+    within = None if is_everywhere else namespace
+
+    def draw(found: Sequence[ExecutionView]) -> None:
+        if not found and form in ("table", "wide"):
+            is_filtered = bool(job or within or status or since or until)
+            say("no such executions" if is_filtered else "no executions yet")
+            return
+        show_many(found, EXECUTION, form)
+
+    with connect() as client:
+        live_table.show(
+            lambda: list(
+                client.executions(
+                    job=job,
+                    namespace=within,
+                    status=status,
+                    since=since,
+                    until=until,
+                    limit=limit,
+                )
+            ),
+            draw,
+            look=EXECUTION,
+            form=form,
+            watch_s=watch_s,
+            is_newest_first=True,
+        )
+
+
+@click.command(
+    "show",
+    cls=WatchCommand,
+    epilog=examples(
+        "rota executions show @latest",
+        "rota executions show report@latest -o json",
+        "rota executions show report@latest --watch",
+    ),
+)
+@execution_argument
+@namespace_option
+@watch_option
+@format_option
+@url_option
+def show_execution(
+    execution: str, *, namespace: str | None, watch_s: float | None, form: str
+) -> None:
+    """Show an execution: its tasks and their attempts."""
+    from rota.client.cli.inputs.execution_names import execution_id_of
+
+    def draw(found: Sequence[ExecutionView]) -> None:
+        for view in found:
+            if form in ("table", "wide"):
+                print_execution(view)
+            else:
+                show_one(view, EXECUTION, form)
+
+    with connect() as client:
+        execution_id = execution_id_of(client, execution, namespace)
+        live_table.show(
+            lambda: [client.execution(execution_id)],
+            draw,
+            look=EXECUTION,
+            form=form,
+            watch_s=watch_s,
+        )
+
+
+def print_execution(execution: ExecutionView) -> None:
+    """Print an execution with its tasks, for people."""
+    at = now()
+    fire = f"{absolute(execution.fire_time)} UTC, {relative(execution.fire_time, at)}"
+    print_facts(
+        [
+            ("execution", execution.execution_id),
+            ("job", f"{execution.job}, version {execution.job_version}"),
+            ("status", execution.status),
+            ("trigger", execution.trigger),
+            ("fire time", fire),
+            ("late", lateness(execution)),
+            ("took", duration(execution, at)),
+            ("done", "" if execution.finished_at else f"{execution.progress}%"),
+            ("reason", execution.reason),
+            ("stand-in", execution.stand_in or ""),
+            *(("duplicate", _duplicate(each)) for each in execution.possible_duplicates or ()),
+        ]
+    )
+    rows = [row for name, task in tasks_in_order(execution) for row in _rows(name, task)]
+    if rows:
+        out("")
+        print_table(TITLES, rows, optional=("CPU", "MEMORY"))
+    for name, task in tasks_in_order(execution):
+        for attempt in task.attempts:
+            _print_details(f"{name}, attempt {attempt.number}", attempt)
+
+
+def _duplicate(other: DuplicateView) -> str:
+    """Return what a stand-in made of the execution, in a line."""
+    when = f"{absolute(other.started_at)} UTC, took {took(other.started_at, other.finished_at)}"
+    return f"possibly: {other.status} on {other.node_id} too, {when}"
+
+
+def _rows(name: str, task: TaskView) -> list[tuple[str, ...]]:
+    """Return one row for each attempt, the task's name and status in the first."""
+    if not task.attempts:
+        return [(name, task.status, *[""] * (len(TITLES) - 3), task.reason)]
+    rows = [_attempt_row(attempt) for attempt in task.attempts]
+    first = ((name, task.status, *rows[0]), *(("", "", *row) for row in rows[1:]))
+    return list(first)
+
+
+def _attempt_row(attempt: AttemptView) -> tuple[str, ...]:
+    return (
+        str(attempt.number),
+        attempt.outcome or "running",
+        absolute(attempt.started_at),
+        took(attempt.started_at, attempt.finished_at),
+        "" if attempt.cpu_seconds is None else span(attempt.cpu_seconds),
+        "" if attempt.memory_peak_bytes is None else size(attempt.memory_peak_bytes),
+        _state(attempt),
+    )
+
+
+def _print_details(title: str, attempt: AttemptView) -> None:
+    """Print what has no place in a row, if there is any."""
+    notes = [f"not enforced: {each}" for each in attempt.unenforced]
+    if attempt.out_of_memory and "memory" not in attempt.reason.lower():
+        notes.insert(0, "its limit of memory ended it")
+    if attempt.result is not None:
+        notes.append(f"result {_shortened(attempt.result)}")
+    for note in notes:
+        out(one_line(f"{title}: {note}"))
+    if attempt.error is not None and attempt.error.traceback:
+        out("")
+        out(f"{title}:\n{attempt.error.traceback.rstrip()}")
+
+
+def _shortened(result: Json) -> str:
+    text = msgspec.json.encode(result).decode()
+    if len(text) <= RESULT_MAX:
+        return text
+    return f"{text[:RESULT_MAX]} ... ({size(len(text))}; all of it with -o json)"
+
+
+def _state(attempt: AttemptView) -> str:
+    """Return how far an attempt is, or why it ended as it did."""
+    if attempt.outcome is None:
+        return "" if attempt.progress is None else f"{attempt.progress}% done"
+    return attempt.reason

@@ -1,0 +1,39 @@
+"""``rota executions``: the commands about executions."""
+
+import click
+
+from rota.client.cli.inputs.command_groups import Entry, ListingGroup
+from rota.client.cli.inputs.options import examples
+
+COMMANDS = {
+    "list": Entry(
+        "rota.client.cli.jobs.execution_views:list_executions",
+        "List executions, latest fire time first.",
+    ),
+    "show": Entry(
+        "rota.client.cli.jobs.execution_views:show_execution",
+        "Show an execution: its tasks and their attempts.",
+    ),
+    "cancel": Entry("rota.client.cli.jobs.execution_ends:cancel_executions", "End executions."),
+    "wait": Entry(
+        "rota.client.cli.jobs.execution_ends:wait_for_executions",
+        "Wait until executions have ended.",
+    ),
+}
+
+
+@click.group(
+    cls=ListingGroup,
+    entries=COMMANDS,
+    epilog=examples(
+        "rota executions",
+        "rota executions list report --status failed",
+        "rota executions show @latest",
+        "rota executions wait report@latest",
+    ),
+)
+def executions() -> None:
+    """List, show, cancel and wait for executions; alone: list the latest.
+
+    An execution is named by its id; @latest is the latest of all, JOB@latest that of a job.
+    """

@@ -1,0 +1,436 @@
+"""``rota jobs create``, ``apply`` and ``diff``: jobs from definitions, in flags or in files."""
+
+import difflib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+import msgspec
+
+from rota.client.cli.display.looks import APPLIED, CREATED, JOB, AppliedView
+from rota.client.cli.display.printing import Piece, Styled, out, say
+from rota.client.cli.display.show import Counter, as_yaml, is_coloured, show_many
+from rota.client.cli.inputs.options import (
+    connect,
+    dry_run_option,
+    examples,
+    format_option,
+    namespace_option,
+    url_option,
+)
+from rota.wire.documents import ITEMS_MAX, CreatedItem, JobView, ProblemView
+
+if TYPE_CHECKING:  # No cycle is dodged: an HTTP library takes longer to load than a help text.
+    from rota.client.client import Client
+
+Fields = dict[str, Any]
+"""A job's document: Any, for the node says what is wrong with it."""
+REFUSALS_MAX = 20
+"""Told in full; thousands would be read by nobody."""
+EX_DIFFERENT = 8
+
+files_option = click.option(
+    "-f",
+    "--file",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    required=True,
+    help="Jobs in YAML or JSON, one a document; - is standard input. Repeatable.",
+)
+
+
+@click.command(
+    "create",
+    epilog=examples(
+        'rota jobs create hello --schedule "*/5 * * * *" -- echo hello',
+        "rota jobs create sync --schedule @hourly --retries 3 -- 'fetch | load'",
+        "rota jobs create sums --sandbox strict --memory 2GiB -- sha256sum /usr/bin/env",
+        "rota jobs create thumbs --sandbox strict --bind /srv/img:rw -- ./thumbs",
+        "rota jobs create -f report.yaml",
+        "rota jobs create -f report.yaml -f flaky.yaml --dry-run",
+    ),
+)
+@click.argument("name", required=False)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    help="Jobs in YAML or JSON, one a document; - is standard input. Repeatable.",
+)
+@click.option(
+    "--schedule",
+    "schedules",
+    metavar="TEXT",
+    multiple=True,
+    help='When it runs: "*/5 * * * *", "@every 90s", "@daily"; once: "@at 2027-01-01T09:00:00Z", '
+    '"@at 2027-01-01T09:00+01:00", or "@at 2027-01-01T09:00" for that local time in --timezone. '
+    "Repeatable; without it, when triggered.",
+)
+@click.option("--timezone", metavar="ZONE", help="Of the schedules.  [default: UTC]")
+@click.option(
+    "--after",
+    "dependencies",
+    metavar="JOB",
+    multiple=True,
+    help="Run after this job succeeded. Repeatable: after each of them did.",
+)
+@click.option("--retries", type=int, help="How often a failed attempt is tried again.")
+@click.option("--timeout", metavar="DURATION", help="How long an attempt may take, such as 10m.")
+@click.option(
+    "--misfire",
+    type=click.Choice(("all", "latest", "skip")),
+    help="Which fire times missed in an outage are made up for; an @at that has passed needs it.  "
+    "[default: latest]",
+)
+@click.option(
+    "--overlap",
+    type=click.Choice(("allow", "skip", "queue_one")),
+    help="When it fires while it still runs.  [default: allow]",
+)
+@click.option(
+    "--consistency",
+    type=click.Choice(("strict", "available")),
+    help="Whether it fires where no primary is heard, perhaps twice.  [default: strict]",
+)
+@click.option(
+    "--priority",
+    type=click.IntRange(-100, 100),
+    help="Its tasks get a free slot before those of a lower one.  [default: 0]",
+)
+@click.option("--env", metavar="K=V", multiple=True, help="For its processes; repeatable.")
+@click.option("--cwd", metavar="DIR", help="Where its processes start.")
+@click.option(
+    "--python",
+    metavar="FUNCTION",
+    help="Call module:function in place of a command.",
+)
+@click.option(
+    "--image",
+    "container",
+    metavar="IMAGE",
+    help="Run its command, or what the image is made to run, in a container.",
+)
+@click.option(
+    "--sandbox",
+    type=click.Choice(("none", "default", "strict")),
+    help="What its command is kept from.  [default: none]",
+)
+@click.option(
+    "--bind",
+    "binds",
+    metavar="SRC[:DST][:rw]",
+    multiple=True,
+    help="Show its sandbox or container this file or folder, to be written with :rw. Repeatable.",
+)
+@click.option(
+    "--network/--no-network",
+    default=None,
+    help="Whether its sandbox has the network; --no-network also for a container.",
+)
+@click.option("--cpu", type=float, help="At most so many processors, such as 0.5.")
+@click.option("--memory", metavar="SIZE", help="At most so much memory, such as 512MiB.")
+@click.option("--pids", type=int, help="At most so many processes and threads.")
+@click.option("--label", "labels", metavar="K=V", multiple=True, help="Repeatable.")
+@click.option("--description", metavar="TEXT", help="What it is for.")
+@dry_run_option
+@namespace_option
+@format_option
+@url_option
+def create_job(
+    name: str | None,
+    command: tuple[str, ...],
+    *,
+    files: tuple[str, ...],
+    namespace: str | None,
+    is_dry: bool,
+    form: str,
+    **given: Any,  # fields of a job, as flags
+) -> int:
+    """Create a job from flags, or jobs from files.
+
+    The command follows two dashes: several words are a program and its arguments, a single one
+    is a line for the shell. Creating a job that is already there, the same in everything, is fine.
+    """
+    if files:
+        if name is not None or any(value not in (None, ()) for value in given.values()):
+            raise click.UsageError("a job comes from flags or from a file, not both")
+        definitions = _from_files(files, namespace)
+    elif name is None or not (command or given["python"] or given["container"]):
+        raise click.UsageError(
+            "name a job and, after two dashes, its command: rota jobs create hello -- echo hello"
+        )
+    else:
+        definitions = [_in(namespace, fields_of(name, command, given))]
+    with connect() as client:
+        if len(definitions) == 1:
+            show_many([client.create_job(definitions[0], dry_run=is_dry)], JOB, form)
+            items: list[CreatedItem] = []
+        else:
+            items = _create_many(client, definitions, is_dry=is_dry)
+            show_many([each for each in items if each.error is None], CREATED, form)
+    _say_if_dry(is_dry=is_dry)
+    return _tell_refused(definitions, items)
+
+
+@click.command(
+    "apply",
+    epilog=examples(
+        "rota jobs apply -f report.yaml",
+        "rota jobs apply -f report.yaml --dry-run",
+        "rota jobs apply -f - < jobs.yaml",
+    ),
+)
+@files_option
+@dry_run_option
+@namespace_option
+@format_option
+@url_option
+def apply_jobs(files: tuple[str, ...], *, is_dry: bool, namespace: str | None, form: str) -> None:
+    """Create jobs, or give those that exist their next version; the same again changes nothing.
+
+    Unfinished executions go on with the version that they began with.
+    """
+    from rota.client.errors import RequestFailed
+
+    definitions = _from_files(files, namespace)
+    applied: list[AppliedView] = []
+    with connect() as client, Counter("applied", len(definitions)) as counter:
+        for definition in definitions:
+            try:
+                applied.append(_apply(client, definition, is_dry=is_dry))
+            except RequestFailed:
+                if len(definitions) > 1:
+                    before = f"after {len(applied)} taken, " if applied else ""
+                    say(f"{before}job {definition.get('name')!r} is refused:")
+                raise
+            counter.add(1)
+    show_many(applied, APPLIED, form)
+    _say_if_dry(is_dry=is_dry)
+
+
+@click.command(
+    "diff",
+    epilog=examples(
+        "rota jobs diff -f report.yaml",
+        "rota jobs diff -f report.yaml || rota jobs apply -f report.yaml",
+    ),
+)
+@files_option
+@namespace_option
+@url_option
+def diff_jobs(files: tuple[str, ...], namespace: str | None) -> int:
+    """Show how jobs on the node differ from files; exit with 8 if they do.
+
+    Both are shown as the node understands them: what is left out is as by default.
+    """
+    is_different = False
+    with connect() as client:
+        for definition in _from_files(files, namespace):
+            before, after = _before(client, definition), client.put_job(definition, dry_run=True)
+            lines = _difference(before, after)
+            is_different = is_different or bool(lines)
+            for line in lines:
+                out(line)
+    return EX_DIFFERENT if is_different else 0
+
+
+def _from_files(files: Iterable[str], namespace: str | None) -> list[Fields]:
+    from rota.client.definitions import parse_definitions, read_definitions
+
+    definitions: list[Fields] = []
+    for file in files:
+        if file == "-":
+            definitions += parse_definitions(sys.stdin.read(), "standard input")
+        else:
+            definitions += read_definitions(Path(file))
+    return [_in(namespace, each) for each in definitions]
+
+
+def _in(namespace: str | None, definition: Fields) -> Fields:
+    """Return a definition, in *namespace* unless it names its own."""
+    return definition if namespace is None else {"namespace": namespace, **definition}
+
+
+def fields_of(name: str, command: tuple[str, ...], given: Fields) -> Fields:
+    """Return the job that flags define.
+
+    Raises:
+        click.UsageError: They contradict each other.
+    """
+    fields: Fields = {"name": name}
+    if command:
+        fields["command"] = command[0] if len(command) == 1 else command
+    fields |= {key: value for key, value in given.items() if value not in (None, ())}
+    limits = {key: fields.pop(key) for key in ("cpu", "memory", "pids") if key in fields}
+    if limits:
+        fields["limits"] = limits
+    view: Fields = {key: fields.pop(key) for key in ("binds", "network") if key in fields}
+    if view:
+        _show(fields, view)
+    for key in ("env", "labels"):
+        if key in fields:
+            fields[key] = dict(_pair(text) for text in fields[key])
+    timeout = fields.get("timeout", "")
+    if timeout.isdecimal():
+        fields["timeout"] = int(timeout)
+    return fields
+
+
+def _show(fields: Fields, view: Fields) -> None:
+    """Say in a job's *fields* what its sandbox or container is to see."""
+    if "binds" in view:
+        view["binds"] = [_bind(text) for text in view["binds"]]
+    if "container" in fields:
+        if view.get("network"):
+            raise click.UsageError("--network is for a --sandbox; a container has one")
+        if "network" in view:
+            view["network"] = "none"
+        fields["container"] = {"image": fields["container"], **view}
+    elif "sandbox" in fields:
+        fields["sandbox"] = {"profile": fields["sandbox"], **view}
+    else:
+        raise click.UsageError("--bind and --[no-]network are for a --sandbox or an --image")
+
+
+def _bind(text: str) -> str:
+    """Return a bind in full: without a target, it is seen where it is."""
+    path, colon, mode = text.rpartition(":")
+    if mode not in ("ro", "rw"):
+        path, colon, mode = text, "", ""
+    return (path if ":" in path else f"{path}:{path}") + colon + mode
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise click.UsageError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def _create_many(
+    client: "Client", definitions: Sequence[Fields], *, is_dry: bool
+) -> list[CreatedItem]:
+    created: list[CreatedItem] = []
+    with Counter("created", len(definitions)) as counter:
+        for part in _parts(definitions):
+            created += client.create_many(part, dry_run=is_dry)
+            counter.add(len(part))
+    return created
+
+
+def _parts(definitions: Sequence[Fields]) -> Iterator[list[Fields]]:
+    """Yield definitions in the parts that are sent together.
+
+    A node looks for what a job depends on before it makes any of its request: a job that depends
+    on one before it comes with the next.
+    """
+    part: list[Fields] = []
+    names: set[str] = set()
+    for definition in definitions:
+        if len(part) == ITEMS_MAX or names & _dependencies(definition):
+            yield part
+            part, names = [], set()
+        part.append(definition)
+        names.add(_full_name(definition, definition.get("name", "")))
+    yield part
+
+
+def _dependencies(definition: Fields) -> set[str]:
+    named: Any = definition.get("dependencies")  # Any: as in `Fields`
+    if not isinstance(named, list):
+        return set()
+    return {_full_name(definition, each) for each in cast("list[object]", named)}
+
+
+def _full_name(definition: Fields, name: object) -> str:
+    """Return what *name* means in a definition: names without a namespace are in its own."""
+    text = str(name)
+    return text if "/" in text else f"{definition.get('namespace', 'default')}/{text}"
+
+
+def _tell_refused(definitions: Sequence[Fields], items: Sequence[CreatedItem]) -> int:
+    """Tell why jobs are refused; return the exit status, that of the first of them."""
+    from rota.client.cli.failures import report
+
+    refused = [
+        (definition.get("name"), item.error)
+        for definition, item in zip(definitions, items, strict=False)
+        if item.error is not None
+    ]
+    statuses: list[int] = []
+    for name, problem in refused[:REFUSALS_MAX]:
+        say(f"job {name!r} is refused:")
+        statuses.append(report(_failure(problem)))
+    if len(refused) > REFUSALS_MAX:
+        say(f"and {len(refused) - REFUSALS_MAX} more are refused")
+    return statuses[0] if statuses else 0
+
+
+def _failure(problem: ProblemView) -> Exception:
+    """Return the error that a batch's *problem* would be alone, its pointers those of the job."""
+    from rota.client.transport.call import Answer, failure_of
+
+    errors = [
+        msgspec.structs.replace(each, pointer=re.sub(r"^/items/\d+", "", each.pointer))
+        for each in problem.errors
+    ]
+    alone = msgspec.structs.replace(problem, errors=errors)
+    return failure_of(Answer(problem.status, msgspec.json.encode(alone)))
+
+
+def _apply(client: "Client", definition: Fields, *, is_dry: bool) -> AppliedView:
+    before = _before(client, definition)
+    after = client.put_job(definition, dry_run=is_dry)
+    if before is None:
+        change = "created"
+    else:
+        change = "unchanged" if after.version == before.version else "replaced"
+    return AppliedView(change=change, **msgspec.structs.asdict(after))
+
+
+def _before(client: "Client", definition: Fields) -> JobView | None:
+    """Return the job that a definition would replace."""
+    from rota.client.definitions import InvalidFile
+    from rota.client.errors import NotFound
+
+    name = definition.get("name", "")
+    if not name:
+        raise InvalidFile("one of the jobs has no name; a definition needs one")
+    try:
+        return client.job(_full_name(definition, name))
+    except NotFound:
+        return None
+
+
+def _difference(before: JobView | None, after: JobView) -> list[Piece]:
+    name = f"{after.namespace}/{after.name}"
+    there = f"{name} (version {before.version})" if before else f"{name} (not there)"
+    lines = list(
+        difflib.unified_diff(
+            _canonical(before), _canonical(after), there, f"{name} (as given)", lineterm=""
+        )
+    )
+    return [*map(_coloured, count(), lines)] if is_coloured() else [*lines]
+
+
+def _canonical(job: JobView | None) -> list[str]:
+    return [] if job is None else as_yaml(job.definition).splitlines()
+
+
+def _coloured(number: int, line: str) -> Styled:
+    if number < 2:
+        return Styled(line, is_bold=True)
+    return Styled(line, colour={"-": "red", "+": "green", "@": "cyan"}.get(line[:1]))
+
+
+def _say_if_dry(*, is_dry: bool) -> None:
+    if is_dry:
+        say("dry run: nothing is changed")

@@ -1,0 +1,186 @@
+"""``rota jobs list`` and ``show``."""
+
+from collections.abc import Sequence
+
+import click
+
+from rota.client.cli.display import live_table
+from rota.client.cli.display.live_table import WatchCommand, watch_option
+from rota.client.cli.display.looks import JOB, full_name, schedule_text
+from rota.client.cli.display.printing import out, say
+from rota.client.cli.display.show import print_facts, print_table, show_many, show_one
+from rota.client.cli.human import absolute, counted, now, relative, size, span
+from rota.client.cli.inputs.options import (
+    connect,
+    everywhere_option,
+    examples,
+    format_option,
+    job_argument,
+    namespace_option,
+    url_option,
+)
+from rota.wire.documents import JobView, LimitsView, SandboxView, TaskSpecView
+
+STATUSES = ("scheduled", "running", "paused", "finished", "broken")
+
+
+@click.command(
+    "list",
+    cls=WatchCommand,
+    epilog=examples(
+        "rota jobs list",
+        "rota jobs -n billing --status paused -o json",
+        "rota jobs --label team=core --label urgent",
+        "rota jobs --watch",
+    ),
+)
+@click.option("-q", "--query", metavar="TEXT", help="Only jobs with this in their name.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only jobs in it.")
+@click.option(
+    "--label",
+    "labels",
+    metavar="K[=V]",
+    multiple=True,
+    help="Only jobs with this label; repeatable: with all of them.",
+)
+@click.option("--limit", type=click.IntRange(1), help="At most so many.")
+@namespace_option
+@everywhere_option
+@watch_option
+@format_option
+@url_option
+def list_jobs(
+    *,
+    query: str | None,
+    status: str | None,
+    labels: tuple[str, ...],
+    limit: int | None,
+    namespace: str | None,
+    is_everywhere: bool,
+    watch_s: float | None,
+    form: str,
+) -> None:
+    """List jobs by name: those of the namespace in use, or all."""
+    within = None if is_everywhere else namespace
+    wanted = dict(_label(text) for text in labels)
+
+    def draw(found: Sequence[JobView]) -> None:
+        if not found and form in ("table", "wide"):
+            is_filtered = bool(within or query or status or labels)
+            say("no such jobs" if is_filtered else "no jobs yet; see `rota jobs create --help`")
+            return
+        show_many(found, JOB, form)
+
+    with connect() as client:
+        live_table.show(
+            lambda: list(
+                client.jobs(namespace=within, q=query, status=status, labels=wanted, limit=limit)
+            ),
+            draw,
+            look=JOB,
+            form=form,
+            watch_s=watch_s,
+        )
+
+
+@click.command(
+    "show",
+    cls=WatchCommand,
+    epilog=examples(
+        "rota jobs show report", "rota jobs show billing/report -o yaml", "rota jobs show report -w"
+    ),
+)
+@job_argument
+@namespace_option
+@watch_option
+@format_option
+@url_option
+def show_job(job: str, *, namespace: str | None, watch_s: float | None, form: str) -> None:
+    """Show a job: when it runs, and what."""
+
+    def draw(found: Sequence[JobView]) -> None:
+        for view in found:
+            if form in ("table", "wide"):
+                _print_job(view)
+            else:
+                show_one(view, JOB, form)
+
+    with connect() as client:
+        live_table.show(
+            lambda: [client.job(job, namespace=namespace)],
+            draw,
+            look=JOB,
+            form=form,
+            watch_s=watch_s,
+        )
+
+
+def _label(text: str) -> tuple[str, str | None]:
+    key, equals, value = text.partition("=")
+    return key, value if equals else None
+
+
+def _print_job(job: JobView) -> None:
+    at = now()
+    coming = f"{absolute(job.next_fire_at)} UTC, {relative(job.next_fire_at, at)}"
+    print_facts(
+        [
+            ("job", full_name(job)),
+            ("id", job.job_id),
+            ("description", job.description),
+            ("status", job.status),
+            ("broken", job.broken),
+            ("paused", _paused_text(job)),
+            ("schedule", schedule_text(job)),
+            ("next", coming if job.next_fire_at else ""),
+            ("misfire", f"{job.misfire}, grace {span(job.grace_s)}"),
+            ("overlap", job.overlap),
+            ("consistency", job.consistency if job.consistency != "strict" else ""),
+            ("priority", str(job.priority) if job.priority else ""),
+            ("labels", " ".join(f"{key}={value}" for key, value in job.labels.items())),
+            ("running", job.execution_id or ""),
+            ("version", f"{job.version}, of {absolute(job.updated_at)} UTC"),
+        ]
+    )
+    out("")
+    titles = ("TASK", "NEEDS", "RETRIES", "TIMEOUT", "SANDBOX", "LIMITS", "COMMAND")
+    print_table(titles, [_task_row(task) for task in job.tasks], optional=("SANDBOX", "LIMITS"))
+
+
+def _paused_text(job: JobView) -> str:
+    if job.paused_at is None:
+        return ""
+    why = f": {job.pause_reason}" if job.pause_reason else ""
+    return f"since {absolute(job.paused_at)} UTC by {job.paused_by}{why}"
+
+
+def _task_row(task: TaskSpecView) -> tuple[str, ...]:
+    import shlex
+
+    command = task.command
+    shown = command if isinstance(command, str) else shlex.join(command or [])
+    rule = "" if task.trigger_rule == "all_success" else f" ({task.trigger_rule})"
+    return (
+        task.name,
+        " ".join(task.needs) + rule,
+        str(task.retries),
+        span(task.timeout_s) if task.timeout_s else "",
+        _sandbox_text(task.sandbox) if task.sandbox else "",
+        _limits_text(task.limits) if task.limits else "",
+        " ".join(each for each in (task.container, task.python, shown) if each) or task.type,
+    )
+
+
+def _sandbox_text(sandbox: SandboxView) -> str:
+    network = "network" if sandbox.network else "no network"
+    is_plain = sandbox.profile == "default" and sandbox.network
+    return ", ".join((sandbox.profile, *(() if is_plain else (network,)), *sandbox.binds))
+
+
+def _limits_text(limits: LimitsView) -> str:
+    texts = (
+        f"{limits.cpu:g} cpu" if limits.cpu else "",
+        size(limits.memory_bytes) if limits.memory_bytes else "",
+        counted(limits.pids, "process", "processes") if limits.pids else "",
+    )
+    return ", ".join(filter(None, texts))

@@ -1,0 +1,38 @@
+"""``rota jobs``: the commands about jobs."""
+
+import click
+
+from rota.client.cli.inputs.command_groups import Entry, ListingGroup
+from rota.client.cli.inputs.options import examples
+
+COMMANDS = {
+    "list": Entry("rota.client.cli.jobs.job_views:list_jobs", "List jobs by name."),
+    "show": Entry("rota.client.cli.jobs.job_views:show_job", "Show a job: when it runs, and what."),
+    "create": Entry(
+        "rota.client.cli.jobs.job_files:create_job", "Create jobs from flags or files."
+    ),
+    "apply": Entry("rota.client.cli.jobs.job_files:apply_jobs", "Create or replace jobs."),
+    "diff": Entry("rota.client.cli.jobs.job_files:diff_jobs", "Show what applying would change."),
+    "pause": Entry("rota.client.cli.jobs.job_changes:pause_job", "Pause a job."),
+    "resume": Entry("rota.client.cli.jobs.job_changes:resume_job", "Resume a paused job."),
+    "delete": Entry("rota.client.cli.jobs.job_changes:delete_jobs", "Delete jobs."),
+}
+
+
+@click.group(
+    cls=ListingGroup,
+    entries=COMMANDS,
+    epilog=examples(
+        "rota jobs",
+        "rota jobs show report",
+        'rota jobs create report --schedule "0 6 * * 1-5" -- python report.py',
+        "rota jobs apply -f report.yaml",
+        "rota jobs pause report",
+        "rota jobs delete report",
+    ),
+)
+def jobs() -> None:
+    """List, show, create, change and delete jobs; alone: list them.
+
+    A job is named by its name, by NAMESPACE/NAME, or by its id.
+    """

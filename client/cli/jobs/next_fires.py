@@ -1,0 +1,85 @@
+"""``rota next``: coming fire times, of a job or of a schedule that no node knows."""
+
+import click
+
+from rota.client.cli.display.looks import NEXT_FIRE
+from rota.client.cli.display.printing import say
+from rota.client.cli.display.show import show_many
+from rota.client.cli.human import now
+from rota.client.cli.inputs.options import (
+    as_time,
+    complete_job,
+    connect,
+    examples,
+    format_option,
+    namespace_option,
+    url_option,
+)
+from rota.core.timing.instants import format_instant, parse_instant
+from rota.wire.documents import NextFireView
+
+
+@click.command(
+    "next",
+    epilog=examples(
+        "rota next report",
+        'rota next --schedule "30 2 * * *" --timezone Europe/Berlin --count 5',
+        'rota next --schedule "@every 6h" --from 2027-01-01T00:00:00Z',
+    ),
+)
+@click.argument("job", required=False, shell_complete=complete_job)
+@click.option("--schedule", metavar="TEXT", help="A schedule instead of a job; needs no node.")
+@click.option(
+    "--timezone", metavar="ZONE", default="UTC", show_default=True, help="Of that schedule."
+)
+@click.option(
+    "--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many."
+)
+@click.option(
+    "--from", "after", metavar="TIME", callback=as_time, help="Those after then.  [default: now]"
+)
+@namespace_option
+@format_option
+@url_option
+def next_fires(
+    job: str | None,
+    *,
+    schedule: str | None,
+    timezone: str,
+    count: int,
+    after: str | None,
+    namespace: str | None,
+    form: str,
+) -> None:
+    """Show when a job fires next, on the clock of its zone, and where that clock changes."""
+    if (job is None) == (schedule is None):
+        raise click.UsageError("name a job, or give a --schedule")
+    if schedule is not None:
+        fires = _preview(schedule, timezone, after, count)
+    else:
+        with connect() as client:
+            fires = client.next_fires(job or "", namespace=namespace, count=count, after=after)
+    if not fires and form in ("table", "wide"):
+        say(f"{job} does not fire by itself again" if job else _no_fires_text(schedule or ""))
+        return
+    show_many(fires, NEXT_FIRE, form)
+
+
+def _no_fires_text(schedule: str) -> str:
+    if schedule.lower().startswith("@at"):
+        return "it has passed: a job is created with it only if its --misfire is given"
+    return "it does not fire again"
+
+
+def _preview(schedule: str, timezone: str, after: str | None, count: int) -> list[NextFireView]:
+    try:
+        from rota.core.timing.schedule import parse_schedule, preview
+    except ImportError as error:
+        raise click.UsageError(
+            f"without a node, schedules need {error.name}: pip install 'rota[node]'"
+        ) from error
+    start = now() if after is None else parse_instant(after)
+    return [
+        NextFireView(at=format_instant(each.instant), local=each.local, schedule=0, note=each.note)
+        for each in preview(parse_schedule(schedule, timezone), start, count)
+    ]

@@ -1,0 +1,127 @@
+"""``rota output``: what tasks wrote."""
+
+import click
+
+from rota.client.cli.display.looks import tasks_in_order
+from rota.client.cli.display.printing import OutputCopy, say
+from rota.client.cli.inputs.execution_names import execution_id_of
+from rota.client.cli.inputs.options import (
+    connect,
+    examples,
+    execution_argument,
+    namespace_option,
+    url_option,
+)
+from rota.client.client import Client
+from rota.client.errors import WaitTimedOut
+from rota.wire.documents import ExecutionView
+
+LOOK_S = 0.2
+"""How soon a new attempt is noticed."""
+OVER = frozenset({"success", "failed", "skipped", "cancelled"})
+"""States of a task after which it has no more attempts."""
+
+ESCAPED = "hint: control characters are shown as escapes; --raw gives the terminal the bytes"
+
+
+@click.command(
+    epilog=examples(
+        "rota output report@latest",
+        "rota output report@latest load --follow",
+        "rota output ID load --attempt 1",
+    )
+)
+@execution_argument
+@click.argument("task", required=False)
+@click.option("--attempt", type=click.IntRange(1), help="Which one.  [default: the latest]")
+@click.option(
+    "-f",
+    "--follow",
+    "is_followed",
+    is_flag=True,
+    help="Go on while it writes, through all its attempts.",
+)
+@click.option(
+    "--raw",
+    "is_raw",
+    is_flag=True,
+    help="Give a terminal the bytes as they are: it obeys what is in them. Files and pipes always "
+    "get them.",
+)
+@namespace_option
+@url_option
+def output(
+    execution: str,
+    task: str | None,
+    *,
+    attempt: int | None,
+    is_followed: bool,
+    is_raw: bool,
+    namespace: str | None,
+) -> None:
+    """Print what the tasks of an execution wrote to standard output and standard error.
+
+    EXECUTION is an id, @latest or JOB@latest. Without TASK: that of each task, one after another.
+    """
+    with connect() as client:
+        execution_id = execution_id_of(client, execution, namespace)
+        view = client.execution(execution_id)
+        names = list(view.tasks or {}) if task is None else [task]
+        if len(names) > 1 and (attempt is not None or is_followed):
+            raise click.UsageError(f"name one of its tasks: {', '.join(names)}")
+        copy = OutputCopy(is_raw=is_raw)
+        try:
+            if is_followed and attempt is None:
+                _follow(client, execution_id, names[0], copy)
+            elif is_followed:
+                _copy_attempt(client, execution_id, names[0], attempt or 1, copy)
+            elif task is None and len(names) > 1:
+                _print_all(client, view, copy)
+            else:
+                copy.write(client.output(execution_id, names[0], attempt=attempt), is_last=True)
+        finally:
+            if copy.has_escapes:
+                say(ESCAPED)
+
+
+def _print_all(client: Client, execution: ExecutionView, copy: OutputCopy) -> None:
+    for name, task in tasks_in_order(execution):
+        if task.attempts:
+            say(f"==> {name} <==")
+            copy.write(client.output(execution.execution_id, name), is_last=True)
+
+
+def _follow(client: Client, execution_id: str, name: str, copy: OutputCopy) -> None:
+    """Copy what every attempt of a task writes until it has no more."""
+    copied = 0
+    while True:
+        execution = client.execution(execution_id)
+        task = (execution.tasks or {}).get(name)
+        if task is None:
+            # The node says which tasks there are not in its own words.
+            client.output(execution_id, name)
+            return
+        if len(task.attempts) > copied:
+            copied += 1
+            if copied > 1:
+                say(f"==> attempt {copied} <==")
+            _copy_attempt(client, execution_id, name, copied, copy)
+        elif task.status in OVER:
+            return
+        else:
+            _pause(client, execution_id)
+
+
+def _copy_attempt(
+    client: Client, execution_id: str, name: str, number: int, copy: OutputCopy
+) -> None:
+    for part in client.output(execution_id, name, attempt=number, follow=True):
+        copy.write(part)
+    copy.write(b"", is_last=True)
+
+
+def _pause(client: Client, execution_id: str) -> None:
+    try:
+        client.wait(execution_id, timeout_s=LOOK_S)
+    except WaitTimedOut:
+        return

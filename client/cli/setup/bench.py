@@ -1,0 +1,15 @@
+"""``rota bench``: whether a cluster is as fast as it has to be."""
+
+import click
+
+from rota.client.cli.inputs.command_groups import Entry, LazyGroup
+from rota.client.cli.inputs.options import examples
+
+
+@click.group(
+    cls=LazyGroup,
+    entries={"slo": Entry("rota.client.cli.setup.bench_slo:slo", "Hold a promise about lateness.")},
+    epilog=examples("rota bench slo --p99-lateness 25ms --rate 1000 --for 60s"),
+)
+def bench() -> None:
+    """Measure the cluster that is there."""

@@ -1,0 +1,124 @@
+"""``rota bench slo``: a promise about lateness, held against a cluster."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from math import isfinite
+
+import click
+
+from rota.client.cli.display.printing import say
+from rota.client.cli.display.show import Column, Look, Rows
+from rota.client.cli.human import now
+from rota.client.cli.inputs.options import (
+    as_seconds,
+    connect_async,
+    examples,
+    output_option,
+    url_option,
+)
+from rota.client.slo.slo import Measured, Promise, find_rate, measure
+from rota.core.timing.instants import SECOND, Duration
+
+EX_NOT_HELD = 8
+
+
+def _ms(lateness_ms: float) -> str:
+    return f"{lateness_ms:.1f}ms" if isfinite(lateness_ms) else "never"
+
+
+LOOK: Look[Measured] = Look(
+    name=lambda seen: f"{seen.rate:g}",
+    columns=(
+        Column("FIRES/S", lambda seen, _: f"{seen.rate:g}"),
+        Column("FOR", lambda seen, _: f"{seen.seconds:g}s"),
+        Column("EXPECTED", lambda seen, _: f"{seen.expected}"),
+        Column("MISSED", lambda seen, _: f"{seen.missed}"),
+        Column("DOUBLED", lambda seen, _: f"{seen.doubled}"),
+        Column("P50", lambda seen, _: _ms(seen.p50_ms)),
+        Column("P99", lambda seen, _: _ms(seen.p99_ms)),
+        Column("MAX", lambda seen, _: _ms(seen.max_ms)),
+        Column("HELD", lambda seen, _: "yes" if seen.is_held else "no"),
+    ),
+)
+
+
+@click.command(
+    epilog=examples(
+        "rota bench slo --p99-lateness 25ms --rate 1000 --for 60s",
+        "rota bench slo --p99-lateness 25ms --find",
+        "rota bench slo --p99-lateness 1s --rate 20 --for 10s -- /bin/true",
+    )
+)
+@click.option(
+    "--p99-lateness",
+    "p99_lateness_s",
+    metavar="DURATION",
+    required=True,
+    callback=as_seconds,
+    help="Of 100 fires, 99 start within so long after their fire time.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=100.0,
+    show_default=True,
+    help="Fires a second; with --find, the first that is tried.",
+)
+@click.option(
+    "--for",
+    "for_s",
+    metavar="DURATION",
+    default="10s",
+    show_default=True,
+    callback=as_seconds,
+    help="How long each rate is watched, rounded up to multiples of 5 s.",
+)
+@click.option("--find", "is_search", is_flag=True, help="Search the highest rate that holds.")
+@output_option(("table", "jsonl"))
+@click.argument("argv", metavar="[-- COMMAND...]", nargs=-1)
+@url_option
+def slo(
+    p99_lateness_s: float,
+    *,
+    rate: float,
+    for_s: float,
+    is_search: bool,
+    form: str,
+    argv: Sequence[str],
+) -> int:
+    """Hold a promise about lateness against the cluster that is there; 8 if it is not kept.
+
+    Jobs fire at an even rate, each every 5 seconds, in a namespace of their own, and are deleted at
+    the end. Fires are spread evenly; what they run starts no process unless a COMMAND is given.
+    None may be missed, and none doubled.
+    """
+    promise = Promise(
+        p99_lateness=Duration(round(p99_lateness_s * SECOND)),
+        rate=rate,
+        duration=Duration(round(for_s * SECOND)),
+    )
+    is_kept = asyncio.run(_hold(promise, argv, form, is_search=is_search))
+    return 0 if is_kept else EX_NOT_HELD
+
+
+async def _hold(promise: Promise, argv: Sequence[str], form: str, *, is_search: bool) -> bool:
+    from rota.client.slo.fire_load import NO_OP, FireLoad
+
+    rows = Rows(LOOK, form)
+    body = {"command": list(argv)} if argv else NO_OP
+
+    async with connect_async() as client:
+
+        async def trial(rate: float) -> Measured:
+            load = FireLoad(client, f"slo-{secrets.token_hex(4)}", rate, body=body)
+            say(f"{load.rate:g} a second: {load.job_count} jobs in namespace {load.namespace}")
+            seen = await measure(load, promise, now=now)
+            rows.print([seen])
+            return seen
+
+        if not is_search:
+            return (await trial(promise.rate)).is_held
+        found = await find_rate(trial, promise.rate)
+    say(f"held up to {found:g} fires a second" if found else "held at no rate")
+    return found > 0

@@ -1,0 +1,29 @@
+"""``rota completion``: what makes a shell complete commands, options and names of jobs."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from rota.client.cli.display.printing import out
+from rota.client.cli.inputs.options import examples
+
+VARIABLE = "_ROTA_COMPLETE"
+"""By which the script asks the program."""
+
+
+@click.command(
+    epilog=examples(
+        "rota completion bash >> ~/.bashrc",
+        "rota completion zsh >> ~/.zshrc",
+        "rota completion fish > ~/.config/fish/completions/rota.fish",
+    )
+)
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+def completion(shell: str) -> None:
+    """Print a script after which SHELL completes commands, options and names of jobs.
+
+    Names come from the node, if it answers within half a second.
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None, f"click knows {shell}"
+    root = click.get_current_context().find_root()
+    out(kind(root.command, {}, root.info_name or "rota", VARIABLE).source())

@@ -1,0 +1,122 @@
+"""``rota dev``: a node of one's own."""
+
+import os
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+
+import rota
+from rota.client.cli.display.printing import out
+from rota.client.cli.inputs.options import examples
+from rota.client.dev.local_node import LocalNode, NodeNotStarted
+from rota.client.transport.endpoints import DEFAULT_URL
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@click.command(
+    epilog=examples(
+        "rota dev",
+        "rota dev --port 7500 --data-dir /tmp/rota-data",
+        "rota dev --nodes 3",
+    )
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=7400,
+    show_default=True,
+    help="Where its API listens, on 127.0.0.1; 0 for any free port.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where it keeps everything.  [default: rota-data among your state files, ~/.local/state]",
+)
+@click.option(
+    "--nodes",
+    "size",
+    type=click.IntRange(1, 9),
+    default=1,
+    help="More than one are a cluster, with an etcd of its own, on ports from --port on; without "
+    "--data-dir nothing is left of it.",
+)
+@click.option("--slots", type=click.IntRange(1), help="Tasks that may run at the same time.")
+@click.option("-v", "--verbose", is_flag=True, help="Show what the node logs, not just warnings.")
+def dev(port: int, *, data_dir: Path | None, size: int, slots: int | None, verbose: bool) -> int:
+    """Run a node for trying things out, until Ctrl-C.
+
+    It needs nothing but itself, can be reached from this machine only, and finds its jobs again
+    when it is started again.
+    """
+    if size > 1:
+        from rota.client.cli.setup.dev_cluster import run_cluster
+
+        return run_cluster(size, port=port, data_dir=data_dir, slots=slots, log_level="info")
+    where = (data_dir or default_data_dir()).absolute()
+    node = LocalNode(
+        where,
+        port=port,
+        slots=slots,
+        log_level="info" if verbose else "warning",
+        # The one who is refused something reads so in the other terminal.
+        flags=("--access-log", "all" if verbose else "off"),
+    )
+    with _forwarding_signals(node) as forwarded:
+        try:
+            node.start()
+        except NodeNotStarted as error:
+            if forwarded and error.exit_status is not None:
+                return _shell_status(error.exit_status)
+            raise
+        _greet(node)
+        assert node.process is not None
+        return _shell_status(node.process.wait())
+
+
+@contextmanager
+def _forwarding_signals(node: LocalNode) -> Generator[list[int], None, None]:
+    """Send the node the signals that would end this process; gives those sent so far."""
+    forwarded: list[int] = []
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        del frame
+        forwarded.append(number)
+        if node.process is not None:
+            node.process.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    try:
+        yield forwarded
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def default_data_dir() -> Path:
+    """Return where a node keeps its data if it is not told: wherever the command is typed."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "rota-data"
+
+
+def _shell_status(exit_status: int) -> int:
+    return exit_status if exit_status >= 0 else 128 - exit_status
+
+
+def _greet(node: LocalNode) -> None:
+    elsewhere = "" if node.url == DEFAULT_URL else f"  export ROTA_URL={node.url}\n"
+    out(
+        f"rota {rota.__version__}: a node for trying things out; Ctrl-C stops it\n"
+        f"  API   {node.url}\n"
+        f"  data  {node.data_dir} (kept; delete it to start afresh)\n"
+        "\n"
+        "In another terminal:\n"
+        f"{elsewhere}"
+        '  rota jobs create hello --schedule "@every 5s" -- echo hello\n'
+        "  rota trigger hello --wait\n"
+        "  rota executions"
+    )

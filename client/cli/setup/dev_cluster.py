@@ -1,0 +1,81 @@
+"""``rota dev --nodes``: a cluster of one's own, until Ctrl-C."""
+
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from time import sleep
+from types import FrameType
+
+import rota
+from rota.client.cli.display.printing import out, say
+from rota.client.dev.local_cluster import LocalCluster, folder_for_a_while
+
+LOOK_S = 0.2
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class _Stopped(BaseException):
+    """Somebody wants an end of it; no error, so that nothing takes it for one."""
+
+
+def run_cluster(
+    size: int, *, port: int, data_dir: Path | None, slots: int | None, log_level: str
+) -> int:
+    """Run a cluster until a signal comes; nothing is left of it but *data_dir*, if that is given.
+
+    Raises:
+        RotaError: Something it needs is missing, or does not start.
+    """
+    place = nullcontext(data_dir.absolute()) if data_dir else folder_for_a_while()
+    with _until_stopped(), place as folder:
+        cluster = LocalCluster(folder, size, port=port, slots=slots, log_level=log_level)
+        with cluster:
+            _greet(cluster, is_kept=data_dir is not None)
+            while True:
+                sleep(LOOK_S)
+                cluster.tend(say)
+    return 0
+
+
+@contextmanager
+def _until_stopped() -> Generator[None]:
+    """Leave the body at the first signal; further ones do not disturb what it then does."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        for each in STOPPING:
+            signal.signal(each, signal.SIG_IGN)
+        raise _Stopped
+
+    before = {number: signal.signal(number, stop) for number in STOPPING}
+    try:
+        yield
+    except _Stopped:
+        pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _greet(cluster: LocalCluster, *, is_kept: bool) -> None:
+    nodes = [
+        f"  {name:4}  {node.url}  process {node.process.pid if node.process else '?':<8} "
+        f"log {node.log_path}\n"
+        for name, node in cluster.nodes.items()
+    ]
+    fate = "kept; delete it to start afresh" if is_kept else "deleted at the end"
+    last = cluster.nodes[f"n{len(cluster.nodes)}"].process
+    out(
+        f"rota {rota.__version__}: {len(cluster.nodes)} nodes for trying things out; Ctrl-C stops "
+        f"them\n{''.join(nodes)}"
+        f"  etcd  {cluster.etcd.url}  log {cluster.etcd.log_path}\n"
+        f"  data  {cluster.folder} ({fate})\n"
+        "\n"
+        "In another terminal:\n"
+        f"  export ROTA_URL={cluster.urls}\n"
+        "  rota cluster status\n"
+        '  rota jobs create hello --schedule "@every 1s" -- echo hello\n'
+        "  rota ledger hello -w\n"
+        f"  kill -9 {last.pid if last else ''}    # it is started again after 5 s"
+    )

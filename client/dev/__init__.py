@@ -1,0 +1,1 @@
+"""Nodes and etcd as child processes on loopback."""

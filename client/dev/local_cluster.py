@@ -1,0 +1,155 @@
+"""Several nodes and an etcd as child processes on loopback: for `rota dev --nodes`.
+
+A node that was killed is started again after a while, as a service manager would: whoever tries a
+cluster out kills nodes. One that ended by itself has its reasons, and stays as it is.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Self
+
+from rota.client.dev.local_etcd import USER, LocalEtcd
+from rota.client.dev.local_node import LocalNode, NodeNotStarted
+from rota.client.dev.ports import free_port
+
+RESTART_S = 5.0
+COPIES_MAX = 3
+
+
+class LocalCluster:
+    """A cluster that runs while the body of its ``with`` does.
+
+    Args:
+        folder: Where everything is kept.
+        size: How many nodes, at least 2.
+        port: Of the first node's API; that of the next is 2 higher, and the peer port of each 1
+            higher than its API's. 0 for any free ones.
+        slots: Of each node; None for its own default.
+        log_level: Of each node, in its log.
+
+    Raises:
+        EtcdNotInstalled, NodeNotInstalled: See there.
+    """
+
+    def __init__(
+        self, folder: Path, size: int, *, port: int, slots: int | None, log_level: str
+    ) -> None:
+        self.folder = folder
+        self.etcd = LocalEtcd(folder)
+        self.nodes: dict[str, LocalNode] = {}
+        self._due: dict[str, float] = {}
+        """When nodes that were killed are to be started again."""
+        self._told: set[str] = set()
+        for number in range(size):
+            name = f"n{number + 1}"
+            api_port = port + 2 * number if port else free_port()
+            peer_port = api_port + 1 if port else free_port()
+            self.nodes[name] = LocalNode(
+                folder / name,
+                port=api_port,
+                slots=slots,
+                log_level=log_level,
+                log_path=folder / f"{name}.log",
+                flags=(
+                    "--node-id", name, "--cluster", "dev", "--etcd", self.etcd.url,
+                    "--etcd-user", USER,
+                    "--etcd-password-file", str(self.etcd.password_file),
+                    "--peer-listen", f"127.0.0.1:{peer_port}",
+                    "--replicas", str(min(size, COPIES_MAX)),
+                ),
+            )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        """Start everything, and wait until all nodes take requests.
+
+        Raises:
+            EtcdNotStarted, NodeNotStarted: Something does not start; nothing of it is left.
+        """
+        with ExitStack() as undo:
+            undo.callback(self.stop)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.etcd.start()
+            for node in self.nodes.values():
+                node.launch()
+            for name, node in self.nodes.items():
+                with _naming(name, node):
+                    node.wait_ready()
+            undo.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def urls(self) -> str:
+        """Where the nodes are, as ``ROTA_URL`` takes it."""
+        return ",".join(node.url for node in self.nodes.values())
+
+    def stop(self) -> None:
+        """Stop the nodes, side by side, and then etcd, which they still need for their goodbye."""
+        started = [node for node in self.nodes.values() if node.process is not None]
+        for node in started:
+            if node.process is not None and node.process.poll() is None:
+                node.process.terminate()
+        with ExitStack() as rest:
+            rest.callback(self.etcd.stop)
+            for node in started:
+                rest.callback(node.stop)
+
+    def tend(self, say: Callable[[str], None]) -> None:
+        """Start again what was killed some time ago, and tell what ended; to be called often."""
+        for name, node in self.nodes.items():
+            status = None if node.process is None else node.process.poll()
+            if status is None:
+                continue
+            if name in self._due:
+                if perf_counter() >= self._due[name]:
+                    del self._due[name]
+                    node.launch()
+                    say(f"{name} is started again, process {_pid(node)}")
+            elif status < 0:
+                self._due[name] = perf_counter() + RESTART_S
+                say(f"{name} was killed; it is started again in {RESTART_S:g} s")
+            elif name not in self._told:
+                self._told.add(name)
+                say(f"{name} ended with status {status}; {node.log_path} says why")
+        if self.etcd.process is not None and self.etcd.process.poll() is not None:
+            if "etcd" not in self._told:
+                say(f"etcd ended; {self.etcd.log_path} says why. What nodes decide for goes on")
+            self._told.add("etcd")
+
+
+@contextmanager
+def folder_for_a_while() -> Generator[Path]:
+    """Make a folder that is gone, with all in it, after the body."""
+    folder = Path(tempfile.mkdtemp(prefix="rota-dev-"))
+    try:
+        yield folder
+    finally:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def _naming(name: str, node: LocalNode) -> Generator[None]:
+    """Say which node it is that does not start, and where it says why."""
+    try:
+        yield
+    except NodeNotStarted as error:
+        error.add_note(f"{name}: {node.log_path}")
+        raise
+
+
+def _pid(node: LocalNode) -> int:
+    assert node.process is not None
+    return node.process.pid

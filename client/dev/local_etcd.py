@@ -1,0 +1,178 @@
+"""An etcd as a child process on loopback: one member, for trying a cluster out.
+
+A web page may send JSON as text to any port of its reader's machine, and etcd's gateway answers it.
+So etcd authenticates, and listens on an address of 127.0.0.0/8 that is drawn at each start and that
+no page can guess. Authentication alone is not enough: an etcd before 3.4.42 and 3.5.28 raises
+alarms for everybody, and while one is raised it lets everybody disable authentication.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+from http.client import HTTPException
+from ipaddress import IPv4Address
+from pathlib import Path
+from time import sleep
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from rota.client.dev.local_node import launch_apart
+from rota.client.dev.ports import free_port
+from rota.core.errors import RotaError
+
+START_S = 20.0
+STOP_S = 10.0
+LOOK_S = 0.05
+ANSWER_S = 10.0
+USER = "root"
+"""The user that nodes log in as: etcd authenticates only with one of this name."""
+
+
+class EtcdNotInstalled(RotaError):
+    """There is no etcd here."""
+
+    code = "etcd_not_installed"
+
+    def __init__(self, named: str) -> None:
+        where = f"ETCD names {named!r}, which is no program" if named else "it is not on the PATH"
+        super().__init__(
+            f"several nodes need etcd, and {where}: apt-get install etcd-server, or get it from "
+            "https://github.com/etcd-io/etcd/releases and set ETCD=/path/to/etcd"
+        )
+
+
+class EtcdNotStarted(RotaError):
+    """It ended, or nobody listens there, instead of starting."""
+
+    code = "etcd_not_started"
+
+
+def find_etcd() -> str:
+    """Return the program: the one that ``$ETCD`` names, else the one on the PATH.
+
+    Raises:
+        EtcdNotInstalled: There is none.
+    """
+    named = os.environ.get("ETCD", "")
+    program = shutil.which(named or "etcd")
+    if program is None:
+        raise EtcdNotInstalled(named)
+    return program
+
+
+class LocalEtcd:
+    """An etcd of one member that runs from `start` to `stop`.
+
+    Args:
+        folder: Where its data and its log are; they are left when it stops.
+
+    Raises:
+        EtcdNotInstalled: See there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._program = find_etcd()
+        self._data_dir = folder / "etcd"
+        self.log_path = folder / "etcd.log"
+        self.password_file = folder / "etcd.password"
+        self._host = _draw_host()
+        self._port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where clients reach it."""
+        return f"http://{self._host}:{self._port}"
+
+    def start(self) -> None:
+        """Start it, wait until it listens, and have it authenticate.
+
+        Raises:
+            EtcdNotStarted: It does not.
+        """
+        self._launch()
+        try:
+            self._close()
+        except (OSError, HTTPException) as error:
+            self.stop()
+            raise EtcdNotStarted(
+                f"etcd does not authenticate with {self.password_file}: {error}; {self.log_path} "
+                "says more. Delete its folder to start afresh"
+            ) from error
+
+    def _launch(self) -> None:
+        peer_url = f"http://{self._host}:{free_port()}"
+        self.process = launch_apart(
+            [
+                self._program, "--data-dir", str(self._data_dir), "--name", "dev",
+                "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
+                "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
+                "--initial-cluster", f"dev={peer_url}",
+            ],
+            self.log_path,
+        )  # fmt: skip
+        for _ in range(round(START_S / LOOK_S)):
+            if self.process.poll() is not None:
+                break
+            if _is_listening(self._host, self._port):
+                return
+            sleep(LOOK_S)
+        raise EtcdNotStarted(f"etcd did not start; {self.log_path} says why")
+
+    def _close(self) -> None:
+        """Let only those in that have the password; a folder that was kept has it already."""
+        login = {"name": USER, "password": self._password()}
+        if not self._ask("authenticate", login, may_fail_with=b"authentication is not enabled"):
+            for path, body in (
+                ("user/add", login),
+                ("role/add", {"name": USER}),
+                ("user/grant", {"user": USER, "role": USER}),
+                ("enable", {}),
+            ):
+                # An earlier start may have been interrupted between them.
+                self._ask(path, body, may_fail_with=b"already exists")
+
+    def _password(self) -> str:
+        if not self.password_file.exists():
+            descriptor = os.open(self.password_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(32) + "\n")
+        return self.password_file.read_text().strip()
+
+    def _ask(self, path: str, body: dict[str, str], *, may_fail_with: bytes) -> bool:
+        """Return True if etcd did it, False if it failed as it may."""
+        request = Request(f"{self.url}/v3/auth/{path}", json.dumps(body).encode())
+        # No proxy of the environment lies between two ports of this machine.
+        try:
+            with build_opener(ProxyHandler({})).open(request, timeout=ANSWER_S):
+                return True
+        except HTTPError as error:
+            with error:
+                text = error.read()
+            if may_fail_with in text:
+                return False
+            raise OSError(f"{path}: {text.decode(errors='replace').strip()}") from error
+
+    def stop(self) -> None:
+        """Stop it, if it runs."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _draw_host() -> str:
+    """Return a random address of the loopback: 24 bits, beside those of the port."""
+    return str(IPv4Address((127 << 24) + 2 + secrets.randbelow((1 << 24) - 4)))
+
+
+def _is_listening(host: str, port: int) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex((host, port)) == 0

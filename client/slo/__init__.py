@@ -1,0 +1,1 @@
+"""Measurement of the lateness that a cluster keeps under load."""

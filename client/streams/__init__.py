@@ -1,0 +1,1 @@
+"""Streams of events and output, resumed after a lost connection."""

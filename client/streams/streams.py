@@ -1,0 +1,117 @@
+"""Streams that outlive their connections."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from rota.client.errors import RequestFailed, Unreachable
+from rota.client.streams.events import SILENCE_S as EVENTS_SILENCE_S
+from rota.client.streams.events import EventReader
+from rota.client.streams.output import SILENCE_S as OUTPUT_SILENCE_S
+from rota.client.streams.output import FollowedOutput
+from rota.client.transport.call import Call
+from rota.client.transport.connection import Connection
+from rota.client.transport.tries import Reopening
+from rota.wire.documents import EventView
+
+REPEATS_MAX = 1_000_000
+"""Whoever listens already has time: only the timeout ends the tries to go on."""
+
+
+async def follow_events(
+    connection: Connection, reader: EventReader, timeout_s: float
+) -> AsyncGenerator[EventView, None]:
+    """Yield events until *connection* is closed.
+
+    Raises:
+        RequestFailed: It cannot be opened, or not again within *timeout_s*.
+    """
+    stream = _Stream(connection, timeout_s, EVENTS_SILENCE_S)
+    while not stream.is_closed:
+        async with aclosing(stream.parts(reader.next_call())) as parts:
+            async for part in parts:
+                for event in reader.read(part):
+                    stream.reopening.news()
+                    yield event
+        await stream.pause()
+
+
+async def follow_output(
+    connection: Connection, output: FollowedOutput, timeout_s: float
+) -> AsyncGenerator[bytes, None]:
+    """Yield what is new of *output* until it ends, or *connection* is closed.
+
+    Raises:
+        OutputBroken: See there.
+        RequestFailed: It cannot be opened, or not again within *timeout_s*.
+    """
+    stream = _Stream(connection, timeout_s, OUTPUT_SILENCE_S)
+    while not stream.is_closed:
+        async with aclosing(stream.parts(output.next_call())) as parts:
+            async for part in parts:
+                new = output.new_of(part)
+                if new:
+                    stream.reopening.news()
+                    yield new
+        if stream.failure is None and not stream.is_closed:
+            output.end()
+            return
+        await stream.pause()
+
+
+class _Stream:
+    """One connection after another.
+
+    Attributes:
+        failure: How the last one was lost; None: it came to its end.
+    """
+
+    def __init__(self, connection: Connection, timeout_s: float, silence_s: float) -> None:
+        self.reopening = Reopening(timeout_s)
+        self.failure: RequestFailed | None = None
+        self._connection = connection
+        self._life = connection.life
+        self._timeout_s = timeout_s
+        self._silence_s = silence_s
+        self._opened_at: float | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        return self._connection.life != self._life
+
+    async def parts(self, call: Call[Any]) -> AsyncGenerator[bytes, None]:  # Any: it is not read
+        """Open it, and yield what comes until it ends or is lost."""
+        self.failure = None
+        is_open = False
+        try:
+            stream = await self._connection.open(
+                call,
+                self._timeout_s,
+                silence_s=self._silence_s,
+                repeats_max=None if self._opened_at is None else REPEATS_MAX,
+            )
+            is_open = True
+            self._opened_at = asyncio.get_running_loop().time()
+            async with aclosing(stream):
+                async for part in stream:
+                    yield part
+        except RequestFailed as failure:
+            self.failure = failure
+            if not (is_open or self.is_closed):
+                raise
+
+    async def pause(self) -> None:
+        """Wait until it may be opened again.
+
+        Raises:
+            RequestFailed: It is given up.
+        """
+        if self.is_closed or self._opened_at is None:
+            return
+        now = asyncio.get_running_loop().time()
+        pause_s = self.reopening.pause_s(opened_at=self._opened_at, now=now)
+        if pause_s is None:
+            detail = "connections are lost as soon as they are open"
+            raise self.failure or Unreachable(detail, may_have_arrived=True)
+        await asyncio.sleep(pause_s)

@@ -1,0 +1,171 @@
+"""One request and its answer: what is sent, how the answer reads, what its failure means."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from rota.client.errors import (
+    Conflict,
+    Invalid,
+    NodeFailed,
+    NotAllowed,
+    NotFound,
+    RequestFailed,
+    TooBusy,
+)
+from rota.core.decoding import UNDECODABLE
+from rota.core.model.ids import Slot
+from rota.wire.documents import ProblemView
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+Query = Mapping[str, str | int | Sequence[str] | None]
+
+
+@dataclass(frozen=True)
+class Call(Generic[T_co]):
+    """One request.
+
+    Attributes:
+        path: From the root of the API, quoted.
+        read: Makes the result of a successful answer's body.
+        query: What is None is left out; a list is given as often as it has items.
+        body: JSON, or None.
+        headers: Those that the body does not imply.
+        key: The idempotency key.
+        is_write: Whether it changes anything.
+        is_repeatable: Whether sending it twice does what sending it once does, as with a key.
+        waits_s: How long the node is asked to keep it open.
+        slot: Of the one job that it is about; None where there are several, or none.
+
+    Raises:
+        Invalid: A header has characters that do not print, which no header can have.
+    """
+
+    method: str
+    path: str
+    read: Callable[[bytes], T_co]
+    query: Query = field(default_factory=dict[str, str | int | Sequence[str] | None])
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    key: str = ""
+    is_write: bool = False
+    is_repeatable: bool = True
+    waits_s: float = 0.0
+    slot: Slot | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self.all_headers.items():
+            if not value.isprintable():
+                detail = f"{name}: {value!r} has characters that do not print"
+                raise Invalid(_problem(0, "invalid_header", detail))
+
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        given = {name: value for name, value in self.query.items() if value not in (None, [])}
+        text = urlencode(given, doseq=True, errors="replace")
+        return f"{self.path}?{text}" if given else self.path
+
+    @property
+    def all_headers(self) -> dict[str, str]:
+        """Its headers, with what the body and the key imply."""
+        headers = dict(self.headers)
+        if self.body is not None:
+            headers["Content-Type"] = "application/json"
+        if self.key:
+            headers["Idempotency-Key"] = self.key
+        return headers
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back.
+
+    Attributes:
+        retry_after: The header of that name, or empty.
+    """
+
+    status: int
+    body: bytes
+    retry_after: str = ""
+
+
+def as_json(body: object) -> bytes:
+    """Return *body* as JSON.
+
+    Raises:
+        Invalid: It holds something that JSON cannot express.
+    """
+    try:
+        return msgspec.json.encode(body)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        detail = f"the body cannot be written as JSON: {error}"
+        raise Invalid(_problem(0, "not_json", detail)) from error
+
+
+def result_of(call: Call[T], answer: Answer) -> T:
+    """Return what *answer* gives for *call*.
+
+    Raises:
+        RequestFailed: In the class that fits.
+    """
+    if not 200 <= answer.status < 300:
+        raise failure_of(answer)
+    try:
+        return call.read(answer.body)
+    except UNDECODABLE as error:
+        raise unreadable(f"{call.method} {call.path}", error, answer.status) from error
+
+
+def failure_of(answer: Answer) -> RequestFailed:
+    """Return the error that an unsuccessful answer stands for."""
+    try:
+        problem = msgspec.json.decode(answer.body, type=ProblemView)
+    except UNDECODABLE:
+        said = answer.body[:200].decode(errors="replace").strip()
+        detail = f"HTTP status {answer.status}, without a document about it: {said or 'empty'}"
+        problem = _problem(answer.status, UNEXPLAINED, detail)
+    if answer.status in (429, 503):
+        return TooBusy(problem, retry_after_s=_seconds(answer.retry_after))
+    return _FAILURES.get(answer.status, _failure_class(answer.status))(problem)
+
+
+def unreadable(what: str, error: Exception, status: int = 200) -> NodeFailed:
+    """Return the error of an answer to *what* that this client does not understand."""
+    detail = (
+        f"the answer to {what} cannot be read: {error}; "
+        "is there a rota node, and is it as new as this client?"
+    )
+    return NodeFailed(_problem(status, "unreadable_answer", detail))
+
+
+UNEXPLAINED = "unexplained"
+"""The code of a failure that says nothing of itself: it is a gateway's, not a node's."""
+
+_FAILURES: dict[int, type[RequestFailed]] = {
+    401: NotAllowed,
+    403: NotAllowed,
+    404: NotFound,
+    409: Conflict,
+    412: Conflict,
+}
+
+
+def _failure_class(status: int) -> type[RequestFailed]:
+    return Invalid if 400 <= status < 500 else NodeFailed
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds of a ``Retry-After``; its other form, a date, is not worth a clock."""
+    return float(text) if text.isascii() and text.isdecimal() else None
+
+
+def _problem(status: int, code: str, detail: str) -> ProblemView:
+    return ProblemView(
+        type=f"urn:rota:problem:{code}", title="Failed", status=status, code=code, detail=detail
+    )

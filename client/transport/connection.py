@@ -1,0 +1,246 @@
+"""Calls on their way: an HTTP session with every endpoint, asked until one answers."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import aiohttp
+from yarl import URL
+
+from rota.client.errors import RequestFailed, Unreachable
+from rota.client.transport.call import Answer, Call, failure_of, result_of
+from rota.client.transport.endpoints import Endpoints
+from rota.client.transport.tries import Tries, Try
+
+T = TypeVar("T")
+
+CONNECT_S = 5.0
+"""A node on the same continent accepts in a tenth of a second, or is gone."""
+CONNECTIONS_MAX = 1_000
+"""Each wait holds one; a smaller number would keep other calls out while many wait."""
+
+
+class Connection:
+    """Sends calls. Its sockets stay open for the next ones, which may go at the same time.
+
+    Args:
+        urls: The endpoints, at least one.
+        repeats_max: See `Tries`.
+
+    Attributes:
+        life: Grows when it is closed; a stream of an earlier life is over.
+    """
+
+    def __init__(self, urls: Sequence[str], repeats_max: int) -> None:
+        self.endpoints = Endpoints(urls)
+        self.life = 0
+        self._repeats_max = repeats_max
+        self._session: aiohttp.ClientSession | None = None
+        self._streams: set[ByteStream] = set()
+
+    async def close(self) -> None:
+        """Close the sockets: streams end; a call would open new ones."""
+        self.life += 1
+        for stream in list(self._streams):
+            # Whoever reads it is not told that the session has closed.
+            await stream.aclose()
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def ask(self, call: Call[T], timeout_s: float, *, repeats_max: int | None = None) -> T:
+        """Return what *call* gives.
+
+        Raises:
+            RequestFailed: In the class that fits.
+        """
+
+        async def answer(url: str, limit_s: float) -> T:
+            return await self._answer(call, url, limit_s)
+
+        return await self._asked(call, timeout_s, repeats_max, answer)
+
+    async def open(
+        self,
+        call: Call[Any],  # Any: its result is not read
+        timeout_s: float,
+        *,
+        silence_s: float,
+        repeats_max: int | None = None,
+    ) -> "ByteStream":
+        """Return the body of what *call* gives as it comes; ``aclose`` it.
+
+        Args:
+            call: What is asked.
+            timeout_s: Until it begins; after that it may go on for ever.
+            silence_s: After so long without a byte the stream is taken for lost.
+            repeats_max: Other than of the others.
+
+        Raises:
+            RequestFailed: It does not begin.
+        """
+
+        async def stream(url: str, limit_s: float) -> ByteStream:
+            return await self._stream(call, url, limit_s, silence_s)
+
+        return await self._asked(call, timeout_s, repeats_max, stream)
+
+    async def _asked(
+        self,
+        call: Call[Any],  # Any: what is asked returns what it does
+        timeout_s: float,
+        repeats_max: int | None,
+        ask: Callable[[str, float], Awaitable[T]],
+    ) -> T:
+        life = self.life
+        loop = asyncio.get_running_loop()
+        tries = Tries(
+            call,
+            self.endpoints,
+            now=loop.time(),
+            timeout_s=timeout_s,
+            repeats_max=self._repeats_max if repeats_max is None else repeats_max,
+        )
+        next_try: Try = tries.first(loop.time())
+        while True:
+            await asyncio.sleep(next_try.pause_s)
+            if self.life != life:
+                raise Unreachable("the client was closed", may_have_arrived=True)
+            try:
+                result = await ask(next_try.url, next_try.timeout_s)
+            except RequestFailed as failure:
+                next_try = tries.after(next_try, failure, loop.time())
+            else:
+                self.endpoints.worked(next_try.url)
+                return result
+
+    async def _answer(self, call: Call[T], url: str, limit_s: float) -> T:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+        try:
+            # Not aiohttp's total, for which a limit of 0 s, or less, is none.
+            async with asyncio.timeout(limit_s), await self._send(call, url, timeout) as response:
+                answer = await _whole(response)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _unreachable(url, error) from error
+        self._hear(call, url, response)
+        return result_of(call, answer)
+
+    async def _stream(
+        self, call: Call[Any], url: str, limit_s: float, silence_s: float
+    ) -> "ByteStream":  # Any: as in `open`
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silence_s)
+        try:
+            async with asyncio.timeout(limit_s):
+                response = await self._send(call, url, timeout)
+                if response.status != 200:
+                    async with response:
+                        raise failure_of(await _whole(response))
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _unreachable(url, error) from error
+        self._hear(call, url, response)
+        stream = ByteStream(url, response, on_close=self._streams.discard)
+        self._streams.add(stream)
+        return stream
+
+    def _hear(
+        self,
+        call: Call[Any],  # Any: the answer is not read here
+        url: str,
+        response: aiohttp.ClientResponse,
+    ) -> None:
+        if response.ok:
+            self.endpoints.owners.heard(url, call.slot, response.headers)
+
+    async def _send(
+        self,
+        call: Call[Any],  # Any: the answer is not read here
+        url: str,
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, of several kinds
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
+            jar = aiohttp.DummyCookieJar()
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar)
+            # aiohttp would repeat by itself, and we would take the second answer to a node being
+            # forgotten, that there is none, for the first. It has no public switch for it; a test
+            # watches.
+            self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see above
+        return await self._session.request(
+            call.method,
+            URL(url + call.target, encoded=True),
+            data=call.body,
+            headers=call.all_headers,
+            timeout=timeout,
+            allow_redirects=False,
+        )
+
+
+class ByteStream:
+    """The body of an answer, part by part, as it comes."""
+
+    def __init__(
+        self,
+        url: str,
+        response: aiohttp.ClientResponse,
+        *,
+        on_close: "Callable[[ByteStream], None]",
+    ) -> None:
+        self._url = url
+        self._response = response
+        self._on_close = on_close
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield parts.
+
+        Raises:
+            Unreachable: The connection is lost, or too silent.
+        """
+        try:
+            async for part in self._response.content.iter_any():
+                yield part
+        except (aiohttp.ClientError, TimeoutError) as error:
+            # It is asked again first: elsewhere, a stream of events would have a gap.
+            raise _unreachable(self._url, error) from error
+
+    async def aclose(self) -> None:
+        """Let go of it and of its connection; who reads it gets `Unreachable`."""
+        self._on_close(self)
+        self._response.close()
+
+
+async def _whole(response: aiohttp.ClientResponse) -> Answer:
+    return Answer(
+        status=response.status,
+        body=await response.read(),
+        retry_after=response.headers.get("Retry-After", ""),
+    )
+
+
+def _unreachable(url: str, error: Exception) -> Unreachable:
+    never_arrived = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    return Unreachable(
+        f"no answer from {url}: {_what_went_wrong(error)}", may_have_arrived=not never_arrived
+    )
+
+
+def _what_went_wrong(error: Exception) -> str:
+    cause = error.__cause__ or error
+    match error:
+        case TimeoutError():
+            return "it took too long"
+        case aiohttp.ClientConnectorCertificateError():
+            return f"its certificate is not trusted here ({cause})"
+        case aiohttp.ClientConnectorSSLError():
+            return f"no TLS there ({cause}); without TLS the URL begins with http://"
+        case aiohttp.ServerDisconnectedError():
+            return (
+                "the connection was closed without an answer; with TLS the URL begins with https://"
+            )
+        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))) if number > 0:
+            return os.strerror(number)
+        case aiohttp.ClientConnectorError(os_error=cause):
+            # Names that cannot be resolved have negative numbers.
+            return str(cause.strerror or cause)
+        case _:
+            return str(error) or type(error).__name__

@@ -1,0 +1,220 @@
+"""The tries of one call: which endpoint is asked when, and how the call fails in the end.
+
+- Each endpoint is tried once before one is tried again; between two tries of the same one there
+  is a pause, which doubles, and is at least what the node asked for.
+- A call that may have arrived goes on only if sending it twice does what sending it once does.
+- With others to go to, an endpoint that accepts a connection and then says nothing is left early.
+
+A stream that is lost is opened again by a call of its own; `Reopening` says when.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from secrets import randbelow
+from typing import Any
+
+import msgspec
+
+from rota.client.errors import NodeFailed, RequestFailed, TooBusy, Unreachable
+from rota.client.transport.call import UNEXPLAINED, Call
+from rota.client.transport.endpoints import Endpoints
+
+TIMEOUT_S = 30.0
+"""How long a call may take with all its tries; a wait may take this and what it waits."""
+REPEATS_MAX = 5
+"""With `PAUSE_S` and `PAUSE_S_MAX`, about 3 s: a node that restarts is back by then."""
+PAUSE_S = 0.1
+PAUSE_S_MAX = 2.0
+SILENT_S = 5.0
+"""A node answers in milliseconds; a thousand jobs in one request took 0.12 s on two cores."""
+STEADY_S = 10.0
+"""A connection that lasts so long works, even if nothing happens."""
+UNKNOWN_CODES = (UNEXPLAINED, "storage_unavailable", "primary_lost")
+"""Codes of failures after which nobody knows whether the request took effect."""
+GATEWAY_STATUSES = (502, 504)
+"""What a proxy says that got no answer from the node behind it."""
+
+
+@dataclass
+class _Endpoint:
+    """What became of a call at one endpoint.
+
+    Attributes:
+        ready_at: When it may be tried again.
+    """
+
+    url: str
+    failure: RequestFailed | None = None
+    tries: int = 0
+    ready_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """What to do next: wait *pause_s*, then ask *url* for at most *timeout_s*."""
+
+    url: str
+    pause_s: float
+    timeout_s: float
+
+
+class Tries:
+    """The tries of one call. Time is the caller's, in seconds.
+
+    Args:
+        call: What is asked.
+        endpoints: What is known of them; told what this call learns.
+        now: When it begins.
+        timeout_s: How long all tries may take, beside what *call* waits.
+        repeats_max: How often each endpoint is tried again.
+    """
+
+    def __init__(
+        self,
+        call: Call[Any],  # Any: whatever it returns
+        endpoints: Endpoints,
+        *,
+        now: float,
+        timeout_s: float,
+        repeats_max: int,
+    ) -> None:
+        self._call = call
+        self._endpoints = endpoints
+        self._deadline = now + timeout_s + call.waits_s
+        self._tries_max = repeats_max + 1
+        self._states = [_Endpoint(url) for url in endpoints.ordered(now, call.slot)]
+        self._is_unknown = False
+
+    def first(self, now: float) -> Try:
+        """Return the first try."""
+        return self._try(self._states[0], now)
+
+    def after(self, tried: Try, failure: RequestFailed, now: float) -> Try:
+        """Return the try that follows *tried*, which ended in *failure*.
+
+        Raises:
+            RequestFailed: There is none to follow.
+        """
+        state = next(each for each in self._states if each.url == tried.url)
+        state.failure = failure
+        state.tries += 1
+        has_arrived = _has_arrived(failure)
+        if has_arrived is True:
+            # The node itself has answered: another one would say the same.
+            self._endpoints.worked(tried.url)
+            raise failure
+        if isinstance(failure, Unreachable):
+            self._endpoints.failed(tried.url, now)
+        if has_arrived is None:
+            self._is_unknown = True
+            if not self._call.is_repeatable:
+                raise self._conclusion() from failure
+        asked_s = failure.retry_after_s if isinstance(failure, TooBusy) else None
+        state.ready_at = now + max(pause_s(state.tries), asked_s or 0.0)
+        left = [each for each in self._states if each.tries < self._tries_max]
+        # The sort is stable: among those not tried yet, the order of the endpoints holds.
+        left.sort(key=lambda each: (each.tries > 0, each.ready_at))
+        if not left or max(left[0].ready_at, now) >= self._deadline:
+            raise self._conclusion() from failure
+        return self._try(left[0], now)
+
+    def _try(self, state: _Endpoint, now: float) -> Try:
+        pause_s = max(state.ready_at - now, 0.0)
+        limit_s = left_s = self._deadline - now - pause_s
+        if self._call.is_repeatable and len(self._states) > 1:
+            limit_s = min(left_s, SILENT_S + self._call.waits_s)
+            if sum(each.tries == 0 for each in self._states) > 1:
+                # However little time there is, it is enough to ask somebody else as well.
+                limit_s = min(limit_s, (left_s + self._call.waits_s) / 2)
+        return Try(state.url, pause_s, limit_s)
+
+    def _conclusion(self) -> RequestFailed:
+        """Return the error of a call that nobody carried out, naming everyone that was asked.
+
+        What nodes answered comes first: it says more than that others cannot be reached.
+        """
+        failures = {each.url: each.failure for each in self._states if each.failure is not None}
+        is_unknown = self._is_unknown and self._call.is_write
+        if len(failures) == 1 and not is_unknown:
+            return next(iter(failures.values()))
+        refusals = {
+            url: failure
+            for url, failure in failures.items()
+            if isinstance(failure, TooBusy) and failure.code not in UNKNOWN_CODES
+        }
+        others = {url: each for url, each in failures.items() if url not in refusals}
+        told = "; ".join([*_refusals_told(refusals), *map(_told, others.items())])
+        if not refusals or is_unknown:
+            return Unreachable(
+                told, may_have_arrived=self._is_unknown, idempotency_key=self._call.key
+            )
+        first = next(iter(refusals.values()))
+        asked_s = [
+            each.retry_after_s for each in refusals.values() if each.retry_after_s is not None
+        ]
+        return TooBusy(
+            msgspec.structs.replace(first.problem, detail=told),
+            retry_after_s=min(asked_s, default=None),
+        )
+
+
+def _has_arrived(failure: RequestFailed) -> bool | None:
+    """Tell whether a node has answered for good; False: it does not know of it; None: who knows."""
+    match failure:
+        case Unreachable(may_have_arrived=may_have_arrived):
+            return None if may_have_arrived else False
+        case TooBusy(code=code):
+            return None if code in UNKNOWN_CODES else False
+        case NodeFailed(code=code, problem=problem):
+            is_gateway = code == UNEXPLAINED and problem.status in GATEWAY_STATUSES
+            return None if is_gateway else True
+        case _:
+            return True
+
+
+def _refusals_told(refusals: Mapping[str, TooBusy]) -> list[str]:
+    """Return what nodes answered, each answer once, with the nodes that gave it."""
+    nodes: dict[str, list[str]] = {}
+    for url, refusal in refusals.items():
+        nodes.setdefault(refusal.detail, []).append(url)
+    return [f"{detail} ({', '.join(urls)})" for detail, urls in nodes.items()]
+
+
+def _told(failed: tuple[str, RequestFailed]) -> str:
+    url, failure = failed
+    # What the client says of an endpoint names it already.
+    return failure.detail if isinstance(failure, Unreachable) else f"{url}: {failure.detail}"
+
+
+class Reopening:
+    """When a lost stream is opened again: at once, then after pauses that double.
+
+    One over which nothing new has come meanwhile, and which no connection has kept up for
+    `STEADY_S`, is given up after *timeout_s*.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._losses = 0
+        self._lost_at = 0.0
+
+    def news(self) -> None:
+        """Note that something new has come."""
+        self._losses = 0
+
+    def pause_s(self, *, opened_at: float, now: float) -> float | None:
+        """Return how long to wait before a lost stream is opened again, or None: do not."""
+        if now - opened_at >= STEADY_S:
+            self._losses = 0
+        self._losses += 1
+        if self._losses == 1:
+            self._lost_at = now
+            return 0.0
+        return pause_s(self._losses) if now - self._lost_at < self._timeout_s else None
+
+
+def pause_s(tries: int) -> float:
+    """Return how long to pause after *tries* of the same thing, which have failed."""
+    backoff_s = min(PAUSE_S * (1 << min(tries - 1, 16)), PAUSE_S_MAX)
+    # Up to half of it by chance: clients cut off together shall not come back together.
+    return backoff_s * (1 - randbelow(512) / 1024)

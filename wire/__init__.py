@@ -1,0 +1,1 @@
+"""What goes over HTTP between clients and nodes: documents and names of headers."""
