@@ -33,7 +33,7 @@ test: $(READY) programs ## Unit and contract tests, the tests of a whole node, a
 
 contract: $(READY) ## The API against its description, longer: make contract EXAMPLES=200 SEED=1
 	CONTRACT_EXAMPLES=$(EXAMPLES) CONTRACT_SEED=$(SEED) \
-	$(BIN)/python -P -m pytest tests/node/test_contract_of_api.py --timeout 3600
+	$(BIN)/python -P -m pytest tests/node/api/test_contract_of_api.py --timeout 3600
 
 fuzz: $(READY) ## Strange requests against a node: make fuzz REQUESTS=100000 SEED=1
 	FUZZ_REQUESTS=$(or $(REQUESTS),100000) FUZZ_SEED=$(SEED) \

@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
-from etcd import EtcdCluster
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.vocabulary.configuration import Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Claim
 from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.etcd_gateway import GatewayOptions
 from rota.node.system.entropy import SystemEntropy
+from support.etcd import EtcdCluster
 
 NODES = tuple(NodeId(f"node-{name}") for name in "abc")
 SHARDS = 512

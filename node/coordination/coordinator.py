@@ -297,7 +297,7 @@ def check_format(found: Cluster, wanted: Cluster) -> None:
 
 
 class Coordinator(Protocol):
-    """The seam; every implementation passes tests/contract/test_coordinator.py.
+    """The seam; every implementation passes tests/contract/coordination/test_coordinator.py.
 
     Every call is over within a time that the implementation states; none waits for ever. All may
     raise `CoordinatorRefused`, and all but the watch any other `CoordinatorUnavailable`; those that

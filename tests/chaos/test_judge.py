@@ -861,7 +861,7 @@ def test_the_judge_imports_nothing_of_rota() -> None:
     own = {name for name in imported if name.split(".")[0] == "chaos"}
     assert all(name.startswith("chaos.judge") for name in own), own
     assert not {name.split(".")[0] for name in imported} & {
-        "rota", "rotad", "cluster", "etcd", "core", "node", "client", "ring", "storage", "executor",
+        "rota", "support", "core", "node", "client", "ring", "storage", "executor",
     }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from rota.core.timing.instants import parse_instant
-from rotad import Refusal, Rotad, processes_of
+from support.rotad import Refusal, Rotad, processes_of
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "50"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))

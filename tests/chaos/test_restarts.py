@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from rotad import Refusal, Rotad, processes_of
+from support.rotad import Refusal, Rotad, processes_of
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "50"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))

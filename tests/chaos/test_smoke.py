@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from etcd import needs_etcd
+from support.etcd import needs_etcd
 
 ROOT = Path(__file__).parent.parent.parent
 LOAD = ("--fires", "20", "--submissions", "5")

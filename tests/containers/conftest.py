@@ -7,7 +7,7 @@ import pytest
 
 from containers import images
 from containers.project import Project
-from docker import RECIPE, Dockerd
+from support.docker import RECIPE, Dockerd
 
 
 @pytest.fixture(scope="session")

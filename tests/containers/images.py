@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from docker import Dockerd
+from support.docker import Dockerd
 
 ROOT = Path(__file__).parents[2]
 BASE = "python:3.11-slim-bookworm"

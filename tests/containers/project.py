@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from containers.images import ROOT, ROTA, STAND_IN
-from docker import Dockerd
-from rota_program import PROGRAM
+from support.docker import Dockerd
+from support.rota_program import PROGRAM
 
 Json = Any  # Any: what programs print, looked into by the test that knows it.
 

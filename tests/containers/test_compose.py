@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from containers.project import Json, Project, needs_compose, wait_until
-from docker import needs_docker
+from support.docker import needs_docker
 
 pytestmark = [needs_docker, needs_compose, pytest.mark.containers]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from containers.project import Project, needs_compose
-from docker import Dockerd, needs_docker
+from support.docker import Dockerd, needs_docker
 
 pytestmark = [needs_docker, needs_compose, pytest.mark.containers]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from docker import RECIPE, Dockerd
-from etcd import EtcdCluster
+from support.docker import RECIPE, Dockerd
+from support.etcd import EtcdCluster
 
 
 @pytest.fixture(scope="session")

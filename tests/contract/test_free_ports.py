@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from etcd import free_ports
 from rota.client.dev.ports import free_port, is_free, kept
+from support.etcd import free_ports
 
 
 def port_of_a_test() -> int:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contract.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
+from contract.executor.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Work
 from rota.core.model.ids import AllocationId, Epoch, JobId, NodeId, Session, ShardId
 from rota.core.timing.instants import Instant

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from deploy.programs import DEPLOY
-from docker import wait_until
-from etcd import Etcd, needs_etcd
 from rota.core.errors import Refused
 from rota.node.system.config import load_config
+from support.docker import wait_until
+from support.etcd import Etcd, needs_etcd
 
 Compose = Any  # Any: YAML, looked into by the test that knows it.
 COMPOSE_FILES = ("compose.yaml", "compose.etcd-3.yaml")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster import Cluster
 from deploy.programs import DEPLOY
-from etcd import EtcdCluster, needs_etcd
-from rotad import Rotad
+from support.cluster import Cluster
+from support.etcd import EtcdCluster, needs_etcd
+from support.rotad import Rotad
 
 pytestmark = [
     needs_etcd,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from certificates import Authority, needs_openssl
-from cluster import Cluster
 from deploy.programs import DEPLOY, run
-from etcd import Etcd, EtcdCluster, free_ports, needs_etcd
-from rotad import Rotad
+from support.certificates import Authority, needs_openssl
+from support.cluster import Cluster
+from support.etcd import Etcd, EtcdCluster, free_ports, needs_etcd
+from support.rotad import Rotad
 
 pytestmark = [needs_etcd, needs_openssl]
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from cluster import Cluster
 from deploy.programs import DEPLOY, needs, run
-from etcd import EtcdCluster, free_ports, needs_etcd, wait_until
-from rotad import Rotad
+from support.cluster import Cluster
+from support.etcd import EtcdCluster, free_ports, needs_etcd, wait_until
+from support.rotad import Rotad
 
 pytestmark = [needs("prometheus", "prometheus"), needs_etcd]
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from deploy.programs import DEPLOY, needs, run
-from etcd import free_ports, wait_until
-from rotad import Rotad
+from support.etcd import free_ports, wait_until
+from support.rotad import Rotad
 
 needs_haproxy = needs("haproxy", "haproxy")
 needs_nginx = needs("nginx", "nginx-light")

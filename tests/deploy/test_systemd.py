@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from deploy.programs import DEPLOY, needs, run
-from etcd import free_ports
-from rotad import Rotad
+from support.etcd import free_ports
+from support.rotad import Rotad
 
 TOLD = ("NOTIFY_SOCKET=", "WATCHDOG_USEC=", "INVOCATION_ID=")
 EXPOSURE_MAX = 3.0

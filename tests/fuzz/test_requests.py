@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fuzz.requests import requests
-from rotad import Rotad
+from support.rotad import Rotad
 
 COUNT = int(os.environ.get("FUZZ_REQUESTS", "3000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster import Cluster
-from etcd import EtcdCluster
-from rota_program import Rota
-from rotad import Rotad
+from support.cluster import Cluster
+from support.etcd import EtcdCluster
+from support.rota_program import Rota
+from support.rotad import Rotad
 
 # A shell has what it starts in the background ignore Ctrl-C, and all that those start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from nodes import until
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.changes import Table
@@ -19,6 +18,7 @@ from sim.cluster.plan import COMPARE_OFTEN, Plan, draw_plan
 from sim.cluster.users import User
 from sim.cluster.world import World
 from sim.loop import VirtualLoop
+from support.virtual_nodes import until
 
 SHARD = ShardId(1)
 LIVES_S = 5

@@ -45,7 +45,7 @@ from rota.node.peers.messages import (
     Served,
     StandIn,
 )
-from unit.test_codec import EXECUTION, JOB, NOON, RECORDS, STOOD_IN_FOR, TOLD
+from unit.core.vocabulary.test_codec import EXECUTION, JOB, NOON, RECORDS, STOOD_IN_FOR, TOLD
 
 KEY = AttemptKey(EXECUTION, "main", 1)
 TOKEN = Token(Epoch(3), Index(41))

@@ -54,9 +54,9 @@ from rota.node.coordination.etcd_keys import Keys, read
 from rota.node.links import frames, handshake_messages
 from rota.node.peers import death_proof
 from rota.wire.documents import EventView, VersionView
+from unit.core.vocabulary.test_codec import EXECUTION, JOB, NOON, RECORDS
 from unit.fuzzing import PIECES, Damage, Tree, damaged, damages, grafted, trees
 from unit.samples import CONFIGURATION, NAME, NODE, ORDER, SENT, TO_NODE, TO_WARDEN
-from unit.test_codec import EXECUTION, JOB, NOON, RECORDS
 
 # -- samples ---------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from certificates import Authority, needs_openssl
+from support.certificates import Authority, needs_openssl
 
 SCRIPT = """
 import json, os, ssl

@@ -33,8 +33,8 @@ from rota.core.vocabulary.journal import ORIGIN, Entry, EntryKind, encode_entry,
 from rota.executor.warden import messages as warden
 from rota.node.links import frames, handshake_messages
 from rota.node.peers.messages import Brought, Carry, Sent
+from unit.core.vocabulary.test_codec import EXECUTION, JOB, NOON, RECORDS
 from unit.samples import FIRED, SENT, TO_NODE, TO_WARDEN
-from unit.test_codec import EXECUTION, JOB, NOON, RECORDS
 from unit.values import Overrides, kinds_of, values_of
 
 other: Any = msgpack  # Any: it has no types.

@@ -14,8 +14,8 @@ from chaos.harness.builds import next_build
 from chaos.harness.etcd_history import EtcdHistory
 from chaos.harness.hosts import Node, member_of_etcd
 from chaos.harness.network import Host, Network
-from etcd import EtcdCluster
-from rotad import Refusal
+from support.etcd import EtcdCluster
+from support.rotad import Refusal
 
 Json = Any  # Any: what nodes and etcd answer, looked into by those who know it.
 NAME = "chaos"

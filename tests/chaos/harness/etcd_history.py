@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.judge.collect import collect_configurations, epochs_in
-from etcd import Etcd
+from support.etcd import Etcd
 
 Json = Any  # Any: what etcd answers.
 

@@ -13,8 +13,8 @@ from chaos.harness.disks import FrozenDisk, SmallDisk
 from chaos.harness.histories import boottime
 from chaos.harness.network import Host, Network
 from chaos.harness.shim import Orders
-from etcd import Etcd
-from rotad import Rotad, warden_of
+from support.etcd import Etcd
+from support.rotad import Rotad, warden_of
 
 Json = Any  # Any: what is written down for the judge.
 

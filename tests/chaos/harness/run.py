@@ -22,8 +22,8 @@ from chaos.harness.stalls import Watch
 from chaos.harness.workloads import Load, Rates
 from chaos.judge.collect import collect, unfinished
 from chaos.judge.disks import collect_replicas
-from cluster import answer
-from rotad import processes_of
+from support.cluster import answer
+from support.rotad import processes_of
 
 Json = Any  # Any: what nodes answer.
 

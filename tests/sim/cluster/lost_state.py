@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from recovering import hashes_of, held
 from rota.core.errors import Refused
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND
@@ -15,6 +14,7 @@ from sim.cluster.checks import Violation
 from sim.cluster.machine import Machine
 from sim.cluster.plan import COPIES
 from sim.cluster.world import World
+from support.inventories import hashes_of, held
 
 BACKUP_EVERY = 3 * SECOND
 AGAIN = SECOND

@@ -1,6 +1,5 @@
 """What an operator does about a coordinator that lost its state: a recovery, by the real plan."""
 
-from recovering import hashes_of, held
 from rota.core.errors import Refused
 from rota.core.timing.instants import SECOND
 from rota.node.coordination.coordinator import Cluster, View
@@ -9,6 +8,7 @@ from rota.node.recovery.plan import Finding, plan_of
 from sim.protocol.checks import Violation
 from sim.protocol.node import SHARD
 from sim.protocol.world import World
+from support.inventories import hashes_of, held
 
 AGAIN = SECOND
 """The operator tries again so much later, until all nodes run and none is without the news."""

@@ -4,7 +4,7 @@ from functools import partial
 
 from chaos.harness.cluster import Cluster, wait_until
 from chaos.harness.schedule import Fault
-from rotad import Refusal
+from support.rotad import Refusal
 
 MOVE_S = 180.0
 """How long a node may take to come or to go."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from chaos.harness.cluster import Cluster, Json, NeverHappened, wait_until
 from chaos.harness.hosts import Node
 from chaos.harness.schedule import Fault
-from etcd import Etcd
-from rotad import Refusal
+from support.etcd import Etcd
+from support.rotad import Refusal
 
 SAFE_S = 180.0
 COUNTED_OUT_S = 60.0

@@ -1,0 +1,1052 @@
+"""Real etcd, killed, paused, without a majority, compacted, restored, behind a lossy link."""
+
+import asyncio
+import json
+import shutil
+import ssl
+from base64 import b64decode, b64encode
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
+from rota.core.vocabulary.configuration import Configuration, Copy, Swap, Swapped
+from rota.executor.warden.on_death_requests import post_all
+from rota.node.coordination.coordinator import (
+    Claim,
+    Cluster,
+    CoordinatorError,
+    CoordinatorUnavailable,
+    Life,
+    Member,
+    News,
+    OtherCluster,
+    OutcomeUnknown,
+    WatchLost,
+)
+from rota.node.coordination.credentials import AccessDenied, Credentials
+from rota.node.coordination.etcd import EtcdCoordinator
+from rota.node.coordination.etcd_gateway import EtcdRefused, Gateway, GatewayOptions
+from rota.node.coordination.etcd_messages import watch_below
+from rota.node.system.entropy import SystemEntropy
+from support.certificates import Authority, needs_openssl
+from support.etcd import Etcd, EtcdCluster, free_ports, needs_etcd
+
+pytestmark = needs_etcd
+
+A, B = NodeId("node-a"), NodeId("node-b")
+LONG_S = 60.0
+PATIENCE_S = 30.0
+HASTY_S = 1.0
+"""A deadline that only what hangs misses: etcd answers within milliseconds."""
+
+Connect = Callable[..., EtcdCoordinator]
+
+
+@pytest.fixture
+async def connect(tmp_path: Path) -> AsyncGenerator[Connect]:
+    """Make coordinators of one cluster, by its endpoints and other options."""
+    made: list[EtcdCoordinator] = []
+
+    def coordinator(*endpoints: str, **options: object) -> EtcdCoordinator:
+        settings = replace(GatewayOptions(endpoints=endpoints), **options)  # type: ignore[arg-type]  # as the test gives them
+        made.append(EtcdCoordinator(settings, cluster=tmp_path.name, entropy=SystemEntropy()))
+        return made[-1]
+
+    yield coordinator
+    for each in made:
+        await each.close()
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> str:
+    return f"/rota/{tmp_path.name}/"
+
+
+@pytest.fixture
+def own_etcd(tmp_path: Path) -> Iterator[EtcdCluster]:
+    """An etcd that the test may do anything to."""
+    with EtcdCluster(tmp_path) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def three_at_first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
+    with EtcdCluster(tmp_path_factory.mktemp("three"), 3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def three(three_at_first: EtcdCluster) -> EtcdCluster:
+    """Three members, whatever the test before did to them."""
+    three_at_first.start()
+    return three_at_first
+
+
+def claim(node_id: NodeId) -> Claim:
+    return Claim(node_id=node_id, store_id=f"store of {node_id}", lock="lock")
+
+
+async def life(coordinator: EtcdCoordinator, node_id: NodeId = A) -> Session:
+    return (await coordinator.begin_session(claim(node_id), LONG_S)).session
+
+
+def configuration(epoch: int, session: Session) -> Configuration:
+    sync = (Copy(A, AllocationId("a1")),)
+    return Configuration(epoch=Epoch(epoch), primary=A, primary_session=session, sync=sync)
+
+
+def swap(shard: int, expected: Configuration | None, session: Session) -> Swap:
+    fresh = configuration(expected.epoch + 1 if expected else 1, session)
+    return Swap(shard=ShardId(shard), expected=expected, fresh=fresh, by=A, session=session)
+
+
+async def swap_one(
+    coordinator: EtcdCoordinator, expected: Configuration | None, session: Session
+) -> Swapped:
+    [swapped] = await coordinator.swap([swap(1, expected, session)])
+    return swapped
+
+
+async def configured(coordinator: EtcdCoordinator) -> Configuration | None:
+    return (await coordinator.view()).configurations.get(ShardId(1))
+
+
+async def steps(watch: AsyncGenerator[News], count: int) -> list[News]:
+    async with asyncio.timeout(PATIENCE_S):
+        return [await anext(watch) for _ in range(count)]
+
+
+class LossyLink:
+    """A TCP proxy before an etcd, which can lose answers.
+
+    Attributes:
+        loses_answers: Requests are passed on; when the answer comes, the connection is cut.
+        requests: How many times a client has sent something.
+        sent: All that clients have sent.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.loses_answers = False
+        self.requests = 0
+        self.sent = b""
+        self.url = ""
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncGenerator["LossyLink"]:
+        """Listen on a free port."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server:
+            yield self
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            async with asyncio.TaskGroup() as group:
+                there = group.create_task(self._pass_on(reader, far_writer))
+                await self._pass_back(far_reader, writer)
+                there.cancel()
+        finally:
+            writer.close()
+            far_writer.close()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            self.requests += 1
+            self.sent += data
+            writer.write(data)
+        writer.write_eof()
+
+    async def _pass_back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            if self.loses_answers:
+                return
+            writer.write(data)
+
+
+class Script:
+    """An etcd that says what a test lays down, for what the real one does not do when asked to.
+
+    Args:
+        once: By path, the lines of the only answer; it then listens no more.
+        always: By path, the lines of every answer.
+        status: Of all answers.
+    """
+
+    def __init__(
+        self,
+        once: dict[str, list[object]] | None = None,
+        always: dict[str, list[object]] | None = None,
+        status: int = 200,
+    ) -> None:
+        self._once = once or {}
+        self._always = always or {}
+        self._status = status
+
+    @asynccontextmanager
+    async def played(self) -> AsyncGenerator[str]:
+        """Listen on a free port, and yield the URL."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        async with self._server:
+            yield f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        await reader.readexactly(int(head.lower().partition("content-length: ")[2].split()[0]))
+        path = head.split()[1]
+        if path in self._once:
+            self._server.close()
+        lines = [*self._once.get(path, []), *self._always.get(path, [])]
+        body = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        writer.write(f"HTTP/1.1 {self._status} -\r\nConnection: close\r\n\r\n".encode() + body)
+        writer.close()
+
+
+# -- what is in etcd ------------------------------------------------------------------------------
+
+
+async def test_keys_and_values_are_those_that_other_versions_read(
+    etcd: EtcdCluster, connect: Connect, prefix: str
+) -> None:
+    coordinator = connect(*etcd.urls)
+    await coordinator.found(Cluster(id="c1", shards=64, replicas=3))
+    await coordinator.register(Member(node_id=A, store_id="s1", address="h:1"))
+    session = await life(coordinator)
+    await coordinator.swap([swap(12, None, session)])
+
+    found = etcd.members[0].ask(
+        "/v3/kv/range", {"key": prefix.encode(), "range_end": f"{prefix}~".encode()}
+    )
+
+    stored = {text(each["key"]): text(each["value"]) for each in found["kvs"]}
+    leases = {text(each["key"]): int(each.get("lease", 0)) for each in found["kvs"]}
+    assert stored == {
+        f"{prefix}meta": '{"id":"c1","shards":64,"replicas":3,"min_sync":2,'
+        '"session_ttl":5000000,"peer_lease":2000000,"attempt_lease":15000000,"format":1,"generation":0}',
+        f"{prefix}node/node-a": '{"node_id":"node-a","store_id":"s1","address":"h:1",'
+        '"peer_address":"","zone":"","weight":1.0,"labels":{},"state":"active","version":"","key":""}',
+        f"{prefix}sess/node-a": f'{{"session":"{session}","store_id":"store of node-a",'
+        '"lock":"lock"}',
+        f"{prefix}shard/12": f'{{"epoch":1,"primary":"node-a","primary_session":"{session}",'
+        '"sync":[["node-a","a1"]]}',
+        f"{prefix}store/store of node-a": "node-a",
+    }
+    assert {key for key, lease in leases.items() if lease} == {
+        f"{prefix}sess/node-a",
+        f"{prefix}store/store of node-a",
+    }
+    assert leases[f"{prefix}sess/node-a"] == int(session, 16)
+
+
+def text(base64: str) -> str:
+    return b64decode(base64).decode()
+
+
+async def test_what_a_newer_version_added_is_not_replaced(
+    etcd: EtcdCluster, connect: Connect, prefix: str
+) -> None:
+    coordinator = connect(*etcd.urls)
+    session = await life(coordinator)
+    newer = '{"epoch":1,"primary":"node-a","primary_session":"s","novelty":"of rota 9"}'
+    etcd.members[0].put(f"{prefix}shard/1", newer)
+    seen = await configured(coordinator)
+
+    swapped = await swap_one(coordinator, seen, session)
+
+    assert (swapped.is_done, swapped.current) == (False, seen)
+
+
+async def test_what_an_older_version_wrote_is_replaced(
+    etcd: EtcdCluster, connect: Connect, prefix: str
+) -> None:
+    coordinator = connect(*etcd.urls)
+    session = await life(coordinator)
+    # As if ``sync`` had been added later: a field that has its default is not written.
+    etcd.members[0].put(f"{prefix}shard/1", '{"epoch":1,"primary":"node-a","primary_session":"s"}')
+
+    swapped = await swap_one(coordinator, await configured(coordinator), session)
+
+    assert swapped.is_done
+
+
+async def test_a_value_that_rota_did_not_write_is_named(
+    etcd: EtcdCluster, connect: Connect, prefix: str
+) -> None:
+    coordinator = connect(*etcd.urls)
+    etcd.members[0].put(f"{prefix}shard/1", "hello")
+
+    with pytest.raises(CoordinatorError, match=r"shard/1 holds what rota did not write"):
+        await coordinator.view()
+
+
+async def test_a_foreign_key_below_the_prefix_does_no_harm(
+    etcd: EtcdCluster, connect: Connect, prefix: str
+) -> None:
+    coordinator = connect(*etcd.urls)
+    revision = (await coordinator.view()).revision
+    for key in ("gen", "shard/x", "note/1"):
+        etcd.members[0].put(f"{prefix}{key}", "hello")
+    session = await life(coordinator)
+
+    async with aclosing(coordinator.watch(revision)) as watch:
+        while not (step := (await steps(watch, 1))[0]).lives:
+            assert not step.configurations
+
+    assert step.lives == {A: Life(session=session, store_id="store of node-a", lock="lock")}
+    assert (await coordinator.view()).configurations == {}
+
+
+async def test_a_cluster_beside_this_one_is_not_seen(
+    etcd: EtcdCluster, connect: Connect, prefix: str
+) -> None:
+    coordinator = connect(*etcd.urls)
+    etcd.members[0].put(f"{prefix.removesuffix('/')}-too/shard/1", "hello")
+
+    view = await coordinator.view()
+
+    assert view.configurations == {}
+
+
+async def test_the_shortest_session_is_as_long_as_etcd_says(
+    etcd: EtcdCluster, connect: Connect
+) -> None:
+    coordinator = connect(*etcd.urls)
+
+    grant = await coordinator.begin_session(claim(A), 0.01)
+
+    assert grant.ttl_s == 1  # etcd's minimum goes by its election timeout; asked was 10 ms.
+
+
+# -- answers that get lost ------------------------------------------------------------------------
+
+
+async def test_a_swap_whose_answer_is_lost_is_unknown_and_was_done_once(
+    etcd: EtcdCluster, connect: Connect
+) -> None:
+    direct = connect(*etcd.urls)
+    session = await life(direct)
+    async with LossyLink(etcd.members[0].client_port).listening() as link:
+        coordinator = connect(link.url, link.url)
+        await coordinator.view()
+        link.requests, link.loses_answers = 0, True
+
+        with pytest.raises(OutcomeUnknown, match="/v3/kv/txn"):
+            await swap_one(coordinator, None, session)
+
+    assert link.requests == 1
+    assert await configured(direct) == configuration(1, session)
+
+
+async def test_of_many_swaps_some_were_done_when_the_rest_were_certainly_not(
+    connect: Connect,
+) -> None:
+    done: dict[str, object] = {
+        "response_txn": {"succeeded": True, "responses": [{"response_put": {}}]}
+    }
+    script = Script(once={"/v3/kv/txn": [{"succeeded": True, "responses": [done] * 32}]})
+    async with script.played() as url:
+        coordinator = connect(url)
+
+        with pytest.raises(OutcomeUnknown, match="some swaps before that were done"):
+            await coordinator.swap([swap(shard, None, Session("1")) for shard in range(33)])
+
+
+async def test_a_question_whose_answer_is_lost_is_asked_elsewhere(
+    etcd: EtcdCluster, connect: Connect
+) -> None:
+    async with LossyLink(etcd.members[0].client_port).listening() as link:
+        link.loses_answers = True
+        coordinator = connect(link.url, *etcd.urls)
+
+        view = await coordinator.view()
+
+    assert view.revision > 0
+    assert link.requests == 1
+
+
+async def test_a_renewal_whose_answer_is_lost_is_sent_elsewhere(
+    etcd: EtcdCluster, connect: Connect
+) -> None:
+    session = await life(connect(*etcd.urls))
+    async with LossyLink(etcd.members[0].client_port).listening() as link:
+        link.loses_answers = True
+        coordinator = connect(link.url, *etcd.urls)
+
+        assert await coordinator.renew(session) == LONG_S
+
+
+async def test_a_question_that_nobody_answers_is_not_unknown(
+    etcd: EtcdCluster, connect: Connect
+) -> None:
+    async with LossyLink(etcd.members[0].client_port).listening() as link:
+        link.loses_answers = True
+        coordinator = connect(link.url)
+
+        with pytest.raises(CoordinatorUnavailable):
+            await coordinator.view()
+
+
+async def test_a_session_whose_answer_was_lost_makes_room_for_the_next(
+    etcd: EtcdCluster, connect: Connect
+) -> None:
+    async with LossyLink(etcd.members[0].client_port).listening() as link:
+        coordinator = connect(link.url)
+        await life(coordinator)
+        link.loses_answers = True
+        with pytest.raises(OutcomeUnknown):
+            await coordinator.end_session(await life(connect(*etcd.urls)))
+        link.loses_answers = False
+
+        session = await life(coordinator)
+
+    assert (await connect(*etcd.urls).view()).lives[A].session == session
+
+
+async def test_an_endpoint_that_is_not_there_is_passed_over(
+    etcd: EtcdCluster, connect: Connect
+) -> None:
+    [nobody] = free_ports(1)
+    coordinator = connect(f"http://127.0.0.1:{nobody}", *etcd.urls)
+
+    session = await life(coordinator)
+
+    assert (await swap_one(coordinator, None, session)).is_done
+
+
+# -- space ----------------------------------------------------------------------------------------
+
+
+async def test_the_size_of_etcd_is_told_with_the_quota_of_its_member(
+    tmp_path: Path, connect: Connect
+) -> None:
+    with EtcdCluster(tmp_path, 1, "--quota-backend-bytes", str(8 << 20)) as etcd:
+        [nobody] = free_ports(1)
+
+        space = await connect(f"http://127.0.0.1:{nobody}", *etcd.urls).space()
+
+    assert space is not None
+    assert 0 < space.used_bytes < space.quota_bytes == 8 << 20
+    assert not space.is_refusing
+
+
+async def test_an_etcd_that_does_not_answer_tells_no_size(connect: Connect) -> None:
+    [nobody] = free_ports(1)
+
+    assert await connect(f"http://127.0.0.1:{nobody}").space() is None
+
+
+# -- etcd that fails ------------------------------------------------------------------------------
+
+
+async def test_nothing_is_done_by_an_etcd_that_is_not_there(connect: Connect) -> None:
+    [nobody] = free_ports(1)
+    coordinator = connect(f"http://127.0.0.1:{nobody}")
+
+    with pytest.raises(CoordinatorUnavailable):
+        await swap_one(coordinator, None, Session("1"))
+    with pytest.raises(CoordinatorUnavailable):
+        await coordinator.renew(Session("1"))
+
+
+async def test_sessions_and_watches_go_on_when_etcd_is_killed_and_started(
+    own_etcd: EtcdCluster, connect: Connect
+) -> None:
+    coordinator = connect(*own_etcd.urls)
+    session = await life(coordinator)
+    revision = (await coordinator.view()).revision
+    async with aclosing(coordinator.watch(revision)) as watch:
+        first = (await swap_one(coordinator, None, session)).current
+        told = await steps(watch, 1)
+
+        own_etcd.members[0].kill()
+        with pytest.raises(CoordinatorUnavailable):
+            await coordinator.view()
+        await asyncio.to_thread(own_etcd.start)
+        second = (await swap_one(coordinator, first, session)).current
+        told += await steps(watch, 1)
+
+    assert [step.configurations for step in told] == [{1: first}, {1: second}]
+    assert await coordinator.renew(session) == LONG_S
+
+
+async def test_calls_to_an_etcd_that_hangs_end_and_the_next_swap_settles_what_they_did(
+    own_etcd: EtcdCluster, connect: Connect
+) -> None:
+    hasty = connect(*own_etcd.urls, call_timeout_s=HASTY_S, renew_timeout_s=HASTY_S)
+    patient = connect(*own_etcd.urls)
+    session = await life(patient)
+
+    with own_etcd.members[0].paused():
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(OutcomeUnknown, match="no answer in time"):
+                await swap_one(hasty, None, session)
+            with pytest.raises(OutcomeUnknown):
+                await hasty.renew(session)
+            with pytest.raises(CoordinatorUnavailable):
+                await hasty.view()
+
+    await swap_up_to(patient, session, 3)
+    assert await configured(patient) == configuration(3, session)
+
+
+async def test_a_watch_whose_history_is_compacted_is_lost(
+    own_etcd: EtcdCluster, connect: Connect
+) -> None:
+    coordinator = connect(*own_etcd.urls, watch_idle_s=HASTY_S)
+    session = await life(coordinator)
+    revision = (await coordinator.view()).revision
+    first = (await swap_one(coordinator, None, session)).current
+    await swap_one(coordinator, first, session)
+    latest = (await coordinator.view()).revision
+    own_etcd.members[0].ask("/v3/kv/compaction", {"revision": str(latest)})
+
+    async with aclosing(coordinator.watch(revision)) as watch:
+        with pytest.raises(WatchLost, match="dropped its history"):
+            await steps(watch, 1)
+    async with aclosing(coordinator.watch(latest)) as watch:
+        await life(coordinator, B)
+        assert (await steps(watch, 1))[0].lives
+
+
+async def test_after_a_restored_backup_watches_are_lost_and_old_expectations_fail(
+    own_etcd: EtcdCluster, connect: Connect, tmp_path: Path
+) -> None:
+    etcd = own_etcd.members[0]
+    coordinator = connect(*own_etcd.urls)
+    session = await life(coordinator)
+    first = (await swap_one(coordinator, None, session)).current
+    etcd.kill()
+    shutil.copytree(etcd.data_dir, tmp_path / "backup")
+    await asyncio.to_thread(own_etcd.start)
+    second = (await swap_one(coordinator, first, session)).current
+    for _ in range(5):
+        await coordinator.register(Member(node_id=A, store_id="s", address="h:1"))
+    revision = (await coordinator.view()).revision
+
+    etcd.kill()
+    shutil.rmtree(etcd.data_dir)
+    shutil.move(tmp_path / "backup", etcd.data_dir)
+    await asyncio.to_thread(own_etcd.start)
+
+    async with aclosing(coordinator.watch(revision)) as watch:
+        with pytest.raises(WatchLost, match="went back"):
+            await steps(watch, 1)
+    assert await configured(coordinator) == first
+    assert not (await swap_one(coordinator, second, session)).is_done
+
+
+async def test_an_etcd_that_was_made_anew_is_another_cluster(
+    own_etcd: EtcdCluster, connect: Connect
+) -> None:
+    etcd = own_etcd.members[0]
+    coordinator = connect(*own_etcd.urls)
+    await coordinator.view()
+    etcd.kill()
+    shutil.rmtree(etcd.data_dir)
+    etcd.flags = ("--initial-cluster-token", "another")
+    await asyncio.to_thread(own_etcd.start)
+
+    with pytest.raises(OtherCluster, match="is another cluster than before"):
+        await coordinator.view()
+
+
+async def test_what_is_not_etcd_is_called_so(connect: Connect) -> None:
+    async with Script(always={"/v3/kv/range": ["Not Found"]}, status=404).played() as url:
+        with pytest.raises(EtcdRefused, match="not the client URL of etcd"):
+            await connect(url).view()
+
+
+def put_event(prefix: str, shard: int, revision: int) -> object:
+    value = f'{{"epoch":{revision},"primary":"node-a","primary_session":"s"}}'
+    key = f"{prefix}shard/{shard}"
+    return {
+        "kv": {
+            "key": b64encode(key.encode()).decode(),
+            "value": b64encode(value.encode()).decode(),
+            "mod_revision": str(revision),
+        }
+    }
+
+
+def said(**result: object) -> object:
+    return {"result": {"header": {"revision": "9"}, **result}}
+
+
+async def test_an_event_that_was_seen_is_dropped(connect: Connect, prefix: str) -> None:
+    events = [put_event(prefix, shard=1, revision=revision) for revision in (6, 7, 8)]
+    script = Script(
+        always={
+            "/v3/kv/range": [{"header": {"revision": "9"}}],
+            "/v3/watch": [
+                said(created=True),
+                said(events=events[:2]),
+                said(events=events),
+                said(canceled=True, cancel_reason="that was all"),
+            ],
+        }
+    )
+
+    async with script.played() as url, aclosing(connect(url).watch(6)) as watch:
+        told = await steps(watch, 2)
+        with pytest.raises(WatchLost, match="that was all"):
+            await steps(watch, 1)
+
+    assert [step.revision for step in told] == [7, 8]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        "no JSON",
+        {"error": {"grpc_code": 14, "message": "etcdserver: no leader"}},
+        {"error": {"code": 13, "message": "transport is closing"}},
+    ],
+)
+async def test_a_watch_in_trouble_goes_on_where_it_was(
+    etcd: EtcdCluster, connect: Connect, prefix: str, trouble: object
+) -> None:
+    session = await life(connect(*etcd.urls))
+    revision = (await connect(*etcd.urls).view()).revision
+    [first, second] = await connect(*etcd.urls).swap(
+        [swap(1, None, session), swap(2, None, session)]
+    )
+    script = Script(
+        always={
+            "/v3/kv/range": [{"header": {"revision": str(revision + 9)}}],
+            "/v3/watch": [said(created=True), said(fragment=True), trouble],
+        }
+    )
+
+    async with (
+        script.played() as url,
+        aclosing(connect(url, *etcd.urls).watch(revision)) as watch,
+    ):
+        [step] = await steps(watch, 1)
+
+    assert step.configurations == {1: first.current, 2: second.current}
+
+
+async def test_a_watch_that_is_not_allowed_is_refused(connect: Connect) -> None:
+    script = Script(
+        always={
+            "/v3/kv/range": [{"header": {"revision": "9"}}],
+            "/v3/watch": [{"error": {"grpc_code": 7, "message": "permission denied"}}],
+        }
+    )
+
+    async with script.played() as url, aclosing(connect(url).watch(6)) as watch:
+        with pytest.raises(AccessDenied, match="permission denied"):
+            await steps(watch, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "kind"),
+    [
+        (503, 14, "etcdserver: request timed out", OutcomeUnknown),
+        (504, 4, "context deadline exceeded", OutcomeUnknown),
+        (500, 2, "raft proposal dropped", OutcomeUnknown),
+        (503, 14, "etcdserver: no leader", CoordinatorUnavailable),
+        (429, 8, "etcdserver: mvcc: database space exceeded", EtcdRefused),
+        (403, 7, "etcdserver: permission denied", AccessDenied),
+    ],
+)
+async def test_a_failure_is_unknown_unless_etcd_certainly_did_nothing(
+    connect: Connect, status: int, code: int, message: str, kind: type[CoordinatorError]
+) -> None:
+    failure = {"error": message, "message": message, "code": code}
+
+    async with Script(always={"/v3/kv/txn": [failure]}, status=status).played() as url:
+        with pytest.raises(CoordinatorError, match=message) as caught:
+            await swap_one(connect(url), None, Session("1"))
+
+    assert type(caught.value) is kind
+    assert ("`etcdctl compact REVISION`" in str(caught.value)) == ("space exceeded" in message)
+
+
+async def test_a_step_in_fragments_is_told_whole(
+    own_etcd: EtcdCluster, connect: Connect, prefix: str
+) -> None:
+    # Given two steps of 1.2 MB each: etcd cuts an answer when it exceeds 2 MB, inside the second.
+    coordinator = connect(*own_etcd.urls)
+    revision = (await coordinator.view()).revision
+    await put_members(own_etcd, prefix, "first")
+    await put_members(own_etcd, prefix, "second")
+
+    async with aclosing(coordinator.watch(revision)) as watch:
+        told = await steps(watch, 2)
+
+    assert [len(step.members) for step in told] == [30, 30]
+
+
+async def put_members(cluster: EtcdCluster, prefix: str, zone: str) -> None:
+    """Put 30 members of 40 kB in one transaction."""
+    member = f'{{"node_id":"n","store_id":"","address":"","zone":"{zone}{"." * 40_000}"}}'
+    keys = [f"{prefix}node/n{number}".encode() for number in range(30)]
+    puts = [{"request_put": {"key": key, "value": member.encode()}} for key in keys]
+    await asyncio.to_thread(cluster.members[0].ask, "/v3/kv/txn", {"success": puts})
+
+
+# -- several members ------------------------------------------------------------------------------
+
+
+async def test_no_swap_is_lost_or_done_twice_while_the_leader_changes(
+    three: EtcdCluster, connect: Connect
+) -> None:
+    coordinator = connect(*three.urls, call_timeout_s=HASTY_S, watch_idle_s=HASTY_S)
+    session = await life(connect(*three.urls))
+    revision = (await coordinator.view()).revision
+    leader = await asyncio.to_thread(three.leader)
+
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(epochs_up_to(coordinator, revision, 60))
+        await swap_up_to(coordinator, session, 20)
+        leader.kill()
+        await swap_up_to(coordinator, session, 40)
+        await asyncio.to_thread(three.start)
+        await swap_up_to(coordinator, session, 60)
+
+    assert watching.result() == list(range(1, 61))
+
+
+async def swap_up_to(coordinator: EtcdCoordinator, session: Session, epoch: int) -> None:
+    """Raise the epoch of the shard; of what is unknown, the next swap tells what it was."""
+    current: Configuration | None = None
+    async with asyncio.timeout(PATIENCE_S):
+        while current is None or current.epoch < epoch:
+            with suppress(OutcomeUnknown, CoordinatorUnavailable):
+                current = (await swap_one(coordinator, current, session)).current
+
+
+async def epochs_up_to(coordinator: EtcdCoordinator, revision: int, epoch: int) -> list[int]:
+    seen: list[int] = []
+    async with asyncio.timeout(PATIENCE_S), aclosing(coordinator.watch(revision)) as watch:
+        async for step in watch:
+            seen += [each.epoch for each in step.configurations.values() if each]
+            if seen and seen[-1] >= epoch:
+                break
+    return seen
+
+
+async def test_without_a_majority_nothing_is_answered_and_then_everything(
+    three: EtcdCluster, connect: Connect
+) -> None:
+    alone, *others = three.members
+    coordinator = connect(alone.url, call_timeout_s=HASTY_S)
+    session = await life(connect(*three.urls))
+    for each in others:
+        each.kill()
+
+    with pytest.raises(CoordinatorUnavailable):
+        await coordinator.view()
+    with pytest.raises((CoordinatorUnavailable, OutcomeUnknown)):
+        await swap_one(coordinator, None, session)
+    with pytest.raises((CoordinatorUnavailable, OutcomeUnknown)):
+        await coordinator.renew(session)
+    await asyncio.to_thread(three.start)
+
+    async with asyncio.timeout(PATIENCE_S):
+        await swap_up_to(coordinator, session, 2)
+
+
+async def test_a_watch_on_a_member_that_has_lost_its_leader_breaks(three: EtcdCluster) -> None:
+    alone, *others = three.members
+    gateway = Gateway(GatewayOptions(endpoints=(alone.url,), watch_idle_s=PATIENCE_S))
+    async with (
+        asyncio.timeout(PATIENCE_S / 2),  # Or silence would break it too.
+        aclosing(gateway.stream("/v3/watch", watch_below(b"/rota/none/", 1))) as lines,
+    ):
+        assert b"created" in await anext(lines)
+        for each in others:
+            each.kill()
+
+        with pytest.raises(CoordinatorUnavailable):
+            async for _ in lines:
+                pass
+
+    await gateway.close()
+
+
+async def test_a_question_to_a_member_that_hangs_is_asked_elsewhere(
+    three: EtcdCluster, connect: Connect
+) -> None:
+    follower = next(each for each in three.members if not each.is_leader())
+    others = [each.url for each in three.members if each is not follower]
+    session = await life(connect(*others))
+    coordinator = connect(follower.url, *others)
+
+    with follower.paused():
+        view = await coordinator.view()
+
+    assert view.lives[A].session == session
+
+
+async def test_a_watch_on_a_member_that_hangs_goes_on_elsewhere(
+    three: EtcdCluster, connect: Connect
+) -> None:
+    follower = next(each for each in three.members if not each.is_leader())
+    others = [each.url for each in three.members if each is not follower]
+    elsewhere = connect(*others)
+    session = await life(elsewhere)
+    revision = (await elsewhere.view()).revision
+    coordinator = connect(follower.url, *others, call_timeout_s=HASTY_S, watch_idle_s=HASTY_S)
+
+    async with aclosing(coordinator.watch(revision)) as watch:
+        first = (await swap_one(elsewhere, None, session)).current
+        told = await steps(watch, 1)
+        with follower.paused():
+            second = (await swap_one(elsewhere, first, session)).current
+            told += await steps(watch, 1)
+
+    assert [step.configurations for step in told] == [{1: first}, {1: second}]
+
+
+# -- credentials ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority") / "ca")
+
+
+@pytest.fixture
+def password_file(tmp_path: Path) -> Path:
+    file = tmp_path / "password"
+    file.write_text("secret\n")
+    return file
+
+
+def as_user(name: str, password_file: Path) -> Credentials:
+    return Credentials(user=name, password_file=password_file)
+
+
+SIMPLE = "simple"
+JWT = "jwt,pub-key={0}/ca.pub,priv-key={0}/ca.key,sign-method=RS256,ttl=10m"
+
+
+@needs_openssl
+@pytest.mark.parametrize("tokens", [SIMPLE, JWT], ids=["simple", "jwt"])
+async def test_a_token_that_etcd_no_longer_takes_is_replaced(
+    authority: Authority, tmp_path: Path, connect: Connect, tokens: str, password_file: Path
+) -> None:
+    authority.public_key()
+    with EtcdCluster(tmp_path, 1, "--auth-token", tokens.format(authority.folder)) as cluster:
+        await asyncio.to_thread(demand_passwords, cluster.members[0])
+        coordinator = connect(*cluster.urls, credentials=as_user("root", password_file))
+        session = await life(coordinator)
+        revision = (await coordinator.view()).revision
+        await asyncio.to_thread(set_password, cluster, "secret", "secret")
+
+        swapped = await swap_one(coordinator, None, session)
+        async with aclosing(coordinator.watch(revision)) as watch:
+            [step] = await steps(watch, 1)
+
+    assert swapped.is_done
+    assert step.configurations == {1: swapped.current}
+
+
+async def test_a_new_password_is_read_from_its_file(
+    own_etcd: EtcdCluster, connect: Connect, password_file: Path
+) -> None:
+    await asyncio.to_thread(demand_passwords, own_etcd.members[0])
+    coordinator = connect(*own_etcd.urls, credentials=as_user("root", password_file))
+    session = await life(coordinator)
+
+    await asyncio.to_thread(set_password, own_etcd, "secret", "fresh")
+    with pytest.raises(AccessDenied, match="invalid user ID or password"):
+        await swap_one(coordinator, None, session)
+    await asyncio.to_thread(password_file.write_text, "fresh\n")
+
+    assert (await swap_one(coordinator, None, session)).is_done
+
+
+def set_password(cluster: EtcdCluster, old: str, new: str) -> None:
+    """Set root's password, upon which etcd takes no earlier token any more."""
+    ask = cluster.members[0].ask
+    token = ask("/v3/auth/authenticate", {"name": "root", "password": old})["token"]
+    ask("/v3/auth/user/changepw", {"name": "root", "password": new}, token=token)
+
+
+async def test_credentials_that_etcd_refuses_are_told_with_a_remedy(
+    own_etcd: EtcdCluster, connect: Connect, tmp_path: Path, password_file: Path
+) -> None:
+    with pytest.raises(AccessDenied, match="not enabled; etcd does not authenticate: enable it"):
+        await connect(*own_etcd.urls, credentials=as_user("root", password_file)).view()
+
+    await asyncio.to_thread(demand_passwords, own_etcd.members[0])
+    wrong = tmp_path / "wrong"
+    wrong.write_text("guess")
+    with pytest.raises(AccessDenied, match=r"invalid user ID or password; set etcd_user \('root'"):
+        await connect(*own_etcd.urls, credentials=as_user("root", wrong)).view()
+    with pytest.raises(AccessDenied, match="user name is empty; etcd wants authentication"):
+        await connect(*own_etcd.urls).view()
+    with pytest.raises(AccessDenied, match=r"missing cannot be read .No such file"):
+        await connect(*own_etcd.urls, credentials=as_user("root", tmp_path / "missing")).view()
+
+
+async def test_calls_that_need_a_token_at_once_get_one_for_all(
+    own_etcd: EtcdCluster, connect: Connect, password_file: Path
+) -> None:
+    await asyncio.to_thread(demand_passwords, own_etcd.members[0])
+    async with LossyLink(own_etcd.members[0].client_port).listening() as link:
+        coordinator = connect(link.url, credentials=as_user("root", password_file))
+
+        await asyncio.gather(*(coordinator.view() for _ in range(5)))
+
+    assert link.sent.count(b"/v3/auth/authenticate") == 1
+
+
+def demand_passwords(etcd: Etcd) -> None:
+    ask = etcd.ask
+    ask("/v3/auth/user/add", {"name": "root", "password": "secret"})
+    ask("/v3/auth/role/add", {"name": "root"})
+    ask("/v3/auth/user/grant", {"user": "root", "role": "root"})
+    ask("/v3/auth/enable", {})
+
+
+@pytest.fixture
+def etcd_with_tls(authority: Authority, tmp_path: Path) -> Iterator[Etcd]:
+    """An etcd that wants a certificate of its clients."""
+    certificate, key = authority.issue("etcd")
+    flags = (
+        *("--client-cert-auth", "--trusted-ca-file", str(authority.certificate)),
+        *("--cert-file", str(certificate), "--key-file", str(key)),
+    )
+    cluster = EtcdCluster(tmp_path, 1, *flags)
+    [etcd] = cluster.members
+    etcd.scheme = "https"
+    try:
+        etcd.start()
+        yield etcd
+    finally:
+        etcd.kill()
+
+
+@needs_openssl
+async def test_etcd_is_reached_with_certificates_of_both_sides(
+    authority: Authority, etcd_with_tls: Etcd, connect: Connect
+) -> None:
+    certificate, key = authority.issue("rota")
+    trusting = Credentials(ca_file=authority.certificate)
+    both = replace(trusting, certificate_file=certificate, key_file=key)
+    coordinator = connect(etcd_with_tls.url, credentials=both)
+    await answering(coordinator)
+
+    session = await life(coordinator)
+
+    assert (await swap_one(coordinator, None, session)).is_done
+    with pytest.raises(AccessDenied, match="set etcd_cert and etcd_key to a pair"):
+        await connect(etcd_with_tls.url, credentials=trusting).view()
+    with pytest.raises(AccessDenied, match="set etcd_cert and etcd_key"):
+        await swap_one(connect(etcd_with_tls.url, credentials=trusting), None, session)
+    with pytest.raises(AccessDenied, match=r"certificate verify failed .*; set etcd_ca"):
+        await connect(etcd_with_tls.url, credentials=replace(both, ca_file=None)).view()
+
+
+@needs_openssl
+async def test_a_user_needs_a_certificate_without_a_common_name(
+    authority: Authority, etcd_with_tls: Etcd, connect: Connect, tmp_path: Path
+) -> None:
+    named, nameless = authority.issue("rota"), authority.issue("nameless", subject="/O=rota")
+    etcd_with_tls.tls = ssl.create_default_context(cafile=authority.certificate)
+    etcd_with_tls.tls.load_cert_chain(*nameless)
+    password_file = tmp_path / "password"
+    password_file.write_text("secret\n")
+    certificates = {
+        pair: replace(
+            as_user("root", password_file),
+            ca_file=authority.certificate,
+            certificate_file=pair[0],
+            key_file=pair[1],
+        )
+        for pair in (named, nameless)
+    }
+    await answering(
+        connect(etcd_with_tls.url, credentials=replace(certificates[nameless], user=""))
+    )
+    await asyncio.to_thread(demand_passwords, etcd_with_tls)
+
+    await connect(etcd_with_tls.url, credentials=certificates[nameless]).view()
+    with pytest.raises(AccessDenied, match="without a common name"):
+        await connect(etcd_with_tls.url, credentials=certificates[named]).view()
+
+
+@needs_openssl
+async def test_a_certificate_of_another_authority_is_told_with_a_remedy(
+    authority: Authority, etcd_with_tls: Etcd, connect: Connect, tmp_path: Path
+) -> None:
+    certificate, key = Authority(tmp_path / "other").issue("stranger")
+    stranger = Credentials(
+        ca_file=authority.certificate, certificate_file=certificate, key_file=key
+    )
+    own = authority.issue("rota")
+    await answering(
+        connect(
+            etcd_with_tls.url,
+            credentials=replace(stranger, certificate_file=own[0], key_file=own[1]),
+        )
+    )
+
+    with pytest.raises(AccessDenied, match="set etcd_cert and etcd_key to a pair that"):
+        await connect(etcd_with_tls.url, credentials=stranger).view()
+
+
+@needs_openssl
+async def test_an_endpoint_that_is_away_may_still_accept_what_others_refuse(
+    authority: Authority, etcd_with_tls: Etcd, connect: Connect
+) -> None:
+    [nobody] = free_ports(1)
+    certificate, key = authority.issue("rota")
+    ours = Credentials(ca_file=authority.certificate, certificate_file=certificate, key_file=key)
+    await answering(connect(etcd_with_tls.url, credentials=ours))
+    coordinator = connect(
+        etcd_with_tls.url,
+        f"http://127.0.0.1:{nobody}",
+        credentials=replace(ours, certificate_file=None, key_file=None),
+    )
+
+    with pytest.raises(CoordinatorUnavailable) as raised:
+        await coordinator.view()
+
+    assert not isinstance(raised.value, AccessDenied)
+
+
+@needs_openssl
+async def test_a_session_is_ended_by_a_letter_over_tls(
+    authority: Authority, etcd_with_tls: Etcd, connect: Connect
+) -> None:
+    certificate, key = authority.issue("rota")
+    ours = Credentials(ca_file=authority.certificate, certificate_file=certificate, key_file=key)
+    coordinator = connect(etcd_with_tls.url, credentials=ours)
+    await answering(coordinator)
+    session = await life(coordinator)
+
+    await post_all([coordinator.end_of(session)])
+
+    assert (await coordinator.view()).lives == {}
+
+
+@needs_openssl
+def test_files_that_hold_no_certificates_are_named(authority: Authority, tmp_path: Path) -> None:
+    certificate, _ = authority.issue("rota")
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    ours = Credentials(certificate_file=certificate, key_file=authority.folder / "ca.key")
+
+    with pytest.raises(AccessDenied, match=r"etcd_ca .*empty\.pem cannot be used"):
+        Gateway(GatewayOptions(endpoints=("https://x",), credentials=Credentials(ca_file=empty)))
+    with pytest.raises(AccessDenied, match=r"etcd_cert .*rota\.crt with etcd_key .*ca\.key"):
+        Gateway(GatewayOptions(endpoints=("https://x",), credentials=ours))
+
+
+async def answering(coordinator: EtcdCoordinator) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with suppress(CoordinatorUnavailable):
+                await coordinator.view()
+                return
+            await asyncio.sleep(0.05)

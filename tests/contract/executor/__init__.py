@@ -1,0 +1,1 @@
+"""Suites of executors and of what they are made of."""

@@ -1,0 +1,136 @@
+"""What is never bound, whatever path leads to it: asked of containers without an engine.
+
+What engines and bubblewrap do with it is in the suites of their executors.
+"""
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from contract.executor.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
+from rota.core.model.attempt import AttemptKey, Bind, Image, Order, Work
+from rota.core.model.ids import NodeId
+from rota.executor.attempt_settings import USUAL
+from rota.executor.container.creation import UnusableOrderError, creation
+from rota.executor.launch.binds import BindRefusedError, Kept, kept_from_binds, resolved
+
+Json = Any  # Any: what an engine is asked for, looked into by the test that knows it.
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    """A data directory, and an engine that the environment names; both behind links."""
+    (tmp_path / "real" / "data" / "output").mkdir(parents=True)
+    (tmp_path / "run" / "engine").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "link-to-run").symlink_to(tmp_path / "run")
+    environ = {"DOCKER_HOST": f"unix://{tmp_path}/link-to-run/engine/any-name"}
+    return kept_from_binds(tmp_path / "link" / "data", environ)
+
+
+def mounts_of(bind: Bind, kept: Kept) -> list[Json]:
+    """Return the mounts that an engine is asked for."""
+    order = Order(
+        key=AttemptKey(EXECUTION_ID, "main", 1),
+        token=TOKEN,
+        work=Work(executor="container", image=Image(name="busybox", binds=(bind,))),
+        fire_at=FIRE_AT,
+    )
+    body = creation(
+        order,
+        node_id=NodeId("node-a"),
+        store_id="s",
+        folder=None,
+        kept=kept,
+        terms=USUAL,
+        has_log_driver=True,
+    )
+    host = msgspec.convert(body["HostConfig"], dict[str, Json])
+    return list(host["Mounts"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("real/data", "real/data/output", "real", "link", "link/data", "link/data/output"),
+        *("real/data/output/..", "real/none/..", ""),
+    ],
+)
+def test_no_container_gets_the_data_directory_or_what_it_lies_in(
+    tmp_path: Path, kept: Kept, path: str
+) -> None:
+    bind = Bind(f"{tmp_path}/{path}", "/bound")
+
+    with pytest.raises(UnusableOrderError, match="it shows the node's data directory"):
+        mounts_of(bind, kept)
+
+
+@pytest.mark.parametrize(
+    "path", ["run/engine/any-name", "run/engine", "run", "link-to-run", "link-to-run/engine"]
+)
+def test_no_container_gets_an_engine_or_what_it_lies_in(
+    tmp_path: Path, kept: Kept, path: str
+) -> None:
+    bind = Bind(f"{tmp_path}/{path}", "/bound")
+
+    with pytest.raises(UnusableOrderError, match="it leads to a container engine"):
+        mounts_of(bind, kept)
+
+
+@pytest.mark.parametrize("source", ["/", "//", "/proc", "/proc/1", "/sys/fs/cgroup", "/usr/.."])
+def test_no_container_gets_what_shows_all_of_the_machine(kept: Kept, source: str) -> None:
+    with pytest.raises(UnusableOrderError, match="is never bound: "):
+        mounts_of(Bind(source, "/bound"), kept)
+
+
+def test_a_link_to_what_shows_all_of_the_machine_is_refused(tmp_path: Path, kept: Kept) -> None:
+    (tmp_path / "innocent").symlink_to("/sys")
+
+    with pytest.raises(BindRefusedError, match="is never bound: "):
+        resolved([Bind(str(tmp_path / "innocent"), "/bound")], kept)
+
+
+def test_a_container_gets_what_lies_beside_them(tmp_path: Path, kept: Kept) -> None:
+    beside = tmp_path / "real" / "data-of-another"
+    beside.mkdir()
+    bind = Bind(str(beside), "/bound", is_writable=True)
+
+    asked = {"Type": "bind", "Source": str(beside), "Target": "/bound", "ReadOnly": False}
+    assert asked in mounts_of(bind, kept)
+
+
+@pytest.mark.parametrize(
+    "engine", ["docker.sock", "podman/podman.sock", "containerd/containerd.sock"]
+)
+def test_the_usual_sockets_of_engines_and_their_folders_are_kept(engine: str) -> None:
+    kept = kept_from_binds(Path("/nonexistent"), {})
+
+    sockets = {f"/run/{engine}", os.path.realpath(f"/var/run/{engine}")}
+    assert sockets & set(kept.sockets)
+    with pytest.raises(BindRefusedError):
+        resolved([Bind(f"/run/{engine}", "/bound")], kept)
+    with pytest.raises(BindRefusedError):
+        resolved([Bind("/run", "/bound")], kept)
+
+
+def test_a_socket_of_an_engine_is_known_by_any_path(tmp_path: Path, kept: Kept) -> None:
+    alias = tmp_path / "alias"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "run/engine/any-name"))
+        os.link(tmp_path / "run/engine/any-name", alias)
+
+        with pytest.raises(BindRefusedError, match="it leads to a container engine"):
+            resolved([Bind(str(alias), "/bound")], kept)
+
+
+def test_binds_are_made_where_links_lead(tmp_path: Path, kept: Kept) -> None:
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "alias").symlink_to(tmp_path / "pictures")
+
+    [bind] = resolved([Bind(str(tmp_path / "alias"), "/bound")], kept)
+
+    assert bind == Bind(os.path.realpath(tmp_path / "pictures"), "/bound")

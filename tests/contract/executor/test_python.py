@@ -1,0 +1,1045 @@
+"""What the Python executor promises beyond the seam: what functions see, hand on and leave."""
+
+import ast
+import json
+import os
+import select
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from msgspec.structs import replace
+
+from contract.executor.executor_host import (
+    EXECUTION_ID,
+    FIRE_AT,
+    LOOPS,
+    TOKEN,
+    Host,
+    Scenario,
+    is_running,
+    kill_leftovers,
+    now,
+    run_scenario,
+    wait_until,
+)
+from contract.executor.python_host import BOUNDS, CALLED, call, make_python_executor
+from rota.core.model.attempt import (
+    CHECKPOINT_BYTES_MAX,
+    OUTPUT_TAIL_BYTES,
+    RESULT_BYTES_MAX,
+    AttemptKey,
+    Call,
+    Ending,
+    Limits,
+    Order,
+    Outcome,
+    Report,
+    Sandbox,
+    Work,
+)
+from rota.core.timing.instants import SECOND, Duration
+from rota.executor.python.executor import PythonExecutor
+from rota.executor.python.pool import Bounds
+from rota.executor.python.worker_protocol import PROGRAM
+
+T = TypeVar("T")
+Json = Any  # Any, as JSON is.
+
+ONE = Bounds(ready_max=1, workers_max=1)
+
+
+class Bench:
+    """A Python executor in a folder of its own, on one kind of loop.
+
+    Attributes:
+        reports: What attempts have told of themselves, in order.
+    """
+
+    def __init__(self, loop: str, directory: Path) -> None:
+        self.directory = directory
+        self.reports: list[Report] = []
+        self._loop = loop
+
+    def run(self, scenario: Scenario[T], *, bounds: Bounds = BOUNDS) -> T:
+        """Return what *scenario* returns, after closing the executor."""
+        make = make_python_executor(
+            self.directory, reported=lambda _, report: self.reports.append(report), bounds=bounds
+        )
+        return run_scenario(self._loop, make, scenario)
+
+    def ending_of(self, work: Work) -> Ending:
+        """Return how an attempt at *work* ends."""
+        return self.endings_of(work)[0]
+
+    def endings_of(self, *works: Work, bounds: Bounds = BOUNDS) -> list[Ending]:
+        """Return how attempts at *works* end, one after the other in one executor."""
+
+        async def scenario(host: Host) -> list[Ending]:
+            return [await host.run(work) for work in works]
+
+        return self.run(scenario, bounds=bounds)
+
+    def results_of(self, *works: Work, bounds: Bounds = BOUNDS) -> list[Json]:
+        """Return what attempts at *works* hand on, one after the other in one executor."""
+        endings = self.endings_of(*works, bounds=bounds)
+        for ending in endings:
+            assert ending.outcome is Outcome.SUCCEEDED, ending
+        return [json.loads(ending.result or b"null") for ending in endings]
+
+    def stopped(self, work: Work, *, grace: Duration | None = None) -> Ending:
+        """Return how an attempt at *work*, which says that it is up, ends when it is stopped."""
+
+        async def scenario(host: Host) -> Ending:
+            key = host.launch(work)
+            await host.output(key, containing=b"up")
+            host.executor.stop(key, grace=grace)
+            return await host.ending(key)
+
+        return self.run(scenario)
+
+    def is_swept(self) -> bool:
+        """Tell whether no private folder is left, after the thread that removes them has."""
+        folders = self.directory / "python" / "work"
+        for _ in range(2_000):
+            if not list(folders.iterdir()):
+                return True
+            select.select([], [], [], 0.005)
+        return False
+
+
+@pytest.fixture(params=LOOPS)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    yield Bench(request.param, tmp_path / "executor")
+    kill_leftovers(tmp_path / "executor")
+
+
+# -- arguments and what a function sees ------------------------------------------------------------
+
+
+def test_arguments_arrive_by_place_and_by_name(bench: Bench) -> None:
+    [result] = bench.results_of(call("functions:echo", 1, "zwei", [3], four={"5": None}))
+
+    assert result == [[1, "zwei", [3]], {"four": {"5": None}}]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "given"), [('{"day": 1}', '{"day": 1}'), ("[1, 2]", "{}"), ("", "{}")]
+)
+def test_without_arguments_an_object_of_parameters_is_them(
+    bench: Bench, parameters: str, given: str
+) -> None:
+    work = Work(
+        executor="python",
+        call=Call(function="functions:echo", path=(CALLED,)),
+        env=(("ROTA_PARAMETERS", parameters),) if parameters else (),
+        parameters=parameters,
+    )
+
+    assert bench.results_of(work) == [[[], json.loads(given)]]
+
+
+def test_parameters_beside_arguments_are_in_the_context(bench: Bench) -> None:
+    work = replace(
+        call("functions:parameters", 1),
+        env=(("ROTA_PARAMETERS", '{"day": 1}'),),
+        parameters='{"day": 1}',
+    )
+
+    assert bench.results_of(work) == [[1, {"day": 1}]]
+
+
+def test_context_tells_what_the_attempt_is(bench: Bench) -> None:
+    async def scenario(host: Host) -> Ending:
+        order = Order(
+            key=AttemptKey(EXECUTION_ID, "load", 3),
+            token=TOKEN,
+            work=call("functions:context"),
+            fire_at=FIRE_AT,
+            checkpoint=b'{"row": 500}',
+        )
+        host.executor.launch(order)
+        return await host.ending(order.key)
+
+    ending = bench.run(scenario)
+
+    assert json.loads(ending.result) == {
+        "execution_id": EXECUTION_ID,
+        "task": "load",
+        "attempt": 3,
+        "token": str(TOKEN),
+        "idempotency_key": EXECUTION_ID,
+        "fire_time": "2027-01-01T05:00:00+00:00",
+        "parameters": None,
+        "last_checkpoint": {"row": 500},
+        "cancelled": False,
+    }
+
+
+def test_environment_is_minimal_and_names_the_attempt(bench: Bench) -> None:
+    work = replace(call("functions:environ"), env=(("COLOUR", "red"), ("HOME", "/elsewhere")))
+
+    [variables] = bench.results_of(work)
+
+    assert variables["ROTA_EXECUTION_ID"] == variables["ROTA_IDEMPOTENCY_KEY"] == EXECUTION_ID
+    assert (variables["ROTA_TASK"], variables["ROTA_ATTEMPT"]) == ("task-1", "1")
+    assert variables["ROTA_TOKEN"] == str(TOKEN)
+    assert variables["ROTA_FIRE_TIME"] == "2027-01-01T05:00:00.000000Z"
+    assert variables["ROTA_NODE_ID"] == "node-a"
+    assert (variables["COLOUR"], variables["HOME"]) == ("red", "/elsewhere")
+    assert "NODE_SECRET" not in variables
+
+
+def test_variables_of_one_call_are_gone_in_the_next(bench: Bench) -> None:
+    traced = replace(call("functions:environ"), env=(("TRACEPARENT", "00-1"),))
+
+    first, second = bench.results_of(traced, call("functions:environ"), bounds=ONE)
+
+    assert first["ROTA_WORKER_ID"] == second["ROTA_WORKER_ID"]
+    assert (first["TRACEPARENT"], second.get("TRACEPARENT")) == ("00-1", None)
+    assert (first["ROTA_TASK"], second["ROTA_TASK"]) == ("task-1", "task-2")
+
+
+def test_function_below_a_class_is_found(bench: Bench) -> None:
+    assert bench.results_of(call("functions:Shop.name")) == ["shop"]
+
+
+def test_each_call_begins_in_an_empty_folder(bench: Bench) -> None:
+    works = call("functions:files"), call("functions:remove_folder"), call("functions:files")
+
+    first, _, last = bench.results_of(*works, bounds=ONE)
+
+    assert first == last
+    assert first[1] == []
+    assert first[0].startswith(str(bench.directory))
+    assert bench.is_swept()
+
+
+def test_calls_begin_in_the_working_directory_that_is_asked_for(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "there").touch()
+
+    [result] = bench.results_of(replace(call("functions:files"), cwd=str(tmp_path)))
+
+    assert result[0] == str(tmp_path)
+    assert "there" in result[1]
+    assert (tmp_path / "left" / "file").exists()
+
+
+# -- results and failures --------------------------------------------------------------------------
+
+
+def test_result_is_json_of_what_is_returned(bench: Bench) -> None:
+    ending = bench.ending_of(call("functions:value", "{'a': (1, None, 'ä'), 2: True}"))
+
+    assert ending.outcome is Outcome.SUCCEEDED
+    assert ending.result == '{"a":[1,null,"ä"],"2":true}'.encode()
+
+
+def test_none_is_no_result(bench: Bench) -> None:
+    ending = bench.ending_of(call("functions:value", "None"))
+
+    assert (ending.outcome, ending.result) == (Outcome.SUCCEEDED, b"")
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("object", "Object of type type is not JSON serializable"),
+        ("float('nan')", "Out of range float values are not JSON compliant"),
+        ("'\\udc80'", "surrogates not allowed"),
+        ("(lambda l: l.append(l) or l)([])", "Circular reference detected"),
+    ],
+)
+def test_result_that_json_has_no_form_for_is_a_failure(
+    bench: Bench, expression: str, reason: str
+) -> None:
+    ending = bench.ending_of(call("functions:value", expression))
+
+    assert (ending.outcome, ending.exit_code, ending.result) == (Outcome.FAILED, 1, b"")
+    assert ending.reason.startswith("its result cannot be written as JSON: ")
+    assert reason in ending.reason
+
+
+@pytest.mark.parametrize(("excess", "outcome"), [(0, Outcome.SUCCEEDED), (1, Outcome.FAILED)])
+def test_result_has_a_greatest_size(bench: Bench, excess: int, outcome: Outcome) -> None:
+    size = RESULT_BYTES_MAX + excess
+
+    ending = bench.ending_of(call("functions:value", f"'\"' * {size // 2 - 1} + 'x' * {size % 2}"))
+
+    assert ending.outcome is outcome
+    assert len(ending.result) == (RESULT_BYTES_MAX if outcome is Outcome.SUCCEEDED else 0)
+    assert f"has {size} bytes as JSON" in (ending.reason or f"has {size} bytes as JSON")
+
+
+def test_exception_is_recorded_with_what_a_rule_of_retries_looks_at(bench: Bench) -> None:
+    ending = bench.ending_of(call("functions:fail", "no apples"))
+
+    assert (ending.outcome, ending.exit_code, ending.signal) == (Outcome.FAILED, 1, 0)
+    assert ending.reason == "functions.OutOfStock: no apples"
+    assert ending.raised is not None
+    assert ending.raised.type == "functions.OutOfStock"
+    assert ending.raised.bases == ("LookupError", "Exception", "BaseException")
+    assert ending.raised.message == "no apples"
+
+
+def test_traceback_begins_in_the_function_and_names_the_cause(bench: Bench) -> None:
+    ending = bench.ending_of(call("functions:fail_below", "no apples"))
+
+    assert ending.raised is not None
+    text = ending.raised.traceback
+    assert "functions.OutOfStock: no apples" in text
+    assert text.endswith("RuntimeError: cannot sell\n")
+    assert "worker.py" not in text
+    assert "in fail_below" in text
+
+
+def test_traceback_and_message_are_cut_to_their_limits(bench: Bench) -> None:
+    ending = bench.ending_of(call("functions:fail", "ä" * 20_000))
+
+    assert ending.raised is not None
+    assert ending.raised.message == "ä" * 2048
+    assert len(ending.raised.traceback.encode()) <= 16 << 10
+    assert ending.raised.traceback.endswith("ä\n")
+    assert len(ending.reason) < 400
+
+
+def test_wrong_arguments_are_the_callers_type_error(bench: Bench) -> None:
+    ending = bench.ending_of(call("functions:pid", 1))
+
+    assert ending.reason == "TypeError: pid() takes 0 positional arguments but 1 was given"
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "reason", "output"),
+    [
+        (None, 0, "", b""),
+        (0, 0, "", b""),
+        (3, 3, "exited with code 3", b""),
+        (259, 3, "exited with code 3", b""),
+        ("sold out", 1, "exited with code 1", b"sold out\n"),
+    ],
+)
+def test_sys_exit_means_what_it_means_to_a_program(
+    bench: Bench, code: Json, exit_code: int, reason: str, output: bytes
+) -> None:
+    ending = bench.ending_of(call("functions:leave", code))
+
+    assert (ending.exit_code, ending.reason, ending.output) == (exit_code, reason, output)
+    assert ending.outcome is (Outcome.FAILED if exit_code else Outcome.SUCCEEDED)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (
+            "no_such:f",
+            "cannot import 'no_such': ModuleNotFoundError: No module named 'no_such'",
+        ),
+        (
+            "wire:f",  # Which is a neighbour of the worker's program.
+            "cannot import 'wire': ModuleNotFoundError: No module named 'wire'",
+        ),
+        ("broken:f", "cannot import 'broken': ValueError: this module has a fault"),
+        ("functions:no_such", "module 'functions' has no 'no_such'"),
+        ("functions:NOT_A_FUNCTION", "'functions:NOT_A_FUNCTION' is no function but 'int'"),
+        ("functions", "'functions' is not the name of a function; write module:function"),
+    ],
+)
+def test_function_that_is_not_there_says_why(bench: Bench, function: str, reason: str) -> None:
+    ending = bench.ending_of(call(function))
+
+    assert (ending.outcome, ending.exit_code, ending.signal) == (Outcome.FAILED, -1, 0)
+    assert ending.reason == reason
+
+
+def test_import_that_fails_is_tried_anew_in_a_new_worker(bench: Bench, tmp_path: Path) -> None:
+    def late(function: str) -> Work:
+        return Work(executor="python", call=Call(function=function, path=(str(tmp_path),)))
+
+    async def scenario(host: Host) -> list[Ending]:
+        (tmp_path / "old.py").write_text("import os\ndef f():\n    return os.getpid()\n")
+        first = await host.run(late("old:f"))
+        second = await host.run(late("new:f"))
+        (tmp_path / "new.py").write_text("from old import f\n")
+        return [first, second, await host.run(late("new:f"))]
+
+    first, second, third = bench.run(scenario, bounds=ONE)
+
+    assert (second.outcome, third.outcome) == (Outcome.FAILED, Outcome.SUCCEEDED)
+    assert first.result != third.result
+
+
+@pytest.mark.parametrize(
+    ("work", "reason"),
+    [
+        (Work(executor="python"), "a Python task needs a function to call"),
+        (
+            replace(call("functions:pid"), sandbox=Sandbox(profile="strict")),
+            "a Python function cannot have the sandbox 'strict'",
+        ),
+        (
+            Work(executor="python", call=Call(function="functions:pid", arguments="{")),
+            "the arguments are not JSON",
+        ),
+        (
+            Work(executor="python", call=Call(function="functions:pid", arguments="[1]")),
+            'the arguments are not {"args": [...], "kwargs": {...}}',
+        ),
+        (
+            replace(call("functions:pid"), cwd="/no/such"),
+            "cannot enter the working directory '/no/such': No such file or directory",
+        ),
+        (
+            Work(
+                executor="python",
+                call=Call(function="functions:pid", interpreter="/no/such/python"),
+            ),
+            "cannot start a worker with the interpreter '/no/such/python': No such file",
+        ),
+        (
+            Work(executor="python", call=Call(function="functions:pid", interpreter="/bin/false")),
+            "no worker could be started: it exited with code 1",
+        ),
+    ],
+    ids=["no call", "sandbox", "no json", "no object", "cwd", "interpreter", "no python"],
+)
+def test_impossible_work_fails_with_a_reason(bench: Bench, work: Work, reason: str) -> None:
+    if work.call is not None:
+        work = replace(work, call=replace(work.call, path=(CALLED,)))
+
+    ending = bench.ending_of(work)
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
+    assert ending.reason.startswith(reason)
+
+
+def test_what_a_worker_says_when_it_cannot_start_is_the_output(
+    bench: Bench, tmp_path: Path
+) -> None:
+    interpreter = tmp_path / "python"
+    interpreter.write_text("#!/bin/sh\necho no Python here\nexit 3\n")
+    interpreter.chmod(0o755)
+    work = Work(executor="python", call=Call(function="x:y", interpreter=str(interpreter)))
+
+    ending = bench.ending_of(work)
+
+    assert ending.reason == "no worker could be started: it exited with code 3"
+    assert ending.output == b"no Python here\n"
+
+
+# -- workers that die ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("work", "exit_code", "number", "reason"),
+    [
+        (
+            call("functions:die", 3),
+            3,
+            0,
+            "its worker exited with code 3 before the function had returned",
+        ),
+        (
+            call("functions:die", 0),
+            0,
+            0,
+            "its worker exited with code 0 before the function had returned",
+        ),
+        (call("functions:die_of", 11), -1, 11, "its worker was ended by signal 11"),
+        (call("functions:die_of", 9), -1, 9, "its worker was ended by signal 9"),
+    ],
+    ids=["exit", "exit 0", "segmentation fault", "killed"],
+)
+def test_worker_that_dies_fails_its_attempt_and_no_other(
+    bench: Bench, work: Work, exit_code: int, number: int, reason: str
+) -> None:
+    first, second = bench.endings_of(work, call("functions:call_count"), bounds=ONE)
+
+    assert (first.outcome, first.exit_code, first.signal) == (Outcome.FAILED, exit_code, number)
+    assert first.reason == reason
+    assert (second.outcome, second.result) == (Outcome.SUCCEEDED, b"1")
+
+
+def test_call_that_a_dead_worker_has_not_read_goes_to_another(bench: Bench) -> None:
+    async def scenario(host: Host) -> tuple[Ending, Ending]:
+        first = await host.run(call("functions:pid"))
+        os.kill(int(first.result), signal.SIGKILL)
+        os.waitid(os.P_PID, int(first.result), os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+        return first, await host.run(call("functions:pid"))  # The loop has not heard of it yet.
+
+    first, second = bench.run(scenario, bounds=ONE)
+
+    assert second.outcome is Outcome.SUCCEEDED
+    assert first.result != second.result
+
+
+@pytest.mark.parametrize("text", ["rubbish that is long", "\0\0\0\2{}", "\0\0\0\5[1,2]"])
+def test_function_that_meddles_with_the_socket_fails_alone(bench: Bench, text: str) -> None:
+    first, second = bench.endings_of(
+        call("functions:meddle", text), call("functions:echo"), bounds=ONE
+    )
+
+    assert (first.outcome, first.signal) == (Outcome.FAILED, 9)
+    assert second.outcome is Outcome.SUCCEEDED
+
+
+def test_function_that_forks_and_returns_twice_ends_once(bench: Bench) -> None:
+    first, second = bench.endings_of(
+        call("functions:fork_and_return"), call("functions:fork_and_return"), bounds=ONE
+    )
+
+    assert first.result == second.result == b'"parent"'
+    assert first.output == b""
+
+
+def test_attempt_of_an_earlier_life_is_lost(bench: Bench) -> None:
+    async def scenario(host: Host) -> Ending:
+        key = AttemptKey(EXECUTION_ID, "task", 1)
+        work = call("functions:pid")
+        host.executor.resume(Order(key=key, token=TOKEN, work=work, fire_at=FIRE_AT))
+        assert key not in host.endings
+        return await host.ending(key)
+
+    ending = bench.run(scenario)
+
+    assert ending.outcome is Outcome.LOST
+    assert "ended with the executor" in ending.reason
+
+
+# -- progress and checkpoints ----------------------------------------------------------------------
+
+
+def test_progress_and_checkpoints_are_reported_and_the_last_count(bench: Bench) -> None:
+    bench.endings_of(
+        call("functions:progress", *range(101)), call("functions:save", *range(50), {"row": 1})
+    )
+
+    told = [report.percent for report in bench.reports if report.percent is not None]
+    saved = [report.checkpoint for report in bench.reports if report.checkpoint is not None]
+    assert told[-1] == 100
+    assert told == sorted(set(told))
+    assert saved[-1] == b'{"row":1}'
+    assert len(told) + len(saved) < 50  # Not one for each: they cost an entry of the journal.
+
+
+def test_checkpoint_of_a_function_that_dies_is_saved(bench: Bench) -> None:
+    bench.ending_of(call("functions:save_and_die", "a"))
+
+    assert bench.reports[-1].checkpoint == b'"a"'
+
+
+@pytest.mark.parametrize(
+    ("work", "reason"),
+    [
+        (call("functions:progress", 101), "ValueError: 101 percent is out of range"),
+        (call("functions:progress", -1), "ValueError: -1 percent is out of range"),
+        (
+            call("functions:save_bytes", CHECKPOINT_BYTES_MAX + 1),
+            f"ValueError: a checkpoint of {CHECKPOINT_BYTES_MAX + 1} bytes is too long",
+        ),
+    ],
+    ids=["too much", "too little", "too long"],
+)
+def test_what_cannot_be_told_is_an_exception(bench: Bench, work: Work, reason: str) -> None:
+    ending = bench.ending_of(work)
+
+    assert ending.outcome is Outcome.FAILED
+    assert ending.reason.startswith(reason)
+    assert bench.reports == []
+
+
+def test_longest_checkpoint_is_saved_whole(bench: Bench) -> None:
+    bench.ending_of(call("functions:save_bytes", CHECKPOINT_BYTES_MAX))
+
+    assert [len(report.checkpoint or b"") for report in bench.reports] == [CHECKPOINT_BYTES_MAX]
+
+
+def test_thread_that_outlives_its_attempt_tells_nothing_in_the_next(bench: Bench) -> None:
+    async def scenario(host: Host) -> int:
+        await host.run(call("functions:leave_teller"))
+        count = len(bench.reports)
+        await host.run(call("functions:spin", 20))
+        return len(bench.reports) - count
+
+    assert bench.run(scenario, bounds=ONE) == 0
+
+
+# -- stopping --------------------------------------------------------------------------------------
+
+
+def test_stopped_function_is_interrupted_like_with_ctrl_c(bench: Bench) -> None:
+    ending = bench.stopped(call("functions:sleep"))
+
+    assert (ending.outcome, ending.signal) == (Outcome.CANCELLED, 15)
+    assert (ending.reason, ending.output) == ("stopped on request", b"up\ncleaned up\n")
+
+
+def test_function_with_a_context_is_told_and_not_interrupted(bench: Bench) -> None:
+    ending = bench.stopped(call("functions:poll"))
+
+    assert (ending.outcome, ending.exit_code, ending.signal) == (Outcome.CANCELLED, 0, 0)
+    assert (ending.output, ending.result) == (b"up\ntold\n", b"")
+
+
+def test_stopped_coroutine_is_cancelled(bench: Bench) -> None:
+    ending = bench.stopped(call("functions:async_sleep"))
+
+    assert (ending.outcome, ending.signal) == (Outcome.CANCELLED, 15)
+    assert ending.output == b"up\ncancelled True\n"
+
+
+def test_function_that_goes_on_is_killed_after_the_grace(bench: Bench) -> None:
+    ending = bench.stopped(call("functions:ignore"), grace=Duration(SECOND // 5))
+
+    assert (ending.outcome, ending.signal) == (Outcome.CANCELLED, 9)
+    assert ending.output == b"up\ngot KeyboardInterrupt\nup\n"
+    assert ending.reason == "stopped on request; killed, as it had not ended 200ms after TERM"
+
+
+def test_stopping_without_grace_kills_at_once(bench: Bench) -> None:
+    ending = bench.stopped(call("functions:poll"), grace=Duration(0))
+
+    assert (ending.outcome, ending.signal) == (Outcome.CANCELLED, 9)
+
+
+def test_exception_of_a_stopped_function_is_recorded(bench: Bench) -> None:
+    ending = bench.stopped(call("functions:fail_when_stopped"))
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.CANCELLED, 1)
+    assert ending.raised is not None
+    assert ending.raised.message == "while cleaning up"
+
+
+def test_stopped_worker_is_not_used_again(bench: Bench) -> None:
+    async def scenario(host: Host) -> Ending:
+        key = host.launch(call("functions:poll"))
+        await host.output(key, containing=b"up")
+        host.stop(key)
+        await host.ending(key)
+        return await host.run(call("functions:call_count"))
+
+    ending = bench.run(scenario, bounds=ONE)
+
+    assert ending.result == b"1"
+
+
+def test_stop_may_overtake_its_call(bench: Bench) -> None:
+    async def scenario(host: Host) -> list[Ending]:
+        endings: list[Ending] = []
+        for _ in range(5):
+            await host.run(call("functions:pid"))  # So that there is a warm worker.
+            key = host.launch(call("functions:poll"))
+            host.stop(key)
+            endings.append(await host.ending(key))
+        return endings
+
+    endings = bench.run(scenario, bounds=ONE)
+
+    assert {ending.outcome for ending in endings} == {Outcome.CANCELLED}
+    assert {ending.signal for ending in endings} <= {0, 15}
+
+
+def test_call_that_has_ended_before_it_is_stopped_is_what_it_was(bench: Bench) -> None:
+    async def scenario(host: Host) -> Ending:
+        await host.run(call("functions:pid"))
+        assert isinstance(host.executor, PythonExecutor)
+        (worker,) = host.executor.pools.alive
+        key = host.launch(call("functions:pid"))
+        select.select([worker.control], [], [])  # The loop has not heard of its end.
+        host.stop(key)
+        return await host.ending(key)
+
+    ending = bench.run(scenario, bounds=ONE)
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.SUCCEEDED, 0)
+
+
+def test_handler_of_a_function_does_not_keep_the_next_from_being_stopped(bench: Bench) -> None:
+    async def scenario(host: Host) -> Ending:
+        await host.run(call("functions:replace_handler"))
+        key = host.launch(call("functions:sleep"))
+        await host.output(key, containing=b"up")
+        host.stop(key)
+        return await host.ending(key)
+
+    assert bench.run(scenario, bounds=ONE).signal == 15
+
+
+# -- output ----------------------------------------------------------------------------------------
+
+
+def test_output_of_each_attempt_is_its_own(bench: Bench) -> None:
+    endings = bench.endings_of(
+        *(call("functions:write", f"{number}\n", 3) for number in range(30)), bounds=ONE
+    )
+
+    assert [ending.output for ending in endings] == [b"%d\n" % n * 4 for n in range(30)]
+
+
+def test_output_that_does_not_fit_in_a_pipe_is_kept_whole(bench: Bench) -> None:
+    async def scenario(host: Host) -> tuple[Ending, bytes]:
+        key = host.launch(call("functions:write", "0123456789", 50_000))
+        ending = await host.ending(key)
+        output = await host.executor.output(key)
+        assert output is not None
+        return ending, b"".join([part async for part in output.follow()])
+
+    ending, output = bench.run(scenario)
+
+    assert output == b"0123456789" * 50_001
+    assert ending.output == output[-OUTPUT_TAIL_BYTES:]
+
+
+def test_output_that_is_still_in_the_pipe_at_the_end_is_the_attempts(bench: Bench) -> None:
+    async def scenario(host: Host) -> Ending:
+        await host.run(call("functions:pid"))
+        assert isinstance(host.executor, PythonExecutor)
+        (worker,) = host.executor.pools.alive
+        key = host.launch(call("functions:write_at_once", 900_000))
+        select.select([worker.control], [], [])  # The loop stands still until the call has ended.
+        return await host.ending(key)
+
+    ending = bench.run(scenario, bounds=ONE)
+
+    assert ending.output_bytes == 900_000
+
+
+@pytest.mark.parametrize("function", ["write_from_c", "write_from_child"])
+def test_output_that_python_does_not_know_of_is_the_attempts(bench: Bench, function: str) -> None:
+    first, second = bench.endings_of(
+        call(f"functions:{function}", "one"), call(f"functions:{function}", "two"), bounds=ONE
+    )
+
+    assert (first.output, second.output) == (b"one", b"two")
+
+
+def test_worker_without_its_streams_is_not_used_again(bench: Bench) -> None:
+    first, second = bench.endings_of(
+        call("functions:close_stdout"), call("functions:write", "x"), bounds=ONE
+    )
+
+    assert (first.outcome, second.output) == (Outcome.SUCCEEDED, b"xx")
+
+
+# -- coroutines ------------------------------------------------------------------------------------
+
+
+def test_coroutine_returns_and_raises_like_a_function(bench: Bench) -> None:
+    first, second, third = bench.endings_of(
+        call("functions:async_echo", [1]),
+        call("functions:async_fail"),
+        call("functions:async_leave"),
+        bounds=ONE,
+    )
+
+    assert first.result == b"[1]"
+    assert second.reason == "functions.OutOfStock: async"
+    assert second.raised is not None
+    assert "worker.py" not in second.raised.traceback
+    assert "asyncio" not in second.raised.traceback
+    assert third.exit_code == 4
+
+
+def test_coroutines_of_a_worker_share_one_loop(bench: Bench) -> None:
+    first, second = bench.results_of(
+        call("functions:async_loop"), call("functions:async_loop"), bounds=ONE
+    )
+
+    assert first == second
+
+
+def test_asyncio_tasks_left_behind_are_cancelled(bench: Bench) -> None:
+    ending = bench.ending_of(call("functions:async_leaves_task"))
+
+    assert (ending.outcome, ending.output) == (Outcome.SUCCEEDED, b"background cancelled\n")
+
+
+def test_threads_of_coroutines_do_not_spoil_the_worker(bench: Bench) -> None:
+    first, second = bench.results_of(
+        call("functions:async_thread"), call("functions:async_thread"), bounds=ONE
+    )
+
+    assert first == second
+
+
+# -- what attempts leave behind --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own_session", [False, True])
+def test_process_left_behind_ends_with_its_attempt(bench: Bench, *, own_session: bool) -> None:
+    async def scenario(host: Host) -> tuple[list[int], bool, int]:
+        ending = await host.run(
+            call("functions:leave_child", "sleep", "60", own_session=own_session)
+        )
+        child, worker = json.loads(ending.result)
+        is_left = is_running(child)
+        return [child, worker], is_left, int((await host.run(call("functions:pid"))).result)
+
+    (_, worker), is_left, worker_after = bench.run(scenario, bounds=ONE)
+
+    assert not is_left
+    assert worker != worker_after
+
+
+def test_daemon_left_behind_ends_with_its_attempt(bench: Bench) -> None:
+    async def scenario(host: Host) -> bool:
+        ending = await host.run(call("functions:daemon"))
+        return is_running(int(ending.result))
+
+    assert not bench.run(scenario)
+
+
+def test_daemon_ends_with_a_worker_that_is_killed(bench: Bench, tmp_path: Path) -> None:
+    file = tmp_path / "daemon"
+
+    ending = bench.stopped(
+        call("functions:daemon_and", "ignore", str(file)), grace=Duration(SECOND // 10)
+    )
+
+    assert ending.signal == 9
+    assert not is_running(int(file.read_text()))
+
+
+def test_daemon_ends_with_a_worker_that_dies(bench: Bench, tmp_path: Path) -> None:
+    file = tmp_path / "daemon"
+
+    async def scenario(host: Host) -> bool:
+        await host.run(call("functions:daemon_and", "die", str(file)))
+        return is_running(int(file.read_text()))
+
+    assert not bench.run(scenario)
+
+
+def test_thread_left_behind_ends_its_worker_unless_it_is_a_daemon(bench: Bench) -> None:
+    workers = bench.results_of(
+        call("functions:leave_thread", is_daemon=True),
+        call("functions:leave_thread", is_daemon=False),
+        call("functions:pid"),
+        bounds=ONE,
+    )
+
+    assert workers[0] == workers[1] != workers[2]
+
+
+# -- what is used ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", ["spin", "spin_in_child"])
+def test_time_on_processors_is_that_of_the_call(bench: Bench, function: str) -> None:
+    _, long, short = bench.endings_of(
+        call("functions:pid"),
+        call(f"functions:{function}", 200),
+        call("functions:pid"),
+        bounds=ONE,
+    )
+
+    assert long.usage is not None
+    assert short.usage is not None
+    assert long.usage.cpu >= 200_000
+    assert short.usage.cpu < 100_000
+
+
+def test_peak_of_memory_is_that_of_the_call(bench: Bench) -> None:
+    _, large, small = bench.endings_of(
+        call("functions:pid"),
+        call("functions:allocate", 64),
+        call("functions:pid"),
+        bounds=ONE,
+    )
+
+    assert large.usage is not None
+    assert small.usage is not None
+    assert large.usage.memory_peak >= 64 << 20
+    assert small.usage.memory_peak < 64 << 20
+
+
+def test_limit_of_memory_holds_and_is_told_apart(bench: Bench) -> None:
+    limits = Limits(memory=64 << 20)
+    within, beyond = bench.endings_of(
+        replace(call("functions:allocate", 8), limits=limits),
+        replace(call("functions:allocate", 200), limits=limits),
+    )
+
+    assert (within.outcome, within.is_out_of_memory) == (Outcome.SUCCEEDED, False)
+    assert (beyond.outcome, beyond.is_out_of_memory) == (Outcome.FAILED, True)
+
+
+# -- which worker ----------------------------------------------------------------------------------
+
+
+def test_worker_serves_one_attempt_after_the_other(bench: Bench) -> None:
+    counts = bench.results_of(*[call("functions:call_count")] * 5, bounds=ONE)
+
+    assert counts == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"env": (("COLOUR", "red"),)},
+        {"cwd": "/"},
+        {"limits": Limits(pids=500)},
+        {"call": Call(function="functions:call_count", path=(CALLED, "/"))},
+    ],
+    ids=["env", "cwd", "limits", "path"],
+)
+def test_worker_serves_one_environment_only(bench: Bench, change: dict[str, Json]) -> None:
+    work = Work(executor="python", call=Call(function="functions:call_count", path=(CALLED,)))
+
+    counts = bench.results_of(work, replace(work, **change), work)
+
+    assert counts == [1, 1, 2]
+
+
+def test_blocking_functions_do_not_starve_others(bench: Bench, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+
+    async def scenario(host: Host) -> list[Ending]:
+        waiting = [host.launch(call("functions:wait_for", str(go))) for _ in range(3)]
+        await host.run(call("functions:append", "x", str(go)))
+        return [await host.ending(key) for key in waiting]
+
+    endings = bench.run(scenario, bounds=Bounds(ready_max=1, patience_s=0.01))
+
+    assert len({ending.result for ending in endings}) == 3
+
+
+def test_attempts_beyond_the_bound_wait_in_order(bench: Bench, tmp_path: Path) -> None:
+    file = tmp_path / "order"
+
+    async def scenario(host: Host) -> None:
+        for key in [host.launch(call("functions:append", f"{n} ", str(file))) for n in range(9)]:
+            await host.ending(key)
+
+    bench.run(scenario, bounds=Bounds(ready_max=1, workers_max=1, patience_s=0.001))
+
+    assert file.read_text().split() == [str(number) for number in range(9)]
+
+
+def test_timeout_counts_from_the_start_of_the_call(bench: Bench, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+
+    async def scenario(host: Host) -> tuple[Ending, Ending]:
+        first = host.launch(call("functions:wait_for", str(go)))
+        second = host.launch(call("functions:pid", timeout_ms=50))
+        third = host.launch(call("functions:last", timeout_ms=1))
+        host.stop(third)
+        await host.ending(third)
+        began_at = now()
+        await wait_until(lambda: now() - began_at > 100_000)
+        go.touch()
+        return await host.ending(first), await host.ending(second)
+
+    first, second = bench.run(scenario, bounds=ONE)
+
+    assert (first.outcome, second.outcome) == (Outcome.SUCCEEDED, Outcome.SUCCEEDED)
+    assert second.started_at >= first.finished_at
+
+
+def test_attempt_that_waits_can_be_stopped(bench: Bench, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+
+    async def scenario(host: Host) -> tuple[Ending, Ending]:
+        first = host.launch(call("functions:wait_for", str(go)))
+        second = host.launch(call("functions:append", "x", str(go)))
+        host.stop(second)
+        stopped = await host.ending(second)
+        assert not go.exists()
+        go.touch()
+        return await host.ending(first), stopped
+
+    first, second = bench.run(scenario, bounds=ONE)
+
+    assert first.outcome is Outcome.SUCCEEDED
+    assert (second.outcome, second.reason) == (Outcome.CANCELLED, "stopped before it started")
+
+
+def test_idle_worker_makes_room_for_another_environment(bench: Bench) -> None:
+    other = replace(call("functions:call_count"), env=(("COLOUR", "red"),))
+
+    counts = bench.results_of(
+        call("functions:call_count"), other, call("functions:call_count"), bounds=ONE
+    )
+
+    assert counts == [1, 1, 1]
+
+
+def test_environment_without_workers_gets_the_next_that_is_free(
+    bench: Bench, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    other = replace(call("functions:append", "x", str(tmp_path / "other")), env=(("A", "b"),))
+
+    async def scenario(host: Host) -> list[AttemptKey]:
+        first = host.launch(call("functions:wait_for", str(go)))
+        second = host.launch(other)
+        later = [host.launch(call("functions:append", "x", str(go))) for _ in range(3)]
+        go.touch()
+        for key in (first, second, *later):
+            await host.ending(key)
+        return list(host.endings)
+
+    keys = bench.run(scenario, bounds=Bounds(ready_max=1, workers_max=1, patience_s=0.001))
+
+    assert [key.task for key in keys[:2]] == ["task-1", "task-2"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "function"),
+    [
+        (Bounds(ready_max=1, calls_max=2), "pid"),
+        (Bounds(ready_max=1, growth_bytes_max=20 << 20), "leak"),
+    ],
+    ids=["calls", "memory"],
+)
+def test_worker_is_replaced_when_it_is_worn(bench: Bench, bounds: Bounds, function: str) -> None:
+    arguments = [30] if function == "leak" else []
+
+    pids = bench.results_of(*[call(f"functions:{function}", *arguments)] * 3, bounds=bounds)
+
+    assert pids[0] == pids[1] != pids[2]
+
+
+def test_worker_is_replaced_when_it_is_old(bench: Bench) -> None:
+    pids = bench.results_of(*[call("functions:pid")] * 2, bounds=Bounds(ready_max=1, age_s=0))
+
+    assert pids[0] != pids[1]
+
+
+def test_worker_without_calls_ends(bench: Bench) -> None:
+    async def scenario(host: Host) -> None:
+        pid = int((await host.run(call("functions:pid"))).result)
+        await wait_until(lambda: not is_running(pid))
+
+    bench.run(scenario, bounds=Bounds(ready_max=1, idle_s=0.02))
+
+    assert bench.is_swept()
+
+
+def test_closing_ends_all_workers(bench: Bench) -> None:
+    pids = bench.results_of(call("functions:pid"))
+
+    assert not is_running(pids[0])
+
+
+def test_program_of_workers_is_understood_by_python_3_9() -> None:
+    text = Path(PROGRAM).read_text(encoding="utf-8")
+
+    tree = ast.parse(text, feature_version=(3, 9))
+
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+    }
+    assert "rota" not in imported

@@ -1,0 +1,886 @@
+"""What a sandbox keeps an attempt from: every probe gets out where the sandbox is off."""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from msgspec.structs import replace
+
+from contract.executor.executor_host import (
+    Host,
+    Scenario,
+    kill_leftovers,
+    make_process_executor,
+    run_scenario,
+    wait_until,
+)
+from rota.core.model.attempt import AttemptKey, Bind, Ending, Limits, Outcome, Sandbox, Work
+from rota.core.timing.instants import SECOND, Duration
+from rota.executor.attempt_settings import Terms
+from rota.executor.kernel.procfs import children_of
+from rota.executor.launch.sandbox import ARRANGED, PRIVATE, Rooms, outermost, wrapping
+
+T = TypeVar("T")
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="no bubblewrap: apt-get install bubblewrap"
+)
+
+SECRET = "the combination is 1 2 3 4 5"
+OFF, DEFAULT = Sandbox(profile="none"), Sandbox(profile="default")
+STRICT = Sandbox(profile="strict", has_network=False)
+EGRESS = Sandbox(profile="strict", has_network=True)
+
+every_profile = pytest.mark.parametrize(
+    ("sandbox", "gets_out"),
+    [(OFF, True), (DEFAULT, False), (STRICT, False)],
+    ids=["none", "default", "strict"],
+)
+
+
+HOST = """
+import asyncio, sys
+from contract.executor.executor_host import Host, make_process_executor
+from pathlib import Path
+from rota.core.model.attempt import Sandbox, Work
+
+async def main():
+    host = Host(make_process_executor(Path(sys.argv[1])))
+    sandbox = Sandbox(profile=sys.argv[2])
+    key = host.launch(Work(shell=f"echo up; exec sleep {sys.argv[3]}", sandbox=sandbox))
+    print((await host.output(key, containing=b"up")).decode(), end="", flush=True)
+    await asyncio.sleep(1000)
+
+asyncio.run(main())
+"""
+
+
+class Bench:
+    """A process executor in a folder of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    # Any: options of `ProcessExecutor`, of several types.
+    def run(self, scenario: Scenario[T], **options: Any) -> T:
+        """Return what *scenario* returns, after closing the executor."""
+        return run_scenario("asyncio", make_process_executor(self.directory, **options), scenario)
+
+    def ending_of(self, work: Work, **options: Any) -> Ending:
+        """Return how an attempt at *work* ends."""
+
+        async def scenario(host: Host) -> Ending:
+            return await host.run(work)
+
+        return self.run(scenario, **options)
+
+    def output_of(self, sandbox: Sandbox, shell: str, **more: Any) -> str:
+        """Return what a shell line in *sandbox* writes."""
+        return self.ending_of(Work(shell=shell, sandbox=sandbox, **more)).output.decode()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    yield Bench(tmp_path / "executor")
+    kill_leftovers(tmp_path / "executor")
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """Another attempt on the same node.
+
+    Attributes:
+        key: Which.
+        pid: Of its shell.
+        folder: Its private folder, with a file ``secret`` in it.
+    """
+
+    key: AttemptKey
+    pid: int
+    folder: Path
+
+
+async def neighbour(host: Host) -> Neighbour:
+    """Start an attempt with a secret in its environment and in its folder."""
+    key = host.launch(
+        Work(shell='echo "$WORD" > secret; echo $$ $PWD; sleep 1000', env=(("WORD", SECRET),))
+    )
+    pid, folder = (await host.output(key, containing=b"\n")).decode().split()
+    return Neighbour(key, int(pid), Path(folder))
+
+
+# Files.
+
+
+@every_profile
+def test_data_directory_cannot_be_read(bench: Bench, sandbox: Sandbox, gets_out: bool) -> None:
+    secret = bench.directory / "store" / "secret"
+    secret.parent.mkdir(parents=True)
+    secret.write_text(SECRET)
+
+    output = bench.output_of(sandbox, f"cat {secret}")
+
+    assert (SECRET in output) == gets_out
+
+
+@every_profile
+def test_hidden_folder_cannot_be_read(
+    bench: Bench, tmp_path: Path, sandbox: Sandbox, gets_out: bool
+) -> None:
+    hidden = Path(__file__).parent  # Not in /tmp, which is private anyway.
+
+    ending = bench.ending_of(Work(argv=("cat", __file__), sandbox=sandbox), hidden=(hidden,))
+
+    assert (ending.outcome is Outcome.SUCCEEDED) == gets_out
+
+
+@pytest.mark.parametrize("place", ["/home", "/root", "/run", "/var/tmp"])
+@pytest.mark.parametrize(("sandbox", "gets_out"), [(OFF, True), (DEFAULT, False), (STRICT, False)])
+def test_folders_of_users_and_services_are_not_seen(
+    bench: Bench, sandbox: Sandbox, gets_out: bool, place: str
+) -> None:
+    if os.stat(place).st_dev == os.stat("/proc").st_dev or not os.access(place, os.W_OK):
+        pytest.skip(f"cannot write to {place}")
+    with tempfile.TemporaryDirectory(dir=place, prefix="rota-test-") as seen:
+        os.chmod(seen, 0o755)
+        output = bench.output_of(sandbox, f"test -e {seen} && echo it is there; true")
+
+    assert ("it is there" in output) == gets_out
+
+
+@every_profile
+def test_files_of_other_attempts_cannot_be_read(
+    bench: Bench, sandbox: Sandbox, gets_out: bool
+) -> None:
+    async def scenario(host: Host) -> Ending:
+        other = await neighbour(host)
+        return await host.run(Work(shell=f"cat {other.folder}/secret", sandbox=sandbox))
+
+    ending = bench.run(scenario)
+
+    assert (SECRET.encode() in ending.output) == gets_out
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "gets_out"), [(OFF, True), (DEFAULT, True), (STRICT, False)], ids=str
+)
+def test_strict_sees_the_system_only(bench: Bench, sandbox: Sandbox, gets_out: bool) -> None:
+    output = bench.output_of(sandbox, "ls -A / /var /etc/shadow 2>&1; true")
+
+    assert ("/var:" in output and "etc/shadow:" not in output) == gets_out
+
+
+@every_profile
+def test_temporary_files_of_the_machine_are_not_seen(
+    bench: Bench, tmp_path: Path, sandbox: Sandbox, gets_out: bool
+) -> None:
+    seen = tmp_path / "seen"
+    seen.touch()
+
+    ending = bench.ending_of(Work(argv=("test", "-e", str(seen)), sandbox=sandbox))
+
+    assert (ending.outcome is Outcome.SUCCEEDED) == gets_out
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+def test_private_folder_is_home_and_tmp_and_the_only_place_to_write(
+    bench: Bench, sandbox: Sandbox
+) -> None:
+    places = "$PWD $HOME /tmp / /usr /etc /var /home /run"
+    touch = f"for place in {places}; do touch $place/x 2>/dev/null && echo $place; done"
+
+    output = bench.output_of(sandbox, f"ls -A; pwd; {touch}; ls -A")
+
+    assert output.split() == ["/tmp", "/tmp", "/tmp", "/tmp", "x"]
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+@pytest.mark.parametrize("is_writable", [False, True])
+def test_bind_is_seen_and_written_only_if_it_may_be(
+    bench: Bench, tmp_path: Path, sandbox: Sandbox, is_writable: bool
+) -> None:
+    bound = tmp_path / "bound"
+    bound.mkdir()
+    (bound / "in").write_text("given")
+    bind = Bind(str(bound), "/tmp/bound", is_writable=is_writable)
+
+    work = Work(
+        shell="cat in; echo taken > out",
+        cwd="/tmp/bound",
+        sandbox=replace(sandbox, binds=(bind,)),
+    )
+    ending = bench.ending_of(work)
+
+    assert ending.output.startswith(b"given")
+    assert (bound / "out").exists() == is_writable
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+@pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
+def test_what_is_memory_has_a_size(bench: Bench, sandbox: Sandbox, place: str) -> None:
+    fill = f"head -c 3000000 /dev/zero > {place}/x; stat -c %s {place}/x"
+
+    work = Work(shell=fill, sandbox=sandbox)
+    output = bench.ending_of(work, terms=Terms(sandbox_tmp_bytes=1 << 20)).output.decode()
+
+    assert "No space left on device" in output
+    assert output.endswith(f"{1 << 20}\n")
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+def test_no_memory_without_a_size_can_be_written_to(bench: Bench, sandbox: Sandbox) -> None:
+    write = 'for folder; do touch "$folder/x" && echo "$folder"; done 2>/dev/null'
+    everywhere = "find / -path /proc -prune -o -type d -writable -print0"
+
+    output = bench.output_of(
+        sandbox, f"{everywhere} 2>/dev/null | xargs -0 sh -c '{write}' sh; true"
+    )
+
+    assert set(output.split()) == {"/tmp", "/dev/shm"}
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+def test_the_environment_of_a_task_has_no_effect_outside(
+    bench: Bench, tmp_path: Path, sandbox: Sandbox
+) -> None:
+    # The dynamic loader obeys these as it obeys LD_PRELOAD, in whatever is started with them.
+    loud = (("LD_DEBUG", "libs"), ("LD_DEBUG_OUTPUT", str(tmp_path / "loaded")))
+
+    output = bench.output_of(sandbox, "echo $LD_DEBUG", env=loud)
+
+    assert output.endswith("libs\n")
+    assert list(tmp_path.glob("loaded*")) == []
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+def test_the_temporary_folder_of_the_node_is_not_that_of_a_sandbox(
+    bench: Bench, sandbox: Sandbox
+) -> None:
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": "/var/tmp/of-the-node"}
+
+    ending = bench.ending_of(
+        Work(shell="echo ${TMPDIR-none} $HOME", sandbox=sandbox), environ=environ
+    )
+
+    assert ending.output == b"none /tmp\n"
+
+
+def test_the_environment_of_a_task_is_not_in_arguments(bench: Bench) -> None:
+    async def scenario(host: Host) -> list[int]:
+        work = Work(shell="echo up; sleep 60", env=(("WORD", SECRET),), sandbox=STRICT)
+        key = host.launch(work)
+        await host.output(key, containing=b"up")
+        return processes_with(SECRET)
+
+    assert bench.run(scenario) == []
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+@pytest.mark.parametrize(
+    "name", ["data", "in data", "above data", "link", "engine", "above engine", "proc", "root"]
+)
+def test_what_is_never_bound_is_refused(
+    bench: Bench, tmp_path: Path, sandbox: Sandbox, name: str
+) -> None:
+    engine, link = tmp_path / "engine" / "any-name", tmp_path / "link"
+    engine.parent.mkdir()
+    link.symlink_to(bench.directory / "output")
+    sources = {
+        "data": bench.directory,
+        "in data": bench.directory / "output",
+        "above data": bench.directory.parent,
+        "link": link,
+        "engine": engine,
+        "above engine": engine.parent,
+        "proc": "/proc/1",
+        "root": "/",
+    }
+    bind = Bind(str(sources[name]), "/tmp/bound")
+    environ = {"PATH": os.environ["PATH"], "DOCKER_HOST": f"unix://{engine}"}
+
+    work = Work(argv=("true",), sandbox=replace(sandbox, binds=(bind,)))
+    ending = bench.ending_of(work, environ=environ)
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
+    assert ending.reason.startswith(f"{bind.source!r} is never bound: ")
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+def test_a_bind_is_made_of_the_path_that_was_checked_and_not_of_a_link_to_it(
+    bench: Bench, tmp_path: Path, sandbox: Sandbox
+) -> None:
+    """Else whoever may change the link could have it lead elsewhere after the check."""
+    options, real = tmp_path / "options", shutil.which("bwrap")
+    bwrap, link, bound = tmp_path / "bwrap", tmp_path / "link", tmp_path / "bound"
+    bwrap.write_text(
+        f'#!/bin/sh\n[ "$1" = --args ] && cat /proc/self/fd/$2 > {options}\nexec {real} "$@"\n'
+    )
+    bwrap.chmod(0o755)
+    bound.mkdir()
+    link.symlink_to(bound)
+
+    work = Work(argv=("true",), sandbox=replace(sandbox, binds=(Bind(str(link), "/tmp/bound"),)))
+    ending = bench.ending_of(work, environ={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+
+    assert ending.outcome is Outcome.SUCCEEDED
+    words = options.read_text().split("\0")
+    assert words[words.index("/tmp/bound") - 1] == str(bound)
+
+
+def test_a_folder_of_the_machine_is_not_taken_for_that_of_a_sandbox(bench: Bench) -> None:
+    """Any task may make a folder of that name in the machine's /tmp.
+
+    About half of the attempts are looked at before their sandbox is arranged.
+    """
+    decoy = Path(PRIVATE, ARRANGED)
+    work = Work(shell="echo 1 > $ROTA_RESULT", sandbox=STRICT)
+
+    async def scenario(host: Host) -> list[bytes]:
+        return [(await host.run(work)).result for _ in range(12)]
+
+    decoy.mkdir(exist_ok=True)
+    try:
+        results = bench.run(scenario)
+        is_left = decoy.exists()
+    finally:
+        with suppress(FileNotFoundError):
+            decoy.rmdir()
+
+    assert results == [b"1"] * 12
+    assert is_left
+
+
+def test_another_path_of_an_engines_socket_is_refused(bench: Bench, tmp_path: Path) -> None:
+    engine, alias = tmp_path / "engine.sock", tmp_path / "elsewhere" / "alias"
+    alias.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(engine))
+        os.link(engine, alias)
+        environ = {"PATH": os.environ["PATH"], "DOCKER_HOST": f"unix://{engine}"}
+
+        work = Work(argv=("true",), sandbox=replace(STRICT, binds=(Bind(str(alias), "/tmp/e"),)))
+        ending = bench.ending_of(work, environ=environ)
+
+    assert "it leads to a container engine" in ending.reason
+
+
+# Processes.
+
+
+@every_profile
+def test_environment_of_others_cannot_be_read(
+    bench: Bench, sandbox: Sandbox, gets_out: bool
+) -> None:
+    async def scenario(host: Host) -> Ending:
+        await neighbour(host)
+        words = "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep ^WORD="
+        return await host.run(Work(shell=words, sandbox=sandbox))
+
+    ending = bench.run(scenario)
+
+    assert (SECRET.encode() in ending.output) == gets_out
+
+
+@every_profile
+def test_processes_of_others_cannot_be_seen_and_signalled(
+    bench: Bench, sandbox: Sandbox, gets_out: bool
+) -> None:
+    async def scenario(host: Host) -> tuple[Ending, bool]:
+        other = await neighbour(host)
+        probe = await host.run(
+            Work(shell=f"test -d /proc/{other.pid} && kill -9 {other.pid}", sandbox=sandbox)
+        )
+        if probe.outcome is Outcome.SUCCEEDED:
+            await host.ending(other.key)
+        return probe, other.key in host.endings
+
+    probe, was_killed = bench.run(scenario)
+
+    assert (probe.outcome is Outcome.SUCCEEDED, was_killed) == (gets_out, gets_out)
+
+
+@every_profile
+@pytest.mark.parametrize("kind", ["cgroup", "ipc", "mnt", "pid", "user", "uts"])
+def test_a_sandbox_has_namespaces_of_its_own(
+    bench: Bench, sandbox: Sandbox, gets_out: bool, kind: str
+) -> None:
+    output = bench.output_of(sandbox, f"readlink /proc/self/ns/{kind}")
+
+    assert output.startswith(f"{kind}:[")
+    assert (output.strip() == os.readlink(f"/proc/self/ns/{kind}")) == gets_out
+
+
+@every_profile
+def test_no_privilege_is_left_or_can_be_had(bench: Bench, sandbox: Sandbox, gets_out: bool) -> None:
+    output = bench.output_of(sandbox, "grep -E 'NoNewPrivs|CapEff|Uid' /proc/self/status; id -u")
+
+    status = dict(line.split(":\t") for line in output.splitlines() if ":\t" in line)
+    is_nobody = status["Uid"].split() == ["65534"] * 4 and output.endswith("\n65534\n")
+    assert (status["NoNewPrivs"] == "0") == gets_out
+    assert (int(status["CapEff"], 16) == 0 and is_nobody) == (not gets_out)
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "gets_out"),
+    [(OFF, True), (DEFAULT, True), (STRICT, False)],
+    ids=["none", "default", "strict"],
+)
+def test_strict_permits_no_user_namespace_in_which_it_would_be_root(
+    bench: Bench, sandbox: Sandbox, gets_out: bool
+) -> None:
+    ending = bench.ending_of(
+        Work(argv=("unshare", "--user", "--map-root-user", "id", "-u"), sandbox=sandbox)
+    )
+
+    assert (ending.output == b"0\n") == gets_out
+    assert ending.unenforced == ()
+
+
+# The network.
+
+NETWORKS = [
+    (OFF, True),
+    (DEFAULT, True),
+    (Sandbox(profile="default", has_network=False), False),
+    (STRICT, False),
+    (EGRESS, False),
+]
+every_network = pytest.mark.parametrize(
+    ("sandbox", "gets_out"),
+    NETWORKS,
+    ids=["none", "default", "default without network", "strict", "strict with network"],
+)
+needs_egress = pytest.mark.skipif(
+    os.geteuid() != 0 or None in map(shutil.which, ("slirp4netns", "ip")),
+    reason="not root, or missing: apt-get install slirp4netns iproute2",
+)
+OUTSIDE = "198.51.100.7"
+"""Of another machine, as far as a sandbox can see: an address of a network namespace."""
+
+REACH = """
+import socket, sys
+ways = {
+    "tcp": lambda to: socket.create_connection((to, int(sys.argv[2])), 3),
+    "unix": lambda to: socket.socket(socket.AF_UNIX).connect("\\0" + to),
+}
+ways[sys.argv[1]](sys.argv[3])
+print("reached")
+"""
+OVER_THE_DEVICE = """
+import socket, sys
+kind = getattr(socket, sys.argv[1])
+for device in ("lo", "tap0", "eth0"):
+    for host in ("127.0.0.1", "127.0.0.53", "10.0.2.2"):
+        try:
+            with socket.socket(socket.AF_INET, kind) as way:
+                way.settimeout(0.3)
+                way.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+                way.connect((host, int(sys.argv[2])))
+                way.send(b"reached")
+        except OSError:
+            pass
+"""
+
+
+def reached(bench: Bench, sandbox: Sandbox, *arguments: object) -> bool:
+    """Return whether a program in *sandbox* gets there."""
+    argv = ("/usr/bin/python3", "-c", REACH, *map(str, arguments))
+    ending = bench.ending_of(Work(argv=argv, sandbox=sandbox))
+    assert ending.exit_code in (0, 1), ending
+    return ending.output == b"reached\n"
+
+
+@every_network
+def test_loopback_of_the_machine_cannot_be_reached(
+    bench: Bench, sandbox: Sandbox, gets_out: bool
+) -> None:
+    skip_without_egress(sandbox)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert reached(bench, sandbox, "tcp", server.getsockname()[1], "127.0.0.1") == gets_out
+
+
+@every_network
+def test_loopback_of_ip_version_6_cannot_be_reached(
+    bench: Bench, sandbox: Sandbox, gets_out: bool
+) -> None:
+    skip_without_egress(sandbox)
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        assert reached(bench, sandbox, "tcp", server.getsockname()[1], "::1") == gets_out
+
+
+@every_network
+def test_abstract_sockets_of_the_machine_cannot_be_reached(
+    bench: Bench, sandbox: Sandbox, gets_out: bool
+) -> None:
+    skip_without_egress(sandbox)
+    name = f"rota-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"\0{name}")
+        server.listen()
+
+        assert reached(bench, sandbox, "unix", 0, name) == gets_out
+
+
+@needs_egress
+@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM], ids=["udp", "tcp"])
+def test_a_socket_that_is_bound_to_the_device_does_not_reach_loopback_either(
+    bench: Bench, kind: socket.SocketKind
+) -> None:
+    with socket.socket(socket.AF_INET, kind) as server:
+        server.bind(("127.0.0.1", 0))
+        if kind is socket.SOCK_STREAM:
+            server.listen()
+        server.setblocking(False)
+
+        argv = ("/usr/bin/python3", "-c", OVER_THE_DEVICE, kind.name, str(server.getsockname()[1]))
+        ending = bench.ending_of(Work(argv=argv, sandbox=EGRESS))
+
+        assert ending.outcome is Outcome.SUCCEEDED
+        with pytest.raises(BlockingIOError):  # Nothing has come; one was sent each way.
+            server.accept() if kind is socket.SOCK_STREAM else server.recv(99)
+
+
+@needs_egress
+def test_strict_with_network_reaches_other_machines(bench: Bench, elsewhere: int) -> None:
+    assert reached(bench, EGRESS, "tcp", elsewhere, OUTSIDE)
+    assert not reached(bench, STRICT, "tcp", elsewhere, OUTSIDE)
+
+
+@needs_egress
+def test_names_are_resolved_by_the_machine_s_resolver_from_inside(bench: Bench) -> None:
+    assert bench.output_of(EGRESS, "cat /etc/resolv.conf") == "nameserver 10.0.2.3\n"
+
+
+@needs_egress
+def test_nothing_is_left_of_a_network_whose_sandbox_has_ended(bench: Bench) -> None:
+    async def scenario(host: Host) -> None:
+        key = host.launch(Work(argv=("sleep", "60"), sandbox=EGRESS))
+        await wait_until(lambda: "slirp4netns" in own_children())
+        host.stop(key, grace=Duration(0))
+        await host.ending(key)
+
+    bench.run(scenario)
+
+    assert "slirp4netns" not in own_children()
+
+
+def test_without_slirp4netns_strict_with_network_is_refused(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "bwrap").symlink_to(shutil.which("bwrap") or "")
+
+    ending = bench.ending_of(
+        Work(argv=("/bin/true",), sandbox=EGRESS), environ={"PATH": str(tmp_path)}
+    )
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
+    assert "install slirp4netns" in ending.reason
+    assert "set its network to false" in ending.reason
+
+
+def test_a_profile_that_cannot_take_the_network_away_says_so(bench: Bench) -> None:
+    ending = bench.ending_of(Work(argv=("true",), sandbox=replace(OFF, has_network=False)))
+
+    assert ending.unenforced == ("it has the network: the profile 'none' cannot take it away",)
+
+
+def skip_without_egress(sandbox: Sandbox) -> None:
+    if sandbox == EGRESS and needs_egress.args[0]:
+        pytest.skip(needs_egress.kwargs["reason"])
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[int]:
+    """A port of `OUTSIDE` that answers."""
+    name, ours = f"rota-out-{os.getpid()}", f"ro{os.getpid()}"
+
+    def ip(*arguments: str) -> None:
+        subprocess.run(("ip", *arguments), check=True, capture_output=True)
+
+    ip("netns", "add", name)
+    try:
+        ip("link", "add", ours, "type", "veth", "peer", "name", "outer", "netns", name)
+        ip("addr", "add", "198.51.100.1/24", "dev", ours)
+        ip("link", "set", ours, "up")
+        ip("-n", name, "addr", "add", f"{OUTSIDE}/24", "dev", "outer")
+        ip("-n", name, "link", "set", "outer", "up")
+        code = "import socket as s; x = s.create_server(('', 7007)); print('up', flush=True)\n"
+        code += "while True: x.accept()"
+        server = subprocess.Popen(
+            ("ip", "netns", "exec", name, "/usr/bin/python3", "-c", code), stdout=subprocess.PIPE
+        )
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"up\n"
+            yield 7007
+            ip("-n", name, "link")  # What a sandbox unmounts, it unmounts for itself alone.
+        finally:
+            server.kill()
+            server.communicate()
+    finally:
+        subprocess.run(("ip", "link", "delete", ours), check=False, capture_output=True)
+        ip("netns", "delete", name)
+
+
+# Its end.
+
+AWAY = (  # Out of the group, the session, the environment and from the parent, deaf to signals.
+    """(setsid env -i sh -c 'trap "" TERM HUP INT; while :; do sleep {}; done' >&- 2>&- &)"""
+)
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "options", "gets_out"),
+    [
+        (OFF, {}, True),
+        (OFF, {"is_subreaper": True}, False),
+        (DEFAULT, {}, False),
+        (STRICT, {}, False),
+    ],
+    ids=["none", "none, but adopted", "default", "strict"],
+)
+def test_nothing_outlives_the_deadline(
+    bench: Bench, sandbox: Sandbox, options: dict[str, bool], gets_out: bool
+) -> None:
+    seconds = f"1000.{os.getpid()}"
+
+    async def scenario(host: Host) -> list[int]:
+        shell = f"trap '' TERM; {AWAY.format(seconds)}; echo up; while :; do sleep 1; done"
+        key = host.launch(Work(shell=shell, sandbox=sandbox))
+        await host.output(key, containing=b"up")
+        await wait_until(lambda: bool(processes_with(f"sleep\0{seconds}\0")))
+        host.stop(key, grace=Duration(0))
+        await host.ending(key)
+        return processes_with(seconds)
+
+    left = bench.run(scenario, **options)
+
+    kill_all(left)
+    assert bool(left) == gets_out
+
+
+@every_profile
+def test_end_of_the_program_is_the_end_of_all_that_it_started(
+    bench: Bench, sandbox: Sandbox, gets_out: bool
+) -> None:
+    seconds = f"2000.{os.getpid()}"
+
+    async def scenario(host: Host) -> tuple[Ending, list[int]]:
+        waiting = f"until pgrep -fx 'sleep {seconds}' > /dev/null; do sleep 0.01; done"
+        ending = await host.run(Work(shell=f"{AWAY.format(seconds)}; {waiting}", sandbox=sandbox))
+        return ending, processes_with(seconds)
+
+    ending, left = bench.run(scenario)
+
+    kill_all(left)
+    assert ending.outcome is Outcome.SUCCEEDED
+    assert bool(left) == gets_out
+
+
+@every_profile
+def test_killed_host_takes_its_sandboxes_along(
+    tmp_path: Path, sandbox: Sandbox, gets_out: bool
+) -> None:
+    seconds = f"3000.{os.getpid()}"
+    root = Path(__file__).resolve().parents[3]
+    host = subprocess.Popen(
+        (sys.executable, "-P", "-c", HOST, str(tmp_path), sandbox.profile, seconds),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": f"{root}/src:{root}/tests"},
+    )
+    assert host.stdout is not None
+    assert host.stdout.readline() == b"up\n"
+    host.kill()
+    host.communicate()
+
+    if gets_out:
+        assert processes_with(seconds)
+        kill_all(processes_with(seconds))
+    else:
+        asyncio.run(wait_until(lambda: not processes_with(seconds)))
+
+
+@pytest.mark.parametrize("sandbox", [DEFAULT, STRICT], ids=["default", "strict"])
+def test_stopped_program_hears_term_and_may_use_its_grace(bench: Bench, sandbox: Sandbox) -> None:
+    async def scenario(host: Host) -> Ending:
+        shell = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.02; done"
+        key = host.launch(Work(shell=shell, sandbox=sandbox))
+        await host.output(key, containing=b"up")
+        host.stop(key)
+        return await host.ending(key)
+
+    ending = bench.run(scenario)
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.CANCELLED, 3)
+    assert ending.output.endswith(b"bye\n")
+
+
+def test_stop_while_the_sandbox_is_arranged_needs_no_grace(bench: Bench) -> None:
+    async def scenario(host: Host) -> list[Ending]:
+        keys: list[AttemptKey] = []
+        seconds = f"4000.{os.getpid()}"
+        for _ in range(20):
+            work = Work(argv=("sleep", seconds), sandbox=STRICT, stop_grace=Duration(60 * SECOND))
+            keys.append(host.launch(work))
+            await wait_until(lambda: bool(processes_with(seconds)))
+            host.stop(keys[-1])
+        return [await host.ending(key) for key in keys]
+
+    endings = bench.run(scenario)
+
+    assert {ending.outcome for ending in endings} == {Outcome.CANCELLED}
+
+
+def test_usage_counts_what_ran_inside(bench: Bench) -> None:
+    burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
+
+    ending = bench.ending_of(Work(shell=burn, sandbox=STRICT), is_subreaper=True)
+    idle = bench.ending_of(Work(shell="true", sandbox=STRICT), is_subreaper=True)
+
+    assert ending.usage is not None
+    assert idle.usage is not None
+    assert ending.usage.cpu > 3 * idle.usage.cpu > 0
+
+
+# Where there is none.
+
+
+def test_without_bubblewrap_nothing_is_run(bench: Bench, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    work = Work(argv=("/usr/bin/touch", str(ran)), sandbox=STRICT)
+
+    ending = bench.ending_of(work, environ={"PATH": str(tmp_path)})
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
+    assert ending.reason == (
+        "the profile 'strict' needs bubblewrap, and there is no bwrap in the node's PATH; "
+        "install bubblewrap on this node"
+    )
+    assert not ran.exists()
+
+
+def test_where_bubblewrap_does_not_work_it_says_why(bench: Bench, tmp_path: Path) -> None:
+    # Given a bubblewrap that fails as it does where user namespaces are forbidden.
+    why = "bwrap: No permissions to create new namespace"
+    bwrap = tmp_path / "bwrap"
+    bwrap.write_text(f"#!/bin/sh\necho {why} >&2\nexit 1\n")
+    bwrap.chmod(0o755)
+
+    ending = bench.ending_of(
+        Work(argv=("true",), sandbox=DEFAULT), environ={"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    )
+
+    assert ending.outcome is Outcome.FAILED
+    assert ending.reason == (
+        f"the profile 'default' does not work on this node: {why}; see docs/reference/sandbox.md"
+    )
+
+
+def test_what_an_old_bubblewrap_cannot_forbid_is_told(bench: Bench, tmp_path: Path) -> None:
+    bwrap, real = tmp_path / "bwrap", shutil.which("bwrap")
+    unknown = "echo 'bwrap: Unknown option --disable-userns' >&2; exit 1"
+    bwrap.write_text(
+        f'#!/bin/sh\ncase "$*" in *--disable-userns*) {unknown};; esac\nexec {real} "$@"\n'
+    )
+    bwrap.chmod(0o755)
+
+    ending = bench.ending_of(
+        Work(argv=("true",), sandbox=STRICT, limits=Limits(memory=1 << 30)),
+        environ={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+    )
+
+    assert ending.outcome is Outcome.SUCCEEDED
+    assert "it can make user namespaces: bwrap here cannot prevent that" in ending.unenforced
+
+
+@pytest.mark.parametrize(
+    ("work", "reason"),
+    [
+        (Work(argv=("no-such",), sandbox=STRICT), "execvp no-such: No such file or directory"),
+        (
+            Work(argv=("true",), cwd="/var", sandbox=STRICT),
+            "Can't chdir to /var: No such file or directory",
+        ),
+        (
+            Work(
+                argv=("true",),
+                sandbox=replace(STRICT, binds=(Bind("/no/such", "/x"),)),
+            ),
+            "Can't find source path /no/such: No such file or directory",
+        ),
+    ],
+    ids=["program", "cwd", "bind"],
+)
+def test_what_is_missing_inside_is_named(bench: Bench, work: Work, reason: str) -> None:
+    ending = bench.ending_of(work)
+
+    assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
+    assert ending.reason == f"cannot start in its sandbox: {reason}"
+
+
+def test_unknown_profile_is_named(bench: Bench) -> None:
+    ending = bench.ending_of(Work(argv=("true",), sandbox=Sandbox(profile="tight")))
+
+    assert ending.reason == "there is no profile 'tight'; there are none, default, strict"
+
+
+# What is asked of bubblewrap.
+
+
+def test_strict_shares_no_folder_of_the_machine_but_the_system() -> None:
+    options = wrapping(
+        Work(sandbox=STRICT),
+        options=(),
+        rooms=Rooms(hidden=("/home", "/data"), resolver="/run/resolv.conf"),
+        tmp_bytes=1 << 20,
+        egress=None,
+    )
+
+    binds = (at for at, word in enumerate(options) if word.endswith(("bind", "bind-try")))
+    shared = {options[at + 1] for at in binds}
+    assert {path for path in shared if not path.startswith(("/usr", "/lib", "/etc"))} == {
+        "/bin",
+        "/sbin",
+    }
+    assert {"--die-with-parent", "--new-session", "--unshare-net", "--unshare-pid"} <= set(options)
+
+
+def test_hidden_folders_hide_what_is_below_them() -> None:
+    paths = ["/run", "/home/someone", "/home", "/homes", "/tmp/data", "/tmp", "/run/rota"]
+
+    assert outermost(paths) == ("/home", "/homes", "/run")
+
+
+def processes_with(text: str) -> list[int]:
+    """Return the processes that have *text* in an argument, not those of this test."""
+    found: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (folder / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if text.encode() in arguments and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found
+
+
+def own_children() -> list[str]:
+    """Return the names of this process's children, without those that end meanwhile."""
+    names: list[str] = []
+    for pid in children_of(os.getpid()):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            names.append(Path(f"/proc/{pid}/comm").read_text().strip())
+    return names
+
+
+def kill_all(pids: list[int]) -> None:
+    for pid in pids:
+        os.kill(pid, 9)

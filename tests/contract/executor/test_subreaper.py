@@ -1,0 +1,210 @@
+"""What an attempt without sandbox and cgroup leaves behind, and that it is found by descent."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from contract.executor.executor_host import (
+    Host,
+    Scenario,
+    is_running,
+    kill_leftovers,
+    make_process_executor,
+    run_scenario,
+    wait_until,
+)
+from rota.core.model.attempt import Limits, Outcome, Work
+from rota.core.timing.instants import Duration
+from rota.executor.kernel import subreaper
+from rota.executor.kernel.procfs import children_of, status_of
+from rota.executor.kernel.subreaper import Descent, end_families
+
+T = TypeVar("T")
+
+SLEEP = "echo $$; exec sleep 1000"
+WAYS_OUT = {
+    "own session": f"setsid sh -c '{SLEEP}' & wait",
+    "own session, no environment": f"setsid env -i sh -c '{SLEEP}' & wait",
+    "no parent": f"(setsid sh -c '{SLEEP}' &); sleep 1000",
+    "no parent, no environment": f"(setsid env -i sh -c '{SLEEP}' &); sleep 1000",
+    "below one that is gone": '(setsid env -i sh -c \'setsid sh -c "echo \\$\\$; exec sleep 1000" &'
+    " wait' &); sleep 1000",
+    "stopped": "(setsid sh -c 'echo $$; kill -STOP $$' &); sleep 1000",
+}
+
+
+class Bench:
+    """A process executor in a folder of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def run(self, scenario: Scenario[T], *, is_subreaper: bool = True) -> T:
+        """Return what *scenario* returns, after closing the executor."""
+        make = make_process_executor(self._directory, is_subreaper=is_subreaper)
+        return run_scenario("asyncio", make, scenario)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    yield Bench(tmp_path)
+    kill_leftovers(tmp_path)
+
+
+@pytest.mark.parametrize("is_subreaper", [True, False])
+@pytest.mark.parametrize("shell", WAYS_OUT.values(), ids=WAYS_OUT.keys())
+def test_whoever_got_away_has_ended_when_the_end_is_told(
+    bench: Bench, shell: str, is_subreaper: bool
+) -> None:
+    async def scenario(host: Host) -> tuple[int, bool]:
+        key = host.launch(Work(shell=shell))
+        pid = int(await host.output(key, containing=b"\n"))
+        host.stop(key, grace=Duration(0))
+        await host.ending(key)
+        return pid, is_running(pid)
+
+    pid, got_away = bench.run(scenario, is_subreaper=is_subreaper)
+
+    if got_away:
+        os.kill(pid, 9)
+    assert got_away == (not is_subreaper)
+
+
+def test_whoever_got_away_goes_on_while_the_attempt_does(bench: Bench) -> None:
+    async def scenario(host: Host) -> bool:
+        key = host.launch(Work(shell=WAYS_OUT["no parent, no environment"]))
+        pid = int(await host.output(key, containing=b"\n"))
+        await host.run(Work(shell="true"))
+        was_running = is_running(pid)
+        host.stop(key, grace=Duration(0))
+        await host.ending(key)
+        assert not is_running(pid)
+        return was_running
+
+    assert bench.run(scenario)
+
+
+def test_nobodys_orphan_ends_with_the_last_attempt_that_it_may_be_of(bench: Bench) -> None:
+    async def scenario(host: Host) -> tuple[bool, bool]:
+        other = host.launch(Work(shell="echo up; sleep 1000"))
+        await host.output(other, containing=b"up")
+        stranger = await host.run(Work(shell=f"(setsid env -i sh -c '{SLEEP}' &); sleep 0.1"))
+        pid = int(stranger.output)
+        first = is_running(pid)
+        host.stop(other, grace=Duration(0))
+        await host.ending(other)
+        return first, is_running(pid)
+
+    assert bench.run(scenario) == (True, False)
+
+
+@pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="no bash, which controls jobs")
+def test_whoever_is_still_in_the_session_is_known_by_it(bench: Bench) -> None:
+    job = f"set -m; (env -i sh -c '{SLEEP}' &); sleep 0.1"
+
+    async def scenario(host: Host) -> bool:
+        other = host.launch(Work(shell="echo up; sleep 1000"))
+        await host.output(other, containing=b"up")
+        ending = await host.run(Work(argv=("/bin/bash", "-c", job)))
+        return is_running(int(ending.output))
+
+    assert not bench.run(scenario)
+
+
+def test_families_are_ended_whole_in_one_go() -> None:
+    child = "setsid sh -c 'echo $$; exec sleep 1000'"
+    parent = subprocess.Popen(("sh", "-c", f"{child} & wait"), stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+
+    end_families([parent.pid])
+
+    assert not is_running(pid)
+    parent.communicate()
+
+
+def test_orphan_of_a_limited_attempt_outlives_others(bench: Bench) -> None:
+    async def scenario(host: Host) -> bool:
+        work = Work(shell=WAYS_OUT["no parent, no environment"], limits=Limits(pids=50))
+        other = host.launch(Work(shell="echo up; sleep 1000"))
+        await host.output(other, containing=b"up")
+        key = host.launch(work)
+        pid = int(await host.output(key, containing=b"\n"))
+        host.stop(other, grace=Duration(0))
+        await host.ending(other)
+        was_running = is_running(pid)
+        host.stop(key, grace=Duration(0))
+        await host.ending(key)
+        assert not is_running(pid)
+        return was_running
+
+    assert bench.run(scenario)
+
+
+def test_family_that_forks_in_sessions_of_its_own_is_outrun(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given less room than the family needs, so that it takes several rounds.
+    monkeypatch.setattr(subreaper, "_HELD_MAX", 20)
+    forks = 'if [ $0 -gt 0 ]; then for i in 1 2; do setsid sh -c "$1" $(($0 - 1)) "$1" & done; fi;'
+    bomb = f"{forks} echo x; exec sleep 1000"
+
+    async def scenario(host: Host) -> list[int]:
+        key = host.launch(Work(argv=("sh", "-c", bomb, "6", bomb)))
+        await host.output(key, containing=b"x", count=100)
+        host.stop(key, grace=Duration(0))
+        ending = await host.ending(key)
+        assert ending.outcome is Outcome.CANCELLED
+        return children_of(os.getpid())
+
+    before = set(children_of(os.getpid()))
+    left = bench.run(scenario)
+
+    assert set(left) <= before
+
+
+def test_orphans_are_waited_for_while_the_attempt_runs(bench: Bench) -> None:
+    async def scenario(host: Host) -> None:
+        key = host.launch(Work(shell="(setsid sh -c 'echo $$' &); sleep 1000"))
+        pid = int(await host.output(key, containing=b"\n"))
+        await wait_until(lambda: status_of(pid) is None)
+        host.stop(key, grace=Duration(0))
+        await host.ending(key)
+
+    bench.run(scenario)
+
+
+def test_children_that_were_there_before_are_left_to_whoever_started_them(bench: Bench) -> None:
+    earlier = subprocess.Popen(("sleep", "1000"))
+
+    async def scenario(host: Host) -> bool:
+        await host.run(Work(shell="true"))
+        was_running = is_running(earlier.pid)
+        earlier.kill()
+        await wait_until(lambda: not is_running(earlier.pid))
+        await host.run(Work(shell="true"))
+        return was_running
+
+    was_running = bench.run(scenario)
+
+    assert was_running
+    assert earlier.wait() == -9
+
+
+@pytest.mark.parametrize("is_spared", [True, False])
+def test_spared_child_is_not_waited_for(is_spared: bool) -> None:
+    adopted = Descent()
+    child = subprocess.Popen(("sh", "-c", "exit 3"))
+    if is_spared:
+        adopted.spare(child.pid)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    adopted.look()
+
+    adopted.close()
+    # A Popen whose child somebody else has waited for takes it to have succeeded.
+    assert child.wait() == (3 if is_spared else 0)

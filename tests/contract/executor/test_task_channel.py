@@ -1,0 +1,289 @@
+"""What a program of any language tells by files: progress, checkpoints, a result."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from contract.executor.executor_host import (
+    EXECUTION_ID,
+    FIRE_AT,
+    TOKEN,
+    Host,
+    Scenario,
+    kill_leftovers,
+    make_process_executor,
+    run_scenario,
+    wait_until,
+)
+from rota.core.model.attempt import (
+    CHECKPOINT_BYTES_MAX,
+    RESULT_BYTES_MAX,
+    AttemptKey,
+    Ending,
+    Order,
+    Outcome,
+    Report,
+    Sandbox,
+    Work,
+)
+from rota.executor.launch.task_channel import PROGRESS, Told, percent_in
+
+T = TypeVar("T")
+
+DEEP = "[" * 2_000 + "]" * 2_000
+
+KEY = AttemptKey(EXECUTION_ID, "tells", 2)
+GATE = "while [ ! -e {} ]; do sleep 0.01; done"
+
+
+class Bench:
+    """A process executor in a folder of its own.
+
+    Attributes:
+        reports: What attempts have told.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.reports: list[tuple[AttemptKey, Report]] = []
+
+    def run(self, scenario: Scenario[T]) -> T:
+        """Return what *scenario* returns, after closing the executor."""
+        make = make_process_executor(self.directory, reported=self._record)
+        return run_scenario("asyncio", make, scenario)
+
+    def ending_of(self, shell: str, *, checkpoint: bytes = b"", profile: str = "none") -> Ending:
+        """Return how a shell line ends that is given *checkpoint*."""
+
+        async def scenario(host: Host) -> Ending:
+            work = Work(shell=shell, sandbox=Sandbox(profile=profile))
+            host.executor.launch(
+                Order(key=KEY, token=TOKEN, work=work, fire_at=FIRE_AT, checkpoint=checkpoint)
+            )
+            return await host.ending(KEY)
+
+        return self.run(scenario)
+
+    def _record(self, key: AttemptKey, report: Report) -> None:
+        self.reports.append((key, report))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    yield Bench(tmp_path)
+    kill_leftovers(tmp_path)
+
+
+every_profile = pytest.mark.parametrize(
+    "profile",
+    [
+        "none",
+        pytest.param(
+            "strict",
+            marks=pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap"),
+        ),
+    ],
+)
+
+
+@every_profile
+def test_progress_is_told_while_it_runs(bench: Bench, profile: str) -> None:
+    async def scenario(host: Host) -> None:
+        shell = "echo 10 > $ROTA_PROGRESS; echo 50 >> $ROTA_PROGRESS; sleep 60"
+        key = host.launch(Work(shell=shell, sandbox=Sandbox(profile=profile)))
+        await wait_until(lambda: (key, Report(percent=50)) in bench.reports)
+
+    bench.run(scenario)
+
+
+def test_each_change_is_told_once(bench: Bench) -> None:
+    async def scenario(host: Host) -> None:
+        first, second = bench.directory / "first", bench.directory / "second"
+        shell = (
+            f"echo 10 > $ROTA_PROGRESS; {GATE.format(first)}; "
+            f"echo 20 > $ROTA_PROGRESS; {GATE.format(second)}"
+        )
+        key = host.launch(Work(shell=shell))
+        await wait_until(lambda: len(bench.reports) == 1)
+        first.touch()
+        await wait_until(lambda: len(bench.reports) == 2)
+        second.touch()
+        await host.ending(key)
+
+    bench.run(scenario)
+
+    assert [report.percent for _, report in bench.reports] == [10, 20]
+
+
+def test_what_was_told_last_is_not_lost_with_the_end(bench: Bench) -> None:
+    ending = bench.ending_of(
+        "echo 99 > $ROTA_PROGRESS; echo seen > x; mv x $ROTA_CHECKPOINT; exit 1"
+    )
+
+    assert ending.outcome is Outcome.FAILED
+    assert [report.percent for _, report in bench.reports if report.percent] == [99]
+    assert [report.checkpoint for _, report in bench.reports if report.checkpoint] == [b"seen\n"]
+
+
+@every_profile
+def test_checkpoint_is_found_by_the_next_attempt_and_not_told_again(
+    bench: Bench, profile: str
+) -> None:
+    ending = bench.ending_of("cat $ROTA_CHECKPOINT", checkpoint=b"row 17", profile=profile)
+
+    assert ending.output == b"row 17"
+    assert bench.reports == []
+
+
+def test_without_a_checkpoint_there_is_no_file(bench: Bench) -> None:
+    ending = bench.ending_of("ls $ROTA_CHECKPOINT $ROTA_PROGRESS $ROTA_RESULT")
+
+    assert ending.outcome is Outcome.FAILED
+
+
+def test_checkpoint_that_is_too_large_is_not_saved_and_said_to_be(bench: Bench) -> None:
+    ending = bench.ending_of(
+        f"head -c {CHECKPOINT_BYTES_MAX + 1} /dev/zero > x; mv x $ROTA_CHECKPOINT"
+    )
+
+    assert bench.reports == []
+    assert ending.outcome is Outcome.SUCCEEDED
+    assert ending.reason == "its last checkpoint is not saved: it is larger than 65536 bytes"
+
+
+def test_checkpoint_of_the_largest_size_is_saved(bench: Bench) -> None:
+    bench.ending_of(f"head -c {CHECKPOINT_BYTES_MAX} /dev/zero > x; mv x $ROTA_CHECKPOINT")
+
+    assert bench.reports == [(KEY, Report(checkpoint=bytes(CHECKPOINT_BYTES_MAX)))]
+
+
+def test_empty_checkpoint_says_nothing(bench: Bench) -> None:
+    bench.ending_of(": > $ROTA_CHECKPOINT", checkpoint=b"row 17")
+
+    assert bench.reports == []
+
+
+@every_profile
+def test_result_is_handed_on(bench: Bench, profile: str) -> None:
+    ending = bench.ending_of("echo '{\"rows\": 3}' > $ROTA_RESULT", profile=profile)
+
+    assert (ending.outcome, ending.result) == (Outcome.SUCCEEDED, b'{"rows": 3}')
+
+
+@pytest.mark.parametrize(
+    ("shell", "reason"),
+    [
+        ("echo '{rows: 3}' > $ROTA_RESULT", "its result is not JSON: "),
+        (f"echo '{DEEP}' > $ROTA_RESULT", "its result is nested too deeply"),
+        ("printf '\"\\377\"' > $ROTA_RESULT", "its result is not JSON: "),
+        (
+            f"(printf '\"'; head -c {RESULT_BYTES_MAX} /dev/zero; echo '\"') > $ROTA_RESULT",
+            "its result is larger than 1048576 bytes",
+        ),
+    ],
+    ids=["not JSON", "deep", "not UTF-8", "too large"],
+)
+def test_bad_result_fails_the_attempt(bench: Bench, shell: str, reason: str) -> None:
+    ending = bench.ending_of(shell)
+
+    assert (ending.outcome, ending.exit_code, ending.result) == (Outcome.FAILED, 0, b"")
+    assert ending.reason.startswith(reason)
+
+
+def test_an_error_of_ours_in_reading_a_result_ends_the_attempt(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Told) -> bytes:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Told, "result", fail)
+
+    ending = bench.ending_of("echo 1 > $ROTA_RESULT")
+
+    assert ending.outcome is Outcome.FAILED
+    assert ending.reason == "what it told cannot be read: ZeroDivisionError('a bug')"
+
+
+def test_failed_attempt_hands_nothing_on(bench: Bench) -> None:
+    ending = bench.ending_of("echo 1 > $ROTA_RESULT; exit 3")
+
+    assert (ending.reason, ending.result) == ("exited with code 3", b"")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "mkfifo $ROTA_RESULT",
+        "ln -s /etc/hostname $ROTA_RESULT",
+        "mkdir $ROTA_RESULT",
+        pytest.param(
+            "mknod $ROTA_RESULT c 1 5",  # /dev/zero
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices"),
+        ),
+    ],
+)
+def test_what_is_no_file_of_the_folder_is_not_read(bench: Bench, make: str) -> None:
+    ending = bench.ending_of(make)
+
+    assert (ending.outcome, ending.result) == (Outcome.SUCCEEDED, b"")
+
+
+@pytest.mark.parametrize(
+    ("content", "percent"),
+    [
+        (b"50", 50),
+        (b"50\n", 50),
+        (b" 7 %\n", 7),
+        (b"10\n20\n30\n", 30),
+        (b'{"percent": 61.8}', 61),
+        (b'loading\n{"percent": 5, "stage": "x"}\n', 5),
+        (b"250", 100),
+        (b"-3", 0),
+        (b"0", 0),
+        (b"", None),
+        (b"half", None),
+        (b"nan", None),
+        (b"inf", None),
+        (b'{"percent": "x"}', None),
+        (b'{"percent"', None),
+        (b'{"percent":' + DEEP.encode(), None),
+        (b'{"x":' + DEEP.encode() + b',"percent":1}', None),
+    ],
+)
+def test_percentage_is_that_of_the_last_line(content: bytes, percent: int | None) -> None:
+    assert percent_in(content) == percent
+
+
+def test_progress_that_is_none_is_told_once_in_the_reason(bench: Bench) -> None:
+    lines = (
+        "for n in 1 2 3; do echo $n of many, of which there is no end to be told > $ROTA_PROGRESS"
+    )
+
+    ending = bench.ending_of(f"{lines}; done")
+
+    assert bench.reports == []
+    assert ending.outcome is Outcome.SUCCEEDED
+    shown = "3 of many, of which there is no end to b"
+    assert ending.reason == f"its last progress is not a percentage: '{shown}'"
+
+
+def test_progress_that_was_understood_in_the_end_is_no_complaint(tmp_path: Path) -> None:
+    told, file = Told(tmp_path), tmp_path / PROGRESS
+    file.write_text("half")
+    told.news()
+    complained = bool(told.complaint)
+
+    file.write_text("half\n50")
+    told.news()
+
+    assert (complained, told.complaint) == (True, "")
+
+
+def test_last_line_of_a_long_progress_is_found(tmp_path: Path) -> None:
+    (tmp_path / PROGRESS).write_text("".join(f"{n % 100}\n" for n in range(10_000)) + "42\n")
+
+    assert Told(tmp_path).news() == Report(percent=42)

@@ -1,0 +1,1 @@
+"""Suites of stores and of what a node keeps in them."""

@@ -1,0 +1,146 @@
+"""The list of jobs: its pages, and what may be asked for."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from rota.core.vocabulary.commands import DeleteJob, PauseJob
+from rota.node.api.handlers import job_list
+from support.in_process import Client, HeldStore, running_works, save, serving
+from support.rotad import Refusal, Rotad
+
+
+async def names(client: Client, query: str = "") -> list[str]:
+    """Return the names on all pages of a list, page by page."""
+    found: list[str] = []
+    cursor = ""
+    while True:
+        _, page = await client.call("GET", f"/api/v1/jobs?{query}{cursor}")
+        found += [f"{each['namespace']}/{each['name']}" for each in page["items"]]
+        if not page["nextCursor"]:
+            return found
+        cursor = f"&cursor={page['nextCursor']}"
+
+
+async def create(client: Client, name: str, **body: Any) -> None:
+    """Create a job that fires once a day."""
+    job = {"name": name, "type": "scripted", "schedule": "@daily", **body}
+    status, _ = await client.call("POST", "/api/v1/jobs", job)
+    assert status == 201
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7, 1_000])
+async def test_pages_hold_every_job_once_in_order(tmp_path: Path, limit: int) -> None:
+    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
+        made = [f"job-{number * 7 % 23:02}" for number in range(23)]
+        for name in made:
+            await create(client, name)
+
+        found = await names(client, f"limit={limit}")
+
+        assert found == sorted(f"default/{name}" for name in made)
+
+
+async def test_a_page_goes_on_where_the_last_one_ended_though_that_job_is_gone(
+    tmp_path: Path,
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
+        shards = works.parts.shards
+        made = {name: await save(shards, name) for name in "abcd"}
+        _, page = await client.call("GET", "/api/v1/jobs?limit=2")
+        await shards.ask(shards.of_id(made["b"]), DeleteJob(job_id=made["b"]))
+
+        found = await names(client, f"cursor={page['nextCursor']}")
+
+        assert page["nextCursor"] == "default/b"
+        assert found == ["default/c", "default/d"]
+
+
+async def test_jobs_are_found_by_namespace_text_labels_and_status(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
+        shards = works.parts.shards
+        await create(client, "plain")
+        await create(client, "red", labels={"colour": "red", "size": ""}, namespace="team")
+        await create(client, "blue", labels={"colour": "blue"}, namespace="team-b")
+        await create(client, "over", schedule="@at 2020-01-01T00:00:00Z", misfire="skip")
+        await create(client, "busy", parameters={"sleepMs": 10**9})
+        await client.call("POST", "/api/v1/jobs/busy/trigger")
+        paused = await save(shards, "paused")
+        await shards.ask(shards.of_id(paused), PauseJob(job_id=paused))
+
+        found = {
+            query: await names(client, query)
+            for query in (
+                "namespace=team", "q=/b", "label=colour", "label=colour%3Dred", "label=size%3D",
+                "label=colour&label=size", "label=colour%3Dblue&label=size", "status=paused",
+                "status=running", "status=finished", "status=scheduled&q=a", "namespace=nobody",
+            )
+        }  # fmt: skip
+
+        assert found == {
+            "namespace=team": ["team/red"],
+            "q=/b": ["default/busy", "team-b/blue"],
+            "label=colour": ["team-b/blue", "team/red"],
+            "label=colour%3Dred": ["team/red"],
+            "label=size%3D": ["team/red"],
+            "label=colour&label=size": ["team/red"],
+            "label=colour%3Dblue&label=size": [],
+            "status=paused": ["default/paused"],
+            "status=running": ["default/busy"],
+            "status=finished": ["default/over"],
+            "status=scheduled&q=a": ["default/plain", "team-b/blue", "team/red"],
+            "namespace=nobody": [],
+        }
+
+
+async def test_a_filter_that_finds_nothing_looks_at_so_many_jobs_and_says_where_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_list, "LOOKED_AT_MAX", 3)
+    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
+        for name in ("a", "b", "c", "d", "wanted"):
+            await create(client, name)
+
+        _, page = await client.call("GET", "/api/v1/jobs?q=wanted")
+
+        assert (page["items"], page["nextCursor"]) == ([], "default/c")
+        assert await names(client, "q=wanted") == ["default/wanted"]
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("cursor=nothing", "cursor"),
+        ("cursor=a/b/c", "cursor"),
+        ("status=idle", "status"),
+        ("label=%3Dred", "label"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(node: Rotad, query: str, name: str) -> None:
+    with pytest.raises(Refusal) as raised:
+        node.call("GET", f"/api/v1/jobs?{query}")
+
+    assert raised.value.status == 422
+    assert raised.value.problem["errors"][0]["pointer"] == f"/query/{name}"
+
+
+def test_a_ledger_is_read_from_either_end(node: Rotad) -> None:
+    node.create(name="tick", schedules=["@every 100ms", "@every 200ms"], type="scripted")
+    node.wait_until(lambda: len(node.ledger("tick")) > 8)
+    node.call("POST", "/api/v1/jobs/tick/pause")
+    oldest_first = [(each["fireTime"], each["schedule"]) for each in node.ledger("tick")]
+    path = f"/api/v1/jobs/tick/ledger?limit=2&order=desc&to={quote(oldest_first[-1][0])}"
+
+    found: list[Any] = []
+    cursor = ""
+    while True:
+        page = node.call("GET", path + cursor)
+        found += [(each["fireTime"], each["schedule"]) for each in page["items"]]
+        if not page["nextCursor"]:
+            break
+        cursor = f"&cursor={page['nextCursor']}"
+
+    before_last = [each for each in oldest_first if each[0] < oldest_first[-1][0]]
+    assert found == before_last[::-1]

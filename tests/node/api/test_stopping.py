@@ -1,0 +1,143 @@
+"""A node that stops does not wait for those who follow something that has no end."""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientPayloadError, ClientSession, StreamReader, web
+
+from rota.core.model.ids import ExecutionId, NodeId
+from rota.node.api.app import make_app
+from rota.node.context import Parts
+from rota.node.coordination.coordinator import Member
+from rota.node.peers.peer_apis import Asked, Others, Unreached
+from rota.node.runtime.wiring import Works
+from rota.storage.memory import MemoryStore
+from support.in_process import running_works, save, trigger, until
+from support.strange_servers import Strange, serving, telling
+
+PATIENCE_S = 20.0
+"""For what should be over at once."""
+FOR_EVER_S = 600.0
+
+
+@pytest.fixture
+async def works(tmp_path: Path) -> AsyncGenerator[Works]:
+    async with running_works(MemoryStore(), tmp_path / "data") as works:
+        yield works
+
+
+async def test_who_follows_output_is_let_go_and_sees_that_it_is_not_whole(works: Works) -> None:
+    execution_id = await begun(works, command="echo first; sleep 600")
+
+    async with api_of(works.parts) as api, api.following(execution_id) as answer:
+        first = await answer.readline()
+        await api.stop()
+        with pytest.raises(ClientPayloadError):
+            await answer.read()
+
+    assert first == b"first\n"
+
+
+async def test_who_follows_output_of_another_node_is_let_go_too(works: Works) -> None:
+    execution_id = await begun(works, type="scripted")
+    await until(lambda: not works.parts.attempts.running)
+    theirs = works.parts.config.node_id
+
+    async with (
+        serving(Strange(telling("first", is_over=False))) as url,
+        reaching(theirs, url) as others,
+    ):
+        config = dataclasses.replace(works.parts.config, node_id=NodeId("asked"))
+        parts = dataclasses.replace(works.parts, config=config, others=others)
+        async with api_of(parts) as api, api.following(execution_id) as answer:
+            first = await answer.readline()
+            await api.stop()
+            with pytest.raises(ClientPayloadError):
+                await answer.read()
+
+    assert first == b"first\n"
+
+
+async def begun(works: Works, **fields: object) -> ExecutionId:
+    """Return an execution whose attempt has begun."""
+    shards = works.parts.shards
+    execution_id = await trigger(shards, await save(shards, "job", **fields))
+    state = shards.of_id(execution_id).state
+    await until(
+        lambda: execution_id not in state.tasks or bool(state.tasks[execution_id]["main"].attempts)
+    )
+    return execution_id
+
+
+class Api:
+    """The API of a node, which waits for what is under way when it stops, as good as for ever."""
+
+    def __init__(self, runner: web.AppRunner, session: ClientSession) -> None:
+        self._runner = runner
+        self._session = session
+
+    @asynccontextmanager
+    async def following(self, execution_id: ExecutionId) -> AsyncGenerator[StreamReader]:
+        """Follow what its only task writes."""
+        host, port = self._runner.addresses[0][:2]
+        path = f"/api/v1/executions/{execution_id}/tasks/main/output?follow=1"
+        async with self._session.get(f"http://{host}:{port}{path}") as answer:
+            assert answer.status == 200, await answer.text()
+            yield answer.content
+
+    async def stop(self) -> None:
+        """Return when it has stopped."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self._runner.cleanup()
+
+
+@asynccontextmanager
+async def api_of(parts: Parts) -> AsyncGenerator[Api]:
+    """Serve *parts*."""
+    app = make_app(parts, lambda: 1)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=FOR_EVER_S)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with ClientSession() as session:
+        api = Api(runner, session)
+        try:
+            yield api
+        finally:
+            await api.stop()
+
+
+class Reached:
+    """Another node that is always there."""
+
+    def __init__(self, node_id: NodeId) -> None:
+        self.peers = (node_id,)
+
+    def watched(self, node_id: NodeId, on_lost: Callable[[], None]) -> AbstractContextManager[None]:
+        """Do nothing: it is not lost."""
+        del node_id, on_lost
+        return nullcontext()
+
+
+@asynccontextmanager
+async def reaching(node_id: NodeId, url: str) -> AsyncGenerator[Others]:
+    """Give the node *node_id* at *url* as all the others."""
+    found = Others(Reached(node_id))
+    address = url.removeprefix("http://")
+    found.meet({node_id: Member(node_id=node_id, store_id="s", address=address)})
+    async with found.running():
+        yield found
+
+
+@pytest.mark.parametrize("address", ["a..b:1", f"{'a' * 64}.example:1", "host:99999"])
+async def test_a_node_whose_address_is_none_is_not_reached(address: str) -> None:
+    async with reaching(NodeId("b"), f"http://{address}") as others:
+        with pytest.raises(Unreached) as refused:
+            async with others.ask(NodeId("b"), Asked(method="GET", target="/livez")):
+                pass
+
+    assert refused.value.is_certain
+    assert "cannot be asked" in str(refused.value)

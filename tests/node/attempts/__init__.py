@@ -1,0 +1,1 @@
+"""Tests of attempts: slots, leases, the warden, outcomes."""

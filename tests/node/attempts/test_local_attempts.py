@@ -1,0 +1,419 @@
+"""Attempts: their places, who waits for one, and outcomes until they are recorded."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome
+from rota.core.model.execution import ExecutionStatus
+from rota.core.model.ids import ExecutionId, JobId, NodeId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.timing.instants import SECOND, Instant
+from rota.core.vocabulary.commands import Cancel, DeleteJob, StartTask, Trigger
+from rota.core.vocabulary.effects import Wait
+from rota.executor.scripted import ScriptedExecutor
+from rota.node.attempts.local_attempts import Attempts
+from rota.node.attempts.slots import Places, Turns
+from rota.node.runtime.wiring import Works
+from rota.node.shards.local_shards import Shards
+from rota.storage.store import StoreFailed
+from rota.wire.documents import RetryBody
+from support.in_process import (
+    HeldStore,
+    failing_works,
+    running_works,
+    save,
+    spec_of,
+    submit,
+    trigger,
+    turns,
+    until,
+)
+
+folders = count()
+LONG = {"sleepMs": 10**9}
+
+
+def is_idle(attempts: Attempts) -> bool:
+    """Tell whether every place is free and nothing waits or was called for one."""
+    places = attempts.places
+    free = places.place_for(StartTask(execution_id=ExecutionId(""), task="")).room
+    offered = places.place_for(Trigger(job_id=JobId(""))).room
+    return attempts.running == places.waiting == places.used == 0 and free == offered
+
+
+def end(attempts: Attempts, execution_id: ExecutionId) -> AttemptKey:
+    """Have the first attempt of an execution's only task end well."""
+    key = AttemptKey(execution_id, "main", 1)
+    now = Instant(1)
+    ending = Ending(outcome=Outcome.SUCCEEDED, started_at=now, finished_at=now, output=b"done")
+    attempts.ended(key, ending)
+    return key
+
+
+def live(shards: Shards) -> Iterator[ExecutionId]:
+    """Yield the unfinished executions."""
+    for shard in shards:
+        yield from shard.state.executions
+
+
+async def cancel(shards: Shards, execution_id: ExecutionId) -> None:
+    """Cancel an execution."""
+    await shards.ask(shards.of_id(execution_id), Cancel(execution_id=execution_id))
+
+
+async def test_no_more_attempts_run_than_there_are_places(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=2) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        job_id = await save(shards, "job", parameters=LONG)
+
+        made = [await trigger(shards, job_id) for _ in range(5)]
+        used, waiting = attempts.places.used, attempts.places.waiting
+        for execution_id in made:
+            await cancel(shards, execution_id)
+        await until(lambda: is_idle(attempts))
+
+        assert (used, waiting) == (2, 3)
+
+
+async def test_who_waits_longest_is_next_and_nobody_overtakes(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=1) as works:
+        shards = works.parts.shards
+        job_id = await save(shards, "job", parameters=LONG)
+        made = [await trigger(shards, job_id) for _ in range(4)]
+        order: list[ExecutionId] = []
+
+        while len(order) < len(made):
+            await until(lambda: bool(_running(shards)))
+            [execution_id] = _running(shards)
+            order.append(execution_id)
+            await cancel(shards, execution_id)
+            await until(partial(_is_over, shards, execution_id))
+
+        assert order == made
+
+
+async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
+    tmp_path: Path,
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        [shard, *_] = works.parts.shards
+        places = Places(1, Liveness(NodeId("n"), born_at=Instant(0)), {})
+        gone, next_one = (StartTask(execution_id=ExecutionId("e"), task=task) for task in "ab")
+        for command in (gone, next_one):
+            places.wait(shard, Wait(command.execution_id, command.task, Instant(0), 0))
+
+        [called] = places.call()
+        places.decided(gone, 0)
+        room = places.place_for(Trigger(job_id=JobId(""))).room
+
+        assert called == (shard, gone)
+        assert room == 0, "whoever asks now was not there first"
+        assert places.call() == [(shard, next_one)]
+
+
+async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        [shard, *_] = works.parts.shards
+        places = Places(0, Liveness(NodeId("n"), born_at=Instant(0)), {})
+        waits = {
+            "old": (0, 0),
+            "urgent": (90, 10),
+            "late": (102, 10),
+            "new": (1, 0),
+            "low": (0, -1),
+        }
+        for name, (since_s, priority) in waits.items():
+            since = Instant(since_s * SECOND)
+            places.wait(shard, Wait(ExecutionId("e"), name, since, priority))
+
+        places.slots = len(waits)
+        called = [command.task for _, command in places.call()]
+
+        assert called == ["urgent", "old", "new", "late", "low"]
+
+
+async def test_tasks_of_one_instant_that_want_different_labels_are_called_as_they_came(
+    tmp_path: Path,
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        [shard, *_] = works.parts.shards
+        labels = {"disk": "ssd", "gpu": "a100"}
+        places = Places(0, Liveness(NodeId("n"), born_at=Instant(0)), labels)
+        selectors = [(("gpu", "a100"),), (), (("disk", "ssd"),), ()]
+        for number, selector in enumerate(selectors):
+            places.wait(shard, Wait(ExecutionId("e"), f"{number}", Instant(0), 0, selector))
+
+        places.slots = len(selectors)
+        called = [command.task for _, command in places.call()]
+
+        assert called == ["0", "1", "2", "3"]
+
+
+async def test_who_no_longer_waits_is_not_called_and_takes_no_memory(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        [shard, *_] = works.parts.shards
+        queue = Turns(count())
+        commands = [StartTask(execution_id=ExecutionId("e"), task=f"{n}") for n in range(100)]
+        for command in commands:
+            queue.put(shard, command, Instant(0))
+
+        for command in commands[:-1]:
+            queue.discard(command)
+
+        assert len(queue) == 1
+        assert len(queue.order) <= 2
+        assert queue.pop() == (shard, commands[-1])
+
+
+async def test_a_job_of_high_priority_gets_the_next_place(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=1) as works:
+        shards = works.parts.shards
+        first = await trigger(shards, await save(shards, "job", parameters=LONG))
+        await trigger(shards, await save(shards, "plain", parameters=LONG))
+        urgent = await trigger(shards, await save(shards, "urgent", parameters=LONG, priority=1))
+
+        await cancel(shards, first)
+        await until(lambda: bool(_running(shards)))
+
+        assert _running(shards) == [urgent]
+
+
+async def test_what_is_cancelled_while_it_waits_does_not_pile_up(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=1) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        job_id = await save(shards, "job", parameters=LONG)
+        blocker = await trigger(shards, job_id)
+
+        for _ in range(50):
+            await cancel(shards, await trigger(shards, job_id))
+        await turns()
+        waiting = attempts.places.waiting
+        await cancel(shards, blocker)
+        await until(lambda: is_idle(attempts))
+
+        assert waiting == 0
+
+
+async def test_an_unknown_executor_gives_its_place_back(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=1) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        job_id = await save(shards, "job", type="no-such")
+
+        made = [await trigger(shards, job_id) for _ in range(3)]
+        await until(lambda: is_idle(attempts))
+
+        past = [works.parts.history.execution(shards.of_id(each).id, each) for each in made]
+        assert [each.status for each in past if each] == [ExecutionStatus.FAILED] * 3
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(steps=st.lists(st.integers(0, 9), max_size=60), slots=st.integers(1, 3))
+async def test_no_place_is_lost_or_freed_twice(
+    tmp_path: Path, steps: list[int], slots: int
+) -> None:
+    async with running_works(HeldStore(), tmp_path / f"{next(folders)}", slots=slots) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        jobs: dict[str, dict[str, Any]] = {
+            "long": {"parameters": LONG},
+            "short": {
+                "parameters": {"failTimes": 1},
+                "retries": RetryBody(limit=2, backoff="fixed", delay=0),
+            },
+            "unknown": {"type": "no-such"},
+        }
+        names = list(jobs)
+
+        for number, step in enumerate(steps):
+            name = names[number % len(names)]
+            job_id = await save(shards, name, **jobs[name])
+            if step < 5:
+                submit(shards, job_id, Trigger(job_id=job_id))
+            elif step < 8:
+                for execution_id in list(live(shards))[: step - 4]:
+                    shards.submit(shards.of_id(execution_id), Cancel(execution_id=execution_id))
+            elif step == 8:
+                submit(shards, job_id, DeleteJob(job_id=job_id))
+            else:
+                await turns(3)
+            assert 0 <= attempts.places.used <= slots
+        await shards.settled()
+        await until(lambda: _cancel_all(shards) == 0 and is_idle(attempts))
+
+
+async def test_an_attempt_asked_for_twice_runs_once(tmp_path: Path) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        execution_id = await trigger(shards, await save(shards, "job", parameters=LONG))
+        key = AttemptKey(execution_id, "main", 1)
+        task = shards.of_id(execution_id).state.tasks[execution_id]["main"]
+        work = spec_of("job", parameters=LONG).tasks[0].work
+
+        order = Order(key=key, token=task.attempts[0].token, work=work, fire_at=Instant(0))
+        attempts.launch(order)
+
+        assert attempts.running == attempts.places.used == 1
+
+
+async def test_attempts_without_a_sandbox_are_counted_and_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        free = await save(shards, "free", command=["true"])
+        played = await save(shards, "played", parameters={})
+        made = [await trigger(shards, job_id) for job_id in (free, played, free)]
+        await until(lambda: all(_is_over(shards, each) for each in made))
+
+        assert attempts.unsandboxed_count == 2
+    [warning] = [each for each in caplog.records if each.message == "tasks run without a sandbox"]
+    assert vars(warning)["as"] == ("root" if os.geteuid() == 0 else "the node's user")
+
+
+async def test_an_outcome_is_kept_until_it_is_recorded(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        execution_id = await trigger(shards, await save(shards, "job", parameters=LONG))
+        store.hold()
+
+        key = end(attempts, execution_id)
+        await turns()
+        kept = attempts.ending(key)
+        running = attempts.running
+        store.let_go()
+        await until(lambda: attempts.running == 0)
+
+        assert kept is not None
+        assert kept.output == b"done"
+        assert running == 1
+        assert attempts.ending(key) is None
+
+
+async def test_the_warden_is_told_of_recorded_outcomes_but_not_of_what_ran_in_this_process(
+    tmp_path: Path,
+) -> None:
+    forgotten: list[AttemptKey] = []
+    async with running_works(HeldStore(), tmp_path) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        here = ScriptedExecutor(ended=attempts.ended, now=works.parts.clock.now)
+        its = ScriptedExecutor(ended=attempts.ended, now=works.parts.clock.now)
+        executors = {"scripted": here, "process": its}
+        attempts.use(executors, lasting=["process"], forget=forgotten.append)
+        await trigger(shards, await save(shards, "here"))
+        of_the_warden = await trigger(shards, await save(shards, "its", command=["true"]))
+        unknown = await trigger(shards, await save(shards, "unknown", type="no-such"))
+
+        await until(lambda: is_idle(attempts))
+
+    assert {each.execution_id for each in forgotten} == {of_the_warden, unknown}
+
+
+async def test_who_gets_a_place_starts_in_the_entry_of_the_outcome_that_freed_it(
+    tmp_path: Path,
+) -> None:
+    async with running_works(HeldStore(), tmp_path, slots=1) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        job_id = await save(shards, "job", parameters=LONG)
+        first, second = [await trigger(shards, job_id) for _ in range(2)]
+        await turns()
+        before = shards.entry_count
+
+        end(attempts, first)
+        await until(lambda: _running(shards) == [second])
+
+        assert _is_over(shards, first)
+        assert shards.entry_count == before + 1
+
+
+async def test_what_ends_by_itself_while_the_node_closes_is_recorded(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as works:
+        shards = works.parts.shards
+        job_id = await save(shards, "job", parameters=LONG)
+        ended, stopped = await trigger(shards, job_id), await trigger(shards, job_id)
+        works.parts.attempts.close()
+        end(works.parts.attempts, ended)
+
+    async with running_works(store, tmp_path, life=2) as works:
+        assert _status(works, ended) is ExecutionStatus.SUCCESS
+        await until(lambda: works.parts.attempts.running == 1)
+        task = works.parts.shards.of_id(stopped).state.tasks[stopped]["main"]
+        assert [each.ending is None for each in task.attempts] == [False, True]
+
+
+async def test_attempts_of_a_lost_life_take_places_again(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as works:
+        job_id = await save(works.parts.shards, "job", parameters=LONG)
+        made = {await trigger(works.parts.shards, job_id) for _ in range(5)}
+
+    async with running_works(store, tmp_path, life=2, slots=3) as works:
+        attempts = works.parts.attempts
+        await until(lambda: attempts.running == 3)
+        assert attempts.places.used == 3
+        assert attempts.places.waiting == 2
+        for execution_id in made:
+            await cancel(works.parts.shards, execution_id)
+        await until(lambda: is_idle(attempts))
+
+
+def _status(works: Works, execution_id: ExecutionId) -> ExecutionStatus | None:
+    shard = works.parts.shards.of_id(execution_id)
+    past = works.parts.history.execution(shard.id, execution_id)
+    return past.status if past else None
+
+
+def _is_over(shards: Shards, execution_id: ExecutionId) -> bool:
+    return execution_id not in shards.of_id(execution_id).state.executions
+
+
+def _running(shards: Shards) -> list[ExecutionId]:
+    return [
+        execution.id
+        for shard in shards
+        for execution in shard.state.executions.values()
+        if execution.status is ExecutionStatus.RUNNING and not execution.cancelled_at
+    ]
+
+
+def _cancel_all(shards: Shards) -> int:
+    left = list(live(shards))
+    for execution_id in left:
+        shards.submit(shards.of_id(execution_id), Cancel(execution_id=execution_id))
+    return len(left)
+
+
+async def test_a_node_whose_disk_failed_ends_its_attempts(tmp_path: Path) -> None:
+    store, pid_file = HeldStore(), tmp_path / "pid"
+    program = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
+    was_there: list[bool] = []
+    async with failing_works(store, tmp_path / "node", "the disk is gone") as works:
+        shards = works.parts.shards
+        job_id = await save(shards, "job", command=["sh", "-c", program])
+        await trigger(shards, job_id)
+        await until(pid_file.exists)
+        was_there.append(_is_there(pid_file))
+
+        store.fail_next_sync(StoreFailed("the disk is gone"))
+        submit(shards, job_id, Trigger(job_id=job_id))
+        await works.run_until(asyncio.Event())
+
+    assert was_there == [True]
+    assert not _is_there(pid_file)
+
+
+def _is_there(pid_file: Path) -> bool:
+    return Path("/proc", pid_file.read_text().strip()).exists()

@@ -1,0 +1,118 @@
+"""What running attempts tell of themselves, on its way to their shards."""
+
+from pathlib import Path
+from typing import Any
+
+from rota.core.model.attempt import Attempt, AttemptKey, Ending, Outcome, Report
+from rota.core.model.ids import ExecutionId
+from rota.core.timing.instants import SECOND, Duration, Instant, later
+from rota.node.runtime.wiring import Works
+from rota.node.shards.local_shards import Shards
+from rota.node.system.clock import SystemClock
+from rota.wire.documents import RetryBody
+from support.in_process import HeldStore, running_works, save, trigger, turns, until
+
+LONG = {"sleepMs": 10**9}
+
+
+class ShiftedClock(SystemClock):
+    """The system's clocks, ahead by as much as a test says."""
+
+    def __init__(self) -> None:
+        self.ahead = Duration(0)
+
+    def elapsed(self) -> Instant:
+        """Return CLOCK_BOOTTIME, and more."""
+        return later(super().elapsed(), self.ahead)
+
+
+def attempt_of(shards: Shards, execution_id: ExecutionId) -> Attempt:
+    return shards.of_id(execution_id).state.tasks[execution_id]["main"].attempts[-1]
+
+
+async def running(works: Works, **fields: Any) -> AttemptKey:
+    """Return the running attempt of a new job that is played for ever."""
+    shards = works.parts.shards
+    execution_id = await trigger(shards, await save(shards, "job", parameters=LONG, **fields))
+    await until(lambda: works.parts.attempts.running == 1)
+    return AttemptKey(execution_id, "main", 1)
+
+
+async def test_only_the_last_is_told_of_what_comes_before_the_first_is_recorded(
+    tmp_path: Path,
+) -> None:
+    store, clock = HeldStore(), ShiftedClock()
+    async with running_works(store, tmp_path, clock=clock) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        key = await running(works)
+        before = shards.decision_count
+        store.hold()
+
+        for percent in range(50):
+            attempts.reported(key, Report(percent=percent))
+        clock.ahead = Duration(2 * SECOND)
+        attempts.tick()
+        await turns()
+        while_held = shards.decision_count - before
+        store.let_go()
+        await until(lambda: attempt_of(shards, key.execution_id).percent == 49)
+
+        assert while_held == 1
+        assert shards.decision_count - before == 2
+
+
+async def test_a_shard_is_told_once_a_second_at_most(tmp_path: Path) -> None:
+    clock = ShiftedClock()
+    async with running_works(HeldStore(), tmp_path, clock=clock) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        key = await running(works)
+
+        attempts.reported(key, Report(percent=1))
+        await until(lambda: attempt_of(shards, key.execution_id).percent == 1)
+        await shards.settled()
+        attempts.reported(key, Report(percent=2))
+        attempts.reported(key, Report(percent=3))
+        await turns()
+        too_soon = attempt_of(shards, key.execution_id).percent
+        clock.ahead = Duration(SECOND)
+        attempts.tick()
+        await until(lambda: attempt_of(shards, key.execution_id).percent == 3)
+
+        assert too_soon == 1
+
+
+async def test_what_was_not_told_yet_goes_before_the_end_to_the_next_attempt(
+    tmp_path: Path,
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as works:
+        attempts = works.parts.attempts
+        key = await running(works, retries=RetryBody(limit=1, backoff="fixed", delay=0))
+        attempts.reported(key, Report(percent=1))
+        await turns()
+
+        attempts.reported(key, Report(checkpoint=b"at 7"))
+        ended = Ending(outcome=Outcome.FAILED, started_at=Instant(1), finished_at=Instant(1))
+        attempts.ended(key, ended)
+        next_key = AttemptKey(key.execution_id, "main", 2)
+        await until(lambda: next_key in attempts.orders)
+
+        assert attempts.orders[next_key].checkpoint == b"at 7"
+
+
+async def test_a_report_of_what_is_not_here_or_has_ended_is_dropped(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as works:
+        shards, attempts = works.parts.shards, works.parts.attempts
+        key = await running(works)
+        store.hold()
+        ended = Ending(outcome=Outcome.FAILED, started_at=Instant(1), finished_at=Instant(1))
+        attempts.ended(key, ended)
+        await turns()
+        before = shards.decision_count
+
+        attempts.reported(key, Report(percent=1))
+        attempts.reported(AttemptKey(key.execution_id, "other", 1), Report(percent=1))
+        await turns()
+
+        assert shards.decision_count == before
+        store.let_go()

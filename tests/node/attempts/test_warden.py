@@ -1,0 +1,315 @@
+"""What the warden does for a node: tasks outlive it, but not their time, and never run twice."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from support.rotad import Json, Rotad, processes_of, warden_of
+
+LEASE_S = 4.0
+"""Of nodes whose tasks are to be ended at its end, or whose warden hangs."""
+LONG_LEASE_S = 60.0
+"""Of the others: longer than a restart on any machine."""
+ENDED_BY_S = LEASE_S + 4
+"""When tasks have ended whose node says nothing: the lease, a kill, and to see it."""
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Rotad]:
+    flags = ("--drain", "0s", "--attempt-lease", f"{LONG_LEASE_S}s")
+    with Rotad(tmp_path / "data", *flags) as rotad:
+        yield rotad.start()
+
+
+@pytest.fixture
+def brief_node(tmp_path: Path) -> Iterator[Rotad]:
+    """A node of a short lease."""
+    flags = ("--drain", "0s", "--attempt-lease", f"{LEASE_S}s")
+    with Rotad(tmp_path / "data", *flags) as rotad:
+        yield rotad.start()
+
+
+def long_task(node: Rotad, said: Path, *, until: str = "false") -> str:
+    """Start a task that says its attempt's number in a file, and goes on until a line is true."""
+    line = f"echo $ROTA_ATTEMPT >> {said}; until {until}; do sleep 0.02; done; echo done"
+    execution_id = node.trigger(node.create(name="long", command=line)["jobId"])
+    node.wait_until(said.exists)
+    return execution_id
+
+
+def attempts_of(execution: Json) -> list[str]:
+    return [each["outcome"] for each in execution["tasks"]["main"]["attempts"]]
+
+
+# -- a node that goes and comes --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["kill -9", "stop"])
+def test_a_task_goes_on_while_its_node_is_restarted(
+    node: Rotad, tmp_path: Path, is_killed: bool
+) -> None:
+    said, gate = tmp_path / "said", tmp_path / "gate"
+    execution_id = long_task(node, said, until=f"test -e {gate}")
+    before = processes_of(node.data_dir)
+
+    if is_killed:
+        node.kill()
+    else:
+        node.stop()
+    while_away = processes_of(node.data_dir)
+    node.start()
+    gate.touch()
+    execution = node.ended(execution_id)
+
+    assert set(before) & set(while_away)
+    assert execution["status"] == "success"
+    assert attempts_of(execution) == ["succeeded"]
+    assert said.read_text() == "1\n"
+    assert node.call("GET", f"/api/v1/executions/{execution_id}/tasks/main/output") == "done\n"
+
+
+@pytest.mark.parametrize(("code", "outcome"), [(0, "succeeded"), (3, "failed")])
+def test_an_outcome_that_came_while_no_node_was_there_is_recorded(
+    node: Rotad, tmp_path: Path, code: int, outcome: str
+) -> None:
+    gate, said = tmp_path / "gate", tmp_path / "said"
+    line = f"touch {said}; until test -e {gate}; do sleep 0.02; done; echo bye; exit {code}"
+    execution_id = node.trigger(node.create(name="job", command=line)["jobId"])
+    node.wait_until(said.exists)
+
+    node.kill()
+    gate.touch()
+    node.wait_for(lambda: processes_of(node.data_dir) == [])
+    node.start()
+    execution = node.ended(execution_id)
+
+    [attempt] = execution["tasks"]["main"]["attempts"]
+    assert (attempt["outcome"], attempt["exitCode"]) == (outcome, code)
+    assert attempt["outputTail"] == "bye\n"
+
+
+def test_what_is_recorded_is_held_no_longer(node: Rotad) -> None:
+    for _ in range(3):
+        assert node.run(name="job", command="true")["status"] == "success"
+
+    node.kill()
+    node.start()
+
+    assert '"held": 0' in node.log()
+
+
+def test_adopted_tasks_keep_their_places(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    flags = ("--slots", "2", "--attempt-lease", f"{LONG_LEASE_S}s")
+    with Rotad(tmp_path / "data", *flags) as node:
+        node.start()
+        line = f"until test -e {gate}; do sleep 0.02; done"
+        job = node.create(name="job", command=line)["jobId"]
+        made = [node.trigger(job) for _ in range(5)]
+        node.wait_until(lambda: slots_used(node) == 2)
+
+        node.kill()
+        node.start()
+        used = slots_used(node)
+        gate.touch()
+
+        assert used == 2
+        for execution_id in made:
+            assert attempts_of(node.ended(execution_id)) == ["succeeded"]
+        node.wait_until(lambda: slots_used(node) == 0)
+
+
+def test_a_task_that_is_cancelled_after_a_restart_is_stopped(node: Rotad, tmp_path: Path) -> None:
+    execution_id = long_task(node, tmp_path / "said")
+    node.kill()
+    node.start()
+
+    node.call("POST", f"/api/v1/executions/{execution_id}/cancel")
+    execution = node.ended(execution_id)
+
+    assert execution["status"] == "cancelled"
+    node.wait_until(lambda: processes_of(node.data_dir) == [])
+
+
+def test_output_goes_on_across_a_restart(node: Rotad, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    line = f"echo one; until test -e {gate}; do sleep 0.02; done; echo two"
+    execution_id = node.trigger(node.create(name="job", command=line)["jobId"])
+    path = f"/api/v1/executions/{execution_id}/tasks/main/output"
+    node.wait_until(lambda: node.call("GET", path) == "one\n")
+
+    node.kill()
+    node.start()
+    after = node.call("GET", path)
+    gate.touch()
+    followed = node.call("GET", f"{path}?follow=true")
+
+    assert after == "one\n"
+    assert followed == "one\ntwo\n"
+
+
+def test_a_node_that_ends_its_tasks_leaves_nothing_behind(tmp_path: Path) -> None:
+    with Rotad(tmp_path / "data", "--drain", "0s", "--on-stop", "end") as node:
+        node.start()
+        execution_id = long_task(node, tmp_path / "said")
+
+        assert node.stop() == 0
+
+        assert processes_of(node.data_dir) == []
+        assert warden_of(node.data_dir) == 0
+        node.start()
+        node.wait_until(lambda: (tmp_path / "said").read_text() == "1\n2\n")
+        task = node.call("GET", f"/api/v1/executions/{execution_id}")["tasks"]["main"]
+        assert [each["outcome"] for each in task["attempts"]] == ["lost", None]
+
+
+# -- its time --------------------------------------------------------------------------------------
+
+
+def test_tasks_end_in_time_when_their_node_does_not_come_back(
+    brief_node: Rotad, tmp_path: Path
+) -> None:
+    long_task(brief_node, tmp_path / "said")
+
+    brief_node.kill()
+    brief_node.wait_for(lambda: processes_of(brief_node.data_dir) == [], ENDED_BY_S)
+
+    brief_node.start()
+    brief_node.wait_until(lambda: (tmp_path / "said").read_text() == "1\n2\n")
+
+
+def test_tasks_of_a_node_that_stands_still_end_in_time_and_run_again(
+    brief_node: Rotad, tmp_path: Path
+) -> None:
+    said, gate = tmp_path / "said", tmp_path / "gate"
+    line = f"echo $ROTA_ATTEMPT >> {said}; trap '' TERM; until test -e {gate}; do sleep 0.02; done"
+    job = brief_node.create(name="job", command=line, retries=0)["jobId"]
+    execution_id = brief_node.trigger(job)
+    brief_node.wait_until(said.exists)
+    assert brief_node.process is not None
+
+    brief_node.process.send_signal(signal.SIGSTOP)
+    try:
+        brief_node.wait_for(lambda: processes_of(brief_node.data_dir) == [], ENDED_BY_S)
+    finally:
+        brief_node.process.send_signal(signal.SIGCONT)
+    gate.touch()
+    execution = brief_node.ended(execution_id)
+
+    assert execution["status"] == "success"
+    assert attempts_of(execution) == ["cancelled", "succeeded"]
+    assert "no right to run it" in execution["tasks"]["main"]["attempts"][0]["reason"]
+
+
+def test_tasks_go_on_for_longer_than_a_lease_while_their_node_lives(
+    brief_node: Rotad, tmp_path: Path
+) -> None:
+    execution_id = brief_node.trigger(
+        brief_node.create(name="job", command=f"sleep {LEASE_S + 2}")["jobId"]
+    )
+
+    assert attempts_of(brief_node.ended(execution_id)) == ["succeeded"]
+
+
+# -- a warden that goes ----------------------------------------------------------------------------
+
+
+def test_a_killed_warden_takes_its_tasks_with_it_and_they_run_again(
+    node: Rotad, tmp_path: Path
+) -> None:
+    said, gate = tmp_path / "said", tmp_path / "gate"
+    # One process forgets its session and its environment: only descent tells whose it is.
+    escape = f"setsid env -i PATH=$PATH sh -c 'while :; do sleep 1; done' {said} &"
+    line = f"{escape} echo $ROTA_ATTEMPT >> {said}; until test -e {gate}; do sleep 0.02; done"
+    execution_id = node.trigger(node.create(name="job", command=line, retries=0)["jobId"])
+    node.wait_until(said.exists)
+    node.wait_until(lambda: len(escaped(said)) == 1)
+    before = {*processes_of(node.data_dir), *escaped(said)}
+
+    os.kill(warden_of(node.data_dir), signal.SIGKILL)
+    node.wait_until(lambda: said.read_text() == "1\n2\n")
+    after = {*processes_of(node.data_dir), *escaped(said)}
+    gate.touch()
+    execution = node.ended(execution_id)
+
+    assert not before & after
+    assert attempts_of(execution) == ["lost", "succeeded"]
+    assert execution["status"] == "success"
+
+
+def test_node_and_warden_killed_together_leave_nothing_that_runs_twice(
+    node: Rotad, tmp_path: Path
+) -> None:
+    said = tmp_path / "said"
+    long_task(node, said)
+    before = set(processes_of(node.data_dir))
+    assert node.process is not None
+
+    os.kill(node.process.pid, signal.SIGKILL)
+    os.kill(warden_of(node.data_dir), signal.SIGKILL)
+    node.process.wait()
+    node.start()
+    node.wait_until(lambda: said.read_text() == "1\n2\n")
+
+    assert not before & set(processes_of(node.data_dir))
+
+
+def test_a_killed_guard_ends_the_warden_and_what_it_left_is_found(
+    node: Rotad, tmp_path: Path
+) -> None:
+    said = tmp_path / "said"
+    long_task(node, said)
+    before = set(processes_of(node.data_dir))
+    guard = int((node.data_dir / "warden.lock").read_text())
+
+    os.kill(guard, signal.SIGKILL)
+    node.wait_until(lambda: said.read_text() == "1\n2\n")
+
+    assert not before & set(processes_of(node.data_dir))
+
+
+def test_a_warden_that_hangs_is_replaced_and_the_node_says_so_meanwhile(
+    brief_node: Rotad, tmp_path: Path
+) -> None:
+    said = tmp_path / "said"
+    long_task(brief_node, said)
+    before, warden = set(processes_of(brief_node.data_dir)), warden_of(brief_node.data_dir)
+
+    os.kill(warden, signal.SIGSTOP)
+    brief_node.wait_until(lambda: not brief_node.is_ready())
+    brief_node.wait_until(lambda: said.read_text() == "1\n2\n")
+
+    assert warden_of(brief_node.data_dir) not in (0, warden)
+    assert not before & set(processes_of(brief_node.data_dir))
+    assert "warden hangs" in brief_node.log()
+    assert brief_node.is_ready()
+
+
+def test_a_warden_without_node_and_tasks_ends_itself(node: Rotad) -> None:
+    assert node.run(name="job", command="true")["status"] == "success"
+
+    node.stop()
+
+    node.wait_for(lambda: warden_of(node.data_dir) == 0)
+    assert "warden idle" in (node.data_dir / "warden.log").read_text()
+
+
+def slots_used(node: Rotad) -> int:
+    text = node.call("GET", "/metrics")
+    [line] = [each for each in text.splitlines() if each.startswith("rota_slots_used ")]
+    return int(float(line.split()[1]))
+
+
+def escaped(mark: Path) -> list[int]:
+    """Return the shells whose last argument is *mark*."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            argv = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdecimal() else []
+            if argv[-2:] == [str(mark).encode(), b""]:
+                found.append(int(entry.name))
+    return found

@@ -1,0 +1,244 @@
+"""The help texts of ``rota``: complete, and their examples do what they say."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from rota.client import Client
+from rota.client.cli.inputs.command_groups import LazyGroup, SuggestingGroup
+from rota.client.cli.main import COMMANDS, cli
+from support.rota_program import PATIENCE_S, PROGRAM, Rota
+from support.rotad import Rotad
+
+DOCUMENTATION = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
+DEFINITIONS = """
+name: report
+schedule: "@daily"
+tasks:
+- {name: fetch, command: echo fetched}
+- {name: load, needs: [fetch], command: echo loaded}
+---
+name: flaky
+command: test "$ROTA_ATTEMPT" -ge 2
+retries: {limit: 3, delay: 10ms}
+"""
+JOBS = ("report", "flaky", "hello")
+EXIT_STATUSES = {
+    "rota jobs diff -f report.yaml": 8,
+    # Of a node that is alone: there is no other.
+    "rota node drain n3": 3,
+    "rota node drain n3 --wait": 3,
+    "rota node drain n3 --wait --timeout 10m": 3,
+    "rota node undrain n3": 3,
+    "rota node forget n3": 3,
+    "rota shard repair 17": 5,
+    "rota shard repair 17 --dry-run": 5,
+    "rota cluster recover-coordination": 5,
+    "rota cluster recover-coordination --dry-run": 5,
+    "rota cluster recover-coordination --without n3": 5,
+    "rota shard recover 17 --from n3 --without n1 --without n2 --dry-run": 5,
+    "rota shard recover 17 --from n3 --without n1 --without n2 --accept-loss": 5,
+    # The directory is in use, or is none.
+    "rota shard export --data-dir rota-data --output shards.jsonl": 74,
+    "rota shard export --data-dir rota-data --output 17.jsonl 17": 74,
+}
+"""Of examples that do not end with 0."""
+GOES_ON = re.compile(r"^rota (events|bench slo|.* (--watch|-w)$)")
+"""What ends with Ctrl-C, or later than a test may."""
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield every command and group with its full name."""
+    todo: list[tuple[str, click.Command]] = [("rota", cli)]
+    while todo:
+        name, command = todo.pop()
+        yield name, command
+        if isinstance(command, SuggestingGroup):
+            context = click.Context(command)
+            for each in command.list_commands(context):
+                found = command.get_command(context, each)
+                assert found is not None
+                todo.append((f"{name} {each}", found))
+
+
+def examples_of(command: click.Command) -> list[str]:
+    """Return the commands that a help text offers to try."""
+    _, _, listed = (command.epilog or "").partition("Examples:\n")
+    return [line.strip() for line in listed.splitlines()]
+
+
+EVERY = list(commands())
+EXAMPLES = [
+    # A test of its own runs a node.
+    *dict.fromkeys(
+        line
+        for _, command in EVERY
+        for line in examples_of(command)
+        if not line.startswith("rota dev")
+    )
+]
+
+
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in EVERY])
+def test_every_help_text_has_an_example_and_explains_every_option(
+    rota_alone: Rota, name: str, command: click.Command
+) -> None:
+    shown = rota_alone(*name.split()[1:], "--help")
+
+    assert shown.status == 0
+    assert re.search(rf"Examples:\n.*{name}", shown.out, re.DOTALL)
+    assert not re.search(r"^  \w+ .*\.\.\.$", shown.out, re.MULTILINE)
+    undocumented = [
+        each.name for each in command.params if isinstance(each, click.Option) and not each.help
+    ]
+    assert undocumented == []
+
+
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in EVERY])
+def test_every_command_is_in_the_reference(name: str, command: click.Command) -> None:
+    told = re.findall(r"^\| `(rota[^`]*)`", DOCUMENTATION.read_text(), re.MULTILINE)
+    of_groups = {
+        f"{row.partition(' [')[0]} {word}".strip()
+        for row in told
+        for word in (row.partition("[")[2].partition("]")[0]).split("\\|")
+    }
+
+    names = {re.sub(r" [\[A-Z-].*", "", row) for row in told} | of_groups
+    assert name in names | {"rota"}
+
+
+@pytest.mark.parametrize("group", [each for _, each in EVERY if isinstance(each, LazyGroup)])
+def test_the_list_of_commands_says_what_they_say_of_themselves(group: LazyGroup) -> None:
+    for name, entry in group.entries.items():
+        command = group.get_command(click.Context(group), name)
+
+        assert command is not None
+        assert command.name == name
+        assert entry.about.endswith(".")
+        assert len(entry.about) < 60
+
+
+def test_each_exit_status_is_told_in_the_reference_and_the_code() -> None:
+    from rota.client.cli import main as module
+
+    documented = re.findall(r"^\| (\d+) \| ", DOCUMENTATION.read_text(), re.MULTILINE)
+    in_code = re.findall(r"(?:^|  )(\d+)  ?\w", module.__doc__ or "", re.MULTILINE)
+
+    assert sorted(map(int, documented)) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 74, 130, 141]
+    assert sorted(map(int, in_code)) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 74, 130, 141]
+
+
+# -- running them ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with the program, and the files that examples name."""
+    home = tmp_path_factory.mktemp("home")
+    for folder in ("bin", ".config/fish/completions"):
+        (home / folder).mkdir(parents=True)
+    program = home / "bin" / "rota"
+    program.write_text(f"#!/bin/sh\nexec {PROGRAM[0]} -c '{PROGRAM[2]}' \"$@\"\n")
+    program.chmod(0o755)
+    report, flaky = DEFINITIONS.split("---\n")
+    (home / "report.yaml").write_text(report.replace("loaded", "loaded it"))
+    (home / "flaky.yaml").write_text(flaky)
+    (home / "jobs.yaml").write_text(DEFINITIONS)
+    return home
+
+
+NAMESPACES = (f"example-{number}" for number in count())
+
+
+@pytest.fixture
+def namespace(node: Rotad) -> str:
+    """A namespace with the jobs that examples name, each of which has run."""
+    namespace = next(NAMESPACES)
+    with Client(node.url) as client:
+        for within in (namespace, "billing"):
+            for definition in yaml.safe_load_all(DEFINITIONS):
+                client.put_job({**definition, "namespace": within})
+        client.put_job({"name": "hello", "namespace": namespace, "command": "echo hello"})
+        for name in JOBS:
+            made = client.trigger(name, namespace=namespace)
+            assert client.wait(made.execution_id).status == "success"
+    return namespace
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_works(
+    rota: Rota, node: Rotad, home: Path, namespace: str, example: str
+) -> None:
+    del rota
+    with Client(node.url) as client:
+        latest = next(client.executions(job="report", namespace=namespace, limit=1))
+        if "jobs create" in example:
+            for name in JOBS:
+                client.delete_job(name, namespace=namespace)
+    line = re.sub(r"\bID\b", latest.execution_id, example)
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "EDITOR": "true",
+        "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+        "ROTA_NAMESPACE": namespace,
+    }
+    if "--profile" in example or "config use" in example:
+        seed_profile(environment)
+
+    status, told = run(line, home, environment)
+
+    expected = 130 if GOES_ON.search(example) else EXIT_STATUSES.get(example, 0)
+    assert status == expected, told
+
+
+def seed_profile(environment: dict[str, str]) -> None:
+    """Make the profile that examples name."""
+    subprocess.run(
+        ["rota", "config", "set", "--profile", "work", "url", environment["ROTA_URL"]],
+        env=environment,
+        check=True,
+        capture_output=True,
+        timeout=PATIENCE_S,
+    )
+
+
+def run(line: str, home: Path, environment: dict[str, str]) -> tuple[int, str]:
+    """Run a line of bash; press Ctrl-C, once it has said something, if it does not end."""
+    goes_on = GOES_ON.search(line) is not None
+    with subprocess.Popen(
+        ["bash", "-c", f"exec {line}" if goes_on else line],
+        cwd=home,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            told = ""
+            if goes_on:
+                told = process.stdout.readline()  # It has begun.
+                process.send_signal(signal.SIGINT)
+            told += process.communicate(timeout=PATIENCE_S)[0]
+        finally:
+            process.kill()
+    return process.returncode, told
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_examples_of_itself(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+
+    assert command is not None
+    assert any(line.find(f"rota {name}") >= 0 for line in examples_of(command))

@@ -1,0 +1,1 @@
+"""Tests of nodes that form a cluster."""

@@ -1,0 +1,340 @@
+"""Nodes that are cut off fire available jobs, and tell of it when they are not any more."""
+
+import asyncio
+from collections.abc import Collection
+
+from rota.core.model.attempt import AttemptKey
+from rota.core.model.execution import Execution, ExecutionStatus
+from rota.core.model.fallback_ids import inward, is_of_side
+from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId
+from rota.core.model.ledger import LedgerEntry
+from rota.core.timing.instants import LATEST_INSTANT, Instant
+from rota.core.vocabulary.changes import Account
+from rota.node.shards.shard import Shard
+from support.in_process import save
+from support.virtual_nodes import A, B, C, Nodes, run, until
+
+STANDS_IN_S = 16.0
+"""By then a node that is cut off stands in, and has fired what is due every two seconds."""
+TOLD_S = 60.0
+QUICK = {"sleepMs": 100}
+ALL = (A, B, C)
+
+
+# -- while it lasts --------------------------------------------------------------------------------
+
+
+def test_a_node_that_is_cut_off_fires_available_jobs_and_no_strict_ones() -> None:
+    async def story(nodes: Nodes) -> None:
+        strict = await save(nodes[A].shards, "strict", schedule="@every 2s", parameters=QUICK)
+        loose = await save_loose(nodes)
+
+        cut_off(nodes, C)
+        await asyncio.sleep(STANDS_IN_S)
+
+        assert of_job(loose, beside(nodes))
+        assert of_job(loose, at_home(nodes))
+        assert not of_job(strict, beside(nodes))
+
+    run(story)
+
+
+def test_a_stand_in_fires_no_job_of_which_it_cannot_run_a_task() -> None:
+    async def story(nodes: Nodes) -> None:
+        anywhere = await save_loose(nodes)
+        with_gpu = await save_loose(nodes, "gpu", node_selector={"gpu": "a100"})
+        with_disk = await save_loose(nodes, "disk", node_selector={"disk": "ssd"})
+
+        cut_off(nodes, C)
+        await asyncio.sleep(STANDS_IN_S)
+
+        assert of_job(anywhere, beside(nodes))
+        assert of_job(with_gpu, beside(nodes))
+        assert not of_job(with_disk, beside(nodes))
+        nodes.mend()
+        await all_told(nodes)
+
+    run(story, labels={C: {"gpu": "a100"}})
+
+
+def test_a_primary_that_is_cut_off_stands_in_for_the_one_that_takes_over() -> None:
+    async def story(nodes: Nodes) -> None:
+        await save_loose(nodes)
+
+        cut_off(nodes, A)
+        await asyncio.sleep(STANDS_IN_S)
+
+        assert beside(nodes)
+        assert all(key in nodes.began for key in map(inward, beside(nodes)[:1]))
+
+    run(story)
+
+
+def test_nobody_stands_in_while_a_shard_is_taken_over() -> None:
+    async def story(nodes: Nodes) -> None:
+        await save_loose(nodes)
+
+        await nodes[A].end()
+        await asyncio.sleep(STANDS_IN_S)
+
+        assert beside(nodes) == []
+
+    run(story)
+
+
+def test_when_all_are_alone_each_fires_and_both_give_an_execution_the_same_id() -> None:
+    async def story(nodes: Nodes) -> None:
+        await save_loose(nodes)
+
+        cut_off(nodes, A)
+        cut_off(nodes, B)
+        cut_off(nodes, C)
+        await asyncio.sleep(STANDS_IN_S + 10)
+
+        assert max(nodes.began[key] for key in beside(nodes)) == len(ALL)
+
+    run(story)
+
+
+def test_of_two_that_hear_each_other_and_nobody_else_one_stands_in() -> None:
+    async def story(nodes: Nodes) -> None:
+        await save_loose(nodes)
+
+        cut_off(nodes, A)
+        nodes[B].is_cut_off = nodes[C].is_cut_off = True
+        await asyncio.sleep(STANDS_IN_S + 10)
+
+        # A, which is alone, fires as well.
+        assert max(nodes.began[key] for key in beside(nodes)) == 2
+
+    run(story)
+
+
+def test_a_node_that_stood_still_does_not_stand_in_before_it_has_listened() -> None:
+    async def story(nodes: Nodes) -> None:
+        await save_loose(nodes)
+
+        await nodes[C].pause(60)
+        await asyncio.sleep(STANDS_IN_S)
+
+        assert beside(nodes) == []
+
+    run(story)
+
+
+# -- afterwards ------------------------------------------------------------------------------------
+
+
+def test_what_ran_on_both_sides_is_marked_and_has_one_outcome() -> None:
+    async def story(nodes: Nodes) -> None:
+        job_id = await save_loose(nodes)
+        cut_off(nodes, C)
+        await asyncio.sleep(STANDS_IN_S)
+
+        nodes.mend()
+        await all_told(nodes)
+
+        assert_one_outcome_each(nodes, job_id)
+        doubles = {key.execution_id for key in beside(nodes)}
+        assert doubles
+        for execution_id in doubles:
+            account = double(nodes, execution_id, C)
+            assert account is not None
+            assert account.execution.status is ExecutionStatus.SUCCESS
+            own = past(nodes, execution_id)
+            assert own is not None
+            assert own.stand_in == ""
+
+    run(story)
+
+
+def test_what_only_a_stand_in_ran_is_the_shards_and_does_not_run_again() -> None:
+    async def story(nodes: Nodes) -> None:
+        job_id = await save_loose(nodes)
+        await nodes[A].end()
+        await nodes[B].end()
+        await asyncio.sleep(STANDS_IN_S + 10)
+        fired = {key.execution_id for key in beside(nodes)}
+
+        await nodes[A].start()
+        await nodes[B].start()
+        await all_told(nodes)
+
+        assert_one_outcome_each(nodes, job_id)
+        assert len(fired) > 5
+        for execution_id in fired:
+            own = past(nodes, execution_id)
+            assert own is not None
+            assert own.stand_in == C
+            assert double(nodes, execution_id, C) is None
+            assert AttemptKey(execution_id, "main", 1) not in nodes.began
+
+    run(story)
+
+
+def test_an_attempt_that_runs_when_all_is_well_again_goes_on_and_is_told_when_it_has_ended() -> (
+    None
+):
+    async def story(nodes: Nodes) -> None:
+        await save_loose(nodes, schedule="@every 15s", parameters={"sleepMs": 20_000})
+        cut_off(nodes, C)
+        await until(lambda: bool(beside(nodes)))
+        [key] = beside(nodes)
+
+        nodes.mend()
+        await all_told(nodes)
+
+        account = double(nodes, key.execution_id, C)
+        assert account is not None
+        assert account.execution.status is ExecutionStatus.SUCCESS
+        assert nodes.began[key] == 1
+        assert beside(nodes) == [key], "it fired though a primary was heard"
+
+    run(story)
+
+
+def test_a_stand_in_that_dies_goes_on_with_what_it_had_begun_and_tells_all() -> None:
+    async def story(nodes: Nodes) -> None:
+        await save_loose(nodes, schedule="@every 15s", parameters={"sleepMs": 5_000})
+        cut_off(nodes, C)
+        await until(lambda: bool(beside(nodes)))
+        [key] = beside(nodes)
+
+        await nodes[C].end()
+        await nodes[C].start()
+        await until(lambda: len(beside(nodes)) > 1)
+        nodes.mend()
+        await all_told(nodes)
+
+        assert beside(nodes)[1][:2] == key[:2], "the attempt was lost, and began again"
+        account = double(nodes, key.execution_id, C)
+        assert account is not None
+        assert [each.number for each in account.tasks[0].attempts] == [1_000_001, 1_000_002]
+
+    run(story)
+
+
+def test_a_second_cut_is_like_the_first() -> None:
+    async def story(nodes: Nodes) -> None:
+        job_id = await save_loose(nodes)
+        cut_off(nodes, C)
+        await asyncio.sleep(STANDS_IN_S)
+        nodes.mend()
+        await all_told(nodes)
+        before = len(beside(nodes))
+
+        cut_off(nodes, C)
+        await asyncio.sleep(STANDS_IN_S)
+        nodes.mend()
+        await all_told(nodes)
+
+        assert len(beside(nodes)) > before
+        assert_one_outcome_each(nodes, job_id)
+        for key in beside(nodes):
+            assert double(nodes, key.execution_id, C) is not None
+
+    run(story)
+
+
+def test_the_tokens_of_a_stand_in_are_below_those_of_the_shard() -> None:
+    async def story(nodes: Nodes) -> None:
+        await save_loose(nodes)
+        cut_off(nodes, C)
+        await asyncio.sleep(STANDS_IN_S)
+        nodes.mend()
+        await all_told(nodes)
+
+        for key in beside(nodes):
+            account = double(nodes, key.execution_id, C)
+            assert account is not None
+            shard, node_id = home(nodes, nodes.shard_of(key.execution_id))
+            history = nodes[node_id].running.parts.history
+            own = history.tasks(shard.id, key.execution_id)["main"].attempts[-1]
+            assert account.tasks[0].attempts[-1].token < own.token
+
+    run(story)
+
+
+# -- looking ---------------------------------------------------------------------------------------
+
+
+async def save_loose(
+    nodes: Nodes,
+    name: str = "loose",
+    *,
+    schedule: str = "@every 2s",
+    parameters: dict[str, int] = QUICK,
+    node_selector: dict[str, str] | None = None,
+) -> JobId:
+    """Make an available job."""
+    job_id = await save(
+        nodes[A].shards,
+        name,
+        schedule=schedule,
+        node_selector=node_selector or {},
+        parameters=parameters,
+        misfire="all",
+        consistency="available",
+    )
+    await asyncio.sleep(1)  # Until all copies have applied it.
+    return job_id
+
+
+def cut_off(nodes: Nodes, node_id: NodeId) -> None:
+    """Let a node reach neither the others nor the coordinator."""
+    nodes.cut(node_id, *(each for each in ALL if each != node_id))
+    nodes[node_id].is_cut_off = True
+
+
+def beside(nodes: Nodes) -> list[AttemptKey]:
+    """Return the attempts that began on sides, in order."""
+    return [key for key in nodes.began if is_of_side(key)]
+
+
+def at_home(nodes: Nodes) -> list[AttemptKey]:
+    """Return the others."""
+    return [key for key in nodes.began if not is_of_side(key)]
+
+
+def of_job(job_id: JobId, keys: Collection[AttemptKey]) -> list[AttemptKey]:
+    """Return those of a job."""
+    return [key for key in keys if key.execution_id.startswith(job_id)]
+
+
+async def all_told(nodes: Nodes) -> None:
+    """Wait until all is well and no side is left."""
+    await nodes.settle()
+    sides = [nodes[each].running.sides for each in ALL]
+    await until(lambda: not any(side.open_numbers for side in sides), TOLD_S)
+    await asyncio.sleep(6)  # Whatever fire was put off.
+
+
+def home(nodes: Nodes, number: ShardId) -> tuple[Shard, NodeId]:
+    """Return the shard at its primary, and where that is."""
+    shard = nodes.primary(number)
+    assert shard is not None
+    return shard, next(each for each in ALL if nodes[each].shards[number] is shard)
+
+
+def past(nodes: Nodes, execution_id: ExecutionId) -> Execution | None:
+    """Return a finished execution, as its primary has it."""
+    shard, node_id = home(nodes, nodes.shard_of(execution_id))
+    return nodes[node_id].running.parts.history.execution(shard.id, execution_id)
+
+
+def double(nodes: Nodes, execution_id: ExecutionId, stand_in: NodeId) -> Account | None:
+    """Return what a stand-in told of an execution that was not its own."""
+    shard, node_id = home(nodes, nodes.shard_of(execution_id))
+    accounts = nodes[node_id].running.parts.history.accounts(shard.id, execution_id)
+    return next((each for each in accounts if each.node_id == stand_in), None)
+
+
+def assert_one_outcome_each(nodes: Nodes, job_id: JobId) -> None:
+    """Assert that the ledger of a job, due every two seconds, has no gap and nothing twice."""
+    shard, node_id = home(nodes, nodes.shard_of(job_id))
+    history = nodes[node_id].running.parts.history
+    rows = history.ledger(shard.id, job_id, Instant(0), LATEST_INSTANT)
+    entries = [row for row in rows if isinstance(row, LedgerEntry)]
+    times = [entry.fire_at for entry in entries]
+    assert times == list(range(times[0], times[-1] + 1, 2_000_000))
+    assert all(entry.count == 1 for entry in entries)

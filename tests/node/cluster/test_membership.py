@@ -1,0 +1,241 @@
+"""A node in its cluster: how it begins, how it ends, and what it may do meanwhile."""
+
+import asyncio
+import logging
+
+import pytest
+from msgspec.structs import replace
+
+from rota.core.errors import Refused
+from rota.core.model.ids import ShardId
+from rota.core.timing.instants import SECOND
+from rota.core.vocabulary.configuration import NOBODY
+from rota.node.cluster.membership import AUDIT_S
+from rota.node.shards.inbox import HELD_MAX
+from rota.node.shards.shard import Shard
+from support.in_process import save, trigger
+from support.virtual_nodes import TIMING, A, B, C, Nodes, run, until
+
+SHARD = ShardId(0)
+
+
+def test_a_new_cluster_begins_before_anyone_takes_another_look() -> None:
+    async def story(nodes: Nodes) -> None:
+        assert nodes.primary(SHARD) is not None
+        assert nodes.loop.now < AUDIT_S * SECOND / 2
+
+    run(story)
+
+
+def test_a_node_that_stops_may_not_act_when_its_session_is_over_be_it_told_so_or_not() -> None:
+    async def story(nodes: Nodes) -> None:
+        parts = nodes[A].running.parts
+        replica, clock = parts.shards[SHARD].replica, parts.clock
+        # It is to act by its session alone: what its backups promised runs out.
+        nodes.cut(A, B, C)
+        await asyncio.sleep(TIMING.peer_lease / SECOND)
+        before = replica.has_authority(clock.elapsed())
+        nodes.coordinator_returns_s = 1.0
+
+        nodes[A].stop()
+        await until(lambda: nodes.session_of(A) is None)
+
+        assert before
+        assert not replica.has_authority(clock.elapsed())
+
+    run(story)
+
+
+def test_a_node_that_may_not_act_answers_no_reads() -> None:
+    async def story(nodes: Nodes) -> None:
+        shards = nodes[A].shards
+        shard = shards[SHARD]
+        await shards.settled(shard)
+        nodes.cut(A, B, C)
+        nodes[A].is_cut_off = True
+
+        await until(lambda: nodes.primary(SHARD) is not shard)
+
+        # It has heard nothing of that, and everything it knows is committed.
+        assert shard.is_open
+        with pytest.raises(Refused, match="cannot be sure to be the primary of shard 0"):
+            await shards.settled(shard)
+
+    run(story)
+
+
+def test_a_node_answers_no_reads_of_a_shard_that_is_anothers() -> None:
+    async def story(nodes: Nodes) -> None:
+        shards = nodes[B].shards
+
+        await shards.settled()
+
+        with pytest.raises(Refused, match="not the primary of shard 0; a is"):
+            await shards.settled(shards[SHARD])
+
+    run(story)
+
+
+def test_a_coordinator_that_refuses_ends_no_node_and_is_counted() -> None:
+    async def story(nodes: Nodes) -> None:
+        for node_id in (A, B):
+            nodes[node_id].refusal = "mvcc: database space exceeded"
+        await nodes[C].end()  # Its copies are to be replaced, which is refused.
+        await until(lambda: nodes[A].running.parts.membership.refusal_count > 1)
+        before = nodes.server.state.view().configurations[SHARD].members
+
+        for node_id in (A, B):
+            nodes[node_id].refusal = ""
+        await until(lambda: C not in nodes.server.state.view().configurations[SHARD].members)
+
+        assert C in before
+
+    run(story)
+
+
+def test_what_a_backup_missed_is_sent_with_the_link_and_not_with_the_next_beat() -> None:
+    async def story(nodes: Nodes) -> None:
+        shards = nodes[A].shards
+        nodes.cut(A, B)
+        saving = nodes.group.create_task(save(shards, "job"))
+        await asyncio.sleep(0.01)
+        before = saving.done()
+        since = nodes.loop.now
+
+        nodes.link(A, B)
+        await saving
+
+        assert not before
+        assert nodes.loop.now - since < TIMING.beat / 8
+
+    run(story)
+
+
+def test_a_node_writes_its_record_again_when_the_coordinator_has_that_of_an_earlier_life() -> None:
+    async def story(nodes: Nodes) -> None:
+        own = nodes.server.state.view().members[A]
+        nodes.server.change(lambda state: state.register(replace(own, key=b"earlier")))
+
+        await until(lambda: nodes.server.state.view().members[A] == own)
+
+    run(story)
+
+
+def test_nodes_that_start_again_have_no_view_read_for_the_new_keys_of_their_records() -> None:
+    async def story(nodes: Nodes) -> None:
+        own = nodes.server.state.view().members[A]
+        await asyncio.sleep(1)
+        calls: list[str] = []
+        for node_id in (A, B, C):
+            nodes[node_id].on_call = calls.append
+
+        nodes.server.change(lambda state: state.register(replace(own, key=b"earlier")))
+        await until(lambda: nodes.server.state.view().members[A] == own, timeout_s=AUDIT_S / 4)
+        await asyncio.sleep(1)
+
+        assert "change" in calls
+        assert "view" not in calls
+
+    run(story)
+
+
+def test_a_node_acts_by_the_record_that_it_has_written_before_there_is_news_of_it() -> None:
+    async def story(nodes: Nodes) -> None:
+        own = nodes.server.state.view().members[A]
+        await nodes[A].end()
+        nodes.server.change(lambda state: state.register(replace(own, key=b"earlier")))
+
+        nodes[A].hears_no_news = True
+        await nodes[A].start()
+        await until(lambda: nodes.server.state.view().members[A] == own)
+
+        membership = nodes[A].running.parts.membership
+        await until(lambda: membership.members[A] == own, timeout_s=AUDIT_S / 4)
+
+    run(story)
+
+
+def test_a_request_that_a_shard_cannot_decide_for_long_is_refused_and_never_carried_out() -> None:
+    async def story(nodes: Nodes) -> None:
+        shards = nodes[A].shards
+        job_id = await save(shards, "job")
+        shard = shards.of_id(job_id)
+        await cut_off_from_all(nodes, shard)
+
+        began_at = nodes.loop.now
+        with pytest.raises(Refused, match="cannot be sure to be the primary of shard"):
+            await trigger(shards, job_id)
+        waited = nodes.loop.now - began_at
+        mend(nodes)
+        await nodes.settle()
+        primary = nodes.primary(shard.id)
+
+        assert HELD_MAX <= waited < HELD_MAX + SECOND
+        assert primary is not None
+        assert not primary.state.executions
+
+    run(story)
+
+
+async def cut_off_from_all(nodes: Nodes, shard: Shard) -> None:
+    """Have the primary of a shard be unable to decide, and no other node able to take its place."""
+    for each in (A, B, C):
+        nodes[each].is_cut_off = True
+    nodes.cut(A, B, C)
+    clock = nodes[A].clock
+    await until(lambda: not shard.replica.is_admitting(clock.elapsed()))
+
+
+def mend(nodes: Nodes) -> None:
+    """Undo `cut_off_from_all`."""
+    nodes.mend()
+    for each in (A, B, C):
+        nodes[each].is_cut_off = False
+
+
+def test_a_node_whose_record_was_deleted_begins_another_session() -> None:
+    async def story(nodes: Nodes) -> None:
+        before, membership = nodes.session_of(A), nodes[A].running.parts.membership
+        nodes.server.change(lambda state: state.lose_life(A))
+
+        # Sooner than others give its attempts to other nodes.
+        async with asyncio.timeout(TIMING.session / SECOND):
+            await until(lambda: nodes.session_of(A) not in (None, before))
+
+        await until(lambda: membership.session == nodes.session_of(A))
+        await nodes.settle()
+
+    run(story)
+
+
+def test_a_node_whose_record_was_deleted_may_not_act_by_its_session() -> None:
+    async def story(nodes: Nodes) -> None:
+        membership = nodes[A].running.parts.membership
+        nodes[A].refusal = "mvcc: database space exceeded"
+        nodes.server.change(lambda state: state.lose_life(A))
+
+        await until(lambda: membership.session == NOBODY)
+        nodes[A].refusal = ""
+
+        await nodes.settle()
+
+    run(story)
+
+
+def test_shards_given_up_at_once_are_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(nodes: Nodes) -> None:
+        caplog.clear()
+        shards = list(nodes[A].shards)
+        nodes[A].is_cut_off = True
+        nodes.cut(A, B, C)
+        await until(lambda: all(nodes.primary(each.id) not in (None, each) for each in shards))
+
+        nodes.mend()
+        await until(lambda: not any(each.is_open for each in shards))
+        await asyncio.sleep(1)
+
+        told = [each for each in caplog.records if each.getMessage() == "shards given up"]
+        assert [vars(each)["count"] for each in told] == [len(nodes.wanted)]
+
+    with caplog.at_level(logging.INFO):
+        run(story)

@@ -1,0 +1,545 @@
+"""A node whose loop, disk or calendar misbehaves hands its shards over, until it is well."""
+
+import asyncio
+import json
+import signal
+import time
+
+import pytest
+
+from rota.core.errors import Refused
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.replication.authority.clock_skew import KEPT, Calendars
+from rota.core.replication.authority.health_conditions import WELL_AFTER, Ill
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
+from rota.core.vocabulary.commands import PauseJob
+from rota.core.vocabulary.disk_space import DiskSpace
+from rota.node.attempts.slots import Places
+from rota.node.cluster.self_check import Fitness
+from rota.node.shards.shard import Shard
+from rota.node.system.metrics import Metrics
+from sim.cluster.chance import BEGINNING, SkewedClock
+from support.cluster import Cluster
+from support.etcd import needs_etcd
+from support.in_process import save
+from support.virtual_nodes import A, B, C, Node, Nodes, run, until
+
+WELL_AFTER_S = WELL_AFTER / SECOND
+FIRST = ShardId(0)
+NEVER_S = 3_600.0
+
+
+def opens(nodes: Nodes, shard: ShardId = FIRST) -> list[NodeId]:
+    """Return the nodes that decide for a shard."""
+    able = [node_id for node_id in (A, B, C) if nodes[node_id].works is not None]
+    return [node_id for node_id in able if nodes[node_id].shards[shard].is_open]
+
+
+def members(nodes: Nodes) -> tuple[NodeId, ...]:
+    """Return the nodes whose copies of the first shard count."""
+    return nodes.server.state.view().configurations[FIRST].members
+
+
+def name_of_first(node: Node, number: int = 0) -> str:
+    """Return the name of a job of the first shard."""
+    of_name = node.shards.of_name
+    return [name for name in map(str, range(400)) if of_name("default", name).id == FIRST][number]
+
+
+async def write(node: Node, number: int = 0) -> bool:
+    """Save a job of the first shard; return True if the node says that it is."""
+    try:
+        await save(node.shards, name_of_first(node, number))
+    except Refused:
+        return False
+    return True
+
+
+def slow_down(node: Node, sync_s: float) -> None:
+    """Have each sync of a node take so long."""
+    node.sync_us = int(sync_s * SECOND)
+
+
+def set_calendar(node: Node, ahead_s: float) -> None:
+    """Set a node's calendar."""
+    node.clock.calendar_error = int(ahead_s * SECOND)
+
+
+def is_unfit(node: Node) -> bool:
+    return "hands its shards over" in (node.running.parts.unready() or "")
+
+
+# -- the disk --------------------------------------------------------------------------------------
+
+
+def test_a_primary_whose_disk_hangs_hands_over_without_waiting_for_it() -> None:
+    async def story(nodes: Nodes) -> None:
+        session = nodes.session_of(A)
+        slow_down(nodes[A], NEVER_S)
+
+        asking = nodes.group.create_task(write(nodes[A]))
+        await until(lambda: opens(nodes) == [B])
+
+        assert nodes.session_of(A) == session  # Handed over, not taken when its session was over.
+        assert not await asking  # Nobody can tell, so nobody does.
+
+    run(story)
+
+
+def test_nobody_waits_for_a_disk_that_hangs() -> None:
+    async def story(nodes: Nodes) -> None:
+        slow_down(nodes[A], NEVER_S)
+        await write(nodes[A])
+        await until(lambda: opens(nodes) == [B])
+
+        async with asyncio.timeout(1):
+            is_done = await write(nodes[B])
+
+        assert is_done
+
+    run(story)
+
+
+def test_a_primary_whose_disk_hangs_hands_over_though_it_has_only_begun() -> None:
+    async def story(nodes: Nodes) -> None:
+        slow_down(nodes[B], NEVER_S)
+
+        nodes.wanted[FIRST] = (B, A, C)
+        await until(lambda: opens(nodes) == [])
+        await until(lambda: bool(opens(nodes)))
+
+        assert opens(nodes) != [B]
+
+    run(story)
+
+
+def test_a_node_with_a_slow_disk_lets_its_session_end() -> None:
+    async def story(nodes: Nodes) -> None:
+        slow_down(nodes[A], NEVER_S)
+
+        asking = nodes.group.create_task(write(nodes[A]))
+        await until(lambda: nodes.session_of(A) is None)
+        await asyncio.sleep(2 * WELL_AFTER_S)
+
+        assert nodes.session_of(A) is None
+        assert opens(nodes) == [B]
+        await asking
+
+    run(story)
+
+
+def test_shards_come_back_when_the_disk_has_been_well_for_a_while() -> None:
+    async def story(nodes: Nodes) -> None:
+        slow_down(nodes[A], 2.0)
+        await write(nodes[A])
+        await until(lambda: opens(nodes) == [B])
+
+        slow_down(nodes[A], 0.001)
+        await asyncio.sleep(WELL_AFTER_S - 3)
+        between = opens(nodes)
+        await nodes.settle()
+
+        assert between == [B]
+        assert opens(nodes) == [A]
+
+    run(story)
+
+
+def test_where_all_disks_are_slow_somebody_goes_on() -> None:
+    async def story(nodes: Nodes) -> None:
+        for node_id in (A, B, C):
+            slow_down(nodes[node_id], 1.5)
+        for number in range(6):
+            for node_id in opens(nodes):
+                await write(nodes[node_id], number)
+            await asyncio.sleep(0.5)
+        assert all(is_unfit(nodes[node_id]) for node_id in (A, B, C))
+
+        (only,) = opens(nodes)
+        is_done = await write(nodes[only], 7)
+
+        assert is_done
+
+    run(story)
+
+
+def test_a_backup_whose_disk_was_slow_counts_again_only_when_it_is_well() -> None:
+    async def story(nodes: Nodes) -> None:
+        slow_down(nodes[C], 1.2)
+        await write(nodes[A])
+        await until(lambda: C not in members(nodes))
+
+        slow_down(nodes[C], 0.001)
+        await asyncio.sleep(WELL_AFTER_S - 4)
+        between = members(nodes)
+        await until(lambda: C in members(nodes))
+
+        assert between == (A, B)
+
+    run(story)
+
+
+def test_a_disk_is_not_slow_because_writes_wait_for_the_sync_before_theirs() -> None:
+    async def story(nodes: Nodes) -> None:
+        slow_down(nodes[A], 0.7)
+
+        for number in range(50):
+            nodes.group.create_task(write(nodes[A], number))
+            await asyncio.sleep(0.1)
+
+        assert not is_unfit(nodes[A])
+
+    run(story)
+
+
+def test_a_slow_disk_goes_on_while_the_coordinator_is_away() -> None:
+    async def story(nodes: Nodes) -> None:
+        await asyncio.sleep(2)  # All that nodes ask about when they begin is answered.
+        nodes.server.crash()
+        await asyncio.sleep(5)
+        calls: list[str] = []
+        nodes[A].on_call = calls.append
+        slow_down(nodes[A], 1.2)
+
+        done = [await write(nodes[A], number) for number in range(5)]
+
+        assert all(done)
+        assert is_unfit(nodes[A])
+        assert "swap" not in calls  # It would act no more until somebody answers (R18).
+        nodes.server.restart()
+
+    run(story)
+
+
+def test_a_fenced_node_goes_on_when_the_coordinator_has_gone_away() -> None:
+    async def story(nodes: Nodes) -> None:
+        def crash_before_the_handover(call: str) -> None:
+            if call == "swap" and nodes.server.is_up:
+                nodes.server.crash()
+
+        nodes[A].on_call = crash_before_the_handover
+        slow_down(nodes[A], 1.2)
+
+        writing = nodes.group.create_task(write(nodes[A]))
+        await until(lambda: not nodes.server.is_up)
+        replica = nodes[A].shards[FIRST].replica
+        await until(lambda: replica.is_admitting(nodes[A].clock.elapsed()))
+
+        assert is_unfit(nodes[A])
+        assert await writing
+        nodes.server.restart()
+
+    run(story)
+
+
+# -- the space on the disk -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("space", [DiskSpace.LOW, DiskSpace.SCARCE])
+def test_a_primary_with_little_space_hands_over_and_has_its_shards_again_when_there_is_more(
+    space: DiskSpace,
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        nodes[A].space = space
+        await until(lambda: opens(nodes) == [B])
+        is_done = await write(nodes[B])
+
+        nodes[A].space = DiskSpace.AMPLE
+        await nodes.settle()
+
+        assert is_done
+        assert opens(nodes) == [A]
+
+    run(story)
+
+
+def test_where_no_node_has_space_what_reduces_the_load_is_taken() -> None:
+    async def story(nodes: Nodes) -> None:
+        job_id = await save(nodes[A].shards, name_of_first(nodes[A]))
+        for node_id in (A, B, C):
+            nodes[node_id].space = DiskSpace.SCARCE
+        # Until each knows it of the others, too, a shard may still be handed over.
+        await asyncio.sleep(WELL_AFTER_S)
+        [primary] = opens(nodes)
+        shards = nodes[primary].shards
+
+        with pytest.raises(Refused) as refused:
+            await save(shards, name_of_first(nodes[primary], 1))
+        await shards.ask(shards[FIRST], PauseJob(job_id=job_id))
+
+        assert refused.value.code == "disk_full"
+        assert shards[FIRST].state.jobs[job_id].pause is not None
+
+    run(story)
+
+
+def test_a_node_with_little_space_lends_no_places() -> None:
+    liveness = Liveness(A, born_at=Instant(0))
+    places = Places(4, liveness, {})
+
+    before = places.lendable()
+    liveness.ills = frozenset({Ill.SPACE})
+
+    assert (before, places.lendable()) == (4, 0)
+
+
+def test_a_backup_whose_disk_is_full_ends_and_its_primary_goes_on() -> None:
+    async def story(nodes: Nodes) -> None:
+        await write(nodes[A])
+        nodes[B].fill_disk()
+
+        async with asyncio.timeout(10):
+            is_done = await write(nodes[A], 1)
+        await nodes[B].ended_by_itself()
+
+        assert is_done
+        assert opens(nodes) == [A]
+
+    run(story)
+
+
+# -- the loop --------------------------------------------------------------------------------------
+
+
+def test_a_node_whose_loop_stood_still_hands_over() -> None:
+    async def story(nodes: Nodes) -> None:
+        session = nodes.session_of(A)
+
+        await nodes[A].pause(0.7)
+        await until(lambda: opens(nodes) == [B])
+
+        assert nodes.session_of(A) == session
+        await until(lambda: nodes.session_of(A) is None)
+
+    run(story)
+
+
+def test_a_loop_that_is_late_by_less_changes_nothing() -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes[A].pause(0.4)
+        await asyncio.sleep(5)
+
+        assert not is_unfit(nodes[A])
+        assert opens(nodes) == [A]
+
+    run(story)
+
+
+def test_opening_shards_takes_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        def open_slowly(shard: Shard) -> None:
+            opening(shard)
+            nodes.loop.now += SECOND
+
+        opening = Shard.open
+        monkeypatch.setattr(Shard, "open", open_slowly)
+
+        await nodes.move(FIRST, B, A, C)
+        await asyncio.sleep(3)
+
+        # Whoever took over from it for that would open them as slowly.
+        assert not is_unfit(nodes[B])
+        assert opens(nodes) == [B]
+
+    run(story)
+
+
+# -- the calendar ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ahead_s", [5.0, -5.0, 3_600.0])
+def test_a_node_whose_calendar_is_set_wrong_hands_over(ahead_s: float) -> None:
+    async def story(nodes: Nodes) -> None:
+        session = nodes.session_of(A)
+
+        set_calendar(nodes[A], ahead_s)
+        await until(lambda: opens(nodes) == [B])
+
+        assert is_unfit(nodes[A])
+        await asyncio.sleep(20)
+        assert nodes.session_of(A) == session
+        assert opens(nodes) == [B]
+
+    run(story)
+
+
+def test_nothing_fires_before_its_time_when_the_calendar_is_set_forth() -> None:
+    async def story(nodes: Nodes) -> None:
+        await save(nodes[A].shards, "job", schedule="@every 1h")
+
+        set_calendar(nodes[A], 3_599.0)
+        await asyncio.sleep(30)
+
+        assert not nodes.playing
+        assert not nodes[B].shards.of_name("default", "job").state.executions
+
+    run(story)
+
+
+def test_nothing_is_stamped_by_a_calendar_that_is_set_forth() -> None:
+    async def story(nodes: Nodes) -> None:
+        set_calendar(nodes[A], 3_600.0)
+
+        is_done = await write(nodes[A])
+        await until(lambda: opens(nodes) == [B])
+
+        assert not is_done
+        stamped_at = nodes[B].shards[FIRST].replica.copy.tip.at
+        assert stamped_at < BEGINNING + nodes.loop.now + SECOND
+
+    run(story)
+
+
+def test_without_an_heir_a_node_whose_calendar_is_wrong_fires_nothing() -> None:
+    async def story(nodes: Nodes) -> None:
+        await save(nodes[A].shards, "job", schedule="@every 10s", parameters={"sleepMs": 60_000})
+        for node_id in (B, C):
+            await nodes[node_id].pause(0.7)  # They are unfit themselves for a while.
+        await asyncio.sleep(1)
+        assert len(opens(nodes, nodes[A].shards.of_name("default", "job").id)) == 1
+        for node_id in (B, C):
+            assert is_unfit(nodes[node_id])
+
+        set_calendar(nodes[A], 3_600.0)
+        before = len(nodes.playing)
+        await asyncio.sleep(5)
+
+        assert len(nodes.playing) == before
+
+    run(story)
+
+
+def test_what_waits_for_an_heir_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        monkeypatch.setattr("rota.node.shards.inbox.INBOX_MAX", 3)
+        for node_id in (B, C):
+            await nodes[node_id].pause(0.7)
+        set_calendar(nodes[A], 3_600.0)
+        await asyncio.sleep(1)
+
+        asking = [nodes.group.create_task(write(nodes[A])) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        with pytest.raises(Refused, match="3 requests wait"):
+            nodes[A].shards.check_open()
+
+        set_calendar(nodes[A], 0.0)
+        await asyncio.gather(*asking)
+
+    run(story)
+
+
+def test_shards_come_back_when_the_calendar_has_been_right_for_a_while() -> None:
+    async def story(nodes: Nodes) -> None:
+        set_calendar(nodes[A], 5.0)
+        await until(lambda: opens(nodes) == [B])
+
+        set_calendar(nodes[A], 0.0)
+        await nodes.settle()
+
+        assert opens(nodes) == [A]
+        assert not is_unfit(nodes[A])
+
+    run(story)
+
+
+def test_with_one_other_node_nobody_can_tell_whose_calendar_is_wrong() -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes[C].end()
+        await asyncio.sleep(KEPT / SECOND + 5)
+
+        set_calendar(nodes[A], 5.0)
+        await asyncio.sleep(10)
+
+        assert opens(nodes) == [A]
+        assert not is_unfit(nodes[A])
+        assert not is_unfit(nodes[B])
+
+    run(story)
+
+
+def test_a_node_that_was_found_wrong_stays_so_when_too_few_are_left_to_tell() -> None:
+    async def story(nodes: Nodes) -> None:
+        set_calendar(nodes[A], 5.0)
+        await until(lambda: opens(nodes) == [B])
+
+        await nodes[C].end()
+        await asyncio.sleep(KEPT / SECOND + WELL_AFTER_S + 10)
+
+        assert opens(nodes) == [B]
+
+    run(story)
+
+
+# -- what is told ----------------------------------------------------------------------------------
+
+
+def test_metrics_and_readiness_say_why_a_node_is_fenced() -> None:
+    async def story(nodes: Nodes) -> None:
+        parts = nodes[A].running.parts
+        before = parts.metrics.text()
+
+        set_calendar(nodes[A], 5.0)
+        await until(lambda: opens(nodes) == [B])
+
+        assert b'rota_fenced{reason="clock"} 0.0' in before
+        assert b'rota_fenced{reason="clock"} 1.0' in parts.metrics.text()
+        assert b'rota_fences_total{reason="clock"} 1.0' in parts.metrics.text()
+        assert "its calendar differs" in (parts.unready() or "")
+
+    run(story)
+
+
+def test_a_node_that_is_alone_only_counts(caplog: pytest.LogCaptureFixture) -> None:
+    clock = SkewedClock(lambda: 0, ahead=Duration(SECOND), drift_ppm=0)
+    liveness, metrics = Liveness(A, born_at=Instant(0)), Metrics()
+    calendars = Calendars(Duration(500 * MILLISECOND))
+    fitness = Fitness(calendars, liveness, clock, metrics, is_alone=True)
+
+    fitness.tick(lag=600 * MILLISECOND, sync_time=0)
+
+    assert liveness.is_fit
+    assert fitness.why_unfit is None
+    assert b'rota_fences_total{reason="loop"} 1.0' in metrics.text()
+    assert [(record.message, vars(record)["reason"]) for record in caplog.records] == [
+        ("node slow", Ill.LOOP.value)
+    ]
+
+
+def test_an_ill_has_one_line_in_the_log_however_long_it_lasts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        slow_down(nodes[A], NEVER_S)
+
+        asking = nodes.group.create_task(write(nodes[A]))
+        await asyncio.sleep(30)
+        await asking
+
+    run(story)
+
+    assert [record.message for record in caplog.records].count("node unfit") == 1
+
+
+@needs_etcd
+def test_a_real_node_that_was_stopped_for_a_second_hands_over_for_a_while(
+    own_cluster: Cluster,
+) -> None:
+    node = own_cluster.start().nodes[0]
+    process = node.process
+    assert process is not None
+
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(0.9)  # Less than its session lives.
+    process.send_signal(signal.SIGCONT)
+    own_cluster.wait_until(lambda: "n1" not in primaries(own_cluster), "n1 keeps shards")
+
+    own_cluster.wait_whole()
+    assert "n1" in primaries(own_cluster)
+    events = [json.loads(line)["event"] for line in node.log_path.read_text().splitlines()]
+    assert "node unfit" in events
+    assert "node well" in events
+
+
+def primaries(cluster: Cluster) -> set[str]:
+    return {each["primary"] for each in cluster.configurations().values()}

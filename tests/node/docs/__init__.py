@@ -1,0 +1,1 @@
+"""Tests of the documentation: its examples and procedures on real nodes."""

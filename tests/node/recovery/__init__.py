@@ -1,0 +1,1 @@
+"""Tests of recovery after lost disks and lost state of the coordinator."""

@@ -1,0 +1,1 @@
+"""Tests of the shards of one node: turns, timers, disks, comparison of copies."""

@@ -1,0 +1,1 @@
+"""Nodes, etcd, engines and servers for tests: started, driven and always ended."""

@@ -1,0 +1,1 @@
+"""Tests of the client and the command that need no node."""

@@ -1,0 +1,1008 @@
+"""Executions: what starts when, how attempts end, and how a whole execution does."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+import rota.core.state.draft as core_draft
+import rota.core.state.shard_state as core_state
+from rota.core.decide.advance_execution import LOSSES_MAX
+from rota.core.decide.dispatch import pending
+from rota.core.errors import Refused
+from rota.core.model.attempt import (
+    RESULT_BYTES_MAX,
+    RESULTS_BYTES_MAX,
+    AttemptKey,
+    Ending,
+    Outcome,
+    Raised,
+    Token,
+)
+from rota.core.model.dag import Standing, TriggerRule
+from rota.core.model.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED, Task, TaskStatus, standing
+from rota.core.model.ids import Epoch, ExecutionId, Index, Session
+from rota.core.model.recorded_endings import DETAILS_KEPT
+from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.timing.instants import HOUR, MILLISECOND, MINUTE, SECOND, Duration, Instant, later
+from rota.core.vocabulary.commands import FinishAttempt, StartTask, Wake
+from rota.core.vocabulary.effects import (
+    ClearTimer,
+    Launch,
+    Publish,
+    SetTimer,
+    Stop,
+    Timescale,
+    Wait,
+)
+from unit.core.shard import Shard, at, copy_from, task, tokens_of
+
+TEN_SECONDS = Duration(10 * SECOND)
+ONE_RETRY = RetryPolicy(limit=1, backoff=Fixed(delay=TEN_SECONDS))
+ON_FAILURE = TriggerRule.ONE_FAILED
+ALWAYS = TriggerRule.ALL_DONE
+
+DIAMOND = (task("a"), task("b", "a"), task("c", "a"), task("d", "b", "c"))
+
+
+# --- one task ------------------------------------------------------------------------------------
+
+
+def test_a_triggered_execution_starts_in_the_entry_that_makes_it() -> None:
+    shard = Shard()
+
+    execution_id = shard.run()
+
+    (launch,) = shard.all_effects(Launch)
+    assert launch.order.key == AttemptKey(execution_id, "main", 1)
+    assert launch.order.token == Token(Epoch(1), shard.copy.tip.index)
+    assert launch.order.fire_at == shard.decided_at
+    assert shard.status(execution_id) == "running"
+
+
+def test_the_only_tasks_success_is_the_executions() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+
+    shard.finish(execution_id)
+
+    assert shard.status(execution_id) == "success"
+    assert shard.statuses(execution_id) == {"main": "success"}
+
+
+def test_a_task_starts_only_on_a_node_with_the_labels_that_it_wants() -> None:
+    picky = replace(task("main"), selector=(("disk", "ssd"), ("gpu", "a100")))
+    shard = Shard(labels={"disk": "ssd"})
+    execution_id = shard.run(picky)
+    waiting = shard.task(execution_id)
+    [waits] = [effect for effect in pending(shard.reloaded()) if isinstance(effect, Wait)]
+
+    shard.labels["gpu"] = "a100"
+    shard.start(execution_id)
+
+    assert waits == Wait(execution_id, "main", waiting.ready_at, 0, picky.selector)
+    assert waiting.status is TaskStatus.READY
+    assert waiting.reason == "waits for a node with disk=ssd, gpu=a100"
+    assert shard.statuses(execution_id) == {"main": "running"}
+    assert shard.task(execution_id).reason == ""
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.TIMED_OUT])
+def test_a_failure_without_retries_fails_the_execution_and_says_why(outcome: Outcome) -> None:
+    shard = Shard()
+    execution_id = shard.run()
+
+    shard.finish(execution_id, outcome=outcome)
+
+    assert shard.status(execution_id) == "failed"
+    assert shard.execution(execution_id).reason == f"task main failed: ended {outcome.value}"
+
+
+def test_a_finished_execution_leaves_the_live_tables() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+
+    shard.finish(execution_id)
+
+    assert execution_id not in shard.state.executions
+    assert execution_id not in shard.state.tasks
+    assert list(shard.state.live_of(shard.execution(execution_id).job_id)) == []
+
+
+def test_an_execution_began_when_its_executor_says_it_did() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+    report = shard.report(execution_id)
+    began_at = later(shard.clock, Duration(3 * SECOND))
+    ending = Ending(outcome=Outcome.SUCCEEDED, started_at=began_at, finished_at=began_at)
+
+    shard.do(FinishAttempt(attempt=report.attempt, token=report.token, ending=ending))
+
+    assert shard.execution(execution_id).started_at == began_at
+
+
+def test_of_several_first_tasks_the_one_that_began_first_tells_whichever_ends_first() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("slow"), task("quick"))
+    placed_at = shard.clock
+
+    for name, after_ms in (("quick", 90), ("slow", 40)):
+        report = shard.report(execution_id, name)
+        began_at = later(placed_at, Duration(after_ms * MILLISECOND))
+        ending = replace(
+            report.ending, started_at=began_at, finished_at=later(began_at, Duration(SECOND))
+        )
+        shard.do(FinishAttempt(attempt=report.attempt, token=report.token, ending=ending))
+
+    began_at = shard.execution(execution_id).started_at
+    assert began_at == later(placed_at, Duration(40 * MILLISECOND))
+
+
+def test_parameters_of_the_trigger_reach_the_task_by_environment() -> None:
+    shard = Shard()
+    job_id = shard.save(parameters='{"day": 1}')
+
+    shard.trigger(job_id, parameters='{"day": 2}')
+
+    (launch,) = shard.all_effects(Launch)
+    assert launch.order.work.parameters == '{"day": 2}'
+    assert ("ROTA_PARAMETERS", '{"day": 2}') in launch.order.work.env
+
+
+def test_whoever_watches_sees_every_state() -> None:
+    shard = Shard()
+    job_id = shard.save()
+
+    execution_id = shard.trigger(job_id)
+    begun = shard.all_effects(Publish)
+    shard.finish(execution_id)
+    ended = shard.all_effects(Publish)
+
+    assert [(one.task, one.status.value) for one in begun] == [
+        ("", "queued"),
+        ("", "running"),
+        ("main", "running"),
+    ]
+    assert [(one.task, one.status.value) for one in ended] == [("main", "success"), ("", "success")]
+
+
+# --- several tasks -------------------------------------------------------------------------------
+
+
+def test_tasks_start_in_the_entry_that_ends_what_they_waited_for() -> None:
+    shard = Shard()
+    execution_id = shard.run(*DIAMOND)
+    shard.finish(execution_id, "a")
+
+    started = [launch.order.key.task for launch in shard.all_effects(Launch)]
+
+    assert started == ["b", "c"]
+    assert shard.statuses(execution_id) == {
+        "a": "success",
+        "b": "running",
+        "c": "running",
+        "d": "blocked",
+    }
+
+
+def test_a_join_waits_for_the_last_of_its_needs() -> None:
+    shard = Shard()
+    execution_id = shard.run(*DIAMOND)
+    shard.finish(execution_id, "a")
+
+    shard.finish(execution_id, "c")
+    between = shard.statuses(execution_id)["d"]
+    shard.finish(execution_id, "b")
+
+    assert between == "blocked"
+    assert shard.statuses(execution_id)["d"] == "running"
+
+
+def test_an_end_costs_the_same_however_many_tasks_a_join_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[Task] = []
+
+    def looked(one: Task) -> Standing:
+        looks.append(one)
+        return standing(one)
+
+    for module in (core_state, core_draft):
+        monkeypatch.setattr(module, "standing", looked)
+    seen: list[int] = []
+    for width in (10, 200):
+        shard = Shard()
+        leaves = [f"t{number}" for number in range(width)]
+        execution_id = shard.run(*map(task, leaves), task("join", *leaves))
+        shard.finish(execution_id, "t0")
+        looks.clear()
+        shard.finish(execution_id, "t1")
+        seen.append(len(looks))
+
+    assert seen[0] == seen[1] > 0
+
+
+def test_all_tasks_without_needs_start_at_once() -> None:
+    shard = Shard()
+
+    execution_id = shard.run(*(task(f"t{n}") for n in range(20)))
+
+    assert set(shard.statuses(execution_id).values()) == {"running"}
+    assert len(shard.all_effects(Launch)) == 20
+
+
+def test_an_execution_ends_with_its_last_task() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("a"), task("b"))
+
+    shard.finish(execution_id, "a")
+    between = shard.status(execution_id)
+    shard.finish(execution_id, "b")
+
+    assert (between, shard.status(execution_id)) == ("running", "success")
+
+
+def test_a_failure_skips_everything_that_rests_on_it() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("a"), task("b", "a"), task("c", "b"), task("d", "c"))
+
+    shard.fail(execution_id, "a")
+
+    assert shard.status(execution_id) == "failed"
+    assert shard.statuses(execution_id) == {
+        "a": "failed",
+        "b": "skipped",
+        "c": "skipped",
+        "d": "skipped",
+    }
+    assert shard.task(execution_id, "d").reason == UPSTREAM_FAILED
+
+
+def test_what_does_not_rest_on_a_failure_runs_to_its_end() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("bad"), task("after-bad", "bad"), task("good"), task("z", "good"))
+
+    shard.fail(execution_id, "bad")
+    shard.finish(execution_id, "good")
+    shard.finish(execution_id, "z")
+
+    assert shard.status(execution_id) == "failed"
+    assert shard.statuses(execution_id) == {
+        "bad": "failed",
+        "after-bad": "skipped",
+        "good": "success",
+        "z": "success",
+    }
+
+
+def test_a_task_is_skipped_as_soon_as_one_need_fails() -> None:
+    """As in Airflow: all_success does not wait for the others."""
+    shard = Shard()
+    execution_id = shard.run(task("a"), task("slow"), task("join", "a", "slow"))
+
+    shard.fail(execution_id, "a")
+
+    assert shard.statuses(execution_id) == {"a": "failed", "slow": "running", "join": "skipped"}
+
+
+def test_a_failure_handler_two_steps_down_sees_the_failure() -> None:
+    """As with Airflow's upstream_failed, which one_failed counts as a failure."""
+    shard = Shard()
+    execution_id = shard.run(
+        task("a"),
+        task("b", "a"),
+        task("alarm", "b", rule=ON_FAILURE),
+        task("tidy", "b", rule=ALWAYS),
+    )
+
+    shard.fail(execution_id, "a")
+
+    assert shard.statuses(execution_id) == {
+        "a": "failed",
+        "b": "skipped",
+        "alarm": "running",
+        "tidy": "running",
+    }
+
+
+def test_a_failure_handler_is_skipped_when_nothing_failed_and_so_is_what_needs_it() -> None:
+    shard = Shard()
+    execution_id = shard.run(
+        task("a"),
+        task("alarm", "a", rule=ON_FAILURE),
+        task("after-alarm", "alarm"),
+        task("tidy", "alarm", rule=ALWAYS),
+    )
+
+    shard.finish(execution_id, "a")
+    shard.finish(execution_id, "tidy")
+
+    assert shard.status(execution_id) == "success"
+    assert shard.statuses(execution_id) == {
+        "a": "success",
+        "alarm": "skipped",
+        "after-alarm": "skipped",
+        "tidy": "success",
+    }
+    assert shard.task(execution_id, "after-alarm").reason == UPSTREAM_SKIPPED
+
+
+def test_a_handled_failure_is_still_a_failure() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("a"), task("alarm", "a", rule=ON_FAILURE))
+    shard.fail(execution_id, "a")
+
+    shard.finish(execution_id, "alarm")
+
+    assert shard.status(execution_id) == "failed"
+    assert shard.execution(execution_id).reason == "task a failed: ended failed"
+
+
+def test_a_long_chain_is_skipped_in_one_entry() -> None:
+    shard = Shard()
+    chain = (task("t0"), *(task(f"t{n}", f"t{n - 1}") for n in range(1, 500)))
+    execution_id = shard.run(*chain)
+
+    shard.fail(execution_id, "t0")
+
+    assert shard.status(execution_id) == "failed"
+    assert list(shard.statuses(execution_id).values()).count("skipped") == 499
+
+
+# --- retries -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("retry", "delays_s"),
+    [
+        (RetryPolicy(limit=2, backoff=Fixed(delay=TEN_SECONDS)), [10, 10]),
+        (RetryPolicy(limit=3, backoff=Exponential(first=SECOND)), [1, 2, 4]),
+        (RetryPolicy(limit=2, backoff=Explicit(delays=(SECOND, MINUTE))), [1, 60]),
+    ],
+    ids=["fixed", "exponential", "explicit"],
+)
+def test_a_task_is_tried_again_after_its_delays(retry: RetryPolicy, delays_s: list[int]) -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=retry))
+
+    for delay_s in delays_s:
+        shard.fail(execution_id)
+        (timer,) = shard.all_effects(SetTimer)
+        assert timer.due == shard.decided_at + delay_s * SECOND
+        assert timer.timescale is Timescale.ELAPSED
+        assert shard.statuses(execution_id) == {"main": "backing_off"}
+        shard.pass_time(Duration(delay_s * SECOND))
+        assert shard.statuses(execution_id) == {"main": "running"}
+    shard.fail(execution_id)
+
+    assert shard.status(execution_id) == "failed"
+    assert shard.task(execution_id).failures == len(delays_s) + 1
+
+
+def test_jitter_is_drawn_from_the_decisions_entropy_and_stored() -> None:
+    retry = RetryPolicy(limit=1, backoff=Fixed(delay=TEN_SECONDS), jitter=0.5)
+    shard = Shard(entropy=1 << 19)
+    execution_id = shard.run(task("main", retry=retry))
+
+    shard.fail(execution_id)
+
+    assert shard.task(execution_id).retry_at == shard.decided_at + 12_500_000
+
+
+@pytest.mark.parametrize(
+    ("retry", "exit_code", "expected"),
+    [
+        (RetryPolicy(limit=1, on_exit_codes=(75,)), 75, "backing_off"),
+        (RetryPolicy(limit=1, on_exit_codes=(75,)), 1, "failed"),
+        (RetryPolicy(limit=1, never_on_exit_codes=(2,)), 2, "failed"),
+        (RetryPolicy(limit=1, never_on_exit_codes=(2,)), 1, "backing_off"),
+    ],
+)
+def test_the_exit_code_decides_whether_there_is_a_retry(
+    retry: RetryPolicy, exit_code: int, expected: str
+) -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=retry))
+
+    shard.fail(execution_id, exit_code=exit_code)
+
+    assert shard.statuses(execution_id) == {"main": expected}
+
+
+def test_a_success_after_a_failure_is_a_success() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY))
+    shard.fail(execution_id)
+    shard.pass_time(TEN_SECONDS)
+
+    shard.finish(execution_id)
+
+    assert shard.status(execution_id) == "success"
+    assert [one.number for one in shard.task(execution_id).attempts] == [1, 2]
+
+
+def test_a_delay_passes_while_the_clock_stands_an_hour_back() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY))
+    shard.fail(execution_id)
+
+    shard.set_clock(at("11:00"))
+    shard.pass_time(TEN_SECONDS)
+
+    assert shard.statuses(execution_id) == {"main": "running"}
+
+
+def test_the_end_of_a_delay_that_was_used_up_starts_nothing() -> None:
+    """Effects may be carried out twice: the same timer may go off during the next delay."""
+    shard = Shard()
+    retry = RetryPolicy(limit=2, backoff=Fixed(delay=TEN_SECONDS))
+    execution_id = shard.run(task("main", retry=retry))
+    shard.fail(execution_id)
+    (timer,) = shard.all_effects(SetTimer)
+    shard.do(timer.command)
+    shard.fail(execution_id)
+
+    shard.do(timer.command)
+
+    assert shard.statuses(execution_id) == {"main": "backing_off"}
+
+
+def test_a_timer_that_goes_off_twice_does_not_overtake_those_who_wait_for_room() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY))
+    shard.fail(execution_id)
+    (timer,) = shard.all_effects(SetTimer)
+    shard.slots = 0
+    shard.do(timer.command)
+    shard.slots = 1
+
+    shard.do(timer.command)
+
+    assert shard.statuses(execution_id) == {"main": "ready"}
+
+
+def test_only_the_newest_outputs_stay_in_the_record() -> None:
+    retry = RetryPolicy(limit=20, backoff=Fixed(delay=SECOND))
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=retry))
+
+    for number in range(1, 10):
+        report = shard.report(execution_id, outcome=Outcome.FAILED)
+        ending = Ending(
+            outcome=Outcome.FAILED,
+            started_at=shard.clock,
+            finished_at=shard.clock,
+            output=b"%d" % number,
+        )
+        shard.do(FinishAttempt(attempt=report.attempt, token=report.token, ending=ending))
+        shard.pass_time(SECOND)
+
+    ended = [one.ending for one in shard.task(execution_id).attempts if one.ending]
+    assert [one.output for one in ended if one.output] == [b"5", b"6", b"7", b"8", b"9"]
+    assert len([one for one in ended if one.output]) == DETAILS_KEPT
+
+
+def test_what_was_raised_decides_on_the_retry() -> None:
+    policy = RetryPolicy(limit=9, backoff=Fixed(delay=SECOND), never_on_exceptions=("OutOfStock",))
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=policy))
+
+    statuses: list[str] = []
+    for raised in (Raised(type="OSError"), Raised(type="shop.OutOfStock")):
+        report = shard.report(execution_id, outcome=Outcome.FAILED)
+        ending = replace(report.ending, raised=raised, result=b"1")
+        shard.do(FinishAttempt(attempt=report.attempt, token=report.token, ending=ending))
+        statuses.append(shard.statuses(execution_id)["main"])
+        shard.pass_time(SECOND)
+
+    assert statuses == ["backing_off", "failed"]
+    ended = [one.ending for one in shard.task(execution_id).attempts]
+    assert [one.result for one in ended if one] == [b"", b""]
+
+
+def test_the_results_of_an_execution_are_bounded_together() -> None:
+    names = [f"task-{number}" for number in range(10)]
+    shard = Shard()
+    execution_id = shard.run(*map(task, names), task("more"))
+    large = b'"%b"' % (b"x" * (RESULT_BYTES_MAX - 2))
+
+    for name in names:
+        report = shard.report(execution_id, name)
+        shard.do(replace(report, ending=replace(report.ending, result=large)))
+
+    endings = [shard.task(execution_id, name).attempts[-1].ending for name in names]
+    kept = [ending for ending in endings if ending and ending.result]
+    assert len(kept) * RESULT_BYTES_MAX == RESULTS_BYTES_MAX
+    assert {ending.outcome for ending in endings if ending} == {Outcome.SUCCEEDED}
+
+
+# --- nodes that are lost -------------------------------------------------------------------------
+
+
+def test_a_lost_attempt_is_started_again_at_once() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+
+    shard.lose_node()
+
+    first, second = shard.task(execution_id).attempts
+    assert first.ending is not None
+    assert first.ending.outcome is Outcome.LOST
+    assert (second.number, second.session) == (2, "session-2")
+    assert [launch.order.key.number for launch in shard.all_effects(Launch)] == [2]
+
+
+def test_a_lost_attempt_began_when_it_was_placed_whenever_that_is_told() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main"))
+    placed_at = shard.task(execution_id).attempts[0].placed_at
+    shard.pass_time(TEN_SECONDS)
+
+    told = shard.report(execution_id, outcome=Outcome.LOST)
+    shard.do(replace(told, ending=replace(told.ending, started_at=told.ending.finished_at)))
+
+    first, _ = shard.task(execution_id).attempts
+    assert first.ending is not None
+    assert first.ending.started_at == placed_at
+    assert shard.execution(execution_id).started_at == placed_at
+
+
+def test_from_the_third_loss_in_a_row_on_the_next_attempt_waits_longer_each_time() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+    delays: list[int] = []
+
+    for _ in range(10):
+        shard.lose_node()
+        lost = shard.task(execution_id)
+        delays.append(lost.retry_at - shard.clock if lost.retry_at else 0)
+        shard.pass_time(Duration(MINUTE))
+
+    assert [delay // SECOND for delay in delays] == [0, 0, 1, 2, 4, 8, 16, 32, 60, 60]
+    assert shard.statuses(execution_id) == {"main": "running"}
+
+
+def test_losses_with_another_end_between_them_are_not_in_a_row() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY))
+    for _ in range(2):
+        shard.lose_node()
+    shard.fail(execution_id)
+    shard.pass_time(TEN_SECONDS)
+
+    shard.lose_node()
+
+    assert shard.statuses(execution_id) == {"main": "running"}
+
+
+def test_lost_attempts_use_none_of_the_users_retries() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY))
+    for _ in range(5):
+        shard.lose_node()
+        shard.pass_time(Duration(MINUTE))
+
+    shard.fail(execution_id)
+    after_failure = shard.statuses(execution_id)["main"]
+    shard.pass_time(TEN_SECONDS)
+    shard.fail(execution_id)
+
+    assert after_failure == "backing_off"
+    assert shard.status(execution_id) == "failed"
+    assert (shard.task(execution_id).losses, shard.task(execution_id).failures) == (5, 2)
+
+
+def test_a_task_that_loses_every_node_is_failed_in_the_end() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY))
+    for _ in range(LOSSES_MAX - 1):
+        shard.lose_node()
+        shard.pass_time(Duration(MINUTE))
+    before = shard.status(execution_id)
+
+    shard.lose_node()
+
+    assert (before, shard.status(execution_id)) == ("running", "failed")
+    assert len(shard.task(execution_id).attempts) == LOSSES_MAX
+    assert "lost with its node 100 times" in shard.execution(execution_id).reason
+
+
+def test_only_the_attempts_of_that_life_of_the_node_are_lost() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    before = shard.trigger(job_id)
+    shard.session = Session("session-2")
+    since = shard.trigger(job_id)
+    shard.session = Session("session-1")
+
+    shard.lose_node()
+
+    assert len(shard.task(before).attempts) == 2
+    assert len(shard.task(since).attempts) == 1
+
+
+def test_a_lost_node_leaves_delays_alone() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY))
+    shard.fail(execution_id)
+
+    shard.lose_node()
+
+    assert shard.statuses(execution_id) == {"main": "backing_off"}
+
+
+def test_losing_a_node_twice_changes_nothing_more() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+    shard.lose_node()
+    rows = dict(shard.rows)
+
+    shard.session = Session("session-1")
+    shard.lose_node()
+
+    assert shard.rows == rows
+    assert len(shard.task(execution_id).attempts) == 2
+
+
+# --- tokens --------------------------------------------------------------------------------------
+
+
+def test_a_stale_token_cannot_finish_an_attempt() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+    stale = shard.report(execution_id)
+    shard.lose_node()
+
+    with pytest.raises(Refused, match="stale_attempt"):
+        shard.do(stale)
+
+    assert shard.status(execution_id) == "running"
+
+
+def test_the_report_of_an_end_counts_once() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY), task("other"))
+    report = shard.report(execution_id, outcome=Outcome.FAILED)
+    shard.do(report)
+
+    with pytest.raises(Refused, match="stale_attempt"):
+        shard.do(report)
+
+    assert shard.task(execution_id).failures == 1
+
+
+def test_a_report_about_a_finished_execution_is_refused() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+    report = shard.report(execution_id)
+    shard.do(report)
+
+    with pytest.raises(Refused, match="stale_attempt"):
+        shard.do(report)
+
+
+def test_a_report_about_an_attempt_that_never_was_is_refused() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("a"), task("b", "a"))
+    ending = Ending(outcome=Outcome.SUCCEEDED, started_at=Instant(0), finished_at=Instant(0))
+    token = shard.attempt(execution_id, "a").token
+
+    for key in (
+        AttemptKey(execution_id, "b", 1),
+        AttemptKey(execution_id, "nothing", 1),
+        AttemptKey(ExecutionId("f" * 36), "a", 1),
+    ):
+        with pytest.raises(Refused, match="stale_attempt"):
+            shard.do(FinishAttempt(attempt=key, token=token, ending=ending))
+
+
+def test_a_token_of_another_epoch_is_stale() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+    report = shard.report(execution_id)
+    token = Token(Epoch(report.token.epoch + 1), report.token.index)
+
+    with pytest.raises(Refused, match="stale_attempt"):
+        shard.do(FinishAttempt(attempt=report.attempt, token=token, ending=report.ending))
+
+
+def test_tokens_of_a_task_grow_through_retries_losses_and_takeovers() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY))
+    shard.lose_node()
+    shard.copy = copy_from(shard.copy.tip, Epoch(2))
+    shard.lose_node()
+    shard.fail(execution_id)
+
+    shard.pass_time(TEN_SECONDS)
+
+    tokens = tokens_of(shard.task(execution_id))
+    assert len(tokens) == 4
+    assert tokens == sorted(set(tokens))
+    assert tokens[-1] > Token(Epoch(2), Index(0))
+
+
+# --- room ----------------------------------------------------------------------------------------
+
+
+def test_without_room_tasks_wait_and_the_execution_is_queued() -> None:
+    shard = Shard(slots=0)
+
+    execution_id = shard.run(task("a"), task("b"))
+
+    assert shard.status(execution_id) == "queued"
+    waits = [(wait.execution_id, wait.task) for wait in shard.all_effects(Wait)]
+    assert waits == [(execution_id, "a"), (execution_id, "b")]
+    assert shard.all_effects(Launch) == []
+
+
+def test_only_as_many_tasks_start_as_there_is_room_for() -> None:
+    shard = Shard(slots=2)
+
+    execution_id = shard.run(*(task(f"t{n}") for n in range(4)))
+
+    assert list(shard.statuses(execution_id).values()) == ["running", "running", "ready", "ready"]
+
+
+def test_a_waiting_task_starts_when_there_is_room() -> None:
+    shard = Shard(slots=0)
+    execution_id = shard.run()
+    shard.slots = 1
+
+    shard.start(execution_id)
+
+    assert shard.status(execution_id) == "running"
+    assert [launch.order.key.number for launch in shard.all_effects(Launch)] == [1]
+
+
+def test_a_task_offered_a_place_that_is_gone_waits_again_since_it_first_did() -> None:
+    shard = Shard(slots=0)
+    execution_id = shard.run(priority=7)
+    [first] = shard.all_effects(Wait)
+    shard.pass_time(TEN_SECONDS)
+
+    shard.start(execution_id)
+
+    assert shard.statuses(execution_id) == {"main": "ready"}
+    assert shard.all_effects(Wait) == [first]
+    assert first == Wait(execution_id, "main", first.since, 7)
+
+
+def test_a_task_that_waits_anew_after_it_ran_waits_since_then() -> None:
+    shard = Shard(slots=0)
+    execution_id = shard.run(task("a", retry=ONE_RETRY))
+    shard.slots = 1
+    shard.start(execution_id, "a")
+    shard.fail(execution_id, "a")
+    shard.slots = 0
+
+    shard.pass_time(TEN_SECONDS)
+
+    [wait] = shard.all_effects(Wait)
+    assert wait.since == shard.decided_at
+
+
+def test_a_place_offered_twice_starts_one_attempt() -> None:
+    shard = Shard(slots=0)
+    execution_id = shard.run()
+    shard.slots = 2
+    shard.start(execution_id)
+
+    shard.start(execution_id)
+
+    assert len(shard.task(execution_id).attempts) == 1
+    assert shard.effects == []
+
+
+def test_a_place_offered_to_a_task_that_is_not_ready_is_not_taken() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("a", retry=ONE_RETRY), task("b", "a"))
+    shard.fail(execution_id, "a")
+
+    shard.start(execution_id, "a")
+    shard.start(execution_id, "b")
+    shard.do(StartTask(execution_id=ExecutionId("gone"), task="a"))
+
+    assert shard.statuses(execution_id) == {"a": "backing_off", "b": "blocked"}
+
+
+def test_a_delay_that_ends_without_room_leaves_the_task_ready() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY))
+    shard.fail(execution_id)
+    shard.slots = 0
+
+    shard.pass_time(TEN_SECONDS)
+
+    assert shard.statuses(execution_id) == {"main": "ready"}
+    assert shard.task(execution_id).retry_at == 0
+
+
+def test_a_lost_task_without_room_waits() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+    shard.slots = 0
+
+    shard.lose_node()
+
+    assert shard.statuses(execution_id) == {"main": "ready"}
+    assert shard.task(execution_id).losses == 1
+
+
+def test_a_decision_says_how_many_attempts_it_starts() -> None:
+    shard = Shard(slots=2)
+
+    shard.run(*(task(f"t{n}") for n in range(4)))
+
+    assert shard.started_count == 2
+
+
+# --- cancelling ----------------------------------------------------------------------------------
+
+
+def running(shard: Shard) -> ExecutionId:
+    return shard.run(task("main"), task("next", "main"))
+
+
+def waiting_for_room(shard: Shard) -> ExecutionId:
+    shard.slots = 0
+    return running(shard)
+
+
+def backing_off(shard: Shard) -> ExecutionId:
+    execution_id = shard.run(task("main", retry=ONE_RETRY), task("next", "main"))
+    shard.fail(execution_id)
+    return execution_id
+
+
+def test_cancelling_stops_what_runs_and_waits_for_its_end() -> None:
+    shard = Shard()
+    execution_id = running(shard)
+
+    shard.cancel(execution_id)
+    between = shard.statuses(execution_id)
+    stops = shard.all_effects(Stop)
+    shard.finish(execution_id, outcome=Outcome.CANCELLED)
+
+    assert stops == [Stop(AttemptKey(execution_id, "main", 1))]
+    assert between == {"main": "running", "next": "cancelled"}
+    assert shard.status(execution_id) == "cancelled"
+    assert shard.statuses(execution_id) == {"main": "cancelled", "next": "cancelled"}
+
+
+@pytest.mark.parametrize("make", [waiting_for_room, backing_off])
+def test_cancelling_what_does_not_run_ends_it_at_once(
+    make: Callable[[Shard], ExecutionId],
+) -> None:
+    shard = Shard()
+    execution_id = make(shard)
+
+    shard.cancel(execution_id)
+
+    assert shard.status(execution_id) == "cancelled"
+    assert shard.statuses(execution_id) == {"main": "cancelled", "next": "cancelled"}
+    assert shard.all_effects(Stop) == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (Outcome.SUCCEEDED, "success"),
+        (Outcome.FAILED, "cancelled"),
+        (Outcome.TIMED_OUT, "cancelled"),
+        (Outcome.CANCELLED, "cancelled"),
+    ],
+)
+def test_however_a_cancelled_attempt_ends_nothing_follows_it(
+    outcome: Outcome, expected: str
+) -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY), task("next", "main"))
+    shard.cancel(execution_id)
+
+    shard.finish(execution_id, outcome=outcome)
+
+    assert shard.status(execution_id) == "cancelled"
+    assert shard.statuses(execution_id) == {"main": expected, "next": "cancelled"}
+    assert shard.all_effects(Launch) == []
+
+
+def test_a_cancelled_attempt_that_is_lost_is_not_started_again() -> None:
+    shard = Shard()
+    execution_id = running(shard)
+    shard.cancel(execution_id)
+
+    shard.lose_node()
+
+    assert shard.status(execution_id) == "cancelled"
+    assert shard.all_effects(Launch) == []
+
+
+def test_cancelling_twice_is_cancelling_once() -> None:
+    shard = Shard()
+    execution_id = running(shard)
+    shard.cancel(execution_id)
+    rows = dict(shard.rows)
+
+    shard.cancel(execution_id)
+
+    assert shard.rows == rows
+    assert shard.effects == []
+
+
+def test_what_is_over_cannot_be_cancelled() -> None:
+    shard = Shard()
+    execution_id = shard.run()
+    shard.finish(execution_id)
+
+    with pytest.raises(Refused, match="execution_not_found"):
+        shard.cancel(execution_id)
+
+
+def test_cancelled_tasks_stay_so_whatever_goes_off_later() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("main", retry=ONE_RETRY), task("other"))
+    shard.fail(execution_id, "main")
+    shard.cancel(execution_id)
+
+    shard.pass_time(TEN_SECONDS)
+    shard.start(execution_id, "main")
+
+    assert shard.statuses(execution_id) == {"main": "cancelled", "other": "running"}
+
+
+def test_an_attempt_stopped_by_nobody_we_know_is_started_again() -> None:
+    """Its execution was not cancelled, so it is not done; and it did not fail by itself."""
+    shard = Shard()
+    execution_id = shard.run()
+
+    shard.finish(execution_id, outcome=Outcome.CANCELLED)
+
+    assert shard.status(execution_id) == "running"
+    assert [one.number for one in shard.task(execution_id).attempts] == [1, 2]
+    assert (shard.task(execution_id).losses, shard.task(execution_id).failures) == (1, 0)
+
+
+# --- what a new primary finds --------------------------------------------------------------------
+
+
+def test_a_new_primary_finds_tasks_that_wait_for_room_or_for_time() -> None:
+    shard = Shard(slots=1)
+    execution_id = shard.run(task("a", retry=ONE_RETRY), task("b"), priority=3)
+    shard.fail(execution_id, "a")
+
+    found = list(pending(shard.reloaded()))
+
+    wake = Wake(execution_id=execution_id, task="a", number=2)
+    retry_at = shard.task(execution_id, "a").retry_at
+    assert found == [
+        SetTimer(retry_at, wake, Timescale.ELAPSED),
+        Wait(execution_id, "b", shard.task(execution_id, "b").ready_at, 3),
+    ]
+
+
+def test_a_new_primary_stops_what_was_cancelled_and_may_still_run() -> None:
+    shard = Shard()
+    execution_id = shard.run(task("a"), task("b"), task("c", "b"))
+    shard.cancel(execution_id)
+
+    found = list(pending(shard.reloaded()))
+
+    assert found == [
+        Stop(AttemptKey(execution_id, "a", 1)),
+        Stop(AttemptKey(execution_id, "b", 1)),
+    ]
+
+
+def test_cancelling_a_task_that_backs_off_clears_its_timer() -> None:
+    shard = Shard()
+    policy = RetryPolicy(limit=3, backoff=Fixed(delay=HOUR))
+    execution_id = shard.run(task("main", retry=policy))
+    shard.fail(execution_id)
+    [waiting] = shard.timers
+
+    shard.cancel(execution_id)
+
+    cleared = [each for each in shard.all_effects(ClearTimer) if isinstance(each.command, Wake)]
+    assert [(each.due, each.command) for each in cleared] == [(waiting.due, waiting.command)]
+    assert shard.status(execution_id) == "cancelled"

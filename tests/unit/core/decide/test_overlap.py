@@ -1,0 +1,214 @@
+"""What unfinished executions of a job mean to its next one."""
+
+import pytest
+
+from rota.core.errors import Refused
+from rota.core.model.attempt import Outcome
+from rota.core.model.execution import Hold
+from rota.core.model.job import Misfire, Overlap
+from rota.core.timing.instants import HOUR, MINUTE, Duration
+from rota.core.vocabulary.effects import Launch
+from unit.core.shard import Shard, at, every, task
+
+EVERY_MINUTE = every("* * * * *")
+
+
+def test_allow_lets_executions_run_side_by_side() -> None:
+    shard = Shard()
+    shard.save(schedules=EVERY_MINUTE, overlap=Overlap.ALLOW)
+
+    for _ in range(3):
+        shard.pass_time(MINUTE)
+
+    assert [shard.status(one) for one in shard.live()] == ["running"] * 3
+
+
+def test_skip_records_what_was_in_the_way() -> None:
+    shard = Shard()
+    shard.save(schedules=EVERY_MINUTE, overlap=Overlap.SKIP)
+    shard.pass_time(MINUTE)
+    (running,) = shard.live()
+
+    shard.pass_time(MINUTE)
+
+    assert shard.outcomes() == [("12:01:00", 1, "fired"), ("12:02:00", 1, "skipped")]
+    assert shard.ledger()[1].execution_id == running
+    assert "the overlap policy is skip" in shard.ledger()[1].reason
+    assert shard.live() == [running]
+
+
+def test_skip_lets_the_next_one_run_when_the_last_has_finished() -> None:
+    shard = Shard()
+    shard.save(schedules=EVERY_MINUTE, overlap=Overlap.SKIP)
+    shard.pass_time(MINUTE)
+    shard.finish(shard.live()[0])
+
+    shard.pass_time(MINUTE)
+
+    assert shard.fired() == ["12:01:00", "12:02:00"]
+
+
+def test_skip_counts_an_execution_that_has_not_started_or_backs_off() -> None:
+    shard = Shard(slots=0)
+    shard.save(schedules=EVERY_MINUTE, overlap=Overlap.SKIP)
+
+    shard.pass_time(MINUTE)
+    shard.pass_time(MINUTE)
+
+    assert shard.fired() == ["12:01:00"]
+
+
+def test_queue_one_holds_one_and_skips_the_rest() -> None:
+    shard = Shard()
+    shard.save(schedules=EVERY_MINUTE, overlap=Overlap.QUEUE_ONE)
+
+    for _ in range(4):
+        shard.pass_time(MINUTE)
+
+    first, second = shard.live()
+    assert [shard.status(first), shard.status(second)] == ["running", "queued"]
+    assert shard.execution(second).hold is Hold.OVERLAP
+    assert [outcome for _, _, outcome in shard.outcomes()] == [
+        "fired",
+        "fired",
+        "skipped",
+        "skipped",
+    ]
+    assert shard.ledger()[3].execution_id == second
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.FAILED])
+def test_queue_one_releases_in_the_entry_that_ends_the_one_before(outcome: Outcome) -> None:
+    shard = Shard()
+    job_id = shard.save(overlap=Overlap.QUEUE_ONE)
+    first, second = shard.trigger(job_id), shard.trigger(job_id)
+
+    shard.finish(first, outcome=outcome)
+
+    assert [launch.order.key.execution_id for launch in shard.all_effects(Launch)] == [second]
+    assert shard.execution(second).hold is Hold.NONE
+
+
+def test_queue_one_does_not_release_while_a_task_still_runs() -> None:
+    shard = Shard()
+    job_id = shard.save(task("a"), task("b"), overlap=Overlap.QUEUE_ONE)
+    first, second = shard.trigger(job_id), shard.trigger(job_id)
+
+    shard.finish(first, "a")
+
+    assert shard.status(second) == "queued"
+
+
+def test_queue_one_releases_only_after_a_cancelled_one_has_ended() -> None:
+    shard = Shard()
+    job_id = shard.save(overlap=Overlap.QUEUE_ONE)
+    first, second = shard.trigger(job_id), shard.trigger(job_id)
+
+    shard.cancel(first)
+    between = shard.status(second)
+    shard.finish(first, outcome=Outcome.CANCELLED)
+
+    assert (between, shard.status(second)) == ("queued", "running")
+
+
+def test_cancelling_the_one_that_waits_makes_room_for_another_to_wait() -> None:
+    shard = Shard()
+    job_id = shard.save(overlap=Overlap.QUEUE_ONE)
+    first, second = shard.trigger(job_id), shard.trigger(job_id)
+
+    shard.cancel(second)
+    third = shard.trigger(job_id)
+
+    assert [shard.status(one) for one in (first, second, third)] == [
+        "running",
+        "cancelled",
+        "queued",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("overlap", "allowed"), [(Overlap.ALLOW, 9), (Overlap.SKIP, 1), (Overlap.QUEUE_ONE, 2)]
+)
+def test_triggers_obey_the_policy_too(overlap: Overlap, allowed: int) -> None:
+    shard = Shard()
+    job_id = shard.save(overlap=overlap)
+    for _ in range(allowed):
+        shard.trigger(job_id)
+
+    if overlap is not Overlap.ALLOW:
+        with pytest.raises(Refused, match=f"overlap policy is {overlap.value}"):
+            shard.trigger(job_id)
+
+    assert len(shard.live()) == allowed
+
+
+def test_fires_of_several_schedules_at_once_overlap_each_other() -> None:
+    shard = Shard()
+    shard.save(schedules=EVERY_MINUTE * 2, overlap=Overlap.SKIP)
+
+    shard.pass_time(MINUTE)
+
+    assert [outcome for _, _, outcome in shard.outcomes()] == ["fired", "skipped"]
+
+
+def test_late_fires_decided_together_overlap_each_other() -> None:
+    shard = Shard()
+    shard.save(schedules=EVERY_MINUTE, overlap=Overlap.QUEUE_ONE, misfire=Misfire.ALL)
+
+    shard.pass_time(HOUR)
+
+    assert shard.fired() == ["12:01:00", "12:02:00"]
+    assert len(shard.outcomes()) == 60
+
+
+def test_another_job_is_not_in_the_way() -> None:
+    shard = Shard()
+    shard.trigger(shard.save(name="one", overlap=Overlap.SKIP))
+
+    other = shard.trigger(shard.save(name="other", overlap=Overlap.SKIP))
+
+    assert shard.status(other) == "running"
+
+
+def test_the_one_that_waits_is_released_by_a_new_primary_too() -> None:
+    """A late fire that waits for a trigger has the lower id, and comes first when loaded."""
+    shard = Shard()
+    job_id = shard.save(schedules=EVERY_MINUTE, overlap=Overlap.QUEUE_ONE, grace=HOUR)
+    shard.set_clock(at("12:01:05"))
+    asked = shard.trigger(job_id)
+    shard.ring_timers()
+    (late,) = set(shard.live()) - {asked}
+    shard.state = shard.reloaded()
+
+    shard.finish(asked)
+
+    assert late < asked
+    assert shard.status(late) == "running"
+
+
+def test_a_new_primary_deletes_without_releasing() -> None:
+    shard = Shard(slots=0)
+    job_id = shard.save(schedules=EVERY_MINUTE, overlap=Overlap.QUEUE_ONE, grace=HOUR)
+    shard.set_clock(at("12:01:05"))
+    shard.trigger(job_id)
+    shard.ring_timers()
+    shard.state = shard.reloaded()
+    shard.slots = 1
+
+    shard.delete(job_id)
+
+    assert shard.started_count == 0
+    assert shard.state.executions == {}
+
+
+def test_a_released_execution_without_room_waits_for_it() -> None:
+    shard = Shard(slots=1)
+    job_id = shard.save(overlap=Overlap.QUEUE_ONE)
+    first, second = shard.trigger(job_id), shard.trigger(job_id)
+    shard.slots = 0
+
+    shard.pass_time(Duration(0))
+    shard.finish(first)
+
+    assert shard.statuses(second) == {"main": "ready"}
+    assert shard.status(second) == "queued"

@@ -1,0 +1,89 @@
+"""A paused job makes no executions by itself, and its ledger says why."""
+
+import pytest
+
+from rota.core.errors import Refused
+from rota.core.model.ids import JobId
+from rota.core.timing.instants import MINUTE, Duration
+from rota.core.vocabulary.commands import PauseJob, ResumeJob
+from unit.core.shard import Shard, every
+
+
+def test_fires_of_a_paused_job_are_recorded_as_paused() -> None:
+    shard = Shard()
+    job_id = shard.save(name="report", schedules=every("@every 1m"))
+
+    shard.do(PauseJob(job_id=job_id, by="ann", reason="moving house"))
+    shard.pass_time(Duration(3 * MINUTE))
+    shard.ring_timers()
+
+    entries = shard.ledger()
+    assert {entry.outcome.value for entry in entries} == {"paused"}
+    assert sum(entry.count for entry in entries) == 3
+    assert entries[0].reason.endswith("by ann: moving house")
+    assert shard.executions() == []
+
+
+def test_a_resumed_job_goes_on_with_the_next_fire_time() -> None:
+    shard = Shard()
+    job_id = shard.save(name="report", schedules=every("@every 1m"))
+    shard.do(PauseJob(job_id=job_id))
+    shard.pass_time(Duration(2 * MINUTE))
+    shard.ring_timers()
+
+    shard.do(ResumeJob(job_id=job_id))
+    shard.pass_time(Duration(1 * MINUTE))
+    shard.ring_timers()
+
+    assert [entry.outcome.value for entry in shard.ledger()][-1] == "fired"
+    assert sum(entry.count for entry in shard.ledger()) == 3
+
+
+def test_what_runs_goes_on_and_a_person_may_trigger() -> None:
+    shard = Shard()
+    job_id = shard.save(name="report")
+    running = shard.trigger(job_id)
+
+    shard.do(PauseJob(job_id=job_id))
+    asked_for = shard.trigger(job_id)
+    shard.finish(running)
+
+    assert shard.status(running) == "success"
+    assert shard.status(asked_for) == "running"
+
+
+def test_pausing_again_keeps_the_first_word() -> None:
+    shard = Shard()
+    job_id = shard.save(name="report")
+
+    shard.do(PauseJob(job_id=job_id, by="ann"))
+    shard.do(PauseJob(job_id=job_id, by="bob"))
+
+    pause = shard.state.jobs[job_id].pause
+    assert pause is not None
+    assert pause.by == "ann"
+
+
+def test_a_success_during_the_pause_is_used_when_the_job_is_resumed() -> None:
+    shard = Shard()
+    a = shard.save(name="a")
+    b = shard.save(name="b", dependencies=("default/a",))
+    shard.deliver()
+    shard.do(PauseJob(job_id=b))
+    shard.finish(shard.trigger(a))
+    shard.deliver()
+    while_paused = [one.job_id for one in shard.executions()].count(b)
+
+    shard.do(ResumeJob(job_id=b))
+    shard.do(ResumeJob(job_id=b))
+
+    assert while_paused == 0
+    assert [one.job_id for one in shard.executions()].count(b) == 1
+
+
+def test_a_job_that_is_not_there_cannot_be_paused() -> None:
+    shard = Shard()
+
+    for command in (PauseJob(job_id=JobId("0" * 16)), ResumeJob(job_id=JobId("0" * 16))):
+        with pytest.raises(Refused, match="job_not_found"):
+            shard.do(command)

@@ -1,0 +1,452 @@
+"""A shard under random commands: what must hold after each of them, whatever it was.
+
+The invariants are those of docs/explanation/protocol.md that one shard can break (I9, I13, I14),
+and liveness: whatever is unfinished has something outstanding that will bring it on.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from rota.core.decide.dependencies import is_open
+from rota.core.decide.dispatch import pending
+from rota.core.decide.fire import first_fire
+from rota.core.errors import Refused
+from rota.core.model.attempt import AttemptKey, Outcome
+from rota.core.model.dag import TriggerRule, Verdict, census_of, verdict
+from rota.core.model.execution import (
+    FINAL_TASK_STATES,
+    Execution,
+    Hold,
+    Task,
+    TaskStatus,
+    standing,
+    task_key,
+)
+from rota.core.model.ids import Epoch, ExecutionId
+from rota.core.model.job import JobSpec, Misfire, Overlap
+from rota.core.model.retry import Fixed, RetryPolicy
+from rota.core.state.shard_state import State
+from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.commands import (
+    Cancel,
+    Command,
+    DeleteJob,
+    FinishAttempt,
+    Fire,
+    Forget,
+    SaveJob,
+    StartTask,
+    TakeOver,
+    Trigger,
+    Wake,
+)
+from rota.core.vocabulary.decision import Limits
+from rota.core.vocabulary.effects import (
+    Consequence,
+    Deliver,
+    Later,
+    Launch,
+    SetTimer,
+    Stop,
+    Timescale,
+    Wait,
+)
+from unit.core.shard import Shard, Timer, copy_from, every, job, task
+
+NAMES = ("a", "b", "c")
+ENDINGS = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED)
+RETRIES = (RetryPolicy(), RetryPolicy(limit=2, backoff=Fixed(delay=Duration(20 * SECOND))))
+SCHEDULES = ((), every("* * * * *"), every("*/15 * * * * *") + every("@startup"))
+
+
+@dataclass(slots=True)
+class WatchedShard(Shard):
+    """A shard that remembers what its host was asked to do."""
+
+    launched: Counter[AttemptKey] = field(default_factory=Counter[AttemptKey])
+    waiting: set[tuple[ExecutionId, str]] = field(default_factory=set[tuple[ExecutionId, str]])
+    stopped: set[AttemptKey] = field(default_factory=set[AttemptKey])
+
+    def note(self, effect: Consequence) -> None:
+        """Remember *effect*."""
+        # The name of the class: `super()` alone does not find a dataclass that has slots.
+        super(WatchedShard, self).note(effect)
+        match effect:
+            case Launch(order):
+                self.launched[order.key] += 1
+                key = task_key(order.key.execution_id, order.key.task)
+                assert order.checkpoint == self.state.checkpoints.get(key, b"")
+            case Wait(execution_id, name):
+                self.waiting.add((execution_id, name))
+            case Stop(key):
+                self.stopped.add(key)
+            case Later(due, _, effects):
+                assert due > self.decided_at, "it could have been done at once"
+                for each in effects:
+                    self.note(each)
+            case _:
+                pass
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> JobSpec:
+    """Draw a job: a graph of up to four tasks, which may wait for another job."""
+    name = draw(st.sampled_from(NAMES))
+    tasks = [
+        task(
+            f"t{number}",
+            *draw(st.sets(st.sampled_from([f"t{n}" for n in range(number)]))) if number else (),
+            rule=draw(st.sampled_from(TriggerRule)),
+            retry=draw(st.sampled_from(RETRIES)),
+        )
+        for number in range(draw(st.integers(1, 4)))
+    ]
+    others = [f"default/{other}" for other in NAMES if other != name]
+    return job(
+        *tasks,
+        name=name,
+        schedules=draw(st.sampled_from(SCHEDULES)),
+        dependencies=tuple(draw(st.lists(st.sampled_from(others), unique=True))),
+        misfire=draw(st.sampled_from(Misfire)),
+        overlap=draw(st.sampled_from(Overlap)),
+    )
+
+
+class _ShardUnderFire(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.shard = WatchedShard(slots=2, limits=Limits(executions=12))
+        self.stale: list[FinishAttempt] = []
+        self.past: dict[tuple[Table, str], bytes] = {}
+
+    # -- what people and the world do -----------------------------------------------------------
+    #
+    # What brings executions on is a rule each; what ends or disturbs them shares two, or there
+    # would never be much to disturb.
+
+    @initialize(
+        jobs=st.lists(specs(), min_size=2, max_size=4),
+        ahead=st.sampled_from((Duration(0), Duration(2 * SECOND))),
+    )
+    def begin(self, jobs: list[JobSpec], ahead: Duration) -> None:
+        self.shard.ahead = ahead
+        for spec in jobs:
+            self.attempt(SaveJob(spec=spec))
+        self.shard.deliver()
+
+    @rule(spec=specs())
+    def save(self, spec: JobSpec) -> None:
+        self.attempt(SaveJob(spec=spec))
+
+    @precondition(lambda self: self.shard.state.jobs)
+    @rule(data=st.data())
+    def trigger(self, data: st.DataObject) -> None:
+        self.attempt(Trigger(job_id=data.draw(st.sampled_from(sorted(self.shard.state.jobs)))))
+
+    @precondition(lambda self: self.reports())
+    @rule(data=st.data(), outcome=st.sampled_from((*([Outcome.SUCCEEDED] * 6), *ENDINGS)))
+    def finish(self, data: st.DataObject, outcome: Outcome) -> None:
+        report = data.draw(st.sampled_from(self.reports(outcome)))
+        self.shard.do(report)
+        self.stale.append(report)
+
+    @precondition(lambda self: self.reports())
+    @rule(outcome=st.sampled_from((*([Outcome.SUCCEEDED] * 6), *ENDINGS)))
+    def finish_everything_in_one_entry(self, outcome: Outcome) -> None:
+        reports = self.reports(outcome)
+        self.shard.do_together(*reports)
+        self.stale += reports
+
+    @precondition(lambda self: self.reports())
+    @rule(
+        data=st.data(),
+        percent=st.none() | st.integers(0, 100),
+        checkpoint=st.none() | st.binary(max_size=2),
+    )
+    def tell(self, data: st.DataObject, percent: int | None, checkpoint: bytes | None) -> None:
+        key = data.draw(st.sampled_from(self.reports())).attempt
+        self.shard.tell(key.execution_id, key.task, percent=percent, checkpoint=checkpoint)
+
+    @rule(duration=st.sampled_from((SECOND, Duration(25 * SECOND), MINUTE)))
+    def pass_time(self, duration: Duration) -> None:
+        self.shard.pass_time(duration)
+
+    @precondition(lambda self: self.shard.waiting)
+    @rule()
+    def offer_places(self) -> None:
+        for execution_id, name in sorted(self.shard.waiting):
+            self.shard.waiting.discard((execution_id, name))
+            self.attempt(StartTask(execution_id=execution_id, task=name))
+
+    @rule()
+    def deliver(self) -> None:
+        self.shard.deliver()
+
+    @rule(slots=st.integers(0, 5))
+    def have_places(self, slots: int) -> None:
+        self.shard.slots = slots
+
+    @precondition(lambda self: self.shard.state.jobs)
+    @rule(data=st.data())
+    def change_their_minds(self, data: st.DataObject) -> None:
+        """People cancel, delete, and make again what they have just deleted."""
+        state = self.shard.state
+        job_id = data.draw(st.sampled_from(sorted(state.jobs)))
+        made_again = (DeleteJob(job_id=job_id), SaveJob(spec=state.jobs[job_id].spec))
+        live = sorted(state.executions)
+        match data.draw(st.sampled_from(("cancel", "delete", "make again", "make again, finish"))):
+            case "cancel":
+                if live:
+                    self.attempt(Cancel(execution_id=data.draw(st.sampled_from(live))))
+            case "delete":
+                self.attempt(DeleteJob(job_id=job_id))
+            case "make again":
+                self.shard.do_together(*made_again)
+            case _:
+                reports = self.reports()
+                self.shard.do_together(*reports, *made_again, *reports)
+                self.stale += reports
+
+    @rule(data=st.data())
+    def disturb(self, data: st.DataObject) -> None:
+        """The world does what it likes."""
+        shard = self.shard
+        happenings = ("lose node", "take over", "start", "set clock", "ring", "report", "forget")
+        match data.draw(st.sampled_from(happenings)):
+            case "lose node":
+                self.stale += self.reports()
+                shard.lose_node()
+            case "take over":
+                self.take_over(is_start=False)
+            case "start":
+                self.take_over(is_start=True)
+            case "set clock":
+                shard.set_clock(Instant(shard.clock + data.draw(st.integers(-MINUTE, MINUTE))))
+            case "ring":
+                for job_id in sorted(shard.state.jobs):
+                    shard.fire(job_id)
+            case "report":
+                for report in self.stale[-5:]:
+                    with pytest.raises(Refused, match="stale_attempt"):
+                        shard.do(report)
+            case _:
+                shard.do(Forget(pasts=shard.pasts()))
+                self.past.clear()
+
+    def take_over(self, *, is_start: bool) -> None:
+        shard = self.shard
+        shard.state = shard.reloaded()
+        shard.copy = copy_from(shard.copy.tip, Epoch(shard.copy.epoch + 1))
+        for forgotten in (shard.timers, shard.waiting, shard.stopped, shard.letters):
+            forgotten.clear()
+        shard.do(TakeOver(epoch=shard.copy.epoch, is_start=is_start))
+        for effect in pending(shard.state, shard.ahead):
+            shard.note(effect)
+
+    def attempt(self, command: Command) -> None:
+        """Send a command that may be refused."""
+        before = dict(self.shard.rows)
+        try:
+            self.shard.do(command)
+        except Refused:
+            assert self.shard.rows == before
+
+    def reports(self, outcome: Outcome = Outcome.SUCCEEDED) -> list[FinishAttempt]:
+        """Return a report for each attempt that runs."""
+        return [
+            self.shard.report(execution_id, one.name, outcome)
+            for execution_id, tasks in sorted(self.shard.state.tasks.items())
+            for one in tasks.values()
+            if one.status is TaskStatus.RUNNING
+        ]
+
+    # -- what always holds ----------------------------------------------------------------------
+
+    @invariant()
+    def attempts_follow_each_other(self) -> None:
+        """Check I9, and that every attempt was launched exactly once."""
+        for execution_id, one in _tasks(self.shard.state):
+            assert [attempt.number for attempt in one.attempts] == _count(len(one.attempts))
+            tokens = [attempt.token for attempt in one.attempts]
+            assert tokens == sorted(set(tokens))
+            assert all(attempt.ending for attempt in one.attempts[:-1])
+            is_unended = bool(one.attempts) and one.attempts[-1].ending is None
+            assert is_unended is (one.status is TaskStatus.RUNNING)
+            for attempt in one.attempts:
+                assert self.shard.launched[AttemptKey(execution_id, one.name, attempt.number)] == 1
+
+    @invariant()
+    def tasks_keep_the_order_of_their_graph(self) -> None:
+        """Check I13: a task was started, left blocked or skipped as its trigger rule says."""
+        state = self.shard.state
+        for execution in state.executions.values():
+            tasks = state.tasks[execution.id]
+            for spec in state.graph(execution.job_id, execution.job_version).spec.tasks:
+                if not spec.needs:
+                    continue
+                needs = census_of(standing(tasks[name]) for name in spec.needs)
+                said = verdict(spec.rule, needs)
+                one = tasks[spec.name]
+                if one.status is TaskStatus.BLOCKED:
+                    assert state.census(execution.id, spec) == needs
+                if one.attempts or one.status is TaskStatus.READY:
+                    assert said is Verdict.START
+                elif one.status is TaskStatus.BLOCKED:
+                    assert said is Verdict.WAIT
+                elif one.status is TaskStatus.SKIPPED:
+                    assert said in {Verdict.SKIP, Verdict.SKIP_FAILED}
+
+    @invariant()
+    def executions_keep_the_overlap_policy(self) -> None:
+        """Check the rest of I13."""
+        state = self.shard.state
+        assert len(state.executions) <= self.shard.limits.executions + len(NAMES)
+        for job_id, live in state.live.items():
+            if job_id in state.jobs and state.jobs[job_id].spec.overlap is not Overlap.ALLOW:
+                held = [state.executions[one].hold for one in live]
+                assert held.count(Hold.NONE) <= 1
+                assert len(held) <= 2
+
+    @invariant()
+    def what_is_final_stays(self) -> None:
+        """Check I14."""
+        rows = self.shard.rows
+        past = {key: rows[key] for key in rows if key[0] in {Table.PAST_EXECUTION, Table.PAST_TASK}}
+        assert self.past.items() <= past.items()
+        self.past = past
+        for table, key in past:
+            if table is Table.PAST_TASK:
+                assert self.shard.read(table, key, Task).status in FINAL_TASK_STATES
+            else:
+                assert self.shard.read(table, key, Execution).finished_at
+                assert key not in self.shard.state.executions
+
+    @invariant()
+    def checkpoints_are_those_of_open_tasks(self) -> None:
+        state = self.shard.state
+        is_open = {
+            task_key(execution_id, one.name): one.status not in FINAL_TASK_STATES
+            for execution_id, one in _tasks(state)
+        }
+        assert all(data and is_open[key] for key, data in state.checkpoints.items())
+
+    @invariant()
+    def counts_are_right(self) -> None:
+        state = self.shard.state
+        assert state.tasks.keys() == state.executions.keys()
+        for execution in state.executions.values():
+            states = [one.status for one in state.tasks[execution.id].values()]
+            assert execution.open_count == sum(one not in FINAL_TASK_STATES for one in states) > 0
+            assert execution.failed_count == states.count(TaskStatus.FAILED)
+
+    @invariant()
+    def nothing_is_stuck(self) -> None:
+        """Whatever is unfinished waits for something that will come."""
+        shard = self.shard
+        for execution in shard.state.executions.values():
+            tasks = shard.state.tasks[execution.id].values()
+            for one in tasks:
+                if one.status is TaskStatus.READY:
+                    assert (execution.id, one.name) in shard.waiting
+                elif one.status is TaskStatus.BACKING_OFF:
+                    wake = Wake(execution_id=execution.id, task=one.name, number=_next(one))
+                    assert Timer(one.retry_at, wake, Timescale.ELAPSED) in shard.timers
+            going_on = {TaskStatus.READY, TaskStatus.RUNNING, TaskStatus.BACKING_OFF}
+            if execution.hold is Hold.NONE:
+                assert any(one.status in going_on for one in tasks)
+            else:
+                assert all(one.status is TaskStatus.BLOCKED for one in tasks)
+                assert _comes_to_an_end(shard.state, execution)
+
+    @invariant()
+    def every_fire_has_its_timer(self) -> None:
+        set_for = {timer.command: timer.due for timer in self.shard.timers}
+        for job_id, plan in self.shard.state.plans.items():
+            due = first_fire(plan)
+            if due is not None:
+                latest = max(due, self.shard.decided_at + MINUTE)
+                assert set_for[Fire(job_id=job_id)] <= latest
+
+    @invariant()
+    def what_is_cancelled_is_being_stopped(self) -> None:
+        state = self.shard.state
+        for execution_id, one in _tasks(state):
+            if state.executions[execution_id].cancelled_at and one.status is TaskStatus.RUNNING:
+                key = AttemptKey(execution_id, one.name, len(one.attempts))
+                assert key in self.shard.stopped
+
+    @invariant()
+    def jobs_that_wait_are_known_where_they_wait(self) -> None:
+        state = self.shard.state
+        assert state.outbox.keys() == self.shard.letters.keys()
+        if state.outbox:
+            return
+        waits = {
+            (upstream, found.spec.full_name)
+            for found in state.jobs.values()
+            for upstream in found.spec.dependencies
+        }
+        known = {(one, other) for one, others in state.dependents.items() for other in others}
+        assert known == waits
+
+    @invariant()
+    def nothing_is_kept_that_nobody_needs(self) -> None:
+        state = self.shard.state
+        run = {
+            f"{one.job_id}/{one.job_version}"
+            for one in state.executions.values()
+            if one.job_id not in state.jobs
+        }
+        assert state.versions.keys() == run
+        assert state.names == {found.spec.full_name: found.id for found in state.jobs.values()}
+        assert state.plans.keys() == state.jobs.keys()
+        # Private, but what is kept there for too long shows nowhere else.
+        assert state._graphs.keys() <= state.live.keys()  # pyright: ignore[reportPrivateUsage]
+
+    @invariant()
+    def another_primary_would_find_the_same(self) -> None:
+        state, loaded = self.shard.state, self.shard.reloaded()
+        for name in State.__dataclass_fields__:
+            if name not in ("_graphs", "_censuses"):
+                assert getattr(loaded, name) == getattr(state, name), name
+        found = list(pending(loaded))
+        assert {(one.execution_id, one.task) for one in found if isinstance(one, Wait)} == {
+            (execution_id, one.name)
+            for execution_id, one in _tasks(state)
+            if one.status is TaskStatus.READY
+        }
+        assert [one.parcel.key for one in found if isinstance(one, Deliver)] == sorted(state.outbox)
+        timers = {one.command for one in found if isinstance(one, SetTimer)}
+        assert timers <= {timer.command for timer in self.shard.timers}
+
+
+def _tasks(state: State) -> list[tuple[ExecutionId, Task]]:
+    return [
+        (execution_id, one) for execution_id, tasks in state.tasks.items() for one in tasks.values()
+    ]
+
+
+def _count(most: int) -> list[int]:
+    return list(range(1, most + 1))
+
+
+def _next(one: Task) -> int:
+    return len(one.attempts) + 1
+
+
+def _comes_to_an_end(state: State, execution: Execution) -> bool:
+    """Tell whether what a held execution waits for is still to come."""
+    if execution.hold is Hold.DEPENDENCIES:
+        return not is_open(state.plans[execution.job_id])
+    others = [state.executions[one] for one in state.live_of(execution.job_id)]
+    return any(other.hold is Hold.NONE for other in others)
+
+
+TestShardUnderFire = _ShardUnderFire.TestCase
+TestShardUnderFire.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

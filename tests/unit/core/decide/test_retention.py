@@ -1,0 +1,96 @@
+"""Old history goes, and takes with it only what is its own."""
+
+from rota.core.model.job import Misfire, Overlap
+from rota.core.timing.instants import HOUR, MINUTE, Duration
+from rota.core.vocabulary.changes import Table
+from rota.core.vocabulary.commands import Forget
+from unit.core.shard import Shard, every, task
+
+
+def test_forgetting_everything_leaves_no_history() -> None:
+    shard = Shard()
+    shard.save(task("a"), task("b", "a"), schedules=every("* * * * *"), overlap=Overlap.SKIP)
+    shard.pass_time(MINUTE)
+    shard.pass_time(MINUTE)
+    (execution_id,) = shard.live()
+    shard.fail(execution_id, "a")
+
+    shard.do(Forget(pasts=shard.pasts()))
+
+    assert [key for key in shard.rows if key[0] >= Table.HISTORY] == []
+
+
+def test_the_ledger_entry_of_a_fire_goes_with_its_execution() -> None:
+    shard = Shard()
+    shard.save(schedules=every("* * * * *"))
+    shard.pass_time(MINUTE)
+    shard.finish(shard.live()[0])
+    shard.pass_time(MINUTE)
+    shard.finish(shard.live()[0])
+
+    shard.do(Forget(pasts=shard.pasts()[:1]))
+
+    assert shard.outcomes() == [("12:02:00", 1, "fired")]
+    assert len(shard.executions()) == 1
+    assert len(shard.keys(Table.PAST_TASK)) == 1
+
+
+def test_the_ledger_entry_of_what_did_not_run_goes_by_itself() -> None:
+    shard = Shard()
+    shard.save(schedules=every("* * * * *"), misfire=Misfire.SKIP)
+    shard.pass_time(HOUR)
+    shard.pass_time(Duration(30 * MINUTE))
+
+    shard.do(Forget(pasts=shard.pasts()[:1]))
+
+    assert [count for _, count, _ in shard.outcomes()] == [1, 29, 1]
+
+
+def test_forgetting_a_trigger_leaves_the_ledger_alone() -> None:
+    shard = Shard()
+    job_id = shard.save(schedules=every("* * * * *"))
+    asked = shard.trigger(job_id)
+    shard.finish(asked)
+    shard.pass_time(MINUTE)
+
+    shard.do(Forget(pasts=shard.pasts()))
+
+    assert shard.fired() == ["12:01:00"]
+    assert [one.id for one in shard.executions()] == shard.live()
+
+
+def test_history_comes_in_the_order_of_its_age() -> None:
+    shard = Shard()
+    late, early = shard.save(name="late"), shard.save(name="early")
+    first, second = shard.trigger(early), shard.trigger(late)
+    shard.finish(second)
+    shard.finish(first)
+
+    found = [past.pointer.key for past in shard.pasts()]
+
+    assert found == [first, second]
+
+
+def test_forgetting_touches_nothing_that_is_not_finished() -> None:
+    shard = Shard()
+    job_id = shard.save()
+    done, live = shard.trigger(job_id), shard.trigger(job_id)
+    shard.finish(done)
+
+    shard.do(Forget(pasts=shard.pasts()))
+
+    assert shard.live() == [live]
+    assert shard.status(live) == "running"
+    assert job_id in shard.state.jobs
+
+
+def test_forgetting_twice_does_no_harm() -> None:
+    shard = Shard()
+    shard.finish(shard.run())
+    pasts = shard.pasts()
+    shard.do(Forget(pasts=pasts))
+    rows = dict(shard.rows)
+
+    shard.do(Forget(pasts=pasts))
+
+    assert shard.rows == rows

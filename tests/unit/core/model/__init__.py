@@ -1,0 +1,1 @@
+"""Tests of records and of the rules of one record alone."""

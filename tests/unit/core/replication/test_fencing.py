@@ -1,0 +1,448 @@
+"""What a primary does that is unfit: slow, or with a calendar that is wrong (R19, R20)."""
+
+import msgspec
+import pytest
+
+from rota.core.model.ids import AllocationId, Epoch, Index, NodeId
+from rota.core.replication.authority.health_conditions import (
+    LOOP_LAG_MAX,
+    SYNC_TIME_MAX,
+    WELL_AFTER,
+    Ill,
+    Ills,
+)
+from rota.core.replication.messages import Append, Appended, Beacon, Fenced
+from rota.core.timing.instants import MILLISECOND, SECOND, Instant
+from rota.core.vocabulary.configuration import Swapped
+from unit.core.replication.replicas import TIMING, A, B, C, Cluster
+
+NOON = Instant(12 * 3_600 * SECOND)
+SLOW = frozenset({Ill.DISK})
+WRONG = frozenset({Ill.CLOCK})
+FULL = frozenset({Ill.SPACE})
+SESSION = 2 * TIMING.grace
+
+
+def make_unfit(cluster: Cluster, name: str, ills: frozenset[Ill]) -> None:
+    """Have a node be unfit, and all know it."""
+    for member in cluster.members.values():
+        if member.id == name:
+            member.liveness.ills = ills
+        else:
+            member.liveness.unfit.add(NodeId(name))
+            if Ill.DISK in ills:
+                member.liveness.slow.add(NodeId(name))
+
+
+def keep_others_from_it(cluster: Cluster) -> None:
+    """Have nobody who could take a's place."""
+    cluster.member("a").liveness.unfit |= {B, C}
+
+
+# -- ills ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lag", "sync_time", "ills"),
+    [
+        (LOOP_LAG_MAX, SYNC_TIME_MAX, set[Ill]()),
+        (LOOP_LAG_MAX + 1, 0, {Ill.LOOP}),
+        (0, SYNC_TIME_MAX + 1, {Ill.DISK}),
+        # News of the sync waited as long as the tick did.
+        (LOOP_LAG_MAX + 1, SYNC_TIME_MAX + 1, {Ill.LOOP}),
+    ],
+)
+def test_a_node_is_ill_that_is_slower_than_it_may_be(
+    lag: int, sync_time: int, ills: set[Ill]
+) -> None:
+    found = Ills()
+
+    found.see_times(lag=lag, sync_time=sync_time, now=NOON)
+
+    assert found.at(NOON) == ills
+
+
+def test_an_ill_is_over_when_nothing_was_seen_of_it_for_a_while() -> None:
+    found = Ills()
+    found.see_times(lag=SECOND, sync_time=0, now=NOON)
+    found.see_times(lag=0, sync_time=0, now=Instant(NOON + WELL_AFTER - 1))
+
+    assert found.at(Instant(NOON + WELL_AFTER - 1)) == {Ill.LOOP}
+    assert not found.at(Instant(NOON + WELL_AFTER))
+
+
+def test_a_calendar_that_was_wrong_stays_so_while_nobody_can_tell() -> None:
+    found = Ills()
+    found.see_calendar(is_wrong=True, now=NOON)
+
+    for seconds in range(60):
+        found.see_calendar(is_wrong=None, now=Instant(NOON + seconds * SECOND))
+    later = Instant(NOON + 59 * SECOND + WELL_AFTER)
+    between = found.at(Instant(later - 1))
+    found.see_calendar(is_wrong=False, now=later)
+
+    assert between == {Ill.CLOCK}
+    assert not found.at(later)
+
+
+def test_a_calendar_of_which_nobody_ever_could_tell_is_believed() -> None:
+    found = Ills()
+
+    found.see_calendar(is_wrong=None, now=NOON)
+
+    assert not found.at(NOON)
+
+
+def test_a_disk_with_little_space_is_an_ill_until_there_was_enough_for_a_while() -> None:
+    found = Ills()
+    found.see_space(is_low=True, now=NOON)
+    found.see_space(is_low=False, now=Instant(NOON + WELL_AFTER - 1))
+
+    assert found.at(Instant(NOON + WELL_AFTER - 1)) == FULL
+    assert not found.at(Instant(NOON + WELL_AFTER))
+
+
+# -- handing over ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ills", [SLOW, WRONG, FULL, frozenset({Ill.LOOP})])
+def test_an_unfit_primary_hands_over_to_the_first_that_is_fit(ills: frozenset[Ill]) -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    make_unfit(cluster, "a", ills)
+    cluster.member("a").liveness.unfit.add(B)
+
+    cluster.pass_time(1 * SECOND)
+
+    assert cluster.configuration.primary == C
+    assert cluster.replica("c").is_active
+
+
+def test_an_unfit_primary_leaves_repairs_to_its_heir() -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    make_unfit(cluster, "a", WRONG)
+    cluster.primary("a").peers[C].is_broken = True
+
+    cluster.tick("a")
+    cluster.tick("a")
+    cluster.answer("a")
+
+    assert cluster.configuration.primary == B
+    assert cluster.configuration.members == (A, B, C)
+
+
+def test_an_unfit_primary_does_not_wait_for_its_own_disk() -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    make_unfit(cluster, "a", SLOW)
+    cluster.is_syncing = False
+    index = cluster.propose("a")
+    cluster.deliver(Append)
+    for name in "bc":
+        cluster.sync(name)
+    cluster.deliver(Appended)
+    assert cluster.committed("a") < index
+
+    cluster.tick("a")
+    cluster.tick("a")
+    cluster.answer("a")
+
+    assert cluster.configuration.primary == B
+    assert cluster.configuration.members == (B, C)  # Nor does the next one wait for it.
+    cluster.is_syncing = True
+    cluster.see("b", "c")
+    cluster.pass_time(1 * SECOND, among="bc")
+    assert cluster.committed("b") > index  # It was on b's disk, and is committed after all.
+
+
+def test_an_unfit_primary_does_not_wait_for_long_for_its_heir() -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    index = cluster.propose("a")
+    cluster.mail.clear()
+    make_unfit(cluster, "a", SLOW)
+    before = cluster.committed("a")
+
+    cluster.tick("a")
+    cluster.sleep(TIMING.handover)
+    cluster.tick("a")
+    cluster.answer("a")
+    cluster.settle("bc")
+
+    assert cluster.configuration.primary == B
+    assert cluster.committed("a") == before < index  # Nobody was told of it, and it may be lost.
+
+
+def test_a_primary_whose_handover_was_refused_for_certain_is_primary_still() -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    make_unfit(cluster, "a", WRONG)
+    cluster.tick("a")
+    cluster.tick("a")
+    (swap,) = cluster.member("a").swaps
+    stepped_down = not cluster.has_authority("a")
+
+    refusal = Swapped(is_done=False, current=cluster.configuration)
+    cluster.replica("a").answered(swap, refusal, cluster.now)
+
+    assert stepped_down
+    assert cluster.has_authority("a")
+
+
+def test_a_primary_of_whose_handover_nobody_knows_is_none() -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    make_unfit(cluster, "a", WRONG)
+    cluster.tick("a")
+    cluster.tick("a")
+    cluster.lose_answer("a", is_done=False)
+    cluster.tick("a")
+    (bump,) = cluster.member("a").swaps
+
+    refusal = Swapped(is_done=False, current=cluster.configuration)
+    cluster.replica("a").answered(bump, refusal, cluster.now)
+
+    assert not cluster.has_authority("a")
+
+
+def test_a_shard_is_not_handed_back_to_a_node_that_is_unfit() -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    make_unfit(cluster, "a", SLOW)
+    cluster.pass_time(1 * SECOND)
+    assert cluster.configuration.primary == B
+
+    cluster.pass_time(30 * SECOND)
+    between = cluster.configuration.primary
+    cluster.member("a").liveness.ills = frozenset()
+    for name in "bc":
+        cluster.member(name).liveness.unfit.clear()
+        cluster.member(name).liveness.slow.clear()
+    cluster.pass_time(10 * SECOND)
+
+    assert between == B
+    assert cluster.configuration.primary == A
+
+
+def test_a_backup_with_a_slow_disk_counts_no_more_until_it_is_well() -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    make_unfit(cluster, "c", SLOW)
+    cluster.pass_time(10 * SECOND)
+    between = cluster.configuration.members
+
+    for name in "ab":
+        cluster.member(name).liveness.slow.clear()
+    cluster.pass_time(10 * SECOND)
+
+    assert between == (A, B)
+    assert cluster.configuration.members == (A, B, C)
+
+
+@pytest.mark.parametrize("ills", [WRONG, frozenset({Ill.LOOP})])
+def test_a_backup_counts_on_that_is_unfit_for_another_reason(ills: frozenset[Ill]) -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+
+    make_unfit(cluster, "c", ills)
+    cluster.pass_time(10 * SECOND)
+
+    assert cluster.configuration.members == (A, B, C)
+
+
+def test_a_slow_backup_counts_on_where_too_few_would_remain() -> None:
+    cluster = Cluster(sync="ab")
+    cluster.pass_time(1 * SECOND)
+
+    make_unfit(cluster, "b", SLOW)
+    cluster.pass_time(10 * SECOND)
+
+    assert cluster.configuration.members == (A, B)
+
+
+def test_whoever_is_slow_itself_takes_nobody_out_for_that() -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    for name in "abc":
+        make_unfit(cluster, name, SLOW)
+
+    cluster.pass_time(10 * SECOND)
+
+    assert cluster.configuration.members == (A, B, C)
+
+
+def test_a_dead_backup_is_taken_out_before_a_slow_one() -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    make_unfit(cluster, "b", SLOW)
+    cluster.primary("a").peers[C].heard_at = Instant(0)
+
+    cluster.pass_time(5 * SECOND, among="ab")
+
+    assert cluster.configuration.members == (A, B)
+
+
+def test_a_node_that_is_unfit_takes_over_only_if_nobody_else_does() -> None:
+    cluster = Cluster()
+    cluster.sleep(10 * SECOND)
+    make_unfit(cluster, "b", SLOW)
+    cluster.end_session("a")
+    cluster.see("b", "c")
+
+    cluster.tick("b", "c")
+    cluster.sleep(2 * TIMING.takeover_step - MILLISECOND)
+    cluster.tick("b")
+    asked_early = list(cluster.member("b").swaps)
+    cluster.sleep(TIMING.takeover_step)
+    cluster.tick("b")
+
+    assert not asked_early
+    assert cluster.member("b").swaps
+
+
+# -- keeping still ---------------------------------------------------------------------------------
+
+
+def test_a_slow_primary_admits_nothing_while_another_can_take_its_place() -> None:
+    cluster = Cluster()
+
+    make_unfit(cluster, "a", SLOW)
+
+    assert cluster.has_authority("a")
+    assert not cluster.replica("a").is_admitting(cluster.now)
+
+
+def test_a_slow_primary_goes_on_where_nobody_can_take_its_place() -> None:
+    cluster = Cluster()
+    make_unfit(cluster, "a", SLOW)
+    keep_others_from_it(cluster)
+
+    cluster.pass_time(10 * SECOND)
+
+    assert cluster.configuration.primary == A
+    assert cluster.replica("a").is_admitting(cluster.now)
+
+
+def test_a_slow_primary_goes_on_while_the_coordinator_is_away() -> None:
+    cluster = Cluster()
+    make_unfit(cluster, "a", SLOW)
+
+    cluster.member("a").liveness.reaches_coordinator = False
+
+    assert cluster.replica("a").is_admitting(cluster.now)
+
+
+def test_a_primary_with_a_wrong_calendar_admits_nothing_whoever_else_there_is() -> None:
+    cluster = Cluster()
+    make_unfit(cluster, "a", WRONG)
+    keep_others_from_it(cluster)
+
+    cluster.pass_time(10 * SECOND)
+
+    assert cluster.has_authority("a")
+    assert not cluster.replica("a").is_admitting(cluster.now)
+
+
+def test_a_fenced_primary_asks_for_no_time_beyond_its_session() -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    liveness = cluster.member("a").liveness
+    liveness.session_end = Instant(cluster.now + SESSION)
+    make_unfit(cluster, "a", SLOW)
+
+    last_at = cluster.now
+    for _ in range(60):
+        cluster.sleep(100 * MILLISECOND)
+        cluster.tick("a")
+        if any(isinstance(letter.message, Append) for letter in cluster.mail):
+            last_at = cluster.now
+        cluster.mail.clear()
+        cluster.member("a").swaps.clear()
+
+    assert last_at <= liveness.session_end - TIMING.grace
+
+
+def test_a_fenced_primary_takes_nobody_for_dead_whom_it_did_not_ask() -> None:
+    cluster = Cluster()
+    cluster.pass_time(1 * SECOND)
+    liveness = cluster.member("a").liveness
+    cluster.sleep(TIMING.silence)
+    make_unfit(cluster, "a", SLOW)
+    liveness.session_end = cluster.now
+
+    for _ in range(60):
+        cluster.sleep(100 * MILLISECOND)
+        cluster.tick("a")
+    liveness.ills = frozenset()
+    cluster.tick("a")
+
+    assert not cluster.member("a").swaps
+
+
+# -- on the wire -----------------------------------------------------------------------------------
+
+
+class Earlier(msgspec.Struct, frozen=True, kw_only=True, tag="appended"):
+    """An answer, as a node knows it that has never heard of beacons."""
+
+    epoch: Epoch
+    allocation: AllocationId
+    match: Index
+    gives_lease: bool
+    sent_at: Instant
+
+
+def test_nodes_that_know_of_beacons_and_others_understand_each_other() -> None:
+    fields = {"epoch": 1, "allocation": "a1", "match": 7, "gives_lease": True, "sent_at": 5}
+    beacon = Beacon(wall=NOON, at=Instant(1), echo=None, is_fit=True)
+    earlier = msgspec.convert(fields, Earlier)
+    plain = msgspec.convert(fields, Appended)
+    told = msgspec.structs.replace(plain, beacon=beacon)
+
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(told), type=Earlier) == earlier
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(earlier), type=Appended) == plain
+    assert msgspec.msgpack.encode(plain) == msgspec.msgpack.encode(earlier)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(told), type=Appended) == told
+
+
+def test_an_answer_that_waited_for_the_disk_does_not_go_to_a_primary_that_is_fenced_by_now() -> (
+    None
+):
+    cluster = Cluster()
+    cluster.see()
+    cluster.settle()
+    cluster.is_syncing = False
+    cluster.propose("a")
+    [asked, *_] = cluster.deliver(Append, to="b")
+    assert isinstance(asked, Append)
+    epoch = Epoch(asked.configuration.epoch + 1)
+    newer = msgspec.structs.replace(asked.configuration, epoch=epoch, primary=C)
+    cluster.replica("b").learn(newer, cluster.now)
+    cluster.replica("b").copy.promise(epoch)
+    cluster.mail.clear()
+
+    cluster.sync("b")
+
+    assert not [letter for letter in cluster.mail if isinstance(letter.message, Appended)]
+
+
+def test_a_stale_primary_gets_the_newest_epoch_that_is_known_not_only_the_promised_one() -> None:
+    cluster = Cluster()
+    cluster.see()
+    cluster.settle()
+    cluster.propose("a")
+    claim = next(each.message for each in cluster.mail if isinstance(each.message, Append))
+    cluster.mail.clear()
+    first = claim.configuration
+    of_a, of_c = (
+        msgspec.structs.replace(first, epoch=Epoch(first.epoch + number), primary=primary)
+        for number, primary in ((1, A), (2, C))
+    )
+    replica = cluster.replica("b")
+    replica.learn(of_c, cluster.now)
+
+    replica.receive(msgspec.structs.replace(claim, configuration=of_a), A, cluster.now)
+
+    assert replica.copy.epoch < of_a.epoch
+    assert (A, Fenced(epoch=of_c.epoch)) in replica.take_ready().sends

@@ -1,0 +1,1 @@
+"""Tests of instants, schedules and the timer wheel."""

@@ -1,0 +1,1 @@
+"""Tests of commands, stored records and journal entries."""

@@ -1,0 +1,406 @@
+"""Records and entry bodies as bytes: what is written is read; what is from the future is not."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rota.core.model.attempt import (
+    Attempt,
+    Bind,
+    Call,
+    Ending,
+    Image,
+    Limits,
+    Outcome,
+    Raised,
+    Sandbox,
+    Token,
+    Usage,
+    Work,
+)
+from rota.core.model.dag import TriggerRule
+from rota.core.model.execution import Execution, ExecutionStatus, Hold, Origin, Task, TaskStatus
+from rota.core.model.ids import Epoch, ExecutionId, Index, JobId, NodeId, Session
+from rota.core.model.job import Consistency, Job, Misfire, Overlap, Plan, TaskSpec, Upstream
+from rota.core.model.ledger import FireOutcome, LedgerEntry
+from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
+from rota.core.timing.instants import SECOND, Duration, Instant
+from rota.core.vocabulary.changes import (
+    Account,
+    Available,
+    Change,
+    Checkpoint,
+    Claimed,
+    Dependent,
+    Mark,
+    Name,
+    Parcel,
+    Pointer,
+    Record,
+    Request,
+    Subscribe,
+    Succeeded,
+    Table,
+    Unsubscribe,
+)
+from rota.core.vocabulary.codec import (
+    TYPES,
+    RawChange,
+    Undecodable,
+    decode_body,
+    decode_change,
+    decode_due,
+    decode_record,
+    encode_body,
+    encode_change,
+    encode_due,
+    encode_record,
+)
+from rota.core.vocabulary.commands import Due, Fire, Wake
+from unit.core.shard import at, every, job, task
+from unit.core.vocabulary.golden_records import GOLDEN
+
+NOON = at("12:00")
+JOB = JobId("740e000000000001")
+EXECUTION = ExecutionId("740e000000000001-06643d3aa5f000-0000")
+
+SPEC = job(
+    task("plain"),
+    task("fixed", "plain", retry=RetryPolicy(limit=1, backoff=Fixed(delay=SECOND))),
+    task("growing", retry=RetryPolicy(limit=2, backoff=Exponential(factor=1.5), jitter=0.1)),
+    task(
+        "listed",
+        "fixed",
+        "growing",
+        rule=TriggerRule.ALL_DONE,
+        retry=RetryPolicy(
+            limit=3,
+            backoff=Explicit(delays=(SECOND, SECOND)),
+            on_exit_codes=(1, 2),
+            never_on_exit_codes=(3,),
+        ),
+    ),
+    namespace="team-a",
+    schedules=every("0 12 * * *", "Europe/Berlin"),
+    dependencies=("default/upstream",),
+    misfire=Misfire.SKIP,
+    overlap=Overlap.QUEUE_ONE,
+    parameters='{"a": 1}',
+)
+
+CONFINED = job(
+    TaskSpec(
+        name="kept",
+        work=Work(
+            shell="make",
+            sandbox=Sandbox(
+                profile="strict", has_network=False, binds=(Bind("/srv", "/data", True),)
+            ),
+            limits=Limits(cpu=0.5, memory=1 << 29, pids=100),
+        ),
+        retry=RetryPolicy(limit=1, on_exceptions=("OSError",), never_on_exceptions=("a.B",)),
+    ),
+    TaskSpec(
+        name="called",
+        work=Work(
+            executor="python",
+            call=Call(
+                function="a.b:c",
+                arguments='{"args":[1],"kwargs":{}}',
+                interpreter="/opt/venv/bin/python",
+                path=("/opt/lib",),
+            ),
+        ),
+    ),
+    TaskSpec(
+        name="shipped",
+        work=Work(
+            executor="container",
+            image=Image(
+                name="alpine:3.20",
+                pull="never",
+                network="none",
+                binds=(Bind("/srv", "/data"),),
+                user="1000:1000",
+            ),
+        ),
+    ),
+)
+TOLD = Task(
+    name="main",
+    status=TaskStatus.SUCCESS,
+    attempts=(
+        Attempt(
+            number=1,
+            token=Token(Epoch(1), Index(2)),
+            node_id=NodeId("node-a"),
+            session=Session("s"),
+            placed_at=NOON,
+            ending=Ending(
+                outcome=Outcome.FAILED,
+                started_at=NOON,
+                finished_at=NOON,
+                raised=Raised(
+                    type="a.B", bases=("ValueError", "Exception"), message="no", traceback="…"
+                ),
+                usage=Usage(cpu=Duration(1_500_000), memory_peak=1 << 20),
+                is_out_of_memory=True,
+                unenforced=("no cgroup for memory",),
+            ),
+            percent=50,
+        ),
+        Attempt(
+            number=2,
+            token=Token(Epoch(2), Index(9)),
+            node_id=NodeId("node-a"),
+            session=Session("s"),
+            placed_at=NOON,
+            ending=Ending(
+                outcome=Outcome.SUCCEEDED, started_at=NOON, finished_at=NOON, result=b'{"rows":3}'
+            ),
+            percent=100,
+        ),
+    ),
+    failures=1,
+)
+
+STOOD_IN_FOR = Execution(
+    id=EXECUTION,
+    job_id=JOB,
+    job_name="default/job",
+    job_version=1,
+    status=ExecutionStatus.SUCCESS,
+    origin=Origin.SCHEDULE,
+    fire_at=NOON,
+    queued_at=NOON,
+    open_count=0,
+    finished_at=NOON,
+    stand_in=NodeId("node-a"),
+)
+
+RECORDS: tuple[tuple[Table, Record], ...] = (
+    (Table.JOB, Job(id=JOB, version=3, spec=SPEC, created_at=NOON, updated_at=NOON)),
+    (Table.NAME, Name(JOB)),
+    (Table.VERSION, SPEC),
+    (
+        Table.PLAN,
+        Plan(
+            next_fires=(NOON, None),
+            upstreams=(Upstream(seen=Index(7), is_met=True), Upstream()),
+        ),
+    ),
+    (
+        Table.EXECUTION,
+        Execution(
+            id=EXECUTION,
+            job_id=JOB,
+            job_name="default/job",
+            job_version=1,
+            status=ExecutionStatus.RUNNING,
+            origin=Origin.MANUAL,
+            fire_at=NOON,
+            queued_at=NOON,
+            open_count=2,
+            started_at=NOON,
+            hold=Hold.OVERLAP,
+            reason="because",
+            parameters="{}",
+        ),
+    ),
+    (
+        Table.TASK,
+        Task(
+            name="main",
+            status=TaskStatus.RUNNING,
+            attempts=(
+                Attempt(
+                    number=1,
+                    token=Token(Epoch(1), Index(2)),
+                    node_id=NodeId("node-a"),
+                    session=Session("s"),
+                    placed_at=NOON,
+                    ending=Ending(
+                        outcome=Outcome.FAILED,
+                        started_at=NOON,
+                        finished_at=NOON,
+                        exit_code=1,
+                        output=b"\x00\xff not text",
+                        output_bytes=12_000,
+                    ),
+                ),
+                Attempt(
+                    number=2,
+                    token=Token(Epoch(2), Index(9)),
+                    node_id=NodeId("node-a"),
+                    session=Session("s"),
+                    placed_at=NOON,
+                ),
+            ),
+            failures=1,
+            retry_at=NOON,
+        ),
+    ),
+    (Table.REQUEST, Request(print="d1", answer=JOB, expires_at=NOON)),
+    (
+        Table.OUTBOX,
+        Parcel(
+            key="k", to="a/b", letter=Succeeded(upstream="c/d", dependent="a/b", index=Index(3))
+        ),
+    ),
+    (
+        Table.OUTBOX,
+        Parcel(key="k", to="c/d", letter=Subscribe(upstream="c/d", dependent="a/b")),
+    ),
+    (
+        Table.OUTBOX,
+        Parcel(key="k", to="c/d", letter=Unsubscribe(upstream="c/d", dependent="a/b")),
+    ),
+    (Table.DEPENDENT, Dependent(upstream="a/b", name="c/d")),
+    (Table.PAST_TASK, Task(name="main", status=TaskStatus.SKIPPED, reason="upstream_failed")),
+    (Table.TASK, Task(name="third", status=TaskStatus.READY, ready_at=NOON, place=2)),
+    (Table.VERSION, job(priority=-7)),
+    (
+        Table.PAST_EXECUTION,
+        Execution(
+            id=EXECUTION,
+            job_id=JOB,
+            job_name="default/job",
+            job_version=1,
+            status=ExecutionStatus.SUCCESS,
+            origin=Origin.MANUAL,
+            fire_at=NOON,
+            queued_at=NOON,
+            open_count=0,
+            traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ),
+    ),
+    (
+        Table.LEDGER,
+        LedgerEntry(
+            job_id=JOB,
+            schedule=1,
+            fire_at=NOON,
+            until=Instant(NOON + SECOND),
+            count=2,
+            outcome=FireOutcome.COALESCED,
+            recorded_at=NOON,
+            execution_id=EXECUTION,
+            reason="late",
+        ),
+    ),
+    (Table.PAST, Pointer(Table.LEDGER, "key")),
+    (Table.RECEIVED, Mark("place")),
+    (Table.CHECKPOINT, Checkpoint(b"\x00 row 7")),
+    (Table.VERSION, CONFINED),
+    (Table.PAST_TASK, TOLD),
+    (Table.REQUEST, Request(print="d2", answer=JOB, expires_at=NOON, version=3, is_new=True)),
+    (Table.AVAILABLE, Available()),
+    (Table.CLAIM, Claimed(NodeId("node-a"))),
+    (Table.DOUBLE, Account(node_id=NodeId("node-a"), execution=STOOD_IN_FOR, tasks=(TOLD,))),
+    (Table.VERSION, job(consistency=Consistency.AVAILABLE)),
+)
+
+
+@pytest.mark.parametrize(("table", "record"), RECORDS, ids=lambda value: type(value).__name__)
+def test_a_record_is_read_as_it_was_written(table: Table, record: Record) -> None:
+    assert decode_record(table, encode_record(record)) == record
+
+
+def test_every_table_with_records_has_an_example_here() -> None:
+    kinds = {type(record) for _, record in RECORDS}
+
+    assert kinds == set(TYPES.values())
+    assert set(TYPES) == set(Table) - {Table.HISTORY}
+
+
+with_forms = pytest.mark.parametrize(
+    ("table", "record", "forms"),
+    [(*pair, forms) for pair, forms in zip(RECORDS, GOLDEN, strict=True)],
+    ids=lambda value: type(value).__name__,
+)
+
+
+@with_forms
+def test_a_record_of_every_rota_before_is_read(
+    table: Table, record: Record, forms: tuple[str, ...]
+) -> None:
+    assert [decode_record(table, bytes.fromhex(form)) for form in forms] == [record] * len(forms)
+
+
+@with_forms
+def test_a_record_is_written_in_the_newest_known_form(
+    table: Table, record: Record, forms: tuple[str, ...]
+) -> None:
+    """If this fails the format of a table has changed; see `golden_records` for what is allowed."""
+    assert encode_record(record).hex() == forms[-1], table
+
+
+def test_a_record_without_its_newest_fields_gets_their_defaults() -> None:
+    short = msgspec.msgpack.encode(("main", "ready"))
+
+    record = decode_record(Table.TASK, b"\x01" + short)
+
+    assert record == Task(name="main", status=TaskStatus.READY)
+
+
+def test_a_record_of_a_future_version_is_refused_and_says_so() -> None:
+    with pytest.raises(Undecodable, match=r"table NAME has format 2; this rota reads format 1"):
+        decode_record(Table.NAME, b"\x02" + encode_record(Name(JOB))[1:])
+
+
+@pytest.mark.parametrize("value", [b"", b"\x01", b"\x01\xc1", b"\x01\x90", b"\x01\x91\x07"])
+def test_a_damaged_record_is_refused(value: bytes) -> None:
+    with pytest.raises(Undecodable):
+        decode_record(Table.NAME, value)
+
+
+@pytest.mark.parametrize("number", [0, 14, 32, 99])
+def test_a_change_of_a_table_that_has_no_records_is_refused(number: int) -> None:
+    with pytest.raises(Undecodable, match=f"table {number}"):
+        decode_change((number, "key", encode_record(Name(JOB))))
+
+
+@pytest.mark.parametrize(("table", "record"), RECORDS, ids=lambda value: type(value).__name__)
+def test_a_change_is_read_as_it_was_written(table: Table, record: Record) -> None:
+    put, drop = Change(table, "key", record), Change(table, "key", None)
+
+    assert decode_change(encode_change(put)) == put
+    assert decode_change(encode_change(drop)) == drop
+
+
+raw_changes = st.lists(
+    st.tuples(st.integers(0, 255), st.text(max_size=20), st.none() | st.binary(max_size=20)),
+    max_size=5,
+)
+
+
+@given(causes=st.lists(st.text(max_size=20), max_size=5), changes=raw_changes)
+@settings(max_examples=50, deadline=None)
+def test_a_body_is_read_as_it_was_written(causes: list[str], changes: list[RawChange]) -> None:
+    assert decode_body(encode_body(causes, changes)) == (tuple(causes), tuple(changes))
+
+
+@given(st.binary(max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_bytes_that_are_no_body_are_refused_and_do_no_harm(value: bytes) -> None:
+    try:
+        causes, changes = decode_body(value)
+    except Undecodable:
+        return
+
+    assert decode_body(encode_body(causes, changes)) == (causes, changes)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [Fire(job_id=JOB), Wake(execution_id=EXECUTION, task="main", number=2)],
+    ids=["fire", "wake"],
+)
+def test_a_timers_command_is_read_as_it_was_written(command: Due) -> None:
+    assert decode_due(encode_due(command)) == command
+
+
+def test_bytes_that_are_no_timers_command_are_refused() -> None:
+    with pytest.raises(Undecodable):
+        decode_due(b"\x81\xa4type\xa4boom")

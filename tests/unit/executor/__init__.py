@@ -1,0 +1,1 @@
+"""Tests of executors that need no process."""

@@ -1,0 +1,1 @@
+"""Tests of parts of a node that need no IO."""

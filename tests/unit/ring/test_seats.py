@@ -1,0 +1,34 @@
+"""The next open seat clockwise."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rota.ring.points import Circle
+from rota.ring.seats import OpenSeats
+from unit.ring.memberships import members
+
+
+@given(
+    owner_count=st.integers(1, 5),
+    closed=st.lists(st.integers(0, 4), max_size=5),
+    seats=st.lists(st.integers(0, 100), min_size=1, max_size=30),
+)
+@settings(max_examples=200, deadline=None)
+def test_the_first_open_seat_is_the_one_found_by_looking_at_each(
+    owner_count: int, closed: list[int], seats: list[int]
+) -> None:
+    circle = Circle(members(*[(0.04, "")] * owner_count))
+    open_seats = OpenSeats(circle)
+    left = set(range(owner_count)) - set(closed)
+    point_count = len(circle.owners)
+
+    for owner in closed:
+        open_seats.close(owner)
+
+    assert open_seats.owners() == sorted(left)
+    for seat in seats:
+        found = open_seats.first_from(seat)
+        turn = range(seat, seat + point_count)
+        expected = (each for each in turn if circle.owners[each % point_count] in left)
+        assert found == next(expected, found)
+        assert left or found >= seat + 1
