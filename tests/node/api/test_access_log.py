@@ -124,7 +124,7 @@ def test_a_request_that_is_malformed_or_refused_has_a_line_of_its_own(tmp_path: 
 
         assert lines(node) == []
         found = [json.loads(line) for line in node.log().splitlines()]
-        told = {line["event"]: line for line in found if "strangers" in line["logger"]}
+        told = {line["event"]: line for line in found if "refusal_log" in line["logger"]}
         assert told["request malformed"]["remote"] == "127.0.0.1"
         assert told["request refused"]["code"] == "host_not_allowed"
 
