@@ -43,7 +43,7 @@ COMMANDS = {
         "rota.client.cli.jobs.next_fires:next_fires", "Show when a job, or a schedule, fires."
     ),
     "ledger": Entry(
-        "rota.client.cli.jobs.ledger:ledger", "Show what became of a job's fire times."
+        "rota.client.cli.jobs.ledger:ledger", "Show the outcome of each fire time of a job."
     ),
     "events": Entry("rota.client.cli.jobs.events:events", "Watch what happens, as it happens."),
     "config": Entry(

@@ -129,7 +129,7 @@ class Tries:
         return Try(state.url, pause_s, limit_s)
 
     def _conclusion(self) -> RequestFailed:
-        """Return the error of a call that nobody carried out, naming everyone that was asked.
+        """Return the error of a call that no node carried out; it names all nodes that were asked.
 
         What nodes answered comes first: it says more than that others cannot be reached.
         """
