@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.primary import Copies
 from rota.node.attempts.local_attempts import Attempts
 from rota.node.cluster.etcd_guard import EtcdGuard
@@ -50,7 +50,7 @@ class Parts:
     events: Events
     metrics: Metrics
     membership: Membership
-    continuity: Continuity
+    continuity: CoordinatorContinuity
     coordinator: Coordinator
     copies: Copies
     others: Others | None

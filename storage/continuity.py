@@ -6,7 +6,7 @@ META     continuity                 the generation that was lost, the highest re
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.storage.store import Batch, Family, Store, StoreDamaged
 
 _KEY = b"continuity"
@@ -21,7 +21,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
 _decoder = msgspec.msgpack.Decoder(_Row)
 
 
-def stored_continuity(store: Store) -> Continuity:
+def stored_continuity(store: Store) -> CoordinatorContinuity:
     """Return what the store has; what was never written is nothing known.
 
     Raises:
@@ -29,7 +29,7 @@ def stored_continuity(store: Store) -> Continuity:
     """
     value = store.get(Family.META, _KEY)
     if value is None:
-        return Continuity()
+        return CoordinatorContinuity()
     try:
         row = _decoder.decode(value)
     except UNDECODABLE as error:
@@ -38,12 +38,12 @@ def stored_continuity(store: Store) -> Continuity:
             "cannot be trusted: restore it from a backup, or move it away to begin with an empty "
             "one"
         ) from error
-    return Continuity(
+    return CoordinatorContinuity(
         lost=row.lost, revision=row.revision, revision_generation=row.revision_generation
     )
 
 
-def put_continuity(batch: Batch, continuity: Continuity) -> None:
+def put_continuity(batch: Batch, continuity: CoordinatorContinuity) -> None:
     """Add to *batch* what is to be known in the next life of the node."""
     row = _Row(continuity.lost, continuity.revision, continuity.revision_generation)
     batch.put(Family.META, _KEY, msgspec.msgpack.encode(row))

@@ -12,13 +12,13 @@ from time import process_time
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.local_copy import Rows, Stored
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import WINDOW, Copies
 from rota.core.replication.replica import Replica
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfer_limits import Transfers
+from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import HOUR, Instant
 from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.core.vocabulary.journal import ORIGIN, EntryKind
@@ -83,9 +83,9 @@ def make_replicas() -> dict[NodeId, Replica]:
             stored,
             Nothing(),
             liveness=liveness,
-            continuity=Continuity(),
+            continuity=CoordinatorContinuity(),
             timing=Timing(),
-            transfers=Transfers(),
+            transfers=TransferLimits(),
             copies=Copies(),
         )
         replicas[name].learn(configuration, NOW)

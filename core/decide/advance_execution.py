@@ -18,7 +18,7 @@ from rota.core.model.attempt import (
     Token,
     Work,
 )
-from rota.core.model.dag import Verdict, verdict
+from rota.core.model.dag import TriggerVerdict, verdict
 from rota.core.model.execution import (
     FINAL_TASK_STATES,
     UPSTREAM_FAILED,
@@ -393,10 +393,10 @@ def _follow(draft: Draft, execution_id: ExecutionId, spec: TaskSpec, ended: Task
     if task.status is not TaskStatus.BLOCKED:
         return None
     said = verdict(spec.rule, draft.census_after(execution_id, spec, ended))
-    if said is Verdict.START:
+    if said is TriggerVerdict.START:
         _start(draft, execution_id, task)
-    elif said is not Verdict.WAIT:
-        reason = UPSTREAM_FAILED if said is Verdict.SKIP_FAILED else UPSTREAM_SKIPPED
+    elif said is not TriggerVerdict.WAIT:
+        reason = UPSTREAM_FAILED if said is TriggerVerdict.SKIP_FAILED else UPSTREAM_SKIPPED
         skipped = replace(task, status=TaskStatus.SKIPPED, reason=reason)
         _close_task(draft, execution_id, skipped)
         return skipped

@@ -20,7 +20,7 @@ from rota.core.decide.dependencies import receive_letter
 from rota.core.decide.fallback import follow_job, take_account, take_claim
 from rota.core.decide.fire import fire
 from rota.core.decide.idempotency import forget_requests
-from rota.core.decide.outbox import forget_parcel
+from rota.core.decide.outbox import forget_item
 from rota.core.decide.pause_job import pause_job, resume_job
 from rota.core.decide.report_progress import report_attempt
 from rota.core.decide.retention import forget
@@ -93,7 +93,7 @@ ROWS = (
     Row(
         Receive, receive_letter, lambda it: f"receive {it.letter.upstream} -> {it.letter.dependent}"
     ),
-    Row(Delivered, forget_parcel, lambda it: f"delivered {it.key}"),
+    Row(Delivered, forget_item, lambda it: f"delivered {it.key}"),
     # Of stand-ins.
     Row(FollowJob, follow_job, lambda it: f"follow {it.job.id}"),
     Row(Claim, take_claim, lambda it: f"claim {it.job_id} {it.node_id}"),

@@ -13,7 +13,7 @@ from rota.core.decide.advance_execution import Birth, begin_execution, release_e
 from rota.core.decide.overlap import admit, must_queue
 from rota.core.model.execution import Execution, Hold, Origin
 from rota.core.model.ids import Index, trigger_execution_id
-from rota.core.model.job import Job, Plan, Upstream
+from rota.core.model.job import Job, JobPlan, Upstream
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import dependent_key, received_key
 from rota.core.vocabulary.changes import Dependent, Mark, Subscribe, Succeeded, Table, Unsubscribe
@@ -41,12 +41,12 @@ def receive_letter(draft: Draft, command: Receive) -> None:
             _note_success(draft, letter)
 
 
-def is_open(plan: Plan) -> bool:
+def is_open(plan: JobPlan) -> bool:
     """Tell whether every dependency has succeeded since the last execution that waited."""
     return all(upstream.is_met for upstream in plan.upstreams)
 
 
-def close(plan: Plan) -> Plan:
+def close(plan: JobPlan) -> JobPlan:
     """Return *plan* with every gate closed: an execution has used the successes."""
     return replace(
         plan, upstreams=tuple(replace(upstream, is_met=False) for upstream in plan.upstreams)
@@ -85,7 +85,7 @@ def _note_success(draft: Draft, letter: Succeeded) -> None:
     draft.put(Table.PLAN, job.id, plan)
 
 
-def _pass_through(draft: Draft, job: Job, plan: Plan) -> Plan:
+def _pass_through(draft: Draft, job: Job, plan: JobPlan) -> JobPlan:
     """Let the execution that waits go on, or make one; the gates close behind it."""
     waiting = waiting_execution(draft, job)
     if waiting is not None:

@@ -20,7 +20,7 @@ from rota.core.decide.fire import SLICE, set_fire_timer
 from rota.core.decide.save_job import keep_version
 from rota.core.model.execution import Execution, ExecutionStatus, task_key
 from rota.core.model.ids import ExecutionId, NodeId, instant_of
-from rota.core.model.job import Job, Plan
+from rota.core.model.job import Job, JobPlan
 from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.state.draft import Draft
 from rota.core.timing.instants import MICROSECOND, Instant
@@ -36,7 +36,7 @@ def follow_job(draft: Draft, command: FollowJob) -> None:
     standing, own = draft.job(job.id), draft.plan(job.id)
     if standing is not None and standing.version != job.version:
         keep_version(draft, standing)
-    plan = Plan(next_fires=command.plan.next_fires)
+    plan = JobPlan(next_fires=command.plan.next_fires)
     if own is not None:
         plan = replace(plan, next_fires=_beyond(job, plan, own))
     draft.put(Table.JOB, job.id, job)
@@ -45,7 +45,7 @@ def follow_job(draft: Draft, command: FollowJob) -> None:
     set_fire_timer(draft, job.id, plan)
 
 
-def _beyond(job: Job, plan: Plan, own: Plan) -> tuple[Instant | None, ...]:
+def _beyond(job: Job, plan: JobPlan, own: JobPlan) -> tuple[Instant | None, ...]:
     """Return the next fires of *plan* that come after all that *own* has decided."""
     next_fires = list(plan.next_fires)
     for number, (theirs, ours) in enumerate(zip(plan.next_fires, own.next_fires, strict=False)):

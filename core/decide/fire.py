@@ -31,7 +31,7 @@ from rota.core.decide.advance_execution import Birth, begin_execution
 from rota.core.decide.overlap import Admission, admit
 from rota.core.model.execution import Hold, Origin
 from rota.core.model.ids import ExecutionId, JobId, fire_execution_id
-from rota.core.model.job import Job, Misfire, Pause, Plan
+from rota.core.model.job import Job, JobPlan, Misfire, Pause
 from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.state.draft import Draft
 from rota.core.timing.instants import (
@@ -93,7 +93,7 @@ def fire(draft: Draft, command: Fire) -> None:
     set_fire_timer(draft, job.id, replace(plan, next_fires=tuple(next_fires)))
 
 
-def set_fire_timer(draft: Draft, job_id: JobId, plan: Plan) -> None:
+def set_fire_timer(draft: Draft, job_id: JobId, plan: JobPlan) -> None:
     """Have the job's next fire time noticed."""
     due = first_fire(plan)
     if due is None:
@@ -125,7 +125,7 @@ def _has_no_space(draft: Draft) -> bool:
     return draft.situation.space is DiskSpace.SCARCE
 
 
-def first_fire(plan: Plan) -> Instant | None:
+def first_fire(plan: JobPlan) -> Instant | None:
     """Return the earliest fire time that the plan waits for."""
     return min((at for at in plan.next_fires if at is not None), default=None)
 

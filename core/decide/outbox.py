@@ -9,7 +9,7 @@ dependency there, for the letter that ends one has to have room.
 """
 
 from rota.core.state.draft import Draft
-from rota.core.vocabulary.changes import Letter, Parcel, Table
+from rota.core.vocabulary.changes import Letter, OutboxItem, Table
 from rota.core.vocabulary.commands import Delivered
 from rota.core.vocabulary.effects import Deliver
 
@@ -27,7 +27,7 @@ def send_letter(draft: Draft, to: str, letter: Letter) -> None:
     place = f"{draft.situation.position.index:016x}/{draft.now:014x}/{draft.letter_count:04x}"
     draft.letter_count += 1
     key = f"{place} {to} {letter.upstream} {letter.dependent}"
-    parcel = Parcel(key=key, to=to, letter=letter)
+    parcel = OutboxItem(key=key, to=to, letter=letter)
     draft.put(Table.OUTBOX, key, parcel)
     draft.add(Deliver(parcel))
 
@@ -37,7 +37,7 @@ def has_room(draft: Draft, sender: str, to: str) -> bool:
     return draft.state.letter_counts.get((sender, to), 0) < LETTERS_MAX
 
 
-def forget_parcel(draft: Draft, command: Delivered) -> None:
+def forget_item(draft: Draft, command: Delivered) -> None:
     """Drop a parcel that has arrived."""
     if command.key in draft.state.outbox:
         draft.drop(Table.OUTBOX, command.key)

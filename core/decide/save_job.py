@@ -9,7 +9,7 @@ from rota.core.decide.fire import fire, first_fire, first_fire_of, noticed_at, s
 from rota.core.decide.outbox import LETTERS_MAX, has_room, send_letter
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.ids import JobId, mint_job_id, slot_of
-from rota.core.model.job import Consistency, Job, JobSpec, Plan, Upstream
+from rota.core.model.job import Consistency, Job, JobPlan, JobSpec, Upstream
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import version_key
 from rota.core.timing.instants import MICROSECOND, Instant
@@ -93,7 +93,7 @@ def _create(draft: Draft, spec: JobSpec) -> Job:
     job = Job(id=job_id, version=1, spec=spec, created_at=draft.now, updated_at=draft.now)
     draft.put(Table.NAME, spec.full_name, Name(job_id))
     _subscribe(draft, spec.full_name, before=(), after=spec.dependencies)
-    _put(draft, job, _plan_of(draft, spec, Plan(), before=None))
+    _put(draft, job, _plan_of(draft, spec, JobPlan(), before=None))
     draft.publish_job(job, JobEvent.CREATED, "version 1")
     return job
 
@@ -137,7 +137,7 @@ def _decide_due_fires(draft: Draft, job: Job) -> None:
     )
 
 
-def _readable(job: Job, plan: Plan) -> Plan:
+def _readable(job: Job, plan: JobPlan) -> JobPlan:
     """Return *plan* without schedules that cannot be read, which only a replacement mends."""
     next_fires = zip(job.spec.schedules, plan.next_fires, strict=True)
     return replace(
@@ -145,11 +145,11 @@ def _readable(job: Job, plan: Plan) -> Plan:
     )
 
 
-def _plan_of(draft: Draft, spec: JobSpec, plan: Plan, *, before: Job | None) -> Plan:
+def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) -> JobPlan:
     """Return what is owed to *spec*: what was owed to the schedules and dependencies that stay."""
     fires = dict(zip(before.spec.schedules, plan.next_fires, strict=True)) if before else {}
     heard = dict(zip(before.spec.dependencies, plan.upstreams, strict=True)) if before else {}
-    return Plan(
+    return JobPlan(
         next_fires=tuple(
             fires[schedule]
             if schedule in fires
@@ -179,7 +179,7 @@ class _Decided:
         return next_fire(self.schedule, Instant(at - MICROSECOND)) == at
 
 
-def _decided(plan: Plan, before: Job | None, number: int) -> _Decided | None:
+def _decided(plan: JobPlan, before: Job | None, number: int) -> _Decided | None:
     """Return what is decided of the schedule that had *number* before; None if there was none."""
     schedules = before.spec.schedules if before else ()
     if before is None or number >= len(schedules) or fault_of(schedules[number]):
@@ -198,7 +198,7 @@ def _first_undecided(draft: Draft, schedule: Schedule, decided: _Decided | None)
     return at
 
 
-def _put(draft: Draft, job: Job, plan: Plan) -> None:
+def _put(draft: Draft, job: Job, plan: JobPlan) -> None:
     draft.put(Table.JOB, job.id, job)
     draft.put(Table.PLAN, job.id, plan)
     if job.spec.consistency is Consistency.AVAILABLE:
@@ -208,7 +208,7 @@ def _put(draft: Draft, job: Job, plan: Plan) -> None:
     set_fire_timer(draft, job.id, plan)
 
 
-def _clear_fire_timer(draft: Draft, job_id: JobId, plan: Plan) -> None:
+def _clear_fire_timer(draft: Draft, job_id: JobId, plan: JobPlan) -> None:
     due = first_fire(plan)
     if due is not None:
         draft.add(ClearTimer(noticed_at(draft, due), Fire(job_id=job_id), Timescale.WALL))

@@ -25,7 +25,7 @@ class TriggerRule(Enum):
     ONE_FAILED = "one_failed"
 
 
-class Standing(Enum):
+class UpstreamState(Enum):
     """What a task that others need means to them."""
 
     OPEN = "open"
@@ -36,7 +36,7 @@ class Standing(Enum):
     CANCELLED = "cancelled"
 
 
-class Verdict(Enum):
+class TriggerVerdict(Enum):
     """What a trigger rule says of a blocked task."""
 
     WAIT = "wait"
@@ -55,37 +55,37 @@ class Census(NamedTuple):
     skipped: int
     cancelled: int
 
-    def after(self, standing: Standing) -> "Census":
+    def after(self, standing: UpstreamState) -> "Census":
         """Return it after one that was open has come to stand so."""
         closed = {standing.value: getattr(self, standing.value) + 1}
         return self._replace(open=self.open - 1, **closed)
 
 
-def census_of(standings: Iterable[Standing]) -> Census:
+def census_of(standings: Iterable[UpstreamState]) -> Census:
     """Return how many stand how."""
     seen = list(standings)
-    return Census(*(seen.count(standing) for standing in Standing))
+    return Census(*(seen.count(standing) for standing in UpstreamState))
 
 
-def _all_success(needs: Census) -> Verdict:
+def _all_success(needs: Census) -> TriggerVerdict:
     if needs.failed or needs.cancelled:
-        return Verdict.SKIP_FAILED
+        return TriggerVerdict.SKIP_FAILED
     if needs.skipped:
-        return Verdict.SKIP
-    return Verdict.WAIT if needs.open else Verdict.START
+        return TriggerVerdict.SKIP
+    return TriggerVerdict.WAIT if needs.open else TriggerVerdict.START
 
 
-def _all_done(needs: Census) -> Verdict:
-    return Verdict.WAIT if needs.open else Verdict.START
+def _all_done(needs: Census) -> TriggerVerdict:
+    return TriggerVerdict.WAIT if needs.open else TriggerVerdict.START
 
 
-def _one_failed(needs: Census) -> Verdict:
+def _one_failed(needs: Census) -> TriggerVerdict:
     if needs.failed:
-        return Verdict.START
-    return Verdict.WAIT if needs.open else Verdict.SKIP
+        return TriggerVerdict.START
+    return TriggerVerdict.WAIT if needs.open else TriggerVerdict.SKIP
 
 
-RULES: Mapping[TriggerRule, Callable[[Census], Verdict]] = {
+RULES: Mapping[TriggerRule, Callable[[Census], TriggerVerdict]] = {
     TriggerRule.ALL_SUCCESS: _all_success,
     TriggerRule.ALL_DONE: _all_done,
     TriggerRule.ONE_FAILED: _one_failed,
@@ -106,7 +106,7 @@ class Vertex(Protocol):
         ...
 
 
-def verdict(rule: TriggerRule, needs: Census) -> Verdict:
+def verdict(rule: TriggerRule, needs: Census) -> TriggerVerdict:
     """Return what *rule* says to a task whose needed tasks stand so."""
     return RULES[rule](needs)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from rota.core.model.attempt import Attempt
 from rota.core.model.checked_fields import CheckedInstant, CheckedName, Count
-from rota.core.model.dag import Standing
+from rota.core.model.dag import UpstreamState
 from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.timing.instants import Instant
 
@@ -95,15 +95,15 @@ A task starts as soon as its execution does if it needs no other: its rule is me
 FINAL_TASK_STATES = frozenset(status for status, moves in TASK_MOVES.items() if not moves)
 FINAL_EXECUTION_STATES = frozenset(status for status, moves in EXECUTION_MOVES.items() if not moves)
 
-STANDINGS: Mapping[TaskStatus, Standing] = {
-    _T.BLOCKED: Standing.OPEN,
-    _T.READY: Standing.OPEN,
-    _T.RUNNING: Standing.OPEN,
-    _T.BACKING_OFF: Standing.OPEN,
-    _T.SUCCESS: Standing.SUCCESS,
-    _T.FAILED: Standing.FAILED,
-    _T.SKIPPED: Standing.SKIPPED,
-    _T.CANCELLED: Standing.CANCELLED,
+STANDINGS: Mapping[TaskStatus, UpstreamState] = {
+    _T.BLOCKED: UpstreamState.OPEN,
+    _T.READY: UpstreamState.OPEN,
+    _T.RUNNING: UpstreamState.OPEN,
+    _T.BACKING_OFF: UpstreamState.OPEN,
+    _T.SUCCESS: UpstreamState.SUCCESS,
+    _T.FAILED: UpstreamState.FAILED,
+    _T.SKIPPED: UpstreamState.SKIPPED,
+    _T.CANCELLED: UpstreamState.CANCELLED,
 }
 
 UPSTREAM_FAILED = "upstream_failed"
@@ -191,10 +191,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     place: Count = 0
 
 
-def standing(task: Task) -> Standing:
+def standing(task: Task) -> UpstreamState:
     """Return what *task* means to the tasks that need it."""
     if task.status is TaskStatus.SKIPPED and task.reason == UPSTREAM_FAILED:
-        return Standing.FAILED
+        return UpstreamState.FAILED
     return STANDINGS[task.status]
 
 

@@ -17,17 +17,17 @@ _BEYOND = 1_000_000
 """More than any task has attempts: retries and losses are limited to about a thousand."""
 
 
-def side_of(shard: ShardId) -> ShardId:
+def fallback_shard_of(shard: ShardId) -> ShardId:
     """Return the number of the side of *shard*."""
     return ShardId(_SIDE | shard)
 
 
-def is_side(number: ShardId) -> bool:
+def is_fallback_shard(number: ShardId) -> bool:
     """Tell whether *number* is a side's."""
     return number >= _SIDE
 
 
-def shard_of_side(side: ShardId) -> ShardId:
+def shard_of_fallback(side: ShardId) -> ShardId:
     """Return the number of the shard whose side it is."""
     return ShardId(side ^ _SIDE)
 
@@ -48,6 +48,6 @@ def outward_task(task: Task) -> Task:
     return replace(task, attempts=attempts)
 
 
-def is_of_side(key: AttemptKey) -> bool:
+def is_of_fallback(key: AttemptKey) -> bool:
     """Tell whether what runs on a node under *key* is an attempt of a side."""
     return key.number > _BEYOND

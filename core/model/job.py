@@ -129,7 +129,7 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     is_met: bool = False
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the scheduler owes a job next.
 
     Attributes:

@@ -12,7 +12,7 @@ NOTED_MAX = 20
 """Answers that are remembered: at 5 s, one in 250 ms; a median of them takes about 1 us."""
 
 
-class Pace:
+class AnswerPace:
     """What the latest answers of one copy took."""
 
     __slots__ = ("_noted",)

@@ -22,7 +22,7 @@ from rota.core.replication.messages import (
     Query,
 )
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfer_limits import Transfers
+from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.configuration import Configuration
 from rota.core.vocabulary.journal import DamagedEntry, hash_of
@@ -94,7 +94,7 @@ class Backup:
         copy: LocalCopy,
         promises: Promises,
         timing: Timing,
-        transfers: Transfers,
+        transfers: TransferLimits,
         *,
         since: Instant,
     ) -> None:

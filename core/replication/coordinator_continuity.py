@@ -10,9 +10,10 @@ answers may overtake each other:
     a view without a configuration that was seen, or with an older one     `Replica.compare`
     a refused swap, answered with an older configuration than the expected `Replica.answered`
     another configuration of an epoch that was seen                        `Replica.learn`
-    a view of a lower revision                                             `Continuity.see_revision`
-    a view without the cluster's record, or with another cluster's         the node
-    the word of another member                                             `Continuity.hear`
+    a view of a lower revision
+    `CoordinatorContinuity.see_revision` a view without the cluster's record, or with another
+    cluster's         the node the word of another member
+    `CoordinatorContinuity.hear`
 """
 
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class Known:
 
 
 @dataclass(slots=True)
-class Continuity:
+class CoordinatorContinuity:
     """What a node knows of the coordinator's past.
 
     Attributes:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rota.core.model.ids import AllocationId, Epoch, Index
-from rota.core.replication.answer_pace import Pace
+from rota.core.replication.answer_pace import AnswerPace
 from rota.core.replication.messages import Part
 from rota.core.timing.instants import Instant
 
@@ -24,7 +24,7 @@ class Outgoing:
 
 
 @dataclass(slots=True)
-class Peer:
+class PeerCopy:
     """One copy on another node, one that counts or a learner.
 
     Attributes:
@@ -56,7 +56,7 @@ class Peer:
     matched_at: Instant = NEVER
     is_broken: bool = False
     snapshot: Outgoing | None = None
-    pace: Pace = field(default_factory=Pace)
+    pace: AnswerPace = field(default_factory=AnswerPace)
 
     def is_silent(self, since: Instant) -> bool:
         """Tell whether no answer came since then."""

@@ -13,7 +13,7 @@ import msgspec
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.local_copy import LocalCopy
 from rota.core.replication.messages import (
     ANSWERS,
@@ -28,9 +28,9 @@ from rota.core.replication.messages import (
     PartTaken,
     Query,
 )
-from rota.core.replication.peer_copy import NEVER, Asked, Outgoing, Peer
+from rota.core.replication.peer_copy import NEVER, Asked, Outgoing, PeerCopy
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfer_limits import Transfers
+from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import MICROSECOND, SECOND, Duration, Instant, later
 from rota.core.vocabulary.codec import encode_body
 from rota.core.vocabulary.configuration import Configuration, Swap
@@ -104,17 +104,17 @@ class Primary:
         configuration: Configuration,
         *,
         liveness: Liveness,
-        continuity: Continuity,
+        continuity: CoordinatorContinuity,
         timing: Timing,
-        transfers: Transfers,
+        transfers: TransferLimits,
         copies: Copies,
         now: Instant,
     ) -> None:
         self.copy = copy
         self.configuration = configuration
         self.changes: list[Swap] = []
-        self.peers: dict[NodeId, Peer] = {}
-        self.learners: dict[NodeId, Peer] = {}
+        self.peers: dict[NodeId, PeerCopy] = {}
+        self.learners: dict[NodeId, PeerCopy] = {}
         self.targets: tuple[NodeId, ...] = ()
         self.joining: NodeId | None = None
         self.handover: Handover | None = None
@@ -333,7 +333,7 @@ class Primary:
                 peer = self.learners.pop(copy.node_id, None)
             if peer is None or peer.allocation != copy.allocation:
                 next_index = Index(self.copy.tip.index + 1)
-                peer = Peer(copy.allocation, next=next_index, heard_at=now)
+                peer = PeerCopy(copy.allocation, next=next_index, heard_at=now)
             self.peers[copy.node_id] = peer
         for node_id, peer in known.items():
             # It counts no more; if it comes back soon it is not far behind (R24).
@@ -415,7 +415,7 @@ class Primary:
         peer.next = Index(start + 1)
         self._send_entries(sender, peer, now, is_beat=True)
 
-    def _heard(self, peer: Peer, answer: Appended | Mismatch, now: Instant) -> None:
+    def _heard(self, peer: PeerCopy, answer: Appended | Mismatch, now: Instant) -> None:
         peer.heard_at = now
         peer.answered_to = max(peer.answered_to, answer.sent_at)
         if answer.gives_lease:
@@ -425,20 +425,20 @@ class Primary:
             # R17: it may be about to take over; the next epoch makes that impossible, or certain.
             self.wants_bump = True
 
-    def _counts(self, peer: Peer) -> bool:
+    def _counts(self, peer: PeerCopy) -> bool:
         return any(allocation == peer.allocation for _, allocation in self._counted())
 
-    def _peer(self, sender: NodeId, epoch: Epoch, allocation: AllocationId) -> Peer | None:
+    def _peer(self, sender: NodeId, epoch: Epoch, allocation: AllocationId) -> PeerCopy | None:
         """Return whom an answer is from, if it is about the copy and the journal that we mean."""
         return self._copy_on(sender, allocation) if epoch >= self._since else None
 
-    def _copy_on(self, node_id: NodeId, allocation: AllocationId) -> Peer | None:
+    def _copy_on(self, node_id: NodeId, allocation: AllocationId) -> PeerCopy | None:
         for peer in (self.peers.get(node_id), self.learners.get(node_id)):
             if peer is not None and peer.allocation == allocation:
                 return peer
         return None
 
-    def _all_peers(self) -> Iterator[tuple[NodeId, Peer]]:
+    def _all_peers(self) -> Iterator[tuple[NodeId, PeerCopy]]:
         yield from self.peers.items()
         yield from self.learners.items()
 
@@ -474,7 +474,7 @@ class Primary:
         next_index = Index(answer.committed + 1)
         is_within_reach = self.copy.first <= next_index <= self.copy.tip.index + 1
         if answer.allocation is not None and is_within_reach:
-            fresh = Peer(
+            fresh = PeerCopy(
                 answer.allocation,
                 next=next_index,
                 heard_at=now,
@@ -516,7 +516,7 @@ class Primary:
             is_last=found.is_last,
             sent_at=now,
         )
-        peer = Peer(asked.allocation, next=Index(base.index + 1), heard_at=now)
+        peer = PeerCopy(asked.allocation, next=Index(base.index + 1), heard_at=now)
         peer.snapshot = Outgoing(part)
         self.learners[node_id] = peer
         self._send(node_id, peer, part, now)
@@ -588,7 +588,7 @@ class Primary:
             if not self._may_count(node_id, peer) and (not is_wanted or peer.is_silent(patience)):
                 del self.learners[node_id]
 
-    def _may_count(self, node_id: NodeId, peer: Peer) -> bool:
+    def _may_count(self, node_id: NodeId, peer: PeerCopy) -> bool:
         return any(swap.fresh.allocation_of(node_id) == peer.allocation for swap in self.changes)
 
     def _ask_learners(self, now: Instant, draw: int) -> None:
@@ -610,7 +610,7 @@ class Primary:
     # -- sending --------------------------------------------------------------------------------
 
     def _send_entries(
-        self, node_id: NodeId, peer: Peer, now: Instant, *, is_beat: bool = False
+        self, node_id: NodeId, peer: PeerCopy, now: Instant, *, is_beat: bool = False
     ) -> None:
         """Send what *peer* has not been sent, as much as the window allows."""
         if peer.snapshot is not None or peer.is_broken:
@@ -638,7 +638,7 @@ class Primary:
         )
         self._send(node_id, peer, message, now)
 
-    def _entries_for(self, peer: Peer) -> tuple[bytes, ...]:
+    def _entries_for(self, peer: PeerCopy) -> tuple[bytes, ...]:
         last = min(self.copy.tip.index, peer.match + WINDOW if peer.match else peer.next + WINDOW)
         entries: list[bytes] = []
         size = 0
@@ -649,7 +649,7 @@ class Primary:
             size += len(entries[-1])
         return tuple(entries)
 
-    def _send(self, node_id: NodeId, peer: Peer, message: Message, now: Instant) -> None:
+    def _send(self, node_id: NodeId, peer: PeerCopy, message: Message, now: Instant) -> None:
         peer.sent_at = now
         self.outbox.append((node_id, message))
 

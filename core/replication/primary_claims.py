@@ -37,7 +37,7 @@ WAITING_FOR = Duration(2 * SECOND)
 """For how long the coordinator may take to confirm an early message."""
 
 
-class Verdict(Enum):
+class ClaimVerdict(Enum):
     """What is to be done with a claim."""
 
     VALID = "valid"
@@ -53,7 +53,7 @@ def claimed_epoch(claim: Claim) -> Epoch:
 
 def judge(
     claim: Claim, sender: NodeId, *, known: tuple[Configuration, ...], promised: Epoch
-) -> Verdict:
+) -> ClaimVerdict:
     """Return what a claim is worth.
 
     Args:
@@ -64,22 +64,22 @@ def judge(
     """
     epoch = claimed_epoch(claim)
     if epoch < promised:
-        return Verdict.STALE
+        return ClaimVerdict.STALE
     if not known or epoch > known[-1].epoch:
-        return Verdict.EARLY
+        return ClaimVerdict.EARLY
     for given in known:
         if given.epoch == epoch:
             return _judge_under(given, claim, sender)
-    return Verdict.STALE
+    return ClaimVerdict.STALE
 
 
-def _judge_under(given: Configuration, claim: Claim, sender: NodeId) -> Verdict:
+def _judge_under(given: Configuration, claim: Claim, sender: NodeId) -> ClaimVerdict:
     """Return what a claim under the epoch of *given* is worth."""
     if not isinstance(claim, Query) and claim.configuration != given:
-        return Verdict.FORBIDDEN
+        return ClaimVerdict.FORBIDDEN
     # The primary before announces its heir, and may be anyone by now.
     is_primarys = given.primary == sender or isinstance(claim, Succeed)
-    return Verdict.VALID if is_primarys else Verdict.FORBIDDEN
+    return ClaimVerdict.VALID if is_primarys else ClaimVerdict.FORBIDDEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import msgspec
 
 from rota.core.model.ids import Epoch, NodeId
-from rota.core.replication.peer_copy import Peer
+from rota.core.replication.peer_copy import PeerCopy
 from rota.core.replication.primary import WINDOW, Handover, Primary
 from rota.core.timing.instants import Instant, later
 from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy
@@ -236,7 +236,7 @@ def _ready_learner(primary: Primary, now: Instant, *, besides: tuple[Copy, ...])
     return None
 
 
-def _able_learners(primary: Primary, now: Instant) -> Iterator[tuple[NodeId, Peer]]:
+def _able_learners(primary: Primary, now: Instant) -> Iterator[tuple[NodeId, PeerCopy]]:
     """Yield the learners that are wanted, whole, answered just now, are not slow, and stay.
 
     One whose process was seen to end answered just before that; it does not come again for it.
@@ -252,7 +252,7 @@ def _able_learners(primary: Primary, now: Instant) -> Iterator[tuple[NodeId, Pee
             yield node_id, peer
 
 
-def _is_slow(primary: Primary, peer: Peer, now: Instant) -> bool:
+def _is_slow(primary: Primary, peer: PeerCopy, now: Instant) -> bool:
     """Tell whether *peer* makes everyone wait who does not have to (R24).
 
     It is measured against the other backups of this shard: they get the same entries at the same

@@ -16,15 +16,15 @@ import msgspec
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.backup import Backup, Promises
-from rota.core.replication.coordinator_continuity import Continuity, Known
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
 from rota.core.replication.local_copy import LocalCopy, Storage, Stored, Write
 from rota.core.replication.messages import Append, Base, Fenced, Message, Succeed, name_of
 from rota.core.replication.primary import Copies, Handover, Primary
 from rota.core.replication.primary_claims import (
     CLAIMS,
     Claim,
+    ClaimVerdict,
     EarlyClaims,
-    Verdict,
     claimed_epoch,
     judge,
 )
@@ -35,7 +35,7 @@ from rota.core.replication.reconfiguration import (
     next_to_join,
 )
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfer_limits import Transfers
+from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.configuration import (
     NOBODY,
@@ -98,9 +98,9 @@ class Replica:
         storage: Storage,
         *,
         liveness: Liveness,
-        continuity: Continuity,
+        continuity: CoordinatorContinuity,
         timing: Timing,
-        transfers: Transfers,
+        transfers: TransferLimits,
         copies: Copies,
     ) -> None:
         self.shard = shard
@@ -255,14 +255,14 @@ class Replica:
     def _take_claim(self, claim: Claim, sender: NodeId, now: Instant) -> None:
         """Obey, fence, refuse, or keep for a moment what only a primary may send (R2, R41)."""
         match judge(claim, sender, known=self._known, promised=self.copy.epoch):
-            case Verdict.VALID:
+            case ClaimVerdict.VALID:
                 self._obey(claim, sender, now)
-            case Verdict.STALE:
+            case ClaimVerdict.STALE:
                 epoch = max((self.copy.epoch, *(each.epoch for each in self._known)))
                 self._duty.outbox.append((sender, Fenced(epoch=epoch)))
-            case Verdict.EARLY:
+            case ClaimVerdict.EARLY:
                 self._early.put(claim, sender, now)
-            case Verdict.FORBIDDEN:
+            case ClaimVerdict.FORBIDDEN:
                 self._refuse(claim)
 
     def _obey(self, claim: Claim, sender: NodeId, now: Instant) -> None:
@@ -345,7 +345,7 @@ class Replica:
 
         Args:
             given: The view's configuration; None if it has none.
-            known: `Continuity.known` of when the view was requested.
+            known: `CoordinatorContinuity.known` of when the view was requested.
         """
         seen = self.seen
         if seen is None or self._seen_number > known.count:

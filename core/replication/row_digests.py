@@ -49,7 +49,7 @@ class Result(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DigestVerdict:
     """What the digests of a shard's copies say.
 
     Attributes:
@@ -62,7 +62,7 @@ class Verdict:
     odd: tuple[NodeId, ...] = ()
 
 
-def compare(digests: Mapping[NodeId, bytes], copies: Collection[NodeId]) -> Verdict:
+def compare(digests: Mapping[NodeId, bytes], copies: Collection[NodeId]) -> DigestVerdict:
     """Compare the digests of the rows of a shard's copies after the same entry.
 
     Args:
@@ -74,6 +74,6 @@ def compare(digests: Mapping[NodeId, bytes], copies: Collection[NodeId]) -> Verd
         [(most, count)] = counts.most_common(1)
         is_known = 2 * count > len(digests)
         odd = sorted(node for node, digest in digests.items() if is_known and digest != most)
-        return Verdict(Result.DIFFERENT, tuple(odd))
+        return DigestVerdict(Result.DIFFERENT, tuple(odd))
     is_complete = digests.keys() >= set(copies)
-    return Verdict(Result.EQUAL if is_complete else Result.INCOMPLETE)
+    return DigestVerdict(Result.EQUAL if is_complete else Result.INCOMPLETE)

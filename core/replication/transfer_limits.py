@@ -38,7 +38,7 @@ class Transferring(Protocol):
         ...
 
 
-class Transfers:
+class TransferLimits:
     """What a node's replicas send, take, and hand over."""
 
     def __init__(self) -> None:

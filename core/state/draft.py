@@ -10,7 +10,7 @@ from rota.core.model.attempt import AttemptKey, Order, Work
 from rota.core.model.dag import Census
 from rota.core.model.execution import Execution, Task, standing, task_key
 from rota.core.model.ids import ExecutionId, JobId
-from rota.core.model.job import Job, Plan, TaskSpec
+from rota.core.model.job import Job, JobPlan, TaskSpec
 from rota.core.state.shard_state import State
 from rota.core.vocabulary.changes import Change, Checkpoint, Record, Table
 from rota.core.vocabulary.decision import Decision, Limits, Reply, Situation
@@ -58,10 +58,10 @@ class Draft:
         assert found is None or isinstance(found, Job)
         return found
 
-    def plan(self, job_id: JobId) -> Plan | None:
+    def plan(self, job_id: JobId) -> JobPlan | None:
         """Return what is owed to the job, or None."""
         found = self._records.get((Table.PLAN, job_id), self.state.plans.get(job_id))
-        assert found is None or isinstance(found, Plan)
+        assert found is None or isinstance(found, JobPlan)
         return found
 
     def execution(self, execution_id: ExecutionId) -> Execution | None:

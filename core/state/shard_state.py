@@ -8,7 +8,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rota.core.model.dag import Census, Standing, census_of, dependents
+from rota.core.model.dag import Census, UpstreamState, census_of, dependents
 from rota.core.model.execution import (
     EXECUTION_MOVES,
     TASK_MOVES,
@@ -19,7 +19,7 @@ from rota.core.model.execution import (
     standing,
 )
 from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId
-from rota.core.model.job import Job, JobSpec, Plan, TaskSpec
+from rota.core.model.job import Job, JobPlan, JobSpec, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.state.stored_jobs import Jobs
 from rota.core.timing.instants import Instant
@@ -32,7 +32,7 @@ from rota.core.vocabulary.changes import (
     Dependent,
     Mark,
     Name,
-    Parcel,
+    OutboxItem,
     Pointer,
     Request,
     Table,
@@ -62,14 +62,14 @@ class State:
     jobs: Jobs = field(default_factory=Jobs)
     names: dict[str, JobId] = field(default_factory=dict[str, JobId])
     versions: dict[str, JobSpec] = field(default_factory=dict[str, JobSpec])
-    plans: dict[JobId, Plan] = field(default_factory=dict[JobId, Plan])
+    plans: dict[JobId, JobPlan] = field(default_factory=dict[JobId, JobPlan])
     executions: dict[ExecutionId, Execution] = field(default_factory=dict[ExecutionId, Execution])
     tasks: dict[ExecutionId, dict[str, Task]] = field(
         default_factory=dict[ExecutionId, dict[str, Task]]
     )
     requests: dict[str, Request] = field(default_factory=dict[str, Request])
     """Oldest first, for all live equally long."""
-    outbox: dict[str, Parcel] = field(default_factory=dict[str, Parcel])
+    outbox: dict[str, OutboxItem] = field(default_factory=dict[str, OutboxItem])
     dependents: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
     """By full name, so that a job taken away and made again keeps those that wait for it."""
     received: dict[str, str] = field(default_factory=dict[str, str])
@@ -161,7 +161,7 @@ class State:
             case Task():
                 if table is Table.TASK:
                     self._put_task(key, record)
-            case Plan():
+            case JobPlan():
                 self.plans[JobId(key)] = record
             case Job():
                 self.jobs[record.id] = record
@@ -183,7 +183,7 @@ class State:
                 # A key used again is young again.
                 self.requests.pop(key, None)
                 self.requests[key] = record
-            case Parcel():
+            case OutboxItem():
                 self._put_parcel(key, record)
             case None:
                 self._remove(table, key)
@@ -196,7 +196,7 @@ class State:
             insort(self.sorted_names, full_name)
         self.names[full_name] = job_id
 
-    def _put_parcel(self, key: str, parcel: Parcel) -> None:
+    def _put_parcel(self, key: str, parcel: OutboxItem) -> None:
         if key not in self.outbox:
             way = parcel.sender, parcel.to
             self.letter_counts[way] = self.letter_counts.get(way, 0) + 1
@@ -238,7 +238,7 @@ class State:
         if task.status is not TaskStatus.BLOCKED:
             censuses.pop(task.name, None)
         now = standing(task)
-        if now is Standing.OPEN or standing(before) is not Standing.OPEN:
+        if now is UpstreamState.OPEN or standing(before) is not UpstreamState.OPEN:
             return
         execution = self.executions[execution_id]
         graph = self.graph(execution.job_id, execution.job_version)

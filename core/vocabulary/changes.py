@@ -13,7 +13,7 @@ import msgspec
 from rota.core.model.checked_fields import CheckedFullName, CheckedIndex, CheckedNodeId
 from rota.core.model.execution import Execution, Task
 from rota.core.model.ids import JobId, NodeId
-from rota.core.model.job import Job, JobSpec, Plan
+from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import Instant
 
@@ -164,7 +164,7 @@ class Succeeded(msgspec.Struct, frozen=True, kw_only=True, tag="succeeded"):
 Letter = Subscribe | Unsubscribe | Succeeded
 
 
-class Parcel(msgspec.Struct, frozen=True, kw_only=True):
+class OutboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """A message to another shard, kept until that shard has made it part of its own journal."""
 
     key: str
@@ -183,7 +183,7 @@ Record = (
     Job
     | Name
     | JobSpec
-    | Plan
+    | JobPlan
     | Execution
     | Task
     | Request
@@ -193,7 +193,7 @@ Record = (
     | Available
     | Claimed
     | Account
-    | Parcel
+    | OutboxItem
     | LedgerEntry
     | Pointer
 )

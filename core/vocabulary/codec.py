@@ -13,7 +13,7 @@ import msgspec
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import RotaError
 from rota.core.model.execution import Execution, Task
-from rota.core.model.job import Job, JobSpec, Plan
+from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.vocabulary.changes import (
     Account,
@@ -24,7 +24,7 @@ from rota.core.vocabulary.changes import (
     Dependent,
     Mark,
     Name,
-    Parcel,
+    OutboxItem,
     Pointer,
     Record,
     Request,
@@ -38,11 +38,11 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.JOB: Job,
     Table.NAME: Name,
     Table.VERSION: JobSpec,
-    Table.PLAN: Plan,
+    Table.PLAN: JobPlan,
     Table.EXECUTION: Execution,
     Table.TASK: Task,
     Table.REQUEST: Request,
-    Table.OUTBOX: Parcel,
+    Table.OUTBOX: OutboxItem,
     Table.DEPENDENT: Dependent,
     Table.RECEIVED: Mark,
     Table.CHECKPOINT: Checkpoint,

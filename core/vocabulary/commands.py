@@ -29,7 +29,7 @@ from rota.core.model.ids import (
     is_name,
     job_of,
 )
-from rota.core.model.job import Job, JobSpec, Plan
+from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Account, Letter, Pointer
@@ -186,7 +186,7 @@ class FollowJob(msgspec.Struct, frozen=True, kw_only=True):
     """A stand-in's side is to fire a job, as its shard's copy here has it."""
 
     job: Job
-    plan: Plan
+    plan: JobPlan
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):

@@ -24,7 +24,7 @@ class Limits:
     requests: int = 100_000
 
 
-class Place(NamedTuple):
+class FreeSlots(NamedTuple):
     """Where attempts may start: on this node, or on another that lends a place.
 
     Attributes:
@@ -44,7 +44,7 @@ class Place(NamedTuple):
         return all(self.labels.get(name) == value for name, value in selector)
 
 
-NOWHERE = Place(NodeId(""), NOBODY, {}, 0)
+NOWHERE = FreeSlots(NodeId(""), NOBODY, {}, 0)
 """What is ready then, waits."""
 
 
@@ -64,7 +64,7 @@ class Situation(msgspec.Struct, frozen=True):
     now: Instant
     entropy: int
     position: Token
-    place: Place
+    place: FreeSlots
     limits: Limits = Limits()
     ahead: Duration = Duration(0)
     space: DiskSpace = DiskSpace.AMPLE

@@ -12,7 +12,7 @@ from rota.core.model.attempt import AttemptKey, Order, Selector
 from rota.core.model.execution import ExecutionStatus, TaskStatus
 from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.changes import Parcel
+from rota.core.vocabulary.changes import OutboxItem
 from rota.core.vocabulary.commands import Due
 
 
@@ -73,7 +73,7 @@ class ClearTimer(msgspec.Struct, frozen=True):
 class Deliver(msgspec.Struct, frozen=True):
     """Bring a parcel to its shard, then say `Delivered`."""
 
-    parcel: Parcel
+    parcel: OutboxItem
 
 
 class Publish(msgspec.Struct, frozen=True, kw_only=True, gc=False):

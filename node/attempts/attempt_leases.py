@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 
 from rota.core.model.attempt import AttemptKey, Order
-from rota.core.model.fallback_ids import is_of_side
+from rota.core.model.fallback_ids import is_of_fallback
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.replication.authority.lease_deadlines import NEVER, deadline, lease_end
 from rota.core.replication.authority.liveness import Liveness
@@ -101,7 +101,7 @@ class Fencing:
 
     def right_of(self, order: Order) -> Right:
         """Return until when an attempt may go on that is about to be launched."""
-        if is_of_side(order.key):
+        if is_of_fallback(order.key):
             return self._side_right()
         shard = self._shards.of_id(order.key.execution_id)
         self._note_session()
@@ -189,7 +189,7 @@ class Fencing:
     def _by_shard(self) -> dict[ShardId, list[Order]]:
         orders: dict[ShardId, list[Order]] = defaultdict(list)
         for order in self._attempts.orders.values():
-            if is_of_side(order.key):
+            if is_of_fallback(order.key):
                 continue
             orders[self._shards.of_id(order.key.execution_id).id].append(order)
         return orders
@@ -198,7 +198,7 @@ class Fencing:
         """Return what runs here, or is to once it is confirmed."""
         keys: dict[ShardId, list[AttemptKey]] = defaultdict(list)
         for key in chain(self._attempts.orders, self._attempts.offered):
-            if is_of_side(key):
+            if is_of_fallback(key):
                 continue
             keys[self._shards.of_id(key.execution_id).id].append(key)
         return keys

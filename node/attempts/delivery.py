@@ -14,7 +14,7 @@ from functools import partial
 from itertools import count
 
 from rota.core.errors import Kind, Refused
-from rota.core.model.fallback_ids import is_side
+from rota.core.model.fallback_ids import is_fallback_shard
 from rota.core.model.ids import NodeId
 from rota.node.peers.messages import Brought, Carried, Carry
 from rota.node.peers.network import Network
@@ -96,7 +96,7 @@ class Bringing:
         shard, primary = errand.shard, errand.shard.primary_node
         if shard.is_open:
             errand.is_asked_here = True
-            deciding = self._sides if is_side(shard.id) else self._shards
+            deciding = self._sides if is_fallback_shard(shard.id) else self._shards
             deciding.submit_together(shard, errand.commands, partial(self._answered_here, errand))
         elif primary is not None and primary != self._node_id:
             carry = Carry(number=errand.number, commands=errand.commands)

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from rota.core.model.ids import ShardId
-from rota.core.vocabulary.changes import Parcel
+from rota.core.vocabulary.changes import OutboxItem
 from rota.core.vocabulary.commands import Delivered, Receive
 from rota.node.attempts.delivery import Bringing
 from rota.node.shards.local_shards import Shards
@@ -26,9 +26,9 @@ Lane = tuple[ShardId, ShardId]
 class _Way:
     """What is under way on a lane, as which errand, and what waits behind it."""
 
-    load: tuple[Parcel, ...] = ()
+    load: tuple[OutboxItem, ...] = ()
     number: int = 0
-    waiting: deque[Parcel] = field(default_factory=deque[Parcel])
+    waiting: deque[OutboxItem] = field(default_factory=deque[OutboxItem])
 
 
 class Letters:
@@ -44,7 +44,7 @@ class Letters:
         self._bringing = bringing
         self._ways: dict[Lane, _Way] = {}
 
-    def send(self, sender: Shard, parcel: Parcel) -> None:
+    def send(self, sender: Shard, parcel: OutboxItem) -> None:
         """Bring a parcel of *sender*, which forgets it when its receiver has it committed."""
         namespace, _, name = parcel.to.rpartition("/")
         lane = sender.id, self._shards.of_name(namespace, name).id

@@ -25,7 +25,7 @@ from rota.core.model.ids import NodeId, Session
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import StartTask
 from rota.core.vocabulary.configuration import NOBODY
-from rota.core.vocabulary.decision import Place
+from rota.core.vocabulary.decision import FreeSlots
 from rota.node.attempts.slots import Places
 from rota.node.cluster.membership import Membership
 from rota.node.coordination.coordinator import ACTIVE, Member
@@ -196,7 +196,7 @@ class Filling:
         self._use(lender, answer.session, usable, answer.count)
         self.fill()
 
-    def unneeded(self, place: Place) -> None:
+    def unneeded(self, place: FreeSlots) -> None:
         """Have somebody else start in a borrowed place whose task has no need of it any more."""
         self._use(place.node_id, place.session, 1, 1)
 

@@ -14,7 +14,7 @@ from rota.core.model.ids import NodeId, Session
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import Command, StartTask
-from rota.core.vocabulary.decision import Place
+from rota.core.vocabulary.decision import FreeSlots
 from rota.core.vocabulary.effects import Wait
 from rota.node.shards.shard import Shard
 
@@ -95,7 +95,7 @@ class Places:
         self._liveness = liveness
         self._labels = labels
         self._called = 0
-        self._borrowed: dict[StartTask, Place] = {}
+        self._borrowed: dict[StartTask, FreeSlots] = {}
         """Of the commands that are under way: those that start on another node."""
         self._numbers = count()
         self._waiting: dict[Selector, Turns] = {}
@@ -122,12 +122,12 @@ class Places:
         is_theirs = may_lend and not self._own_turns()
         return max(0, self.free) if is_theirs else 0
 
-    def place_for(self, command: Command) -> Place:
+    def place_for(self, command: Command) -> FreeSlots:
         """Return where *command* may start attempts, and how many."""
         borrowed = self._borrowed.get(command) if isinstance(command, StartTask) else None
         return borrowed or self._own_place(self._room_for(command))
 
-    def own_place(self) -> Place:
+    def own_place(self) -> FreeSlots:
         """Return where what does not wait in a turn may start: nowhere while others do."""
         return self._own_place(0 if self._own_turns() else max(0, self.free))
 
@@ -135,8 +135,8 @@ class Places:
         """Take places of `own_place`."""
         self.used += count
 
-    def _own_place(self, room: int) -> Place:
-        return Place(
+    def _own_place(self, room: int) -> FreeSlots:
+        return FreeSlots(
             node_id=self._liveness.node_id,
             session=self._liveness.session,
             labels=self._labels,
@@ -148,7 +148,7 @@ class Places:
             return self.slots - self.used
         return self.own_place().room
 
-    def decided(self, command: Command, started: int) -> Place | None:
+    def decided(self, command: Command, started: int) -> FreeSlots | None:
         """Take the places of *started* attempts.
 
         Returns:
@@ -203,7 +203,7 @@ class Places:
             count: How many places it lends.
         """
         called = self._take(count, labels)
-        place = Place(node_id=node_id, session=session, labels=labels, room=1)
+        place = FreeSlots(node_id=node_id, session=session, labels=labels, room=1)
         self._borrowed |= {command: place for _, command in called}
         return called
 

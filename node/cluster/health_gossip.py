@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from rota.core.model.ids import NodeId
-from rota.core.replication.authority.clock_skew import Calendars
+from rota.core.replication.authority.clock_skew import ClockSkew
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.messages import Append, Appended, Beacon
 from rota.core.timing.instants import Duration, Instant
@@ -35,7 +35,7 @@ class Beacons:
 
     def __init__(
         self,
-        calendars: Calendars,
+        calendars: ClockSkew,
         liveness: Liveness,
         clock: Clock,
         *,

@@ -23,7 +23,7 @@ import msgspec
 
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.coordinator_continuity import Continuity, Known
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
 from rota.core.replication.messages import Message
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import LATEST_INSTANT, SECOND, Duration, Instant, later, seconds
@@ -105,7 +105,7 @@ class Membership:
         *,
         lock: str,
         liveness: Liveness,
-        continuity: Continuity,
+        continuity: CoordinatorContinuity,
         fitness: Fitness,
         beacons: Beacons,
         timing: Timing,

@@ -10,13 +10,13 @@ go out in time. While it hangs altogether none goes, and all authority ends by i
 
 import logging
 
-from rota.core.replication.authority.clock_skew import Calendars
+from rota.core.replication.authority.clock_skew import ClockSkew
 from rota.core.replication.authority.health_conditions import (
     LOOP_LAG_MAX,
     SYNC_TIME_MAX,
     WELL_AFTER,
-    Ill,
-    Ills,
+    HealthCondition,
+    HealthConditions,
 )
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import MILLISECOND, SECOND, Instant
@@ -27,10 +27,10 @@ from rota.node.system.metrics import Metrics
 log = logging.getLogger(__name__)
 
 _WHY = {
-    Ill.LOOP: f"its loop stood still for more than {LOOP_LAG_MAX // MILLISECOND} ms",
-    Ill.DISK: f"its disk took more than {SYNC_TIME_MAX // MILLISECOND} ms for a sync",
-    Ill.CLOCK: "its calendar differs from those of most nodes",
-    Ill.SPACE: "its disk is nearly full",
+    HealthCondition.LOOP: f"its loop stood still for more than {LOOP_LAG_MAX // MILLISECOND} ms",
+    HealthCondition.DISK: f"its disk took more than {SYNC_TIME_MAX // MILLISECOND} ms for a sync",
+    HealthCondition.CLOCK: "its calendar differs from those of most nodes",
+    HealthCondition.SPACE: "its disk is nearly full",
 }
 
 
@@ -47,7 +47,7 @@ class Fitness:
 
     def __init__(
         self,
-        calendars: Calendars,
+        calendars: ClockSkew,
         liveness: Liveness,
         clock: Clock,
         metrics: Metrics,
@@ -59,15 +59,15 @@ class Fitness:
         self._clock = clock
         self._metrics = metrics
         self._is_alone = is_alone
-        self._ills = Ills()
-        self._known: frozenset[Ill] = frozenset()
-        for ill in Ill:
+        self._ills = HealthConditions()
+        self._known: frozenset[HealthCondition] = frozenset()
+        for ill in HealthCondition:
             metrics.fenced.labels(ill.value).set(0)
 
     @property
     def why_unfit(self) -> str | None:
         """Why this node hands its primaries over, or None if it does not."""
-        why = [_WHY[ill] for ill in Ill if ill in self._liveness.ills]
+        why = [_WHY[ill] for ill in HealthCondition if ill in self._liveness.ills]
         return f"this node hands its shards over: {' and '.join(why)}" if why else None
 
     def tick(self, *, lag: int, sync_time: int) -> None:
@@ -106,8 +106,8 @@ class Fitness:
         if not self._is_alone:
             self._liveness.ills = ills
 
-    def _tell(self, ills: frozenset[Ill], facts: dict[str, int]) -> None:
-        for ill in Ill:
+    def _tell(self, ills: frozenset[HealthCondition], facts: dict[str, int]) -> None:
+        for ill in HealthCondition:
             self._metrics.fenced.labels(ill.value).set(ill in ills)
         for ill in sorted(ills - self._known, key=lambda each: each.value):
             self._metrics.fences.labels(ill.value).inc()

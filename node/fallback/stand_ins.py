@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from rota.core.decide.fire import first_fire
 from rota.core.model.attempt import AttemptKey, Ending, Outcome
 from rota.core.model.execution import FINAL_EXECUTION_STATES, TaskStatus
-from rota.core.model.fallback_ids import outward, shard_of_side
+from rota.core.model.fallback_ids import outward, shard_of_fallback
 from rota.core.model.ids import JobId, NodeId, ShardId
-from rota.core.model.job import Job, Plan
-from rota.core.replication.authority.fallback_eligibility import Standing
+from rota.core.model.job import Job, JobPlan
+from rota.core.replication.authority.fallback_eligibility import FallbackEligibility
 from rota.core.replication.messages import Message
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import SECOND, Duration, Instant, later
@@ -36,7 +36,7 @@ from rota.core.vocabulary.commands import (
     StartTask,
 )
 from rota.core.vocabulary.configuration import Swap
-from rota.core.vocabulary.decision import Place
+from rota.core.vocabulary.decision import FreeSlots
 from rota.core.vocabulary.effects import (
     ClearTimer,
     Deliver,
@@ -112,7 +112,8 @@ class StandIns:
         self._clock = clock
         now = clock.elapsed()
         self._standings = {
-            shard.id: Standing(shard.id, node_id, after=after, now=now) for shard in shards
+            shard.id: FallbackEligibility(shard.id, node_id, after=after, now=now)
+            for shard in shards
         }
         self._opened_at: dict[ShardId, Instant] = {}
         self._ended_count: dict[ShardId, int] = {}
@@ -233,7 +234,7 @@ class StandIns:
                 log.error("job not stood in for", extra=extra)
                 continue
             assert isinstance(job, Job), change.key
-            assert isinstance(plan, Plan), change.key
+            assert isinstance(plan, JobPlan), change.key
             if not self._may_run(job):
                 continue
             followed.add(job.id)
@@ -254,7 +255,7 @@ class StandIns:
         self._sides.submit(side, command)
 
     def _may_fire(self, side: Shard) -> bool:
-        if not (side.is_open and self._standings[shard_of_side(side.id)].is_standing):
+        if not (side.is_open and self._standings[shard_of_fallback(side.id)].is_standing):
             return False
         return self._ended_count[side.id] + len(side.state.executions) < EXECUTIONS_MAX
 
@@ -281,7 +282,7 @@ class StandIns:
                 is_here = outward(key) in self._attempts.orders
                 if task.status is TaskStatus.RUNNING and not is_here:
                     self._lose(side, key)
-        shard = self._shards[shard_of_side(side.id)]
+        shard = self._shards[shard_of_fallback(side.id)]
         if self._standings[shard.id].is_standing:
             self._follow(shard, side)
         else:
@@ -310,7 +311,7 @@ class StandIns:
         """Take back the places of attempts that are never launched."""
         self._places.freed(count)
 
-    def place_for(self, command: Command) -> Place:
+    def place_for(self, command: Command) -> FreeSlots:
         """Return where *command* may start attempts, and how many."""
         del command
         return self._places.own_place()

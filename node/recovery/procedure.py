@@ -36,7 +36,7 @@ import msgspec
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.timing.instants import Instant, format_instant, parse_instant
 from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, View
@@ -114,7 +114,9 @@ class Recovery(NamedTuple):
 # -- what a node has ------------------------------------------------------------------------------
 
 
-async def inventory_of(shards: Shards, node_id: NodeId, continuity: Continuity) -> InventoryView:
+async def inventory_of(
+    shards: Shards, node_id: NodeId, continuity: CoordinatorContinuity
+) -> InventoryView:
     """Return what this node has of all shards."""
     # First: what is learned meanwhile of a generation that is not known to be lost yet may be
     # missing in what was read before, and then this node must not look as if it knew of the loss.

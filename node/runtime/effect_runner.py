@@ -12,7 +12,7 @@ from rota.core.model.execution import FINAL_EXECUTION_STATES, ExecutionStatus, T
 from rota.core.model.ids import NodeId, instant_of
 from rota.core.timing.instants import SECOND, Duration
 from rota.core.vocabulary.commands import Command, TakeOver
-from rota.core.vocabulary.decision import Place
+from rota.core.vocabulary.decision import FreeSlots
 from rota.core.vocabulary.effects import (
     ClearTimer,
     Deliver,
@@ -146,7 +146,7 @@ class Acting:
         self._places.freed(count)
         self._filling.fill()
 
-    def place_for(self, command: Command) -> Place:
+    def place_for(self, command: Command) -> FreeSlots:
         """Return where *command* may start attempts, and how many."""
         return self._places.place_for(command)
 

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from rota.core.decide.outbox import LETTERS_MAX
-from rota.core.model.fallback_ids import is_side
+from rota.core.model.fallback_ids import is_fallback_shard
 from rota.core.model.ids import ShardId
-from rota.core.replication.authority.clock_skew import Calendars
+from rota.core.replication.authority.clock_skew import ClockSkew
 from rota.core.replication.authority.lease_deadlines import NEVER, outlasting
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import SECOND, Duration, Instant, later
@@ -101,7 +101,7 @@ class Works:
         self._is_alone = around.copies.wanted == 1
         self._commits_within_s = CLOSE_TIMEOUT_S
         self._metrics = around.metrics
-        calendars = Calendars(config.clock_skew_max)
+        calendars = ClockSkew(config.clock_skew_max)
         self._fitness = Fitness(
             calendars, self._liveness, clock, self._metrics, is_alone=self._is_alone
         )
@@ -452,7 +452,7 @@ class Works:
     # -- what goes off by itself ----------------------------------------------------------------
 
     def _alarm(self, shard: ShardId, command: Due) -> None:
-        if is_side(shard):
+        if is_fallback_shard(shard):
             self._stand_ins.alarm(shard, command)
         elif not self._stand_ins.puts_off(self._shards[shard], command):
             self._shards.submit(self._shards[shard], command)

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, ShardId
-from rota.core.replication.row_digests import Result, RowsDigest, Verdict, compare
+from rota.core.replication.row_digests import DigestVerdict, Result, RowsDigest, compare
 from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, later
 from rota.node.peers.messages import AskDigest, GiveDigest
 from rota.node.peers.network import Network
@@ -182,7 +182,7 @@ class StateDigests:
                 pass  # What is known is compared.
             finally:
                 self._comparison = None
-            verdict = Verdict(Result.INCOMPLETE)
+            verdict = DigestVerdict(Result.INCOMPLETE)
             if comparison.is_current:
                 verdict = compare(comparison.digests, comparison.copies)
             self._note(comparison, verdict)
@@ -226,7 +226,7 @@ class StateDigests:
                 self._network.send(node_id, shard.id, question)
         return comparison
 
-    def _note(self, comparison: _Comparison, verdict: Verdict) -> None:
+    def _note(self, comparison: _Comparison, verdict: DigestVerdict) -> None:
         self.results[verdict.result.value] += 1
         shard = comparison.shard.id
         if verdict.result is Result.EQUAL:

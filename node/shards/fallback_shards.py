@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from rota.core.model.fallback_ids import inward, is_of_side, side_of
+from rota.core.model.fallback_ids import fallback_shard_of, inward, is_of_fallback
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import LATEST_INSTANT, Duration
@@ -34,7 +34,7 @@ _SESSION = Session("stand-in")
 
 
 class Sides(Shards):
-    """The sides of this node, each by the number of `rota.core.model.fallback_ids.side_of`.
+    """Fallback shards of this node, by number (`rota.core.model.fallback_ids.fallback_shard_of`).
 
     Args:
         store: That of the node's shards.
@@ -62,7 +62,7 @@ class Sides(Shards):
             store,
             0,
             liveness=liveness,
-            continuity=Continuity(),
+            continuity=CoordinatorContinuity(),
             timing=timing,
             copies=_ALONE,
             clock=clock,
@@ -72,7 +72,7 @@ class Sides(Shards):
             look_at_calendar=look_at_calendar,
         )
         self._by_number: dict[ShardId, Shard] = {}
-        for number in stored_shards(store, side_of(ShardId(0))):
+        for number in stored_shards(store, fallback_shard_of(ShardId(0))):
             self[number]
 
     def __getitem__(self, number: ShardId) -> Shard:
@@ -89,11 +89,11 @@ class Sides(Shards):
 
     def of(self, shard: Shard) -> Shard:
         """Return the side of a shard, which may be nothing yet."""
-        return self[side_of(shard.id)]
+        return self[fallback_shard_of(shard.id)]
 
     def opened_of(self, shard: Shard) -> Shard | None:
         """Return the side of a shard, if it is open."""
-        side = self._by_number.get(side_of(shard.id))
+        side = self._by_number.get(fallback_shard_of(shard.id))
         return side if side is not None and side.is_open else None
 
     def begin(self, shard: Shard) -> None:
@@ -130,5 +130,5 @@ def brought_inward(commands: tuple[Brought, ...]) -> tuple[Brought, ...]:
     return tuple(
         replace(command, attempt=inward(command.attempt))
         for command in commands
-        if isinstance(command, FinishAttempt | ReportAttempt) and is_of_side(command.attempt)
+        if isinstance(command, FinishAttempt | ReportAttempt) and is_of_fallback(command.attempt)
     )

@@ -21,15 +21,15 @@ from rota.core.model.ids import (
     slot_of_id,
 )
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.coordinator_continuity import Continuity, Known
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfer_limits import Transfers
+from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
-from rota.core.vocabulary.decision import Limits, Place, Reply, Situation
+from rota.core.vocabulary.decision import FreeSlots, Limits, Reply, Situation
 from rota.core.vocabulary.disk_space import adds_load
 from rota.node.shards.inbox import Asked, Caller
 from rota.node.shards.seams import Commit, Host, Outside
@@ -69,7 +69,7 @@ class Shards:
         count: int,
         *,
         liveness: Liveness,
-        continuity: Continuity,
+        continuity: CoordinatorContinuity,
         timing: Timing,
         copies: Copies,
         clock: Clock,
@@ -86,7 +86,7 @@ class Shards:
             liveness=liveness,
             continuity=continuity,
             timing=timing,
-            transfers=Transfers(),
+            transfers=TransferLimits(),
             copies=copies,
         )
         self._shards = [self._make(ShardId(number)) for number in range(count)]
@@ -240,7 +240,7 @@ class Shards:
 
         Args:
             configurations: All that there are.
-            known: `Continuity.known` of when the view was requested.
+            known: `CoordinatorContinuity.known` of when the view was requested.
         """
         for shard in self._shards:
             shard.replica.compare(configurations.get(shard.id), known)
@@ -424,6 +424,6 @@ class Shards:
             raise refusal.with_traceback(None)
         self._inbox.check_room()
 
-    def situation(self, shard: Shard, now: Instant, place: Place) -> Situation:
+    def situation(self, shard: Shard, now: Instant, place: FreeSlots) -> Situation:
         """Return what a decision of *shard* may depend on besides its state."""
         return self._turning.situation(shard, now, place)

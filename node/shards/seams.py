@@ -8,7 +8,7 @@ from rota.core.replication.messages import Message
 from rota.core.timing.instants import Duration
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.configuration import Swap
-from rota.core.vocabulary.decision import Place
+from rota.core.vocabulary.decision import FreeSlots
 from rota.core.vocabulary.effects import Effect
 from rota.node.shards.shard import Shard
 from rota.storage.store import Ticket
@@ -17,7 +17,7 @@ from rota.storage.store import Ticket
 class Host(Protocol):
     """What shards need of the node around them."""
 
-    def place_for(self, command: Command) -> Place:
+    def place_for(self, command: Command) -> FreeSlots:
         """Return where *command* may start attempts now, and how many."""
         ...
 

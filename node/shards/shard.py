@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import Epoch, Index, NodeId, ShardId
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.primary import Copies, Primary
 from rota.core.replication.replica import Replica
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfer_limits import Transfers
+from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.state.shard_state import State, load_state
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.codec import RawChange, Undecodable, decode_body
@@ -122,9 +122,9 @@ class Shard:
         number: ShardId,
         *,
         liveness: Liveness,
-        continuity: Continuity,
+        continuity: CoordinatorContinuity,
         timing: Timing,
-        transfers: Transfers,
+        transfers: TransferLimits,
         copies: Copies,
     ) -> None:
         self.id = number

@@ -30,7 +30,7 @@ from rota.core.model.attempt import Ending, Outcome
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import Command, FinishAttempt
-from rota.core.vocabulary.decision import Limits, Place, Situation
+from rota.core.vocabulary.decision import FreeSlots, Limits, Situation
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.core.vocabulary.effects import Later, Launch, Stop
 from rota.node.shards.delayed_effects import Holding
@@ -263,7 +263,7 @@ class Turning:
         self._host.decided(command, decision.started)
         return decision.reply
 
-    def situation(self, shard: Shard, now: Instant, place: Place) -> Situation:
+    def situation(self, shard: Shard, now: Instant, place: FreeSlots) -> Situation:
         """Return what a decision of *shard* may depend on besides its state."""
         return Situation(
             now=now,

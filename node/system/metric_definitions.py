@@ -8,7 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from rota.core.model.execution import EXECUTION_MOVES
-from rota.core.replication.authority.health_conditions import Ill
+from rota.core.replication.authority.health_conditions import HealthCondition
 from rota.core.replication.row_digests import Result
 
 
@@ -60,7 +60,7 @@ _ROUND_TRIP_S = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0
 _SYNC_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 
 _ENDED = Label("status", tuple(each.value for each, moves in EXECUTION_MOVES.items() if not moves))
-_ILL = Label("reason", tuple(each.value for each in Ill))
+_ILL = Label("reason", tuple(each.value for each in HealthCondition))
 _WAY = Label("direction", ("sent", "received"))
 
 _ALL = (

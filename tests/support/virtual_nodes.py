@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rota.core.model.attempt import AttemptKey, Ending, Order
 from rota.core.model.execution import Execution, Task
-from rota.core.model.fallback_ids import is_of_side
+from rota.core.model.fallback_ids import is_of_fallback
 from rota.core.model.ids import ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
@@ -89,8 +89,8 @@ class PlayingExecutor(ScriptedExecutor):
 
     def launch(self, order: Order) -> None:
         """Play it; nowhere may there be another attempt of the same task, but on a side."""
-        if not is_of_side(order.key):
-            others = [each for each in self._all if not is_of_side(each)]
+        if not is_of_fallback(order.key):
+            others = [each for each in self._all if not is_of_fallback(each)]
             assert not any(other[:2] == order.key[:2] for other in others), (order.key, others)
         self._all.append(order.key)
         self._began[order.key] += 1

@@ -52,7 +52,7 @@ class _Told:
     at: Instant
 
 
-class Calendars:
+class ClockSkew:
     """What one node knows of the calendars of the others.
 
     Args:

@@ -33,7 +33,7 @@ class _Word:
     at: Instant
 
 
-class Standing:
+class FallbackEligibility:
     """Whether one node stands in for the primary of one shard.
 
     Args:

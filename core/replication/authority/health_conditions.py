@@ -17,7 +17,7 @@ WELL_AFTER = Duration(10 * SECOND)
 """Linux writes back what is dirty every 5 s; a disk is not well between two bursts of that."""
 
 
-class Ill(Enum):
+class HealthCondition(Enum):
     """Why a node is unfit; the value is its name in metrics and logs."""
 
     LOOP = "loop"
@@ -26,13 +26,13 @@ class Ill(Enum):
     SPACE = "space"
 
 
-class Ills:
+class HealthConditions:
     """The ills of one node."""
 
     def __init__(self) -> None:
-        self._seen_at: dict[Ill, Instant] = {}
+        self._seen_at: dict[HealthCondition, Instant] = {}
 
-    def at(self, now: Instant) -> frozenset[Ill]:
+    def at(self, now: Instant) -> frozenset[HealthCondition]:
         """Return those of which something was seen within `WELL_AFTER`."""
         return frozenset(ill for ill, at in self._seen_at.items() if now - at < WELL_AFTER)
 
@@ -40,19 +40,19 @@ class Ills:
         """Take note of how late the loop was, and how long the sync that runs has taken so far."""
         if lag > LOOP_LAG_MAX:
             # What it says of the disk proves nothing then: news of the sync waited for it as well.
-            self._seen_at[Ill.LOOP] = now
+            self._seen_at[HealthCondition.LOOP] = now
         elif sync_time > SYNC_TIME_MAX:
-            self._seen_at[Ill.DISK] = now
+            self._seen_at[HealthCondition.DISK] = now
 
     def see_space(self, *, is_low: bool, now: Instant) -> None:
         """Take note of whether space on the disk is running out."""
         if is_low:
-            self._seen_at[Ill.SPACE] = now
+            self._seen_at[HealthCondition.SPACE] = now
 
     def see_calendar(self, is_wrong: bool | None, now: Instant) -> None:
         """Take note of what the calendars of others say; of None, that nothing has changed.
 
         Whoever was found wrong and then hears too few to tell is as wrong as before.
         """
-        if is_wrong or (is_wrong is None and Ill.CLOCK in self.at(now)):
-            self._seen_at[Ill.CLOCK] = now
+        if is_wrong or (is_wrong is None and HealthCondition.CLOCK in self.at(now)):
+            self._seen_at[HealthCondition.CLOCK] = now

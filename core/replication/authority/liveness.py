@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rota.core.model.ids import NodeId, Session
-from rota.core.replication.authority.health_conditions import Ill
+from rota.core.replication.authority.health_conditions import HealthCondition
 from rota.core.timing.instants import Duration, Instant, later
 from rota.core.vocabulary.configuration import NOBODY
 
@@ -38,7 +38,7 @@ class Liveness:
     dead: dict[tuple[NodeId, Session], Instant] = field(
         default_factory=dict[tuple[NodeId, Session], Instant]
     )
-    ills: frozenset[Ill] = frozenset()
+    ills: frozenset[HealthCondition] = frozenset()
     unfit: set[NodeId] = field(default_factory=set[NodeId])
     slow: set[NodeId] = field(default_factory=set[NodeId])
     leaving_since: Instant | None = None
@@ -88,18 +88,18 @@ class Liveness:
     @property
     def is_prompt(self) -> bool:
         """Whether this node's disk keeps up."""
-        return Ill.DISK not in self.ills
+        return HealthCondition.DISK not in self.ills
 
     @property
     def has_space(self) -> bool:
         """Whether there is space left on this node's disk."""
-        return Ill.SPACE not in self.ills
+        return HealthCondition.SPACE not in self.ills
 
     @property
     def has_calendar(self) -> bool:
         """Whether this node's calendar may be believed (R20)."""
         # Asked for with each turn of a shard; the hash of a member of an enum takes 0.2 us.
-        return not self.ills or Ill.CLOCK not in self.ills
+        return not self.ills or HealthCondition.CLOCK not in self.ills
 
     def is_able(self, node_id: NodeId) -> bool:
         """Tell whether another node could be primary: it lives, is fit, and can be made so.
@@ -116,4 +116,6 @@ class Liveness:
         better than none. One whose disk is filling decides until it has handed over, for what frees
         the disk must not wait.
         """
-        return bool(self.ills & {Ill.LOOP, Ill.DISK}) and any(map(self.is_able, among))
+        return bool(self.ills & {HealthCondition.LOOP, HealthCondition.DISK}) and any(
+            map(self.is_able, among)
+        )

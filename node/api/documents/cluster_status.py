@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from rota.core.model.ids import NodeId
-from rota.core.replication.peer_copy import Peer
+from rota.core.replication.peer_copy import PeerCopy
 from rota.core.replication.primary import Copies, Primary
 from rota.core.timing.instants import Instant
 from rota.node.context import Parts
@@ -220,7 +220,7 @@ def _shard(parts: Parts, shard: Shard) -> ShardView:
     )
 
 
-def _learners(duty: Primary, now: Instant) -> list[tuple[NodeId, Peer]]:
+def _learners(duty: Primary, now: Instant) -> list[tuple[NodeId, PeerCopy]]:
     """Return the learners that answer, by node; one that is gone is remembered for a while."""
     since = Instant(now - duty.timing.silence)
     learners = sorted(duty.learners.items(), key=lambda each: each[0])
@@ -231,7 +231,7 @@ def _learners(duty: Primary, now: Instant) -> list[tuple[NodeId, Peer]]:
     ]
 
 
-def _lag(duty: Primary | None, peer: Peer | None) -> int | None:
+def _lag(duty: Primary | None, peer: PeerCopy | None) -> int | None:
     """Return how many entries a copy is not known to have; None if it has not said what it has."""
     if duty is None or peer is None or peer.snapshot is not None or not peer.match:
         return None

@@ -12,7 +12,7 @@ from rota.core.model.execution import (
     Task,
     TaskStatus,
 )
-from rota.core.model.job import Job, Plan, TaskSpec
+from rota.core.model.job import Job, JobPlan, TaskSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import LATEST_INSTANT, MILLISECOND, SECOND, Instant, format_instant
@@ -71,7 +71,7 @@ def status_of(state: State, job: Job) -> str:
 
 def job_view(
     job: Job,
-    plan: Plan,
+    plan: JobPlan,
     latest: Execution | None,
     tasks: Collection[Task],
     *,
@@ -205,7 +205,7 @@ def next_fire_view(number: int, preview: FirePreview) -> NextFireView:
     )
 
 
-def _job_status(job: Job, plan: Plan, *, is_busy: bool) -> str:
+def _job_status(job: Job, plan: JobPlan, *, is_busy: bool) -> str:
     if any(at is not None and at > LATEST_INSTANT for at in plan.next_fires):
         return "broken"
     if job.pause is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, JobId, NodeId, Session, ShardId
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.local_copy import Clear, LocalCopy, PutSeen, Write
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Change, Name, Table
@@ -97,12 +97,12 @@ def test_a_seen_configuration_that_cannot_be_read_is_refused() -> None:
 
 def test_what_is_known_of_the_coordinators_past_is_there_after_a_restart() -> None:
     store = MemoryStore()
-    assert stored_continuity(store) == Continuity()
+    assert stored_continuity(store) == CoordinatorContinuity()
     batch = store.batch()
-    put_continuity(batch, Continuity(lost=3, revision=17))
+    put_continuity(batch, CoordinatorContinuity(lost=3, revision=17))
     store.write(batch)
 
-    assert stored_continuity(store) == Continuity(lost=3, revision=17)
+    assert stored_continuity(store) == CoordinatorContinuity(lost=3, revision=17)
 
 
 def test_a_damaged_record_of_the_coordinators_past_is_refused() -> None:

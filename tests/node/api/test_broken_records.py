@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from rota.core.model.ids import ExecutionId, JobId, ShardId
-from rota.core.model.job import Plan
+from rota.core.model.job import JobPlan
 from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.timing.instants import DAY, HOUR, LATEST_INSTANT, SECOND, Instant
 from rota.core.timing.schedule import Schedule
@@ -255,7 +255,7 @@ async def stored_job(store: MemoryStore, folder: Path, schedule: Schedule, due: 
     odd = replace(job, spec=replace(job.spec, schedules=(schedule,)))
     records: dict[tuple[Table, str], Record] = {
         (Table.JOB, job_id): odd,
-        (Table.PLAN, job_id): Plan(next_fires=(due,)),
+        (Table.PLAN, job_id): JobPlan(next_fires=(due,)),
     }
     put(store, shard.id, records)
     return job_id

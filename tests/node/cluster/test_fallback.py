@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from rota.core.model.attempt import AttemptKey
 from rota.core.model.execution import Execution, ExecutionStatus
-from rota.core.model.fallback_ids import inward, is_of_side
+from rota.core.model.fallback_ids import inward, is_of_fallback
 from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import LATEST_INSTANT, Instant
@@ -288,12 +288,12 @@ def cut_off(nodes: Nodes, node_id: NodeId) -> None:
 
 def beside(nodes: Nodes) -> list[AttemptKey]:
     """Return the attempts that began on sides, in order."""
-    return [key for key in nodes.began if is_of_side(key)]
+    return [key for key in nodes.began if is_of_fallback(key)]
 
 
 def at_home(nodes: Nodes) -> list[AttemptKey]:
     """Return the others."""
-    return [key for key in nodes.began if not is_of_side(key)]
+    return [key for key in nodes.began if not is_of_fallback(key)]
 
 
 def of_job(job_id: JobId, keys: Collection[AttemptKey]) -> list[AttemptKey]:

@@ -9,8 +9,8 @@ import pytest
 
 from rota.core.errors import Refused
 from rota.core.model.ids import NodeId, ShardId
-from rota.core.replication.authority.clock_skew import KEPT, Calendars
-from rota.core.replication.authority.health_conditions import WELL_AFTER, Ill
+from rota.core.replication.authority.clock_skew import KEPT, ClockSkew
+from rota.core.replication.authority.health_conditions import WELL_AFTER, HealthCondition
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 from rota.core.vocabulary.commands import PauseJob
@@ -279,7 +279,7 @@ def test_a_node_with_little_space_lends_no_places() -> None:
     places = Places(4, liveness, {})
 
     before = places.lendable()
-    liveness.ills = frozenset({Ill.SPACE})
+    liveness.ills = frozenset({HealthCondition.SPACE})
 
     assert (before, places.lendable()) == (4, 0)
 
@@ -493,7 +493,7 @@ def test_metrics_and_readiness_say_why_a_node_is_fenced() -> None:
 def test_a_node_that_is_alone_only_counts(caplog: pytest.LogCaptureFixture) -> None:
     clock = SkewedClock(lambda: 0, ahead=Duration(SECOND), drift_ppm=0)
     liveness, metrics = Liveness(A, born_at=Instant(0)), Metrics()
-    calendars = Calendars(Duration(500 * MILLISECOND))
+    calendars = ClockSkew(Duration(500 * MILLISECOND))
     fitness = Fitness(calendars, liveness, clock, metrics, is_alone=True)
 
     fitness.tick(lag=600 * MILLISECOND, sync_time=0)
@@ -502,7 +502,7 @@ def test_a_node_that_is_alone_only_counts(caplog: pytest.LogCaptureFixture) -> N
     assert fitness.why_unfit is None
     assert b'rota_fences_total{reason="loop"} 1.0' in metrics.text()
     assert [(record.message, vars(record)["reason"]) for record in caplog.records] == [
-        ("node slow", Ill.LOOP.value)
+        ("node slow", HealthCondition.LOOP.value)
     ]
 
 

@@ -2,11 +2,11 @@
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.messages import Append
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfer_limits import Transfers
+from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import HOUR, SECOND, Instant
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.codec import RawChange, encode_body
@@ -31,9 +31,9 @@ class Disk:
             self._store,
             ShardId(0),
             liveness=liveness,
-            continuity=Continuity(),
+            continuity=CoordinatorContinuity(),
             timing=Timing(),
-            transfers=Transfers(),
+            transfers=TransferLimits(),
             copies=Copies(wanted=1, least=1),
         )
         replica = self.shard.replica

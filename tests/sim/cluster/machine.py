@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rota.core.errors import Refused
 from rota.core.model.attempt import AttemptKey
-from rota.core.model.fallback_ids import is_of_side
+from rota.core.model.fallback_ids import is_of_fallback
 from rota.core.model.ids import NodeId, Session, ShardId, job_of
 from rota.core.model.job import Consistency, Job
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
@@ -441,7 +441,7 @@ class Life:
         """Tell whether this node has the right to act for an attempt, or was sent it."""
         assert self.works is not None
         shard = self.works.parts.shards.of_id(key.execution_id)
-        if is_of_side(key):
+        if is_of_fallback(key):
             job = shard.file.record(Table.JOB, job_of(key.execution_id))
             return not isinstance(job, Job) or job.spec.consistency is Consistency.AVAILABLE
         now = self._machine.clock.elapsed()

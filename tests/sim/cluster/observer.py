@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Token
-from rota.core.model.fallback_ids import is_of_side
+from rota.core.model.fallback_ids import is_of_fallback
 from rota.core.model.ids import ExecutionId, NodeId
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import CLOSE_GRACE, Ended, Output
@@ -58,7 +58,7 @@ class Observer:
     def began(self, node_id: NodeId, life: int, order: Order, *, was_allowed: bool) -> None:
         """See an attempt begin."""
         sighting = Sighting(order.key, order.token, node_id, life, self._true_time(), was_allowed)
-        if is_of_side(order.key):
+        if is_of_fallback(order.key):
             self.beside.append(sighting)
         else:
             self.sightings.append(sighting)

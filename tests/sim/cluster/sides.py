@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from rota.core.decide.fire import first_fire
-from rota.core.model.fallback_ids import shard_of_side
+from rota.core.model.fallback_ids import shard_of_fallback
 from rota.core.model.ids import ExecutionId, NodeId, ShardId, instant_of, job_of
-from rota.core.model.job import Job, Plan
+from rota.core.model.job import Job, JobPlan
 from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.changes import Account, Table
@@ -74,7 +74,7 @@ class Alone:
                 if not all(set(task.selector) <= labels for task in job.spec.tasks):
                     continue
                 plan = shard.file.record(Table.PLAN, job.id)
-                assert isinstance(plan, Plan)
+                assert isinstance(plan, JobPlan)
                 side = works.sides.opened_of(shard)
                 if side is None:
                     raise Violation(f"stand-in: {machine.id} has no side of shard {shard.id}")
@@ -99,7 +99,7 @@ def untold(world: World) -> str:
         works = machine.works
         for side in works.sides.opened if works is not None else ():
             executions = list(side.state.executions.values())
-            return f"{machine.id} has a side of shard {shard_of_side(side.id)}: {executions}"
+            return f"{machine.id} has a side of shard {shard_of_fallback(side.id)}: {executions}"
     return ""
 
 

@@ -6,11 +6,11 @@ from typing import Protocol, TypeVar
 
 from rota.core.model.ids import AllocationId, Index, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
 from rota.core.replication.replica import Replica
-from rota.core.replication.transfer_limits import Transfers
+from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.codec import decode_body, encode_body
 from rota.core.vocabulary.configuration import NOBODY, Configuration, Swap
@@ -115,7 +115,7 @@ class Node:
         self.lost: int | None = None
         self.frozen_until = 0
         self.liveness: Liveness
-        self.continuity: Continuity
+        self.continuity: CoordinatorContinuity
         self.replica: Replica
         self._waiting: dict[Index, bytes] = {}
         self._is_syncing = False
@@ -135,7 +135,7 @@ class Node:
         self._waiting.clear()
         self._is_syncing = self._has_turn = False
         self.liveness = Liveness(self.id, born_at=self.clock())
-        self.continuity = Continuity(lost=self.lost)
+        self.continuity = CoordinatorContinuity(lost=self.lost)
         self.replica = Replica(
             SHARD,
             self.disk.now.stored(),
@@ -143,7 +143,7 @@ class Node:
             liveness=self.liveness,
             continuity=self.continuity,
             timing=TIMING,
-            transfers=Transfers(),
+            transfers=TransferLimits(),
             copies=self.world.copies,
         )
         self.later(self.world.chance.randrange(TICK), self.tick)

@@ -58,9 +58,9 @@ from rota.core.vocabulary.commands import (
 )
 from rota.core.vocabulary.decision import (
     Decision,
+    FreeSlots,
     JobSaved,
     Limits,
-    Place,
     Reply,
     Situation,
     Triggered,
@@ -288,7 +288,9 @@ class Shard:
             now=now,
             entropy=int.from_bytes(digest, "big") if self.entropy is None else self.entropy,
             position=self.copy.position,
-            place=Place(self.node_id, self.session, self.labels, self.slots - self.running_count),
+            place=FreeSlots(
+                self.node_id, self.session, self.labels, self.slots - self.running_count
+            ),
             limits=self.limits,
             ahead=self.ahead,
             space=self.space,

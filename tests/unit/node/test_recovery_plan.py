@@ -7,7 +7,7 @@ import pytest
 
 from rota.core.errors import Refused
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, first_epoch
 from rota.node.coordination.coordinator import Cluster, Life, Member, View
 from rota.node.recovery.configuration_lineage import Hashes
@@ -434,7 +434,7 @@ def test_a_node_that_cannot_accept_the_word_of_a_loss_can_be_left_out() -> None:
     repaired = configuration(first_epoch(5_000), A, B)
     lost = inventories({A: held(A, repaired), B: held(B, repaired)}, 5_000)
     told = {**lost, **inventories({C: THREE[C]})}
-    away = Continuity()
+    away = CoordinatorContinuity()
 
     assert not away.hear(5_000, A)
     assert refused(view(OLD), told, []).code == "nodes_unaware"

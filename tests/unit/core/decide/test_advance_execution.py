@@ -19,7 +19,7 @@ from rota.core.model.attempt import (
     Raised,
     Token,
 )
-from rota.core.model.dag import Standing, TriggerRule
+from rota.core.model.dag import TriggerRule, UpstreamState
 from rota.core.model.execution import UPSTREAM_FAILED, UPSTREAM_SKIPPED, Task, TaskStatus, standing
 from rota.core.model.ids import Epoch, ExecutionId, Index, Session
 from rota.core.model.recorded_endings import DETAILS_KEPT
@@ -203,7 +203,7 @@ def test_an_end_costs_the_same_however_many_tasks_a_join_needs(
 ) -> None:
     looks: list[Task] = []
 
-    def looked(one: Task) -> Standing:
+    def looked(one: Task) -> UpstreamState:
         looks.append(one)
         return standing(one)
 

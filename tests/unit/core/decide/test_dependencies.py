@@ -11,7 +11,7 @@ from rota.core.timing.instants import MINUTE
 from rota.core.vocabulary.changes import (
     Dependent,
     Letter,
-    Parcel,
+    OutboxItem,
     Subscribe,
     Succeeded,
     Table,
@@ -417,7 +417,7 @@ def test_a_parcel_stays_until_it_is_delivered() -> None:
     shard.do(Delivered(key=key))
 
     letter = Subscribe(upstream=A, dependent=B)
-    assert found == [Deliver(Parcel(key=key, to=A, letter=letter))]
+    assert found == [Deliver(OutboxItem(key=key, to=A, letter=letter))]
     assert shard.keys(Table.OUTBOX) == []
 
 

@@ -17,7 +17,7 @@ from rota.core.decide.dispatch import pending
 from rota.core.decide.fire import first_fire
 from rota.core.errors import Refused
 from rota.core.model.attempt import AttemptKey, Outcome
-from rota.core.model.dag import TriggerRule, Verdict, census_of, verdict
+from rota.core.model.dag import TriggerRule, TriggerVerdict, census_of, verdict
 from rota.core.model.execution import (
     FINAL_TASK_STATES,
     Execution,
@@ -296,11 +296,11 @@ class _ShardUnderFire(RuleBasedStateMachine):
                 if one.status is TaskStatus.BLOCKED:
                     assert state.census(execution.id, spec) == needs
                 if one.attempts or one.status is TaskStatus.READY:
-                    assert said is Verdict.START
+                    assert said is TriggerVerdict.START
                 elif one.status is TaskStatus.BLOCKED:
-                    assert said is Verdict.WAIT
+                    assert said is TriggerVerdict.WAIT
                 elif one.status is TaskStatus.SKIPPED:
-                    assert said in {Verdict.SKIP, Verdict.SKIP_FAILED}
+                    assert said in {TriggerVerdict.SKIP, TriggerVerdict.SKIP_FAILED}
 
     @invariant()
     def executions_keep_the_overlap_policy(self) -> None:

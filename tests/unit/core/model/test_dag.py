@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from rota.core.model.dag import (
     RULES,
-    Standing,
     TriggerRule,
-    Verdict,
+    TriggerVerdict,
+    UpstreamState,
     census_of,
     dependents,
     problems_of_graph,
@@ -25,8 +25,8 @@ ALL_SUCCESS, ALL_DONE, ONE_FAILED = (
     TriggerRule.ALL_DONE,
     TriggerRule.ONE_FAILED,
 )
-OPEN, SUCCESS, FAILED, SKIPPED, CANCELLED = Standing
-WAIT, START, SKIP, SKIP_FAILED = Verdict
+OPEN, SUCCESS, FAILED, SKIPPED, CANCELLED = UpstreamState
+WAIT, START, SKIP, SKIP_FAILED = TriggerVerdict
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,10 @@ WAIT, START, SKIP, SKIP_FAILED = Verdict
     ],
 )
 def test_what_trigger_rules_say(
-    needs: tuple[Standing, ...], all_success: Verdict, all_done: Verdict, one_failed: Verdict
+    needs: tuple[UpstreamState, ...],
+    all_success: TriggerVerdict,
+    all_done: TriggerVerdict,
+    one_failed: TriggerVerdict,
 ) -> None:
     said = [verdict(rule, census_of(needs)) for rule in (ALL_SUCCESS, ALL_DONE, ONE_FAILED)]
 
@@ -60,7 +63,7 @@ def test_what_trigger_rules_say(
 @pytest.mark.parametrize("rule", TriggerRule)
 def test_a_rule_waits_for_something_that_is_still_open(rule: TriggerRule) -> None:
     """A task may never wait for tasks that are all closed: nothing would come to it again."""
-    closed = [standing for standing in Standing if standing is not OPEN]
+    closed = [standing for standing in UpstreamState if standing is not OPEN]
 
     stuck = [
         needs for needs in product(closed, repeat=3) if verdict(rule, census_of(needs)) is WAIT
@@ -70,8 +73,8 @@ def test_a_rule_waits_for_something_that_is_still_open(rule: TriggerRule) -> Non
     assert set(RULES) == set(TriggerRule)
 
 
-@pytest.mark.parametrize("closed", [each for each in Standing if each is not OPEN])
-def test_a_census_goes_on_with_what_is_closed(closed: Standing) -> None:
+@pytest.mark.parametrize("closed", [each for each in UpstreamState if each is not OPEN])
+def test_a_census_goes_on_with_what_is_closed(closed: UpstreamState) -> None:
     before = census_of([OPEN, OPEN, SUCCESS, FAILED])
 
     assert before.after(closed) == census_of([OPEN, closed, SUCCESS, FAILED])
@@ -79,7 +82,7 @@ def test_a_census_goes_on_with_what_is_closed(closed: Standing) -> None:
 
 @pytest.mark.parametrize("rule", TriggerRule)
 def test_a_rule_does_not_care_for_the_order_of_needs(rule: TriggerRule) -> None:
-    pairs = product(Standing, repeat=2)
+    pairs = product(UpstreamState, repeat=2)
 
     assert all(
         verdict(rule, census_of((one, two))) is verdict(rule, census_of((two, one)))

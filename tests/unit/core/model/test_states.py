@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.core.model.dag import Standing
+from rota.core.model.dag import UpstreamState
 from rota.core.model.execution import (
     EXECUTION_MOVES,
     FINAL_EXECUTION_STATES,
@@ -45,7 +45,7 @@ def test_final_states_are_those_that_people_call_final() -> None:
 
 
 def test_a_task_stands_open_until_it_is_final() -> None:
-    open_states = {status for status, stands in STANDINGS.items() if stands is Standing.OPEN}
+    open_states = {status for status, stands in STANDINGS.items() if stands is UpstreamState.OPEN}
 
     assert set(STANDINGS) == set(TaskStatus)
     assert open_states == set(TaskStatus) - FINAL_TASK_STATES
@@ -53,9 +53,9 @@ def test_a_task_stands_open_until_it_is_final() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "expected"),
-    [(UPSTREAM_FAILED, Standing.FAILED), (UPSTREAM_SKIPPED, Standing.SKIPPED)],
+    [(UPSTREAM_FAILED, UpstreamState.FAILED), (UPSTREAM_SKIPPED, UpstreamState.SKIPPED)],
 )
-def test_a_skipped_task_stands_for_why_it_was_skipped(reason: str, expected: Standing) -> None:
+def test_a_skipped_task_stands_for_why_it_was_skipped(reason: str, expected: UpstreamState) -> None:
     skipped = Task(name="main", status=TaskStatus.SKIPPED, reason=reason)
 
     assert standing(skipped) is expected

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.coordinator_continuity import Continuity
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies, Primary
 from rota.core.replication.primary_claims import Claim, claimed_epoch
 from rota.core.replication.replica import Replica
 from rota.core.replication.timing import Timing
-from rota.core.replication.transfer_limits import Transfers
+from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.vocabulary.codec import decode_body, encode_body
 from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, Swap, Swapped
@@ -50,14 +50,14 @@ class Member:
         transfers: Those of its process; several clusters may share them, as the shards of a node.
     """
 
-    def __init__(self, node_id: NodeId, transfers: Transfers) -> None:
+    def __init__(self, node_id: NodeId, transfers: TransferLimits) -> None:
         self.id = node_id
         self.transfers = transfers
         self.disk = Disk()
         self.lost: int | None = None
         self.swaps: list[Swap] = []
         self.liveness: Liveness
-        self.continuity: Continuity
+        self.continuity: CoordinatorContinuity
         self.replica: Replica
 
 
@@ -75,7 +75,7 @@ class Cluster:
         self,
         copies: Copies | None = None,
         sync: str = "abc",
-        transfers: Mapping[str, Transfers] | None = None,
+        transfers: Mapping[str, TransferLimits] | None = None,
         seed: int = 1,
     ) -> None:
         self.now = Instant(100 * SECOND)
@@ -84,7 +84,7 @@ class Cluster:
         self.mail: list[Letter] = []
         self.is_syncing = self.has_news = True
         self.targets = tuple(NodeId(name) for name in sync)
-        shared = transfers or {name: Transfers() for name in "abcd"}
+        shared = transfers or {name: TransferLimits() for name in "abcd"}
         self.members = {name: Member(NodeId(name), shared[name]) for name in "abcd"}
         self._entropy = SeededEntropy(seed)
         self._forced: list[Configuration] = []
@@ -125,7 +125,7 @@ class Cluster:
         member = self.member(name)
         member.swaps.clear()
         member.liveness = Liveness(member.id, born_at=self.now)
-        member.continuity = Continuity(lost=member.lost)
+        member.continuity = CoordinatorContinuity(lost=member.lost)
         member.replica = Replica(
             SHARD,
             member.disk.now.stored(),
@@ -142,7 +142,7 @@ class Cluster:
         """End a node's life, lose what is not durable, and begin the next."""
         self.member(name).disk.crash(lambda _: 0)
         self.member(name).lost = self.member(name).continuity.lost
-        self.member(name).transfers = Transfers()
+        self.member(name).transfers = TransferLimits()
         self.start(name)
 
     def begin_session(self, name: str) -> None:

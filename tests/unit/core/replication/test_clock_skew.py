@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.model.ids import NodeId
-from rota.core.replication.authority.clock_skew import KEPT, Calendars
+from rota.core.replication.authority.clock_skew import KEPT, ClockSkew
 from rota.core.replication.messages import Beacon
 from rota.core.timing.instants import HOUR, MILLISECOND, SECOND, Duration, Instant, parse_instant
 
@@ -32,7 +32,7 @@ class Machine:
     rate_percent: int = 100
 
     def __post_init__(self) -> None:
-        self.calendars = Calendars(SKEW_MAX)
+        self.calendars = ClockSkew(SKEW_MAX)
 
     def wall(self, true: int) -> Instant:
         """Return what its calendar shows."""

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rota.core.model.ids import AllocationId, Epoch
-from rota.core.replication.coordinator_continuity import AHEAD_MAX, Continuity
+from rota.core.replication.coordinator_continuity import AHEAD_MAX, CoordinatorContinuity
 from rota.core.replication.local_copy import PutHeader, PutSeen
 from rota.core.replication.messages import Appended
 from rota.core.replication.primary import Copies
@@ -265,7 +265,7 @@ def test_two_configurations_of_one_epoch_show_a_loss() -> None:
 
 
 def test_a_lower_revision_shows_a_loss_once() -> None:
-    continuity = Continuity(revision=7, generation=2, revision_generation=2)
+    continuity = CoordinatorContinuity(revision=7, generation=2, revision_generation=2)
 
     continuity.see_revision(6, 0, continuity.known())
     assert continuity.lost == 2
@@ -276,7 +276,7 @@ def test_a_lower_revision_shows_a_loss_once() -> None:
 
 
 def test_a_lower_revision_of_a_view_requested_before_a_higher_one_was_seen_shows_nothing() -> None:
-    continuity = Continuity(revision=5)
+    continuity = CoordinatorContinuity(revision=5)
     known = continuity.known()
     continuity.revision = 7
 
@@ -286,7 +286,7 @@ def test_a_lower_revision_of_a_view_requested_before_a_higher_one_was_seen_shows
 
 
 def test_a_lower_revision_after_a_recovery_shows_no_loss_of_the_generation_that_it_began() -> None:
-    continuity = Continuity()
+    continuity = CoordinatorContinuity()
     continuity.see_revision(512, 0, continuity.known())
     continuity.generation = 1  # Learned by an answer, before the next view.
 
@@ -296,7 +296,7 @@ def test_a_lower_revision_after_a_recovery_shows_no_loss_of_the_generation_that_
 
 
 def test_the_word_of_a_member_counts_unless_its_generation_is_far_above_those_known() -> None:
-    continuity = Continuity(generation=2)
+    continuity = CoordinatorContinuity(generation=2)
 
     assert not continuity.hear(2 + AHEAD_MAX + 1, "b")
     assert continuity.lost is None
@@ -306,7 +306,7 @@ def test_the_word_of_a_member_counts_unless_its_generation_is_far_above_those_kn
 
 
 def test_the_word_of_a_member_counts_from_the_highest_generation_that_is_known() -> None:
-    continuity = Continuity(generation=2)
+    continuity = CoordinatorContinuity(generation=2)
 
     assert continuity.hear(2 + AHEAD_MAX, "b")
     assert continuity.lost == 2 + AHEAD_MAX

@@ -1,7 +1,7 @@
 """Which of the copies that hear each other stands in for a primary, and when."""
 
 from rota.core.model.ids import NodeId, ShardId
-from rota.core.replication.authority.fallback_eligibility import Standing
+from rota.core.replication.authority.fallback_eligibility import FallbackEligibility
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 
 SHARD = ShardId(3)
@@ -15,7 +15,8 @@ class Side:
     def __init__(self, *names: str) -> None:
         self.now = Instant(3_600 * SECOND)
         self.copies = {
-            NodeId(name): Standing(SHARD, NodeId(name), after=AFTER, now=self.now) for name in names
+            NodeId(name): FallbackEligibility(SHARD, NodeId(name), after=AFTER, now=self.now)
+            for name in names
         }
         self.deaf: set[NodeId] = set()
         self.serves: set[NodeId] = set()
@@ -125,7 +126,7 @@ def test_of_two_sides_that_meet_one_goes_on() -> None:
 
 
 def test_a_copy_that_is_not_able_to_waits_anew_when_it_is() -> None:
-    copy = Standing(SHARD, NodeId("a"), after=AFTER, now=Instant(0))
+    copy = FallbackEligibility(SHARD, NodeId("a"), after=AFTER, now=Instant(0))
     for tick in range(40):
         copy.tick(Instant(tick * STEP), is_served=False, is_able=False)
 
@@ -135,7 +136,7 @@ def test_a_copy_that_is_not_able_to_waits_anew_when_it_is() -> None:
 
 
 def test_a_primary_that_wants_to_stand_in_itself_is_none_that_can_commit() -> None:
-    copy = Standing(SHARD, NodeId("a"), after=AFTER, now=Instant(0))
+    copy = FallbackEligibility(SHARD, NodeId("a"), after=AFTER, now=Instant(0))
     copy.heard(NodeId("p"), is_standing=False, now=Instant(SECOND))
 
     assert not copy.is_silent(NodeId("p"), Instant(2 * SECOND))

@@ -8,8 +8,8 @@ from rota.core.replication.authority.health_conditions import (
     LOOP_LAG_MAX,
     SYNC_TIME_MAX,
     WELL_AFTER,
-    Ill,
-    Ills,
+    HealthCondition,
+    HealthConditions,
 )
 from rota.core.replication.messages import Append, Appended, Beacon, Fenced
 from rota.core.timing.instants import MILLISECOND, SECOND, Instant
@@ -17,20 +17,20 @@ from rota.core.vocabulary.configuration import Swapped
 from unit.core.replication.replicas import TIMING, A, B, C, Cluster
 
 NOON = Instant(12 * 3_600 * SECOND)
-SLOW = frozenset({Ill.DISK})
-WRONG = frozenset({Ill.CLOCK})
-FULL = frozenset({Ill.SPACE})
+SLOW = frozenset({HealthCondition.DISK})
+WRONG = frozenset({HealthCondition.CLOCK})
+FULL = frozenset({HealthCondition.SPACE})
 SESSION = 2 * TIMING.grace
 
 
-def make_unfit(cluster: Cluster, name: str, ills: frozenset[Ill]) -> None:
+def make_unfit(cluster: Cluster, name: str, ills: frozenset[HealthCondition]) -> None:
     """Have a node be unfit, and all know it."""
     for member in cluster.members.values():
         if member.id == name:
             member.liveness.ills = ills
         else:
             member.liveness.unfit.add(NodeId(name))
-            if Ill.DISK in ills:
+            if HealthCondition.DISK in ills:
                 member.liveness.slow.add(NodeId(name))
 
 
@@ -45,17 +45,17 @@ def keep_others_from_it(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("lag", "sync_time", "ills"),
     [
-        (LOOP_LAG_MAX, SYNC_TIME_MAX, set[Ill]()),
-        (LOOP_LAG_MAX + 1, 0, {Ill.LOOP}),
-        (0, SYNC_TIME_MAX + 1, {Ill.DISK}),
+        (LOOP_LAG_MAX, SYNC_TIME_MAX, set[HealthCondition]()),
+        (LOOP_LAG_MAX + 1, 0, {HealthCondition.LOOP}),
+        (0, SYNC_TIME_MAX + 1, {HealthCondition.DISK}),
         # News of the sync waited as long as the tick did.
-        (LOOP_LAG_MAX + 1, SYNC_TIME_MAX + 1, {Ill.LOOP}),
+        (LOOP_LAG_MAX + 1, SYNC_TIME_MAX + 1, {HealthCondition.LOOP}),
     ],
 )
 def test_a_node_is_ill_that_is_slower_than_it_may_be(
-    lag: int, sync_time: int, ills: set[Ill]
+    lag: int, sync_time: int, ills: set[HealthCondition]
 ) -> None:
-    found = Ills()
+    found = HealthConditions()
 
     found.see_times(lag=lag, sync_time=sync_time, now=NOON)
 
@@ -63,16 +63,16 @@ def test_a_node_is_ill_that_is_slower_than_it_may_be(
 
 
 def test_an_ill_is_over_when_nothing_was_seen_of_it_for_a_while() -> None:
-    found = Ills()
+    found = HealthConditions()
     found.see_times(lag=SECOND, sync_time=0, now=NOON)
     found.see_times(lag=0, sync_time=0, now=Instant(NOON + WELL_AFTER - 1))
 
-    assert found.at(Instant(NOON + WELL_AFTER - 1)) == {Ill.LOOP}
+    assert found.at(Instant(NOON + WELL_AFTER - 1)) == {HealthCondition.LOOP}
     assert not found.at(Instant(NOON + WELL_AFTER))
 
 
 def test_a_calendar_that_was_wrong_stays_so_while_nobody_can_tell() -> None:
-    found = Ills()
+    found = HealthConditions()
     found.see_calendar(is_wrong=True, now=NOON)
 
     for seconds in range(60):
@@ -81,12 +81,12 @@ def test_a_calendar_that_was_wrong_stays_so_while_nobody_can_tell() -> None:
     between = found.at(Instant(later - 1))
     found.see_calendar(is_wrong=False, now=later)
 
-    assert between == {Ill.CLOCK}
+    assert between == {HealthCondition.CLOCK}
     assert not found.at(later)
 
 
 def test_a_calendar_of_which_nobody_ever_could_tell_is_believed() -> None:
-    found = Ills()
+    found = HealthConditions()
 
     found.see_calendar(is_wrong=None, now=NOON)
 
@@ -94,7 +94,7 @@ def test_a_calendar_of_which_nobody_ever_could_tell_is_believed() -> None:
 
 
 def test_a_disk_with_little_space_is_an_ill_until_there_was_enough_for_a_while() -> None:
-    found = Ills()
+    found = HealthConditions()
     found.see_space(is_low=True, now=NOON)
     found.see_space(is_low=False, now=Instant(NOON + WELL_AFTER - 1))
 
@@ -105,8 +105,10 @@ def test_a_disk_with_little_space_is_an_ill_until_there_was_enough_for_a_while()
 # -- handing over ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ills", [SLOW, WRONG, FULL, frozenset({Ill.LOOP})])
-def test_an_unfit_primary_hands_over_to_the_first_that_is_fit(ills: frozenset[Ill]) -> None:
+@pytest.mark.parametrize("ills", [SLOW, WRONG, FULL, frozenset({HealthCondition.LOOP})])
+def test_an_unfit_primary_hands_over_to_the_first_that_is_fit(
+    ills: frozenset[HealthCondition],
+) -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)
     make_unfit(cluster, "a", ills)
@@ -240,8 +242,10 @@ def test_a_backup_with_a_slow_disk_counts_no_more_until_it_is_well() -> None:
     assert cluster.configuration.members == (A, B, C)
 
 
-@pytest.mark.parametrize("ills", [WRONG, frozenset({Ill.LOOP})])
-def test_a_backup_counts_on_that_is_unfit_for_another_reason(ills: frozenset[Ill]) -> None:
+@pytest.mark.parametrize("ills", [WRONG, frozenset({HealthCondition.LOOP})])
+def test_a_backup_counts_on_that_is_unfit_for_another_reason(
+    ills: frozenset[HealthCondition],
+) -> None:
     cluster = Cluster()
     cluster.pass_time(1 * SECOND)
 

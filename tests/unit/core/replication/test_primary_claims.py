@@ -23,8 +23,8 @@ from rota.core.replication.primary_claims import (
     WAITING_FOR,
     WAITING_MAX,
     Claim,
+    ClaimVerdict,
     EarlyClaims,
-    Verdict,
     judge,
 )
 from rota.core.timing.instants import SECOND, Instant, later
@@ -83,40 +83,40 @@ def append_of(configuration: Configuration, to: AllocationId, *entries: bytes) -
 @pytest.mark.parametrize(
     ("configuration", "sender", "expected"),
     [
-        (NEWEST, B, Verdict.VALID),
-        (NEWEST, A, Verdict.FORBIDDEN),
-        (NEWEST, D, Verdict.FORBIDDEN),
-        (FORGED, C, Verdict.FORBIDDEN),
-        (BEFORE, A, Verdict.VALID),
-        (BEFORE, B, Verdict.FORBIDDEN),
-        (replace(NEWEST, epoch=Epoch(4)), B, Verdict.STALE),
-        (replace(NEWEST, epoch=Epoch(2)), B, Verdict.STALE),
-        (replace(NEWEST, epoch=Epoch(6)), B, Verdict.EARLY),
-        (replace(NEWEST, epoch=FAR), C, Verdict.EARLY),
+        (NEWEST, B, ClaimVerdict.VALID),
+        (NEWEST, A, ClaimVerdict.FORBIDDEN),
+        (NEWEST, D, ClaimVerdict.FORBIDDEN),
+        (FORGED, C, ClaimVerdict.FORBIDDEN),
+        (BEFORE, A, ClaimVerdict.VALID),
+        (BEFORE, B, ClaimVerdict.FORBIDDEN),
+        (replace(NEWEST, epoch=Epoch(4)), B, ClaimVerdict.STALE),
+        (replace(NEWEST, epoch=Epoch(2)), B, ClaimVerdict.STALE),
+        (replace(NEWEST, epoch=Epoch(6)), B, ClaimVerdict.EARLY),
+        (replace(NEWEST, epoch=FAR), C, ClaimVerdict.EARLY),
     ],
 )
 def test_a_claim_is_worth_what_the_coordinator_confirms(
-    kind: type[Claim], configuration: Configuration, sender: NodeId, expected: Verdict
+    kind: type[Claim], configuration: Configuration, sender: NodeId, expected: ClaimVerdict
 ) -> None:
     (claim,) = (each for each in claims_of(configuration) if isinstance(each, kind))
     verdict = judge(claim, sender, known=(BEFORE, NEWEST), promised=Epoch(3))
 
     if kind is Succeed and configuration in (BEFORE, NEWEST):
-        assert verdict is Verdict.VALID  # Whoever handed over says so.
+        assert verdict is ClaimVerdict.VALID  # Whoever handed over says so.
     elif kind is Query and configuration is FORGED:
-        assert verdict is Verdict.FORBIDDEN  # It names no configuration, and its sender is C.
+        assert verdict is ClaimVerdict.FORBIDDEN  # It names no configuration, and its sender is C.
     else:
         assert verdict is expected
 
 
 def test_under_a_promised_epoch_the_configuration_before_is_stale() -> None:
     for claim in claims_of(BEFORE):
-        assert judge(claim, A, known=(BEFORE, NEWEST), promised=Epoch(4)) is Verdict.STALE
+        assert judge(claim, A, known=(BEFORE, NEWEST), promised=Epoch(4)) is ClaimVerdict.STALE
 
 
 def test_before_the_coordinator_gave_anything_every_claim_is_early() -> None:
     for claim in claims_of(NEWEST):
-        assert judge(claim, B, known=(), promised=Epoch(0)) is Verdict.EARLY
+        assert judge(claim, B, known=(), promised=Epoch(0)) is ClaimVerdict.EARLY
 
 
 # -- epochs that no coordinator gave -----------------------------------------------------------

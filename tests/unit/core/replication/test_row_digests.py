@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from rota.core.model.ids import NodeId
 from rota.core.replication.row_digests import (
     DIGEST_BYTES,
+    DigestVerdict,
     Result,
     RowsDigest,
-    Verdict,
     compare,
 )
 
@@ -41,21 +41,21 @@ def test_a_digest_does_not_depend_on_the_pieces_in_which_rows_come(one: Rows, ot
 @pytest.mark.parametrize(
     ("digests", "verdict"),
     [
-        ({A: X, B: X, C: X}, Verdict(Result.EQUAL)),
-        ({A: X, B: X}, Verdict(Result.INCOMPLETE)),
-        ({A: X}, Verdict(Result.INCOMPLETE)),
-        ({}, Verdict(Result.INCOMPLETE)),
-        ({A: X, B: X, C: Y}, Verdict(Result.DIFFERENT, odd=(C,))),
-        ({A: Y, B: X, C: X}, Verdict(Result.DIFFERENT, odd=(A,))),
-        ({A: X, B: Y, C: Z}, Verdict(Result.DIFFERENT)),
-        ({A: X, B: Y}, Verdict(Result.DIFFERENT)),
+        ({A: X, B: X, C: X}, DigestVerdict(Result.EQUAL)),
+        ({A: X, B: X}, DigestVerdict(Result.INCOMPLETE)),
+        ({A: X}, DigestVerdict(Result.INCOMPLETE)),
+        ({}, DigestVerdict(Result.INCOMPLETE)),
+        ({A: X, B: X, C: Y}, DigestVerdict(Result.DIFFERENT, odd=(C,))),
+        ({A: Y, B: X, C: X}, DigestVerdict(Result.DIFFERENT, odd=(A,))),
+        ({A: X, B: Y, C: Z}, DigestVerdict(Result.DIFFERENT)),
+        ({A: X, B: Y}, DigestVerdict(Result.DIFFERENT)),
     ],
 )
 def test_what_the_digests_of_three_copies_say(
-    digests: dict[NodeId, bytes], verdict: Verdict
+    digests: dict[NodeId, bytes], verdict: DigestVerdict
 ) -> None:
     assert compare(digests, (A, B, C)) == verdict
 
 
 def test_of_two_copies_that_differ_none_is_odd() -> None:
-    assert compare({A: X, B: Y}, (A, B)) == Verdict(Result.DIFFERENT)
+    assert compare({A: X, B: Y}, (A, B)) == DigestVerdict(Result.DIFFERENT)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.model.ids import NodeId
-from rota.core.replication.answer_pace import NOTED_MAX, Pace
+from rota.core.replication.answer_pace import NOTED_MAX, AnswerPace
 from rota.core.replication.messages import Appended
 from rota.core.replication.primary import Copies
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
@@ -147,7 +147,7 @@ def test_a_short_slow_spell_after_a_rest_takes_nobody_out() -> None:
 
 @given(st.lists(st.integers(0, 3 * SECOND), max_size=60))
 def test_what_is_known_of_a_pace_is_a_median_of_the_latest(times: list[int]) -> None:
-    pace, now = Pace(), Instant(0)
+    pace, now = AnswerPace(), Instant(0)
     for took in times:
         now = Instant(now + WINDOW // NOTED_MAX)
         pace.note(Duration(took), now, WINDOW)
@@ -161,7 +161,7 @@ def test_what_is_known_of_a_pace_is_a_median_of_the_latest(times: list[int]) -> 
 
 
 def test_answers_that_come_at_once_are_one_to_a_pace() -> None:
-    pace, now = Pace(), Instant(3 * SECOND)
+    pace, now = AnswerPace(), Instant(3 * SECOND)
     for at in (0, 1, 2):
         pace.note(Duration(MILLISECOND), Instant(at * SECOND), WINDOW)
 

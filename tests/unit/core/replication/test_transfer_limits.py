@@ -12,7 +12,7 @@ from rota.core.replication.transfer_limits import (
     HANDING_OVER_MAX,
     SENDING_MAX,
     TAKING_MAX,
-    Transfers,
+    TransferLimits,
 )
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 from sim.protocol.disk import Disk
@@ -28,7 +28,7 @@ def shards(
     rows: int = LARGE,
     *,
     sharing: str = "",
-    shared: Mapping[str, Transfers] | None = None,
+    shared: Mapping[str, TransferLimits] | None = None,
 ) -> list[Cluster]:
     """Return shards that have copies on a and b and are to have one on d.
 
@@ -38,9 +38,11 @@ def shards(
         sharing: The nodes that are the same ones for all these shards; each has others else.
         shared: Likewise, those of other shards.
     """
-    places = {name: Transfers() for name in sharing} | dict(shared or {})
+    places = {name: TransferLimits() for name in sharing} | dict(shared or {})
     found = [
-        Cluster(sync="ab", transfers={name: Transfers() for name in "abcd"} | places, seed=seed)
+        Cluster(
+            sync="ab", transfers={name: TransferLimits() for name in "abcd"} | places, seed=seed
+        )
         for seed in range(count)
     ]
     for cluster in found:
@@ -259,7 +261,7 @@ def giving_away(clusters: Iterable[Cluster]) -> int:
 
 def to_be_handed_over(count: int) -> list[Cluster]:
     """Return shards of one node that had better be another's."""
-    place = Transfers()
+    place = TransferLimits()
     found = [Cluster(transfers=dict.fromkeys("abcd", place)) for _ in range(count)]
     for cluster in found:
         cluster.pass_time(6 * SECOND)  # A primary is not at once to be one no more.

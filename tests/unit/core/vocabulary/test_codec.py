@@ -22,7 +22,7 @@ from rota.core.model.attempt import (
 from rota.core.model.dag import TriggerRule
 from rota.core.model.execution import Execution, ExecutionStatus, Hold, Origin, Task, TaskStatus
 from rota.core.model.ids import Epoch, ExecutionId, Index, JobId, NodeId, Session
-from rota.core.model.job import Consistency, Job, Misfire, Overlap, Plan, TaskSpec, Upstream
+from rota.core.model.job import Consistency, Job, JobPlan, Misfire, Overlap, TaskSpec, Upstream
 from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.timing.instants import SECOND, Duration, Instant
@@ -35,7 +35,7 @@ from rota.core.vocabulary.changes import (
     Dependent,
     Mark,
     Name,
-    Parcel,
+    OutboxItem,
     Pointer,
     Record,
     Request,
@@ -185,7 +185,7 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     (Table.VERSION, SPEC),
     (
         Table.PLAN,
-        Plan(
+        JobPlan(
             next_fires=(NOON, None),
             upstreams=(Upstream(seen=Index(7), is_met=True), Upstream()),
         ),
@@ -244,17 +244,17 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
     (Table.REQUEST, Request(print="d1", answer=JOB, expires_at=NOON)),
     (
         Table.OUTBOX,
-        Parcel(
+        OutboxItem(
             key="k", to="a/b", letter=Succeeded(upstream="c/d", dependent="a/b", index=Index(3))
         ),
     ),
     (
         Table.OUTBOX,
-        Parcel(key="k", to="c/d", letter=Subscribe(upstream="c/d", dependent="a/b")),
+        OutboxItem(key="k", to="c/d", letter=Subscribe(upstream="c/d", dependent="a/b")),
     ),
     (
         Table.OUTBOX,
-        Parcel(key="k", to="c/d", letter=Unsubscribe(upstream="c/d", dependent="a/b")),
+        OutboxItem(key="k", to="c/d", letter=Unsubscribe(upstream="c/d", dependent="a/b")),
     ),
     (Table.DEPENDENT, Dependent(upstream="a/b", name="c/d")),
     (Table.PAST_TASK, Task(name="main", status=TaskStatus.SKIPPED, reason="upstream_failed")),
