@@ -5,7 +5,7 @@ import msgspec
 MIB = 1 << 20
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for all attempts of a node, whatever their jobs ask for.
 
     Attributes:
@@ -21,15 +21,15 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     container_pids: int = 1024
 
 
-USUAL = Terms()
+USUAL = AttemptSettings()
 """The terms of a node with default settings."""
 
 
-def terms_text(terms: Terms) -> str:
+def settings_text(terms: AttemptSettings) -> str:
     """Return *terms* as an argument of a program."""
     return msgspec.json.encode(terms).decode()
 
 
-def terms_from(text: str) -> Terms:
-    """Return the terms that `terms_text` has put into *text*."""
-    return msgspec.json.decode(text, type=Terms)
+def settings_from(text: str) -> AttemptSettings:
+    """Return the terms that `settings_text` has put into *text*."""
+    return msgspec.json.decode(text, type=AttemptSettings)

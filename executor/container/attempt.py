@@ -9,7 +9,7 @@ How an attempt ends:
 3. The engine says how it ended. If the engine does not answer, the attempt is reported only if the
    first process has been seen to end; else the engine is asked again and again. An attempt whose
    end is only probable is never reported.
-4. `Surroundings.report` is called; then the container is removed.
+4. `ContainerEnvironment.report` is called; then the container is removed.
 
 What is lost with the engine's connection is read again from its copy of the output, past as many
 bytes as are here already.
@@ -35,7 +35,7 @@ from rota.core.model.attempt import (
 )
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant, format_duration, from_datetime
-from rota.executor.attempt_settings import Terms
+from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.container.creation import (
     LOG_DRIVER,
     Json,
@@ -57,7 +57,7 @@ from rota.executor.container.exit_reasons import not_there, reason_of, signal_of
 from rota.executor.container.init_process import InitProcess
 from rota.executor.container.shared_folder import SharedFolder
 from rota.executor.kernel.cgroups import Counted
-from rota.executor.launch.binds import Kept
+from rota.executor.launch.binds import ProtectedPaths
 from rota.executor.output import Capture, OutputFiles
 
 DRAIN_S = 2.0  # Between two parts of what a container that has ended wrote.
@@ -72,7 +72,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class Surroundings(NamedTuple):
+class ContainerEnvironment(NamedTuple):
     """What all attempts of an executor share.
 
     Attributes:
@@ -95,8 +95,8 @@ class Surroundings(NamedTuple):
     now: Callable[[], Instant]
     node_id: NodeId
     store_id: str
-    terms: Terms
-    kept: Kept
+    terms: AttemptSettings
+    kept: ProtectedPaths
     begin: Callable[[Coroutine[None, None, None]], None]
     report: Callable[[AttemptKey, Ending], None]
     reported: Callable[[AttemptKey, Report], None]
@@ -105,7 +105,7 @@ class Surroundings(NamedTuple):
 class ContainerAttempt:
     """One container and what is known of it; call one of `run` and `resume`, once."""
 
-    def __init__(self, around: Surroundings, order: Order) -> None:
+    def __init__(self, around: ContainerEnvironment, order: Order) -> None:
         self.order = order
         self._writable = asyncio.Event()
         self.capture: Capture = around.files.capture(order.key, writable=self._writable.set)

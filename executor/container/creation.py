@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from rota.core.model.attempt import AttemptKey, Bind, Image, Limits, Order, Work
 from rota.core.model.ids import ExecutionId, NodeId
-from rota.executor.attempt_settings import Terms
-from rota.executor.launch.binds import BindRefusedError, Kept, resolved
+from rota.executor.attempt_settings import AttemptSettings
+from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, resolved
 from rota.executor.launch.spawn import environment_of
 
 Json: TypeAlias = "str | int | float | bool | Mapping[str, Json] | list[Json] | None"
@@ -41,8 +41,8 @@ def creation(
     node_id: NodeId,
     store_id: str,
     folder: Path | None,
-    kept: Kept,
-    terms: Terms,
+    kept: ProtectedPaths,
+    terms: AttemptSettings,
     has_log_driver: bool,
 ) -> dict[str, Json]:
     """Return the body of a request to create the container of *order*.
@@ -119,7 +119,7 @@ def _image_of(work: Work) -> Image:
     return work.image
 
 
-def _binds_of(image: Image, kept: Kept) -> tuple[Bind, ...]:
+def _binds_of(image: Image, kept: ProtectedPaths) -> tuple[Bind, ...]:
     try:
         resolved(image.binds, kept)
     except BindRefusedError as error:
@@ -150,7 +150,7 @@ def _mount_of(bind: Bind) -> dict[str, Json]:
     }
 
 
-def _resources_of(limits: Limits, terms: Terms) -> dict[str, Json]:
+def _resources_of(limits: Limits, terms: AttemptSettings) -> dict[str, Json]:
     memory = limits.memory or terms.container_memory
     asked: dict[str, Json] = {
         "NanoCpus": round(limits.cpu * 1e9),

@@ -14,8 +14,8 @@ from pathlib import Path
 from rota.core.model.attempt import AttemptKey, Ending, Order, Report
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant
-from rota.executor.attempt_settings import USUAL, Terms
-from rota.executor.container.attempt import ContainerAttempt, Surroundings
+from rota.executor.attempt_settings import USUAL, AttemptSettings
+from rota.executor.container.attempt import ContainerAttempt, ContainerEnvironment
 from rota.executor.container.engine import CALL_S, Engine, EngineError, host_in
 from rota.executor.container.leftovers import remove_leftovers
 from rota.executor.container.shared_folder import SharedFolder, all_news
@@ -67,7 +67,7 @@ class ContainerExecutor:
         reported: Reported | None = None,
         now: Callable[[], Instant],
         environ: Mapping[str, str] = os.environ,
-        terms: Terms = USUAL,
+        terms: AttemptSettings = USUAL,
         call_s: float = CALL_S,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
         output_bytes_total_max: int = OUTPUT_BYTES_TOTAL_MAX,
@@ -90,7 +90,7 @@ class ContainerExecutor:
         # Not bounded: an attempt brings three entries in its life, and attempts have slots.
         self._begun: asyncio.Queue[Coroutine[None, None, None] | None] = asyncio.Queue()
         self._used = asyncio.Event()
-        self._around = Surroundings(
+        self._around = ContainerEnvironment(
             engine=self._engine,
             files=self._files,
             folders=self._folders,

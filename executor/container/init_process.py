@@ -9,7 +9,7 @@ import os
 import signal
 from pathlib import Path
 
-from rota.executor.kernel.cgroups import Cgroup, Counted, Place
+from rota.executor.kernel.cgroups import Cgroup, CgroupRoot, Counted
 from rota.executor.kernel.pidfd_signals import has_ended, hold, send
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -76,6 +76,6 @@ def _group_of(groups: str) -> Cgroup:
         path_of.update(dict.fromkeys(controllers.split(","), path.lstrip("/")))
     v1 = {name: path_of[name] for name in ("memory", "cpuacct") if name in path_of}
     if v1:
-        return Cgroup({name: Place(_CGROUPS / name / path, 1) for name, path in v1.items()})
-    unified = Place(_CGROUPS / path_of.get("", ""), 2)
+        return Cgroup({name: CgroupRoot(_CGROUPS / name / path, 1) for name, path in v1.items()})
+    unified = CgroupRoot(_CGROUPS / path_of.get("", ""), 2)
     return Cgroup({"memory": unified, "unified": unified})

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rota.core.model.attempt import AttemptKey, Report
-from rota.executor.launch.task_channel import CHECKPOINT, Told
+from rota.executor.launch.task_channel import CHECKPOINT, TaskChannel
 
 
 class SharedFolder:
@@ -22,7 +22,7 @@ class SharedFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._told = Told(path)
+        self._told = TaskChannel(path)
 
     async def make(self, checkpoint: bytes) -> None:
         """Make it, with what the attempt before has saved."""

@@ -25,7 +25,7 @@ _PERIOD_US = 100_000  # The kernel's default; a shorter one costs more switching
 _QUOTA_US_MIN = 1_000  # The kernel's least.
 
 
-class Place(NamedTuple):
+class CgroupRoot(NamedTuple):
     """A folder in which groups can be made.
 
     Attributes:
@@ -64,8 +64,8 @@ class Cgroups:
         Groups left there by an earlier life are ended and removed.
         """
         self.missing: dict[str, str] = {}
-        self._controllers: dict[str, Place] = {}
-        self._unified: Place | None = None
+        self._controllers: dict[str, CgroupRoot] = {}
+        self._unified: CgroupRoot | None = None
         own, hierarchies = _own_groups(), list(mounts())
         for mount in hierarchies:
             if mount.version == 2:
@@ -84,7 +84,7 @@ class Cgroups:
         None if nothing could be made.
         """
         failed: dict[str, str] = {}
-        made: dict[str, Place] = {}
+        made: dict[str, CgroupRoot] = {}
         for controller in _wanted(limits):
             try:
                 place = made[controller] = self._place_for(controller, name)
@@ -107,11 +107,11 @@ class Cgroups:
             with suppress(OSError):
                 place.path.rmdir()
 
-    def _places(self) -> set[Place]:
+    def _places(self) -> set[CgroupRoot]:
         found = set(self._controllers.values())
         return found if self._unified is None else found | {self._unified}
 
-    def _place_for(self, controller: str, name: str) -> Place:
+    def _place_for(self, controller: str, name: str) -> CgroupRoot:
         return _made(self._controllers[controller], name)
 
     def _take_unified(self, own: Path, name: str) -> None:
@@ -129,7 +129,7 @@ class Cgroups:
             for controller in CONTROLLERS:
                 self.missing[controller] = f"{error.filename or own}: {error.strerror}"
             return
-        self._unified = Place(own / name, 2)
+        self._unified = CgroupRoot(own / name, 2)
         self._controllers.update(dict.fromkeys(usable, self._unified))
 
     def _take_v1(self, controller: str, path: Path) -> None:
@@ -138,13 +138,13 @@ class Cgroups:
         except OSError as error:
             self.missing[controller] = f"{error.filename or path}: {error.strerror}"
             return
-        self._controllers[controller] = Place(path, 1)
+        self._controllers[controller] = CgroupRoot(path, 1)
 
 
 class Cgroup:
     """Groups of one attempt, one in each hierarchy; a `rota.executor.kernel.process_trees.Tree`."""
 
-    def __init__(self, places: Mapping[str, Place]) -> None:
+    def __init__(self, places: Mapping[str, CgroupRoot]) -> None:
         self._places = places
         self._paths = {place.path for place in places.values()}
 
@@ -315,15 +315,15 @@ def _make_empty(path: Path) -> None:
     path.mkdir(exist_ok=True)
     for left in path.iterdir():
         if left.is_dir():
-            group = Cgroup({"left": Place(left, 0)})
+            group = Cgroup({"left": CgroupRoot(left, 0)})
             group.kill()
             group.remove()  # One whose members still die is removed by the next life.
 
 
-def _made(place: Place, name: str) -> Place:
+def _made(place: CgroupRoot, name: str) -> CgroupRoot:
     path = place.path / name
     path.mkdir(exist_ok=True)
-    return Place(path, place.version)
+    return CgroupRoot(path, place.version)
 
 
 def _write(path: Path, value: str, *, is_needed: bool = True) -> None:

@@ -9,7 +9,7 @@ import select
 from collections.abc import Callable
 
 
-class Watch:
+class FdWatch:
     """What is heard of on the loop that this is made on.
 
     A descriptor is removed before it is closed, and what is called adds none: the number of one

@@ -9,8 +9,8 @@ both and emptied its environment is nobody's: it may be of any attempt that ran 
 seen, and ends with the last of these.
 
 The kernel gives orphans to the *main thread*. Every child of the main thread that was not there
-when the `Descent` was made is taken for an orphan and waited for, so whoever else starts processes
-in this process does so from another thread.
+when the `Subreaper` was made is taken for an orphan and waited for, so whoever else starts
+processes in this process does so from another thread.
 """
 
 import os
@@ -31,7 +31,7 @@ _PART = 4096
 _HELD_MAX = 500  # Descriptors; a larger family takes another round.
 
 
-class Descent:
+class Subreaper:
     """The orphans of attempts; used on one loop."""
 
     def __init__(self) -> None:
@@ -43,10 +43,10 @@ class Descent:
         self._owners: dict[int, frozenset[AttemptKey]] = {}
         self._killer = ThreadPoolExecutor(1, thread_name_prefix="rota-killer")
 
-    def tree(self, leader: int, key: AttemptKey) -> "Lineage":
+    def tree(self, leader: int, key: AttemptKey) -> "Descendants":
         """Return what descends from *leader*, which has just been started."""
         self._running[leader] = key
-        return Lineage(self, leader, key)
+        return Descendants(self, leader, key)
 
     def spare(self, pid: int) -> None:
         """Leave *pid*, which may become an orphan, to somebody else: he waits for it."""
@@ -73,7 +73,7 @@ class Descent:
 
     def kill(self, orphans: list[int]) -> Future[None]:
         """Kill *orphans* and all that descends from them, in a thread."""
-        return self._killer.submit(end_families, orphans)
+        return self._killer.submit(end_descendants, orphans)
 
     def forget(self, leader: int) -> None:
         """Say that nothing is left of the attempt of *leader*."""
@@ -106,10 +106,10 @@ class Descent:
         return frozenset(self._running.values())
 
 
-class Lineage(Group):
+class Descendants(Group):
     """The group of a leader and all that descends from it."""
 
-    def __init__(self, descent: Descent, leader: int, key: AttemptKey) -> None:
+    def __init__(self, descent: Subreaper, leader: int, key: AttemptKey) -> None:
         super().__init__(leader)
         self._descent = descent
         self._key = key
@@ -132,7 +132,7 @@ class Lineage(Group):
         return True
 
 
-def end_families(roots: Iterable[int]) -> None:
+def end_descendants(roots: Iterable[int]) -> None:
     """Kill *roots*, children of this process, and all their descendants, and wait for their end.
 
     Each is stopped before its children are listed, so that it can have no more. A family of more

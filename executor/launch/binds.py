@@ -18,7 +18,7 @@ class BindRefusedError(Exception):
     """A bind is never made; the message is for the owner of the job."""
 
 
-class Kept(NamedTuple):
+class ProtectedPaths(NamedTuple):
     """What no bind may show, nor a folder that it lies in, nor anything in it.
 
     Attributes:
@@ -30,14 +30,16 @@ class Kept(NamedTuple):
     sockets: tuple[str, ...]
 
 
-def kept_from_binds(directory: Path, environ: Mapping[str, str]) -> Kept:
+def kept_from_binds(directory: Path, environ: Mapping[str, str]) -> ProtectedPaths:
     """Return what a node keeps that has this data directory and this environment."""
     host = environ.get("DOCKER_HOST", "")
     named = (host.removeprefix(_LOCAL),) if host.startswith(_LOCAL) else ()
-    return Kept(os.path.realpath(directory), tuple(map(os.path.realpath, (*_SOCKETS, *named))))
+    return ProtectedPaths(
+        os.path.realpath(directory), tuple(map(os.path.realpath, (*_SOCKETS, *named)))
+    )
 
 
-def resolved(binds: Iterable[Bind], kept: Kept) -> tuple[Bind, ...]:
+def resolved(binds: Iterable[Bind], kept: ProtectedPaths) -> tuple[Bind, ...]:
     """Return *binds* with the sources that their links lead to.
 
     Raises:
@@ -46,7 +48,7 @@ def resolved(binds: Iterable[Bind], kept: Kept) -> tuple[Bind, ...]:
     return tuple(_resolved(bind, kept) for bind in binds)
 
 
-def _resolved(bind: Bind, kept: Kept) -> Bind:
+def _resolved(bind: Bind, kept: ProtectedPaths) -> Bind:
     source = os.path.realpath(bind.source)
     why = why_never_bound(source)
     if _touches(source, kept.directory):

@@ -17,7 +17,7 @@ from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
 from rota.executor.kernel.pidfd_signals import hold
 from rota.executor.kernel.process_trees import Namespace
 from rota.executor.kernel.procfs import status_of
-from rota.executor.launch.binds import BindRefusedError, Kept, resolved
+from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, resolved
 from rota.executor.launch.egress import RESOLVER, Egresses, NoEgressError
 from rota.executor.launch.sandbox import (
     ARRANGED,
@@ -32,10 +32,10 @@ from rota.executor.launch.sandbox import (
 )
 from rota.executor.launch.spawn import (
     Launched,
+    LaunchEnvironment,
+    LaunchPlan,
     NotStartedError,
-    Plan,
-    Started,
-    Surroundings,
+    StartedProcess,
     abandon,
     argv_of,
     environment_of,
@@ -43,7 +43,7 @@ from rota.executor.launch.spawn import (
     launch,
     starting,
 )
-from rota.executor.launch.task_channel import Told
+from rota.executor.launch.task_channel import TaskChannel
 
 _INFO_S = 20.0  # Bubblewrap tells within milliseconds; the machine may be busy.
 _LOOK_S, _LOOKS_MAX = 0.0005, 40_000  # Bubblewrap takes 5 to 15 ms to arrange a sandbox.
@@ -62,7 +62,11 @@ class Confiner:
     """
 
     def __init__(
-        self, around: Surroundings, limiter: Limiter, bubblewrap: Bubblewrap, kept: Kept
+        self,
+        around: LaunchEnvironment,
+        limiter: Limiter,
+        bubblewrap: Bubblewrap,
+        kept: ProtectedPaths,
     ) -> None:
         self._around = around
         self._kept = kept
@@ -70,7 +74,7 @@ class Confiner:
         self._bubblewrap = bubblewrap
         self._egress = Egresses(around.environment["PATH"])
 
-    def start(self, order: Order) -> Started:
+    def start(self, order: Order) -> StartedProcess:
         """Start the process of *order* as `rota.executor.launch.spawn.start` does, but confined.
 
         Raises:
@@ -88,16 +92,18 @@ class Confiner:
         self._limiter.close()
         self._egress.close()
 
-    def _start_limited(self, order: Order, argv: tuple[str, ...], told: Told) -> Started:
+    def _start_limited(
+        self, order: Order, argv: tuple[str, ...], told: TaskChannel
+    ) -> StartedProcess:
         work, folder = order.work, str(told.folder)
         environment = environment_of(order, self._around.environment, folder)
         cwd = work.cwd or folder
         _look_up(argv[0], cwd, environment)
-        plan = Plan(argv, environment, cwd, work.stdin, self._around.terms.umask)
+        plan = LaunchPlan(argv, environment, cwd, work.stdin, self._around.terms.umask)
         leader, limited = self._launch(plan, order, work.limits)
-        return Started(leader, told, limited=limited)
+        return StartedProcess(leader, told, limited=limited)
 
-    def _start_sandboxed(self, order: Order, argv: tuple[str, ...]) -> Started:
+    def _start_sandboxed(self, order: Order, argv: tuple[str, ...]) -> StartedProcess:
         sandbox, terms = order.work.sandbox, self._around.terms
         try:
             sandbox = replace(sandbox, binds=resolved(sandbox.binds, self._kept))
@@ -128,7 +134,7 @@ class Confiner:
                 *("--info-fd", str(says), "--block-fd", str(waits)),
             )
             listed = _file("".join(f"{word}\0" for word in options).encode("utf-8", _ANY), theirs)
-            plan = Plan(
+            plan = LaunchPlan(
                 argv=(bubblewrap.path, "--args", str(listed), "--", *argv),
                 environment={name: each for name, each in environment.items() if is_mark(name)},
                 cwd="/",
@@ -147,14 +153,16 @@ class Confiner:
                 raise
             with suppress(BrokenPipeError):  # It has ended meanwhile, which its end tells.
                 os.write(gate, b"\n")
-            return Started(leader, told, namespace, limited)
+            return StartedProcess(leader, told, namespace, limited)
 
-    def _arrange(self, order: Order, namespace: Namespace | None, alive: int) -> Told:
+    def _arrange(self, order: Order, namespace: Namespace | None, alive: int) -> TaskChannel:
         """Arrange what has to be there before the program begins; return where that tells."""
         private = _private_of(namespace)
         if private is None or namespace is None:
-            return Told(Path(os.devnull))  # Bubblewrap has ended: it cannot make this sandbox.
-        told = Told.in_memory(private)
+            return TaskChannel(
+                Path(os.devnull)
+            )  # Bubblewrap has ended: it cannot make this sandbox.
+        told = TaskChannel.in_memory(private)
         try:
             told.begin(order.checkpoint)
             if has_egress(order.work.sandbox):
@@ -167,7 +175,7 @@ class Confiner:
             raise
         return told
 
-    def _launch(self, plan: Plan, order: Order, limits: Limits) -> tuple[Launched, Limited]:
+    def _launch(self, plan: LaunchPlan, order: Order, limits: Limits) -> tuple[Launched, Limited]:
         if limits == Limits():
             return launch(plan), UNLIMITED
         leader = launch(plan._replace(argv=stopped(plan.argv)))

@@ -19,18 +19,18 @@ from typing import NamedTuple
 from rota.core.model.attempt import Order, Work
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import format_instant
-from rota.executor.attempt_settings import Terms
+from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.kernel.env_marker import STORE_VARIABLE, mark_of
 from rota.executor.kernel.limits import UNLIMITED, Limited
 from rota.executor.kernel.process_trees import Namespace
 from rota.executor.launch.private_folders import Folders, remove
-from rota.executor.launch.task_channel import FILES, Told
+from rota.executor.launch.task_channel import FILES, TaskChannel
 
 _FROM_NODE = ("PATH", "HOME", "LANG", "TMPDIR")
 _DEFAULTS = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
-class Surroundings(NamedTuple):
+class LaunchEnvironment(NamedTuple):
     """What all attempts of a node share.
 
     Attributes:
@@ -41,10 +41,10 @@ class Surroundings(NamedTuple):
 
     environment: dict[str, str]
     folders: Folders
-    terms: Terms
+    terms: AttemptSettings
 
 
-class Plan(NamedTuple):
+class LaunchPlan(NamedTuple):
     """What is going to be executed.
 
     Attributes:
@@ -78,7 +78,7 @@ class Launched(NamedTuple):
     pipe: int
 
 
-class Started(NamedTuple):
+class StartedProcess(NamedTuple):
     """An attempt that has begun; the descriptors in it belong to the caller.
 
     Attributes:
@@ -89,7 +89,7 @@ class Started(NamedTuple):
     """
 
     leader: Launched
-    told: Told
+    told: TaskChannel
     namespace: Namespace | None = None
     limited: Limited = UNLIMITED
 
@@ -125,7 +125,7 @@ def environment_of(order: Order, base: Mapping[str, str], folder: str) -> dict[s
     }
 
 
-def start(order: Order, around: Surroundings) -> Started:
+def start(order: Order, around: LaunchEnvironment) -> StartedProcess:
     """Start the process of *order*, without sandbox and limits, in a session and group of its own.
 
     Raises:
@@ -137,12 +137,14 @@ def start(order: Order, around: Surroundings) -> Started:
         folder = str(told.folder)
         environment = environment_of(order, around.environment, folder)
         cwd = order.work.cwd or folder
-        plan = Plan(argv, environment, cwd, order.work.stdin, around.terms.umask)
-        return Started(launch(plan), told)
+        plan = LaunchPlan(argv, environment, cwd, order.work.stdin, around.terms.umask)
+        return StartedProcess(launch(plan), told)
 
 
 @contextmanager
-def starting(order: Order, argv: tuple[str, ...], around: Surroundings) -> Generator[Told]:
+def starting(
+    order: Order, argv: tuple[str, ...], around: LaunchEnvironment
+) -> Generator[TaskChannel]:
     """Give *order* a private folder; if its start fails, remove that, and explain why.
 
     Raises:
@@ -151,7 +153,7 @@ def starting(order: Order, argv: tuple[str, ...], around: Surroundings) -> Gener
     with explained(order, argv):
         folder = around.folders.take()
         try:
-            told = Told(folder)
+            told = TaskChannel(folder)
             told.begin(order.checkpoint)
             yield told
         except BaseException:
@@ -197,7 +199,7 @@ def _touch(program: str, cwd: str) -> None:
         os.stat(program)
 
 
-def launch(plan: Plan) -> Launched:
+def launch(plan: LaunchPlan) -> Launched:
     """Start what is planned, in a session and process group of its own.
 
     Raises:

@@ -56,7 +56,7 @@ class _Percent(msgspec.Struct):
     percent: float
 
 
-class Told:
+class TaskChannel:
     """The files of one attempt; every method touches the disk, in a thread.
 
     Args:

@@ -10,7 +10,7 @@ How it ends:
 4. The pipe is drained to its end, or for `DRAIN_S` if somebody whom nothing could find holds it.
 5. What it told in its private folder is read, and its end is told.
 
-Everything but `Running.start` is called on the loop.
+Everything but `ProcessAttempt.start` is called on the loop.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from rota.core.model.attempt import Ending, Order, Outcome, Usage
 from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
 from rota.executor.executor import READ_BYTES
 from rota.executor.kernel.cgroups import Counted
-from rota.executor.kernel.fd_watch import Watch
+from rota.executor.kernel.fd_watch import FdWatch
 from rota.executor.kernel.process_trees import Group, Tree
-from rota.executor.kernel.subreaper import Descent, waited_for
+from rota.executor.kernel.subreaper import Subreaper, waited_for
 from rota.executor.launch.sandbox import unenforced
-from rota.executor.launch.spawn import NotStartedError, Started
+from rota.executor.launch.spawn import NotStartedError, StartedProcess
 from rota.executor.launch.task_channel import Collected
 from rota.executor.output import OutputFiles
 
@@ -46,12 +46,12 @@ class Keeper(Protocol):
         ...
 
     @property
-    def watch(self) -> Watch:
+    def watch(self) -> FdWatch:
         """Where descriptors are heard."""
         ...
 
     @property
-    def descent(self) -> Descent | None:
+    def descent(self) -> Subreaper | None:
         """Where orphans are found, if this process is given them."""
         ...
 
@@ -64,20 +64,20 @@ class Keeper(Protocol):
         """Return the time for stamps."""
         ...
 
-    def start(self, order: Order) -> Started:
+    def start(self, order: Order) -> StartedProcess:
         """Start the process of *order*; blocks, in a thread."""
         ...
 
-    def collect(self, running: "Running") -> None:
-        """Have what the program told in its folder read, and `Running.collected` called."""
+    def collect(self, running: "ProcessAttempt") -> None:
+        """Have what the program told in its folder read, and `ProcessAttempt.collected` called."""
         ...
 
-    def done(self, running: "Running", ending: Ending) -> None:
+    def done(self, running: "ProcessAttempt", ending: Ending) -> None:
         """Forget the attempt and tell its end."""
         ...
 
 
-class Running:
+class ProcessAttempt:
     """What runs for one attempt, and what is known of it.
 
     Attributes:
@@ -114,7 +114,7 @@ class Running:
     def __init__(self, keeper: Keeper, order: Order) -> None:
         self.order = order
         self.capture = keeper.files.capture(order.key, writable=self._writable)
-        self.started: Started | None = None
+        self.started: StartedProcess | None = None
         self._keeper = keeper
         self._trees: tuple[Tree, ...] = ()
         self._pidfd = -1
@@ -136,7 +136,7 @@ class Running:
 
     # In a thread.
 
-    def start(self) -> Started | str:
+    def start(self) -> StartedProcess | str:
         """Start the process; return it, or why there is none, for `begin`."""
         if self._outcome is not None:
             return "stopped before it started"
@@ -149,7 +149,7 @@ class Running:
 
     # On the loop.
 
-    def begin(self, started: Started | str) -> None:
+    def begin(self, started: StartedProcess | str) -> None:
         """Go on with what `start` has returned."""
         if isinstance(started, str):
             self._not_started(started)
@@ -175,7 +175,7 @@ class Running:
         self.capture.finish()
         self._keeper.done(self, self._ending(reason, Collected()))
 
-    def _begin(self, started: Started) -> None:
+    def _begin(self, started: StartedProcess) -> None:
         self.started = started
         _, self._pidfd, self._pipe = started.leader
         self._trees = self._trees_of(started)
@@ -187,7 +187,7 @@ class Running:
             timeout_s = self.order.work.timeout / SECOND
             self._timeout_timer = self._keeper.loop.call_later(timeout_s, self._timed_out)
 
-    def _trees_of(self, started: Started) -> tuple[Tree, ...]:
+    def _trees_of(self, started: StartedProcess) -> tuple[Tree, ...]:
         """Return what holds all its processes together, by what it was started with."""
         descent, cgroup = self._keeper.descent, started.limited.cgroup
         if started.namespace is not None:
@@ -284,7 +284,7 @@ class Running:
         else:
             self._drain_timer = self._keeper.loop.call_later(DRAIN_S, self._drain_over)
 
-    def _used(self, started: Started, used: resource.struct_rusage) -> Usage:
+    def _used(self, started: StartedProcess, used: resource.struct_rusage) -> Usage:
         cpu = _cpu(used)
         if started.namespace is not None:
             cpu = Duration(cpu + self._used_in(started))
@@ -298,7 +298,7 @@ class Running:
         is_known = used.ru_maxrss > ours
         return Usage(cpu=cpu, memory_peak=used.ru_maxrss * 1024 if is_known else 0)
 
-    def _used_in(self, started: Started) -> Duration:
+    def _used_in(self, started: StartedProcess) -> Duration:
         """Return what was used inside a sandbox, if its first process became ours to wait for."""
         namespace = started.namespace
         assert namespace is not None, f"{self.order.key} has no sandbox"

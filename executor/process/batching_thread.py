@@ -21,7 +21,7 @@ LOOK_S = 0.02
 T = TypeVar("T")
 
 
-class Together:
+class BatchingThread:
     """A thread of its own, for work that blocks. Made on the loop that asks.
 
     Args:

@@ -31,21 +31,21 @@ from typing import TypeAlias
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant
-from rota.executor.attempt_settings import USUAL, Terms
+from rota.executor.attempt_settings import USUAL, AttemptSettings
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported
-from rota.executor.kernel.fd_watch import Watch
+from rota.executor.kernel.fd_watch import FdWatch
 from rota.executor.kernel.limits import Limiter
 from rota.executor.kernel.orphans import Orphans, end_attempts
-from rota.executor.kernel.subreaper import Descent
+from rota.executor.kernel.subreaper import Subreaper
 from rota.executor.launch.binds import kept_from_binds
 from rota.executor.launch.confinement import Confiner, is_confined
 from rota.executor.launch.private_folders import Folders, remove
 from rota.executor.launch.sandbox import Bubblewrap, rooms
-from rota.executor.launch.spawn import Started, Surroundings, base_environment, start
-from rota.executor.launch.task_channel import Collected, Told
+from rota.executor.launch.spawn import LaunchEnvironment, StartedProcess, base_environment, start
+from rota.executor.launch.task_channel import Collected, TaskChannel
 from rota.executor.output import OutputFiles
-from rota.executor.process.attempt import Running
-from rota.executor.process.batching_thread import Together
+from rota.executor.process.attempt import ProcessAttempt
+from rota.executor.process.batching_thread import BatchingThread
 
 OUTPUT_BYTES_MAX = 10 << 20  # More is for files, not for a screen.
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30  # A hundred full outputs; see `expire`.
@@ -94,7 +94,7 @@ class ProcessExecutor:
         now: Callable[[], Instant],
         reported: Reported = lambda key, report: None,
         environ: Mapping[str, str] = os.environ,
-        terms: Terms = USUAL,
+        terms: AttemptSettings = USUAL,
         hidden: tuple[Path, ...] = (),
         is_subreaper: bool = False,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
@@ -102,7 +102,7 @@ class ProcessExecutor:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.now = now
-        self.descent = Descent() if is_subreaper else None
+        self.descent = Subreaper() if is_subreaper else None
         self._ended = ended
         self._reported = reported
         self._store_id = store_id
@@ -112,9 +112,9 @@ class ProcessExecutor:
             limit_total=output_bytes_total_max,
             now=now,
         )
-        self.watch = Watch()
+        self.watch = FdWatch()
         self._folders = Folders(directory / "work")
-        self._around = Surroundings(
+        self._around = LaunchEnvironment(
             base_environment(environ, node_id=node_id, store_id=store_id), self._folders, terms
         )
         self._confiner = Confiner(
@@ -123,11 +123,11 @@ class ProcessExecutor:
             Bubblewrap(self._around.environment["PATH"], rooms(directory, *hidden)),
             kept_from_binds(directory, environ),
         )
-        self._spawner = Together("spawner")
-        self._confining = Together("confiner")
-        self._reader = Together("reader")
+        self._spawner = BatchingThread("spawner")
+        self._confining = BatchingThread("confiner")
+        self._reader = BatchingThread("reader")
         self._sweeper = ThreadPoolExecutor(1, thread_name_prefix="rota-sweeper")
-        self._attempts: dict[AttemptKey, Running] = {}
+        self._attempts: dict[AttemptKey, ProcessAttempt] = {}
         self._remains: dict[AttemptKey, Order] = {}
         self._look_timer: asyncio.TimerHandle | None = None
         self._is_looking = False
@@ -141,7 +141,7 @@ class ProcessExecutor:
     def launch(self, order: Order) -> None:
         """Queue the attempt for a thread that starts it."""
         self._assert_new(order.key)
-        attempt = self._attempts[order.key] = Running(self, order)
+        attempt = self._attempts[order.key] = ProcessAttempt(self, order)
         starter = self._confining if is_confined(order.work) else self._spawner
         starter.ask(attempt.start, attempt.begin)
         if self._look_timer is None:
@@ -196,19 +196,19 @@ class ProcessExecutor:
             self.descent.close()
         self.files.close()
 
-    # For `Running`.
+    # For `ProcessAttempt`.
 
-    def start(self, order: Order) -> Started:
+    def start(self, order: Order) -> StartedProcess:
         """Start the process of *order*; in the thread that is for it."""
         if is_confined(order.work):
             return self._confiner.start(order)
         return start(order, self._around)
 
-    def collect(self, running: Running) -> None:
+    def collect(self, running: ProcessAttempt) -> None:
         """Have what the program told read, and what belongs to it alone removed."""
         self._reader.ask(partial(self._collect, running), partial(self._collected, running))
 
-    def done(self, running: Running, ending: Ending) -> None:
+    def done(self, running: ProcessAttempt, ending: Ending) -> None:
         """Forget the attempt and tell its end."""
         del self._attempts[running.order.key]
         self._ended(running.order.key, ending)
@@ -216,7 +216,7 @@ class ProcessExecutor:
 
     # In the reader thread.
 
-    def _collect(self, running: Running) -> Collected:
+    def _collect(self, running: ProcessAttempt) -> Collected:
         assert running.started is not None, f"{running.order.key} ended before it began"
         told, cgroup = running.started.told, running.started.limited.cgroup
         collected = Collected()  # Most programs put nothing into their folder.
@@ -232,7 +232,7 @@ class ProcessExecutor:
 
     # On the loop.
 
-    def _collected(self, running: Running, collected: Collected) -> None:
+    def _collected(self, running: ProcessAttempt, collected: Collected) -> None:
         if collected.report is not None:
             self._reported(running.order.key, collected.report)
         running.collected(collected)
@@ -294,5 +294,5 @@ hosted = partial(ProcessExecutor, is_subreaper=True)
 """Make one for a process that is there for attempts alone, and may be given their orphans."""
 
 
-def _news_of(running: list[tuple[AttemptKey, Told]]) -> _News:
+def _news_of(running: list[tuple[AttemptKey, TaskChannel]]) -> _News:
     return [(key, report) for key, told in running if (report := told.news()) is not None]

@@ -34,7 +34,7 @@ from pathlib import Path
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Raised, Report, Usage
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
-from rota.executor.attempt_settings import USUAL, Terms
+from rota.executor.attempt_settings import USUAL, AttemptSettings
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported, merged
 from rota.executor.kernel.limits import Limiter
 from rota.executor.launch.spawn import NotStartedError, base_environment
@@ -42,7 +42,7 @@ from rota.executor.output import Capture, OutputFiles
 from rota.executor.python import worker_protocol
 from rota.executor.python.environment import Environment, environment, variables_of_call
 from rota.executor.python.pool import Bounds, Pools
-from rota.executor.python.worker_process import Death, WorkerProcess
+from rota.executor.python.worker_process import WorkerEnd, WorkerProcess
 from rota.executor.python.worker_start import Starter
 
 OUTPUT_BYTES_MAX = 10 << 20
@@ -86,7 +86,7 @@ class PythonExecutor:
         reported: Reported,
         now: Callable[[], Instant],
         environ: Mapping[str, str] = os.environ,
-        terms: Terms = USUAL,
+        terms: AttemptSettings = USUAL,
         bounds: Bounds | None = None,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
         output_bytes_total_max: int = OUTPUT_BYTES_TOTAL_MAX,
@@ -241,7 +241,7 @@ class _Attempt:
         self._message: worker_protocol.Ended | None = (
             None  # How the call ended, or the worker: one of both.
         )
-        self._death: Death | None = None
+        self._death: WorkerEnd | None = None
         self._output_left = 0  # What the pipe held at the end and has not been taken.
         self._report: Report | None = None
         self._timeout_timer: asyncio.TimerHandle | None = None
@@ -337,9 +337,9 @@ class _Attempt:
 
     # -- what comes from the worker: `rota.executor.python.worker_process.Served` ------------------
 
-    def heard(self, message: worker_protocol.Told | worker_protocol.Ended) -> None:
+    def heard(self, message: worker_protocol.TaskReport | worker_protocol.Ended) -> None:
         """Pass on what the function tells, or begin to end."""
-        if isinstance(message, worker_protocol.Told):
+        if isinstance(message, worker_protocol.TaskReport):
             self._tell(message)
         elif not self._is_over:
             self._message = message
@@ -351,7 +351,7 @@ class _Attempt:
         if self.capture.is_busy and self._worker is not None:
             self._worker.pause_output()
 
-    def lost(self, death: Death) -> None:
+    def lost(self, death: WorkerEnd) -> None:
         """End with the worker, or wait for another one if it has not begun."""
         if self._is_over:
             return  # Its last output is still on its way to the disk.
@@ -366,7 +366,7 @@ class _Attempt:
         self._death = death
         self._drain()
 
-    def _tell(self, told: worker_protocol.Told) -> None:
+    def _tell(self, told: worker_protocol.TaskReport) -> None:
         saved = None if told.checkpoint is None else told.checkpoint.encode()
         self._report = merged(self._report, Report(percent=told.percent, checkpoint=saved))
         if self._report_timer is None:

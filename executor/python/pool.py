@@ -23,8 +23,8 @@ from itertools import count
 from typing import NamedTuple, Protocol
 
 from rota.executor.python.environment import Environment
-from rota.executor.python.worker_process import Death, WorkerProcess
-from rota.executor.python.worker_start import Started
+from rota.executor.python.worker_process import WorkerEnd, WorkerProcess
+from rota.executor.python.worker_start import StartedWorker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +197,7 @@ class Pools:
 
     # -- workers: `rota.executor.python.worker_process.Keeper` -------------------------------------
 
-    def started(self, environment: Environment, process: Started) -> None:
+    def started(self, environment: Environment, process: StartedWorker) -> None:
         """Take a worker's process that `start` has started."""
         worker = WorkerProcess(
             process, environment, keeper=self, killer=self._killer, loop=self._loop
@@ -229,7 +229,7 @@ class Pools:
             pool.workers.add(worker)
             self._offer(worker)
 
-    def gone(self, worker: WorkerProcess, death: Death) -> None:
+    def gone(self, worker: WorkerProcess, death: WorkerEnd) -> None:
         """Forget a dead worker."""
         self.alive.discard(worker)
         self._remove(worker)
@@ -361,7 +361,7 @@ class Pools:
             self._empty.set()
 
 
-def _how(death: Death) -> str:
+def _how(death: WorkerEnd) -> str:
     if death.signal:
         return f"was ended by signal {death.signal}"
     return f"exited with code {death.exit_code}"

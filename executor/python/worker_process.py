@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from rota.executor.executor import READ_BYTES
-from rota.executor.kernel.subreaper import end_families
+from rota.executor.kernel.subreaper import end_descendants
 from rota.executor.python.environment import Environment
 from rota.executor.python.worker_protocol import (
     Call,
@@ -25,10 +25,10 @@ from rota.executor.python.worker_protocol import (
     Garbled,
     Message,
     Ready,
-    Told,
+    TaskReport,
     framed,
 )
-from rota.executor.python.worker_start import Started, end_rest
+from rota.executor.python.worker_start import StartedWorker, end_rest
 
 FAREWELL_S = 5.0
 """How long a worker that is not needed any more may take to end: its ``atexit`` functions."""
@@ -36,7 +36,7 @@ FAREWELL_S = 5.0
 SAID_BYTES_MAX = 4096
 
 
-class Death(NamedTuple):
+class WorkerEnd(NamedTuple):
     """How a worker ended.
 
     Attributes:
@@ -55,7 +55,7 @@ class Death(NamedTuple):
 class Served(Protocol):
     """The attempt whose call is under way."""
 
-    def heard(self, message: Told | Ended) -> None:
+    def heard(self, message: TaskReport | Ended) -> None:
         """Take what the worker says."""
         ...
 
@@ -63,7 +63,7 @@ class Served(Protocol):
         """Take a part of the output."""
         ...
 
-    def lost(self, death: Death) -> None:
+    def lost(self, death: WorkerEnd) -> None:
         """Take it that the worker is dead; its pipe can still be read."""
         ...
 
@@ -75,7 +75,7 @@ class Keeper(Protocol):
         """Take it that the worker waits for its first call."""
         ...
 
-    def gone(self, worker: "WorkerProcess", death: Death) -> None:
+    def gone(self, worker: "WorkerProcess", death: WorkerEnd) -> None:
         """Take it that the worker is dead."""
         ...
 
@@ -105,7 +105,7 @@ class WorkerProcess:
 
     def __init__(
         self,
-        started: Started,
+        started: StartedWorker,
         environment: Environment,
         *,
         keeper: Keeper,
@@ -212,7 +212,7 @@ class WorkerProcess:
             match self._heard.popleft():
                 case Ready():
                     self._keeper.ready(self)
-                case (Told() | Ended()) as message:
+                case (TaskReport() | Ended()) as message:
                     if self._served is not None:
                         self._served.heard(message)
 
@@ -279,7 +279,7 @@ class WorkerProcess:
         self._signal(signal.SIGSTOP)
         if self._cgroup is not None:
             self._cgroup.kill()
-        self._killer.submit(end_families, [self._pid])
+        self._killer.submit(end_descendants, [self._pid])
 
     def retire(self) -> None:
         """Let the worker end; kill it if it does not."""
@@ -318,15 +318,15 @@ class WorkerProcess:
         # After a kill that is still under way in that thread, which needs the number to be its.
         mark = self._mark if self._served is not None and not self._was_killed else ""
         ending = self._killer.submit(end_rest, mark, self._cgroup)
-        ending.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._bury, ending))
+        ending.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._on_end, ending))
 
-    def _bury(self, ending: Future[bool]) -> None:
+    def _on_end(self, ending: Future[bool]) -> None:
         status = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
         assert status is not None, f"worker {self._pid} has ended but cannot be waited for"
         os.close(self._pidfd)
         self._pidfd = -1
         by_itself = status.si_code == os.CLD_EXITED
-        death = Death(
+        death = WorkerEnd(
             exit_code=status.si_status if by_itself else -1,
             signal=0 if by_itself else status.si_status,
             is_call_unread=self._is_call_unread,

@@ -1,8 +1,8 @@
 """What goes between the executor and a worker: its command line, and frames on a socket.
 
 A frame is four bytes of length, big-endian, then JSON. The executor sends calls, one at a time; the
-worker says that it is ready, then for each call any number of `Told` and one `Ended`. A worker
-whose socket is closed ends.
+worker says that it is ready, then for each call any number of `TaskReport` and one `Ended`. A
+worker whose socket is closed ends.
 
 A worker runs the code of users, who can write to its socket: nothing here is trusted. What is not
 a message is `Garbled`.
@@ -62,7 +62,7 @@ class Ready(msgspec.Struct, frozen=True, tag_field="type", tag="ready"):
     """The worker waits for its first call."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="told"):
+class TaskReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="told"):
     """What the function tells of itself; one of the two.
 
     Attributes:
@@ -113,7 +113,7 @@ def _check_size(what: str, text: str, limit: int) -> None:
         raise ValueError(f"a {what} of more than {limit} bytes")
 
 
-Message = Ready | Told | Ended
+Message = Ready | TaskReport | Ended
 
 
 class Garbled(Exception):

@@ -16,8 +16,8 @@ from rota.core.model.attempt import Limits
 from rota.executor.kernel.cgroups import Cgroup
 from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
 from rota.executor.kernel.procfs import environment_of, pids
-from rota.executor.kernel.subreaper import end_families
-from rota.executor.launch.spawn import NotStartedError, Plan, launch
+from rota.executor.kernel.subreaper import end_descendants
+from rota.executor.launch.spawn import LaunchPlan, NotStartedError, launch
 from rota.executor.python.environment import Environment, variables_of_worker
 from rota.executor.python.worker_protocol import PROGRAM, Settings
 
@@ -26,7 +26,7 @@ WORKER_VARIABLE = "ROTA_WORKER_ID"
 _ROUNDS_MAX, _ROUND_S = 100, 0.005  # A killed process is gone in milliseconds.
 
 
-class Started(NamedTuple):
+class StartedWorker(NamedTuple):
     """The process of a worker; the descriptors belong to who has it.
 
     Attributes:
@@ -67,7 +67,7 @@ class Starter:
         self._umask = umask
         self._numbers = count(1)
 
-    def start(self, environment: Environment) -> Started:
+    def start(self, environment: Environment) -> StartedWorker:
         """Start a worker.
 
         Raises:
@@ -84,7 +84,7 @@ class Starter:
                 folder.rmdir()
             raise NotStartedError(_explain(error, environment)) from error
 
-    def _start(self, environment: Environment, name: str, folder: Path | None) -> Started:
+    def _start(self, environment: Environment, name: str, folder: Path | None) -> StartedWorker:
         interpreter = environment.interpreter or sys.executable
         cwd = environment.cwd or str(folder)
         for path in (cwd, interpreter):
@@ -101,7 +101,7 @@ class Starter:
         limits = environment.limits
         try:
             started = launch(
-                Plan(
+                LaunchPlan(
                     argv=argv if limits == Limits() else stopped(argv),
                     environment=variables_of_worker(environment, self._base)
                     | {WORKER_VARIABLE: name},
@@ -119,7 +119,7 @@ class Starter:
         limited = UNLIMITED
         if limits != Limits():
             limited = self._limiter.limit(started.pid, name, limits) or UNLIMITED
-        return Started(started.pid, started.pidfd, ours, started.pipe, folder, name, limited)
+        return StartedWorker(started.pid, started.pidfd, ours, started.pipe, folder, name, limited)
 
     def close(self) -> None:
         """Remove what was made for all workers; there are none any more."""
@@ -147,7 +147,7 @@ def end_rest(mark: str, cgroup: Cgroup | None) -> bool:
         cgroup: Of the worker; is removed.
     """
     if mark:
-        end_families([pid for pid in pids() if environment_of(pid).get(WORKER_VARIABLE) == mark])
+        end_descendants([pid for pid in pids() if environment_of(pid).get(WORKER_VARIABLE) == mark])
     if cgroup is None:
         return False
     for _ in range(_ROUNDS_MAX):

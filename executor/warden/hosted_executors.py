@@ -30,7 +30,7 @@ from typing import NamedTuple, Protocol, cast
 import rota
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Instant
-from rota.executor.attempt_settings import Terms, terms_text
+from rota.executor.attempt_settings import AttemptSettings, settings_text
 from rota.executor.executor import Ended, Executor, Reported
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class MakeExecutor(Protocol):
         reported: Reported,
         now: Callable[[], Instant],
         environ: Mapping[str, str],
-        terms: Terms,
+        terms: AttemptSettings,
     ) -> Executor:
         """Return an executor; called once, on the loop."""
         ...
@@ -94,7 +94,7 @@ class EndLeft(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class HostEnvironment:
     """What an executor is put into; see the module."""
 
     directory: Path
@@ -102,14 +102,14 @@ class Around:
     store_id: str
     now: Callable[[], Instant]
     environ: Mapping[str, str]
-    terms: Terms
+    terms: AttemptSettings
 
 
 class NotHosted(Exception):
     """There is no such executor here; the message says why."""
 
 
-class Hosts:
+class HostedExecutors:
     """Executors, each made when it is first asked for.
 
     Args:
@@ -121,7 +121,7 @@ class Hosts:
 
     def __init__(
         self,
-        around: Around,
+        around: HostEnvironment,
         *,
         ended: Ended,
         reported: Reported,
@@ -229,12 +229,12 @@ def environment_of_warden(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def digest_of(node_id: NodeId, environ: Mapping[str, str], terms: Terms) -> str:
+def digest_of(node_id: NodeId, environ: Mapping[str, str], terms: AttemptSettings) -> str:
     """Return a digest of what a warden is made of: program, environment, settings, its node.
 
     One that was made otherwise serves as long as it has attempts, and is replaced after that: else
     an upgrade, or another ``PATH``, would only take effect when no attempt happened to run.
     """
-    program = (rota.__version__, sys.executable, node_id, terms_text(terms))
+    program = (rota.__version__, sys.executable, node_id, settings_text(terms))
     made_of = [*program, *sorted(environ.items())]
     return hashlib.blake2b(json.dumps(made_of).encode(), digest_size=8).hexdigest()

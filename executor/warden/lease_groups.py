@@ -18,7 +18,7 @@ class _Group:
     members: set[AttemptKey] = field(default_factory=set[AttemptKey])
 
 
-class Groups:
+class LeaseGroups:
     """Who may go on until when."""
 
     def __init__(self) -> None:

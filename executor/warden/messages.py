@@ -100,7 +100,7 @@ class CertificateFiles(msgspec.Struct, frozen=True, array_like=True):
     key: str = ""
 
 
-class Letter(msgspec.Struct, frozen=True, array_like=True):
+class OnDeathRequest(msgspec.Struct, frozen=True, array_like=True):
     """A request over HTTP, whole, for somebody else to make.
 
     Attributes:
@@ -123,10 +123,10 @@ HELD_TOLD_MAX = 5_000
 """Attempts, in a letter of some hundred kilobytes."""
 
 
-class Will(msgspec.Struct, frozen=True, array_like=True, tag="will"):
+class OnDeath(msgspec.Struct, frozen=True, array_like=True, tag="will"):
     """Post these when this node's process has ended, and not before; the newest will counts."""
 
-    letters: tuple[Letter, ...]
+    letters: tuple[OnDeathRequest, ...]
 
 
 class Beat(msgspec.Struct, frozen=True, array_like=True, tag="beat"):
@@ -139,7 +139,7 @@ class Retire(msgspec.Struct, frozen=True, array_like=True, tag="retire"):
     grace: Duration
 
 
-ToWarden = Hello | Launch | Allow | Stop | Forget | Read | Expire | Will | Beat | Retire
+ToWarden = Hello | Launch | Allow | Stop | Forget | Read | Expire | OnDeath | Beat | Retire
 
 # -- to the node -----------------------------------------------------------------------------------
 

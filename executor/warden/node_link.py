@@ -23,7 +23,7 @@ from rota.core.errors import RotaError
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant
-from rota.executor.attempt_settings import USUAL, Terms, terms_text
+from rota.executor.attempt_settings import USUAL, AttemptSettings, settings_text
 from rota.executor.executor import Ended, Reported
 from rota.executor.warden import messages as say
 from rota.executor.warden.connections import ToTheWarden
@@ -73,7 +73,7 @@ class _Said(NamedTuple):
     encoded: bytes
 
 
-class Link:
+class WardenLink:
     """A node's warden. Made on the node's loop.
 
     Args:
@@ -98,7 +98,7 @@ class Link:
         lease: Duration,
         now: Callable[[], Instant],
         environ: Mapping[str, str] = os.environ,
-        terms: Terms = USUAL,
+        terms: AttemptSettings = USUAL,
     ) -> None:
         self.why_away: str | None = "the warden has not been found yet"
         self._directory = directory
@@ -111,7 +111,7 @@ class Link:
             directory,
             (
                 *("--node-id", node_id, "--store-id", store_id),
-                *("--made-of", self._made_of, "--terms", terms_text(terms)),
+                *("--made-of", self._made_of, "--terms", settings_text(terms)),
             ),
             environ,
         )
@@ -127,7 +127,7 @@ class Link:
         self._unforgotten: set[AttemptKey] = set()
         self._allowed: dict[str, Instant] = {}
         self._newly_allowed: dict[str, Instant] = {}
-        self._will: say.Will | None = None
+        self._will: say.OnDeath | None = None
         self._said: list[_Said] = []
         self._is_flush_planned = False
         self._answers: dict[int, asyncio.Future[say.Data | say.Expired]] = {}
@@ -166,9 +166,9 @@ class Link:
             self._newly_allowed |= moved
             self._plan_flush()
 
-    def bequeath(self, *letters: say.Letter) -> None:
+    def set_on_death(self, *letters: say.OnDeathRequest) -> None:
         """Have letters posted when this process has ended, in the place of those named before."""
-        will = say.Will(letters)
+        will = say.OnDeath(letters)
         if will != self._will:
             self._will = will
             self._say(will)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from rota.core.model.attempt import AttemptKey
-from rota.executor.warden.messages import HELD_TOLD_MAX, CertificateFiles, Letter
+from rota.executor.warden.messages import HELD_TOLD_MAX, CertificateFiles, OnDeathRequest
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ PAUSES_S = (0.05, 0.1, 0.2, 0.5)
 """Between two rounds; the last is repeated."""
 
 
-async def post_all(letters: Iterable[Letter], held: Collection[AttemptKey] = ()) -> None:
+async def post_all(letters: Iterable[OnDeathRequest], held: Collection[AttemptKey] = ()) -> None:
     """Post all letters, side by side, each until it is answered or `WITHIN_S` are over.
 
     Args:
@@ -39,14 +39,14 @@ async def post_all(letters: Iterable[Letter], held: Collection[AttemptKey] = ())
             group.create_task(_post(_telling(letter, held)))
 
 
-def _telling(letter: Letter, held: Collection[AttemptKey]) -> Letter:
+def _telling(letter: OnDeathRequest, held: Collection[AttemptKey]) -> OnDeathRequest:
     if not letter.tells_held:
         return letter
     told = list(held) if len(held) <= HELD_TOLD_MAX else None
     return msgspec.structs.replace(letter, body=msgspec.msgpack.encode((letter.body, told)))
 
 
-async def _post(letter: Letter) -> None:
+async def _post(letter: OnDeathRequest) -> None:
     what = {"url": letter.urls[0]}
     try:
         async with asyncio.timeout(WITHIN_S):
@@ -55,7 +55,7 @@ async def _post(letter: Letter) -> None:
         log.warning("letter not posted", extra=what)
 
 
-async def _answer(letter: Letter) -> int:
+async def _answer(letter: OnDeathRequest) -> int:
     """Return the status of the first answer that says what became of it, however long it takes."""
     rounds = 0
     while True:
@@ -71,7 +71,7 @@ async def _answer(letter: Letter) -> int:
         rounds += 1
 
 
-async def _ask(url: str, letter: Letter) -> int:
+async def _ask(url: str, letter: OnDeathRequest) -> int:
     """Post a letter to one address, and return the status of the answer.
 
     By hand, for a client library would make every start of a warden slower.

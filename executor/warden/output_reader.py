@@ -13,7 +13,7 @@ from typing import cast
 
 from rota.core.model.attempt import AttemptKey
 from rota.executor.executor import Output
-from rota.executor.warden.hosted_executors import Hosts
+from rota.executor.warden.hosted_executors import HostedExecutors
 from rota.executor.warden.messages import Data, Expire, Expired, Read, ToNode
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Outputs:
         answer: Called with every answer.
     """
 
-    def __init__(self, hosts: Hosts, *, answer: Callable[[ToNode], None]) -> None:
+    def __init__(self, hosts: HostedExecutors, *, answer: Callable[[ToNode], None]) -> None:
         self._hosts = hosts
         self._answer = answer
         self._loop = asyncio.get_running_loop()

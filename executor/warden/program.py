@@ -32,14 +32,14 @@ from pathlib import Path
 
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Instant
-from rota.executor.attempt_settings import terms_from
+from rota.executor.attempt_settings import settings_from
 from rota.executor.executor import CLOSE_GRACE
 from rota.executor.kernel.orphans import end_orphans
 from rota.executor.kernel.prctl import end_with_parent, name_process, set_subreaper
 from rota.executor.kernel.procfs import pids, status_of
 from rota.executor.kernel.seclusion import seclude
 from rota.executor.warden.connections import FromNode
-from rota.executor.warden.hosted_executors import Around, end_left
+from rota.executor.warden.hosted_executors import HostEnvironment, end_left
 from rota.executor.warden.journal import Journal
 from rota.executor.warden.paths import JOURNAL, LOCK, SOCKET, short_path
 from rota.executor.warden.server import Server
@@ -87,13 +87,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if os.getppid() != guard:  # It was killed before that took effect.
         os._exit(EX_LEFT)
     try:
-        around = Around(
+        around = HostEnvironment(
             directory=directory,
             node_id=NodeId(chosen.node_id),
             store_id=chosen.store_id,
             now=_now,
             environ=os.environ,
-            terms=terms_from(chosen.terms),
+            terms=settings_from(chosen.terms),
         )
         asyncio.run(_serve(around, chosen.made_of))
     except BaseException:
@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 # -- the warden ------------------------------------------------------------------------------------
 
 
-async def _serve(around: Around, made_of: str) -> None:
+async def _serve(around: HostEnvironment, made_of: str) -> None:
     loop = asyncio.get_running_loop()
     journal = Journal(around.directory / JOURNAL)
     watchdog = Watchdog(elapsed=_elapsed, on_late=_have_all_ended)

@@ -21,9 +21,9 @@ from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.executor import merged
 from rota.executor.warden.connections import FromNode, NodeProcess
-from rota.executor.warden.hosted_executors import Around, Hosts, NotHosted
+from rota.executor.warden.hosted_executors import HostedExecutors, HostEnvironment, NotHosted
 from rota.executor.warden.journal import Journal
-from rota.executor.warden.lease_groups import Groups
+from rota.executor.warden.lease_groups import LeaseGroups
 from rota.executor.warden.messages import (
     UNENCODABLE,
     VERSION,
@@ -36,15 +36,15 @@ from rota.executor.warden.messages import (
     Held,
     Hello,
     Launch,
-    Letter,
     Met,
+    OnDeath,
+    OnDeathRequest,
     Read,
     Reported,
     Retire,
     Stop,
     ToNode,
     ToWarden,
-    Will,
     encode,
 )
 from rota.executor.warden.on_death_requests import post_all
@@ -74,7 +74,7 @@ class _Held:
     is_fenced: bool = False
 
 
-Obeyed = Launch | Allow | Stop | Forget | Read | Expire | Will | Beat
+Obeyed = Launch | Allow | Stop | Forget | Read | Expire | OnDeath | Beat
 
 
 class Server:
@@ -90,7 +90,7 @@ class Server:
 
     def __init__(
         self,
-        around: Around,
+        around: HostEnvironment,
         journal: Journal,
         *,
         elapsed: Callable[[], Instant],
@@ -103,8 +103,8 @@ class Server:
         self._watchdog = watchdog
         self._made_of = made_of
         self._loop = asyncio.get_running_loop()
-        self._hosts = Hosts(around, ended=self._ended, reported=self._reported)
-        self._groups = Groups()
+        self._hosts = HostedExecutors(around, ended=self._ended, reported=self._reported)
+        self._groups = LeaseGroups()
         self._held: dict[AttemptKey, _Held] = {}
         self._running_count = 0
         self._to_launch: list[_Held] = []
@@ -112,7 +112,7 @@ class Server:
         self._outputs = Outputs(self._hosts, answer=self._say)
         self._connection: FromNode | None = None
         self._node: NodeProcess | None = None
-        self._will: tuple[Letter, ...] = ()
+        self._will: tuple[OnDeathRequest, ...] = ()
         """Of that process."""
         self._executing: set[asyncio.Task[None]] = set()
         """Wills."""
@@ -216,9 +216,9 @@ class Server:
                 return
             self._node.close()
         self._will = ()
-        self._node = NodeProcess(pid, self._loop, self._bury)
+        self._node = NodeProcess(pid, self._loop, self._on_node_death)
 
-    def _bury(self) -> None:
+    def _on_node_death(self) -> None:
         """Execute the will of a process that was seen to end, once all that it said is heard.
 
         The end of its connection comes after that, so nothing that is not held by then was begun,
@@ -255,7 +255,7 @@ class Server:
                 self._outputs.read(message)
             case Expire():
                 self._outputs.expire(message)
-            case Will(letters=letters):
+            case OnDeath(letters=letters):
                 self._will = letters
             case Beat():
                 self._say(Beaten())

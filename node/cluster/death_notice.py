@@ -12,15 +12,15 @@ from typing import Protocol
 
 from rota.core.model.ids import NodeId, Session
 from rota.core.vocabulary.configuration import NOBODY
-from rota.executor.warden.messages import Letter
+from rota.executor.warden.messages import OnDeathRequest
 from rota.node.coordination.coordinator import Member
 from rota.node.peers.death_proof import PATH, Death, encode
 
 
 class Warden(Protocol):
-    """Who carries it out (`rota.executor.warden.node_link.Link`)."""
+    """Who carries it out (`rota.executor.warden.node_link.WardenLink`)."""
 
-    def bequeath(self, *letters: Letter) -> None:
+    def set_on_death(self, *letters: OnDeathRequest) -> None:
         """Have letters posted when this process has ended, in the place of those before."""
         ...
 
@@ -39,7 +39,7 @@ class LastWill:
     def __init__(
         self,
         warden: Warden,
-        end_of: Callable[[Session], Letter],
+        end_of: Callable[[Session], OnDeathRequest],
         *,
         cluster: str,
         node_id: NodeId,
@@ -74,10 +74,10 @@ class LastWill:
                 secret=self._secret,
             )
         )
-        self._warden.bequeath(
+        self._warden.set_on_death(
             self._end_of(self._session),
             *(
-                Letter((f"http://{each.peer_address}{PATH}",), news, tells_held=True)
+                OnDeathRequest((f"http://{each.peer_address}{PATH}",), news, tells_held=True)
                 for each in self._others
             ),
         )

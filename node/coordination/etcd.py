@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from rota.core.model.ids import NodeId, Session
 from rota.core.vocabulary.configuration import Swap, Swapped
-from rota.executor.warden.messages import Letter
+from rota.executor.warden.messages import OnDeathRequest
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,
@@ -147,7 +147,7 @@ class EtcdCoordinator:
             if refusal.grpc_code != NOT_FOUND:
                 raise
 
-    def end_of(self, session: Session) -> Letter:
+    def end_of(self, session: Session) -> OnDeathRequest:
         """Return the request that ends a session, for whoever sees this process end."""
         return self._gateway.prepared(REVOKE, _revoking(session))
 

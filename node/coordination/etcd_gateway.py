@@ -25,7 +25,7 @@ import aiohttp
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
-from rota.executor.warden.messages import Letter
+from rota.executor.warden.messages import OnDeathRequest
 from rota.node.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
@@ -189,11 +189,11 @@ class Gateway:
         asked = (self._status_of(endpoint) for endpoint in self.options.endpoints)
         return [each for each in await asyncio.gather(*asked) if each is not None]
 
-    def prepared(self, path: str, request: Json) -> Letter:
+    def prepared(self, path: str, request: Json) -> OnDeathRequest:
         """Return a request that somebody else can make, with what credentials there are now."""
         endpoints = self.options.endpoints
         in_turn = (*endpoints[self._at :], *endpoints[: self._at])
-        return Letter(
+        return OnDeathRequest(
             tuple(endpoint + path for endpoint in in_turn),
             msgspec.json.encode(request),
             self._credentials(),

@@ -9,7 +9,7 @@ from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import Executor
-from rota.executor.warden.node_link import Link
+from rota.executor.warden.node_link import WardenLink
 from rota.node.cluster.etcd_guard import LookAtEtcd
 from rota.node.cluster.membership import Placement
 from rota.node.coordination.coordinator import Coordinator, Member
@@ -71,7 +71,7 @@ class Surroundings:
     copies: Copies = field(default_factory=Copies)
     timing: Timing = field(default_factory=Timing)
     cluster_id: str | None = None
-    warden: Link | None = None
+    warden: WardenLink | None = None
     meet: Callable[[Mapping[NodeId, Member]], None] = lambda members: None
     begun: Callable[[Session], None] = lambda session: None
     metrics: Metrics = field(default_factory=Metrics)

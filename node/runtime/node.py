@@ -19,10 +19,10 @@ from rota.core.model.ids import NodeId
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import Duration, Instant
-from rota.executor.attempt_settings import MIB, Terms
+from rota.executor.attempt_settings import MIB, AttemptSettings
 from rota.executor.executor import Executor
 from rota.executor.scripted import ScriptedExecutor
-from rota.executor.warden.node_link import Link
+from rota.executor.warden.node_link import WardenLink
 from rota.node.api.app import make_app
 from rota.node.api.http.server import serving
 from rota.node.cluster.copy_placement import Targets
@@ -313,8 +313,8 @@ class Node:
 
     async def _find_warden(
         self, stack: AsyncExitStack, directory: DataDirectory, attempt_lease: Duration
-    ) -> Link:
-        warden = Link(
+    ) -> WardenLink:
+        warden = WardenLink(
             directory.path,
             node_id=self.config.node_id,
             store_id=directory.identity.store_id,
@@ -326,7 +326,7 @@ class Node:
         stack.push_async_callback(self._leave, warden)
         return warden
 
-    async def _leave(self, warden: Link) -> None:
+    async def _leave(self, warden: WardenLink) -> None:
         if self.config.ends_attempts:
             await warden.retire()
         else:
@@ -342,8 +342,8 @@ class Node:
         return f"{self.entropy.draw():016x}{self.entropy.draw():016x}"
 
 
-def _terms_of(config: NodeConfig, umask: int) -> Terms:
-    return Terms(
+def _terms_of(config: NodeConfig, umask: int) -> AttemptSettings:
+    return AttemptSettings(
         umask=umask,
         sandbox_tmp_bytes=config.sandbox_tmp_mb * MIB,
         container_memory=config.container_memory_mb * MIB,
@@ -375,7 +375,7 @@ def alone(
     coordinator: Coordinator,
     clock: Clock,
     *,
-    warden: Link | None,
+    warden: WardenLink | None,
 ) -> Surroundings:
     """Return what a node without others is put into: one copy of everything, its own."""
     identity = directory.identity

@@ -146,7 +146,7 @@ TO_WARDEN: list[warden.ToWarden] = [
     warden.Forget(KEY),
     warden.Read(1, "process", KEY, 0, 100, True),
     warden.Expire(2, "process", NOON),
-    warden.Will((warden.Letter(("http://a:1/",), b"x", {"a": "b"}),)),
+    warden.OnDeath((warden.OnDeathRequest(("http://a:1/",), b"x", {"a": "b"}),)),
     warden.Beat(),
     warden.Retire(Duration(0)),
 ]

@@ -240,7 +240,7 @@ DECODERS = [
         form=JSON,
         documents=in_json(
             worker_protocol.Ready(),
-            worker_protocol.Told(percent=5),
+            worker_protocol.TaskReport(percent=5),
             worker_protocol.Ended(result="{}"),
         ),
         wrap=with_length,

@@ -10,7 +10,7 @@ import msgspec
 from contract.executor.executor_host import FIRE_AT, TOKEN, MakeExecutor, now, store_id_of
 from rota.core.model.attempt import AttemptKey, Image, Order, Work
 from rota.core.model.ids import NodeId
-from rota.executor.attempt_settings import USUAL, Terms
+from rota.executor.attempt_settings import USUAL, AttemptSettings
 from rota.executor.container import ContainerExecutor
 from rota.executor.executor import Reported
 from support.docker import Dockerd
@@ -45,7 +45,7 @@ def make_container_executor(
     reported: Reported | None = None,
     call_s: float = 20.0,
     output_bytes_max: int = 10 << 20,
-    terms: Terms = USUAL,
+    terms: AttemptSettings = USUAL,
 ) -> MakeExecutor:
     """Return a maker whose executor marks its containers with *directory*."""
     return lambda ended: ContainerExecutor(

@@ -16,7 +16,7 @@ from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, parse_ins
 from rota.executor.executor import CLOSE_GRACE, Ended, Executor
 from rota.executor.kernel.orphans import end_orphans
 from rota.executor.process.executor import ProcessExecutor
-from rota.executor.warden.node_link import Link, Right
+from rota.executor.warden.node_link import Right, WardenLink
 from rota.executor.warden.proxies import WardenExecutor
 
 LIMIT_S = 20.0  # How long a test waits for what must happen; the machine may be busy.
@@ -157,7 +157,7 @@ class HostedExecutor(WardenExecutor):
         directory.mkdir(parents=True, exist_ok=True)
         self.reports: list[tuple[AttemptKey, Report]] = []
         self.until = Instant(elapsed() + HOUR)
-        self.link = Link(
+        self.link = WardenLink(
             directory,
             node_id=NodeId("node-a"),
             store_id=store_id_of(directory),

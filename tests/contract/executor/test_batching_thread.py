@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from contract.executor.executor_host import LIMIT_S, LOOPS, wait_until
-from rota.executor.process.batching_thread import PART, Together
+from rota.executor.process.batching_thread import PART, BatchingThread
 
 
 class Heard:
@@ -40,7 +40,7 @@ def run(loop_name: str, scenario: Coroutine[None, None, None]) -> None:
 
 def test_results_come_on_the_loop_in_the_order_of_the_questions(loop_name: str) -> None:
     async def scenario() -> None:
-        together, heard = Together("test"), Heard()
+        together, heard = BatchingThread("test"), Heard()
         numbers = range(2 * PART + 1)
 
         for number in numbers:
@@ -55,7 +55,7 @@ def test_results_come_on_the_loop_in_the_order_of_the_questions(loop_name: str) 
 
 def test_work_is_done_in_one_other_thread(loop_name: str) -> None:
     async def scenario() -> None:
-        together, heard = Together("test"), Heard()
+        together, heard = BatchingThread("test"), Heard()
 
         together.ask(threading.get_ident, heard.take)
         together.ask(threading.get_ident, heard.take)
@@ -69,7 +69,7 @@ def test_work_is_done_in_one_other_thread(loop_name: str) -> None:
 
 def test_work_that_hangs_holds_up_no_result_from_before_it(loop_name: str) -> None:
     async def scenario() -> None:
-        together, heard, may_go_on = Together("test"), Heard(), threading.Event()
+        together, heard, may_go_on = BatchingThread("test"), Heard(), threading.Event()
 
         together.ask(partial(int, 1), heard.take)
         together.ask(may_go_on.wait, heard.take)
@@ -86,7 +86,7 @@ def test_work_that_hangs_holds_up_no_result_from_before_it(loop_name: str) -> No
 
 def test_what_work_raises_is_raised_on_the_loop_and_the_rest_is_done(loop_name: str) -> None:
     async def scenario() -> None:
-        together, heard, errors = Together("test"), Heard(), list[object]()
+        together, heard, errors = BatchingThread("test"), Heard(), list[object]()
         asyncio.get_running_loop().set_exception_handler(
             lambda _, context: errors.append(context.get("exception"))
         )
@@ -103,7 +103,7 @@ def test_what_work_raises_is_raised_on_the_loop_and_the_rest_is_done(loop_name: 
 
 def test_nothing_is_begun_after_close(loop_name: str) -> None:
     async def scenario() -> None:
-        together, heard, errors = Together("test"), Heard(), list[object]()
+        together, heard, errors = BatchingThread("test"), Heard(), list[object]()
         began, may_go_on = threading.Event(), threading.Event()
         asyncio.get_running_loop().set_exception_handler(
             lambda _, context: errors.append(context.get("exception"))

@@ -16,13 +16,13 @@ from rota.core.model.attempt import AttemptKey, Bind, Image, Order, Work
 from rota.core.model.ids import NodeId
 from rota.executor.attempt_settings import USUAL
 from rota.executor.container.creation import UnusableOrderError, creation
-from rota.executor.launch.binds import BindRefusedError, Kept, kept_from_binds, resolved
+from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, kept_from_binds, resolved
 
 Json = Any  # Any: what an engine is asked for, looked into by the test that knows it.
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
+def kept(tmp_path: Path) -> ProtectedPaths:
     """A data directory, and an engine that the environment names; both behind links."""
     (tmp_path / "real" / "data" / "output").mkdir(parents=True)
     (tmp_path / "run" / "engine").mkdir(parents=True)
@@ -32,7 +32,7 @@ def kept(tmp_path: Path) -> Kept:
     return kept_from_binds(tmp_path / "link" / "data", environ)
 
 
-def mounts_of(bind: Bind, kept: Kept) -> list[Json]:
+def mounts_of(bind: Bind, kept: ProtectedPaths) -> list[Json]:
     """Return the mounts that an engine is asked for."""
     order = Order(
         key=AttemptKey(EXECUTION_ID, "main", 1),
@@ -61,7 +61,7 @@ def mounts_of(bind: Bind, kept: Kept) -> list[Json]:
     ],
 )
 def test_no_container_gets_the_data_directory_or_what_it_lies_in(
-    tmp_path: Path, kept: Kept, path: str
+    tmp_path: Path, kept: ProtectedPaths, path: str
 ) -> None:
     bind = Bind(f"{tmp_path}/{path}", "/bound")
 
@@ -73,7 +73,7 @@ def test_no_container_gets_the_data_directory_or_what_it_lies_in(
     "path", ["run/engine/any-name", "run/engine", "run", "link-to-run", "link-to-run/engine"]
 )
 def test_no_container_gets_an_engine_or_what_it_lies_in(
-    tmp_path: Path, kept: Kept, path: str
+    tmp_path: Path, kept: ProtectedPaths, path: str
 ) -> None:
     bind = Bind(f"{tmp_path}/{path}", "/bound")
 
@@ -82,19 +82,21 @@ def test_no_container_gets_an_engine_or_what_it_lies_in(
 
 
 @pytest.mark.parametrize("source", ["/", "//", "/proc", "/proc/1", "/sys/fs/cgroup", "/usr/.."])
-def test_no_container_gets_what_shows_all_of_the_machine(kept: Kept, source: str) -> None:
+def test_no_container_gets_what_shows_all_of_the_machine(kept: ProtectedPaths, source: str) -> None:
     with pytest.raises(UnusableOrderError, match="is never bound: "):
         mounts_of(Bind(source, "/bound"), kept)
 
 
-def test_a_link_to_what_shows_all_of_the_machine_is_refused(tmp_path: Path, kept: Kept) -> None:
+def test_a_link_to_what_shows_all_of_the_machine_is_refused(
+    tmp_path: Path, kept: ProtectedPaths
+) -> None:
     (tmp_path / "innocent").symlink_to("/sys")
 
     with pytest.raises(BindRefusedError, match="is never bound: "):
         resolved([Bind(str(tmp_path / "innocent"), "/bound")], kept)
 
 
-def test_a_container_gets_what_lies_beside_them(tmp_path: Path, kept: Kept) -> None:
+def test_a_container_gets_what_lies_beside_them(tmp_path: Path, kept: ProtectedPaths) -> None:
     beside = tmp_path / "real" / "data-of-another"
     beside.mkdir()
     bind = Bind(str(beside), "/bound", is_writable=True)
@@ -117,7 +119,7 @@ def test_the_usual_sockets_of_engines_and_their_folders_are_kept(engine: str) ->
         resolved([Bind("/run", "/bound")], kept)
 
 
-def test_a_socket_of_an_engine_is_known_by_any_path(tmp_path: Path, kept: Kept) -> None:
+def test_a_socket_of_an_engine_is_known_by_any_path(tmp_path: Path, kept: ProtectedPaths) -> None:
     alias = tmp_path / "alias"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "run/engine/any-name"))
@@ -127,7 +129,7 @@ def test_a_socket_of_an_engine_is_known_by_any_path(tmp_path: Path, kept: Kept) 
             resolved([Bind(str(alias), "/bound")], kept)
 
 
-def test_binds_are_made_where_links_lead(tmp_path: Path, kept: Kept) -> None:
+def test_binds_are_made_where_links_lead(tmp_path: Path, kept: ProtectedPaths) -> None:
     (tmp_path / "pictures").mkdir()
     (tmp_path / "alias").symlink_to(tmp_path / "pictures")
 

@@ -34,7 +34,7 @@ from rota.core.model.attempt import (
     Work,
 )
 from rota.core.timing.instants import SECOND, Duration
-from rota.executor.attempt_settings import USUAL, Terms
+from rota.executor.attempt_settings import USUAL, AttemptSettings
 from rota.executor.container.engine import Container, Engine
 from rota.executor.container.init_process import InitProcess
 from rota.executor.container.shared_folder import SharedFolder
@@ -64,7 +64,7 @@ class Bench:
         host: str = "",
         call_s: float = 20.0,
         output_bytes_max: int = 10 << 20,
-        terms: Terms = USUAL,
+        terms: AttemptSettings = USUAL,
     ) -> T:
         """Return what *scenario* returns, after closing the executor."""
         make = make_container_executor(
@@ -78,7 +78,7 @@ class Bench:
         return run_scenario("asyncio", make, scenario)
 
     def ending_of(
-        self, work: Work, *, host: str = "", call_s: float = 20.0, terms: Terms = USUAL
+        self, work: Work, *, host: str = "", call_s: float = 20.0, terms: AttemptSettings = USUAL
     ) -> Ending:
         """Return how an attempt at *work* ends."""
 
@@ -125,7 +125,7 @@ def test_root_in_a_container_has_no_capability_and_can_get_none(bench: Bench) ->
 def test_a_container_without_limits_has_those_of_its_node(bench: Bench) -> None:
     work = Work(image=BUSYBOX, shell="for i in $(seq 40); do sleep 60 & done 2>&1; echo all")
 
-    ending = bench.ending_of(work, terms=Terms(container_pids=20))
+    ending = bench.ending_of(work, terms=AttemptSettings(container_pids=20))
 
     assert b"can't fork" in ending.output
 
@@ -137,7 +137,9 @@ def test_a_limit_of_its_own_takes_the_place_of_the_nodes(bench: Bench) -> None:
         limits=Limits(pids=60),
     )
 
-    ending = bench.ending_of(work, terms=Terms(container_pids=20, container_memory=64 << 20))
+    ending = bench.ending_of(
+        work, terms=AttemptSettings(container_pids=20, container_memory=64 << 20)
+    )
 
     assert ending.output == b"all\n"
 

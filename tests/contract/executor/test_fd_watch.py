@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from contract.executor.executor_host import LOOPS, wait_until
-from rota.executor.kernel.fd_watch import Watch
+from rota.executor.kernel.fd_watch import FdWatch
 
 
 @pytest.fixture(params=LOOPS)
@@ -37,7 +37,7 @@ def full_pipe() -> Generator[int]:
 
 def test_descriptor_is_heard_again_and_again_until_it_is_removed(loop_name: str) -> None:
     async def scenario() -> None:
-        watch, heard = Watch(), list[int]()
+        watch, heard = FdWatch(), list[int]()
 
         with full_pipe() as fd, full_pipe() as other:
             watch.add(fd, lambda: heard.append(fd))
@@ -55,7 +55,7 @@ def test_descriptor_is_heard_again_and_again_until_it_is_removed(loop_name: str)
 
 def test_one_that_another_has_removed_in_the_same_turn_is_not_heard(loop_name: str) -> None:
     async def scenario() -> None:
-        watch, heard = Watch(), list[int]()
+        watch, heard = FdWatch(), list[int]()
 
         with full_pipe() as fd, full_pipe() as other:
 
@@ -75,7 +75,7 @@ def test_one_that_another_has_removed_in_the_same_turn_is_not_heard(loop_name: s
 
 def test_removing_what_is_not_watched_changes_nothing(loop_name: str) -> None:
     async def scenario() -> None:
-        watch = Watch()
+        watch = FdWatch()
 
         with full_pipe() as fd:
             watch.remove(fd)

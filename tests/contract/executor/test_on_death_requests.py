@@ -29,9 +29,9 @@ from rota.executor.warden.messages import (
     VERSION,
     Hello,
     Launch,
-    Letter,
+    OnDeath,
+    OnDeathRequest,
     ToWarden,
-    Will,
     frames,
 )
 from rota.executor.warden.on_death_requests import post_all
@@ -66,11 +66,11 @@ import sys
 from pathlib import Path
 from contract.executor.executor_host import wait_until
 from contract.executor.test_warden import life_of
-from rota.executor.warden.messages import Letter
+from rota.executor.warden.messages import OnDeathRequest
 
 async def live():
     async with life_of(Path(sys.argv[1])) as life:
-        life.link.bequeath(Letter((sys.argv[2] + "/dead",), b""))
+        life.link.bequeath(OnDeathRequest((sys.argv[2] + "/dead",), b""))
         print("said", flush=True)
         await wait_until(lambda: life.link.why_away is not None)
         await wait_until(lambda: life.link.why_away is None)
@@ -127,7 +127,7 @@ class Speaker:
         self.process.wait()
 
 
-def speaking(directory: Path, *wills: Will) -> Speaker:
+def speaking(directory: Path, *wills: OnDeath) -> Speaker:
     """Return a process that has left these wills, one after the other."""
     said: list[ToWarden] = [Hello(VERSION), *wills]
     return Speaker(directory, b"".join(frames(said)).hex())
@@ -169,9 +169,9 @@ class Mailbox:
             self.url = str(server.make_url("")).rstrip("/")
             yield self
 
-    def letter(self, path: str, body: bytes = b"") -> Letter:
+    def letter(self, path: str, body: bytes = b"") -> OnDeathRequest:
         """Return a letter to here."""
-        return Letter((self.url + path,), body)
+        return OnDeathRequest((self.url + path,), body)
 
     async def wait(self, count: int) -> None:
         """Wait until so many have come."""
@@ -204,7 +204,7 @@ async def test_all_letters_are_posted_when_the_process_is_killed(
     directory: Path, mailbox: Mailbox
 ) -> None:
     await begun(directory)
-    will = Will((mailbox.letter("/one", b"first"), mailbox.letter("/two", b"second")))
+    will = OnDeath((mailbox.letter("/one", b"first"), mailbox.letter("/two", b"second")))
     with speaking(directory, will) as speaker:
         speaker.kill()
         await mailbox.wait(2)
@@ -214,7 +214,7 @@ async def test_all_letters_are_posted_when_the_process_is_killed(
 
 async def test_a_connection_that_ends_proves_nothing(directory: Path, mailbox: Mailbox) -> None:
     await begun(directory)
-    with speaking(directory, Will((mailbox.letter("/dead"),))) as speaker:
+    with speaking(directory, OnDeath((mailbox.letter("/dead"),))) as speaker:
         speaker.hang_up()
         # Of whoever began the warden, and of this one.
         await wait_until(lambda: (directory / LOG).read_text().count("connection lost") == 2)
@@ -229,11 +229,11 @@ async def test_a_connection_that_ends_has_no_letter_posted_before_another_proces
     directory: Path, mailbox: Mailbox
 ) -> None:
     await begun(directory)
-    with speaking(directory, Will((mailbox.letter("/lives"),))) as first:
+    with speaking(directory, OnDeath((mailbox.letter("/lives"),))) as first:
         first.hang_up()
         await wait_until(lambda: (directory / LOG).read_text().count("connection lost") == 2)
         # Whatever was posted for the first, by mistake, was posted before this one began.
-        with speaking(directory, Will((mailbox.letter("/dead"),))) as second:
+        with speaking(directory, OnDeath((mailbox.letter("/dead"),))) as second:
             second.kill()
             await mailbox.wait(1)
 
@@ -242,7 +242,7 @@ async def test_a_connection_that_ends_has_no_letter_posted_before_another_proces
 
 async def test_a_process_that_stands_still_is_not_dead(directory: Path, mailbox: Mailbox) -> None:
     await begun(directory)
-    with speaking(directory, Will((mailbox.letter("/dead"),))) as speaker:
+    with speaking(directory, OnDeath((mailbox.letter("/dead"),))) as speaker:
         speaker.process.send_signal(signal.SIGSTOP)
         await begun(directory)  # By another, which the warden answers.
 
@@ -251,7 +251,7 @@ async def test_a_process_that_stands_still_is_not_dead(directory: Path, mailbox:
 
 async def test_the_newest_will_counts(directory: Path, mailbox: Mailbox) -> None:
     await begun(directory)
-    old, new = Will((mailbox.letter("/old"),)), Will((mailbox.letter("/new"),))
+    old, new = OnDeath((mailbox.letter("/old"),)), OnDeath((mailbox.letter("/new"),))
     with speaking(directory, old, new) as speaker:
         speaker.kill()
         await mailbox.wait(1)
@@ -266,7 +266,7 @@ async def test_a_life_that_begins_at_once_does_not_undo_the_will_of_the_one_befo
     with connected(directory) as next_one:
         await begun(directory)  # By then that connection is heard.
         warden = warden_of(directory)
-        with speaking(directory, Will((mailbox.letter("/dead"),))) as speaker:
+        with speaking(directory, OnDeath((mailbox.letter("/dead"),))) as speaker:
             # The greeting of the next is heard together with the end of this one, and before it.
             os.kill(warden, signal.SIGSTOP)
             next_one.sendall(b"".join(frames([Hello(VERSION)])))
@@ -282,7 +282,7 @@ async def test_what_a_process_had_launched_with_its_last_words_is_told_to_be_hel
 ) -> None:
     await begun(directory)
     warden = warden_of(directory)
-    will = Will((msgspec.structs.replace(mailbox.letter("/dead", b"news"), tells_held=True),))
+    will = OnDeath((msgspec.structs.replace(mailbox.letter("/dead", b"news"), tells_held=True),))
     launched = Order(
         key=AttemptKey(EXECUTION_ID, "task", 1),
         token=TOKEN,
@@ -334,7 +334,9 @@ async def test_a_letter_goes_to_the_first_that_answers() -> None:
 
     with dead() as nobody:
         async with serving(strange) as url:
-            await post_all([Letter((f"{nobody}/a", f"{url}/b"), b"body", {"X-Word": "kept"})])
+            await post_all(
+                [OnDeathRequest((f"{nobody}/a", f"{url}/b"), b"body", {"X-Word": "kept"})]
+            )
 
     [asked] = strange.asked
     assert (asked.method, asked.path, await asked.read()) == ("POST", "/b", b"body")
@@ -346,7 +348,7 @@ async def test_a_letter_is_posted_again_until_somebody_says_what_became_of_it() 
     strange = Strange(refusing(503), refusing(500), refusing(403))
 
     async with serving(strange) as url:
-        await post_all([Letter((url,), b"")])
+        await post_all([OnDeathRequest((url,), b"")])
 
     assert len(strange.asked) == 3
 
@@ -356,14 +358,14 @@ async def test_a_letter_that_nobody_takes_is_given_up(monkeypatch: pytest.Monkey
 
     with dead() as nobody:
         async with asyncio.timeout(10):
-            await post_all([Letter((nobody,), b"")])
+            await post_all([OnDeathRequest((nobody,), b"")])
 
 
 async def test_one_that_is_not_taken_does_not_hold_up_the_others(mailbox: Mailbox) -> None:
     with dead() as nobody:
         async with asyncio.TaskGroup() as group:
             posting = group.create_task(
-                post_all([Letter((nobody,), b""), mailbox.letter("/other")])
+                post_all([OnDeathRequest((nobody,), b""), mailbox.letter("/other")])
             )
             await mailbox.wait(1)
             posting.cancel()

@@ -26,7 +26,7 @@ from contract.executor.executor_host import (
 )
 from rota.core.model.attempt import AttemptKey, Bind, Ending, Limits, Outcome, Sandbox, Work
 from rota.core.timing.instants import SECOND, Duration
-from rota.executor.attempt_settings import Terms
+from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.kernel.procfs import children_of
 from rota.executor.launch.sandbox import ARRANGED, PRIVATE, Rooms, outermost, wrapping
 
@@ -231,7 +231,7 @@ def test_what_is_memory_has_a_size(bench: Bench, sandbox: Sandbox, place: str) -
     fill = f"head -c 3000000 /dev/zero > {place}/x; stat -c %s {place}/x"
 
     work = Work(shell=fill, sandbox=sandbox)
-    output = bench.ending_of(work, terms=Terms(sandbox_tmp_bytes=1 << 20)).output.decode()
+    output = bench.ending_of(work, terms=AttemptSettings(sandbox_tmp_bytes=1 << 20)).output.decode()
 
     assert "No space left on device" in output
     assert output.endswith(f"{1 << 20}\n")

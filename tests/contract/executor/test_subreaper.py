@@ -21,7 +21,7 @@ from rota.core.model.attempt import Limits, Outcome, Work
 from rota.core.timing.instants import Duration
 from rota.executor.kernel import subreaper
 from rota.executor.kernel.procfs import children_of, status_of
-from rota.executor.kernel.subreaper import Descent, end_families
+from rota.executor.kernel.subreaper import Subreaper, end_descendants
 
 T = TypeVar("T")
 
@@ -121,7 +121,7 @@ def test_families_are_ended_whole_in_one_go() -> None:
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
 
-    end_families([parent.pid])
+    end_descendants([parent.pid])
 
     assert not is_running(pid)
     parent.communicate()
@@ -197,7 +197,7 @@ def test_children_that_were_there_before_are_left_to_whoever_started_them(bench:
 
 @pytest.mark.parametrize("is_spared", [True, False])
 def test_spared_child_is_not_waited_for(is_spared: bool) -> None:
-    adopted = Descent()
+    adopted = Subreaper()
     child = subprocess.Popen(("sh", "-c", "exit 3"))
     if is_spared:
         adopted.spare(child.pid)

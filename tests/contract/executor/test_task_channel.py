@@ -30,7 +30,7 @@ from rota.core.model.attempt import (
     Sandbox,
     Work,
 )
-from rota.executor.launch.task_channel import PROGRESS, Told, percent_in
+from rota.executor.launch.task_channel import PROGRESS, TaskChannel, percent_in
 
 T = TypeVar("T")
 
@@ -197,10 +197,10 @@ def test_bad_result_fails_the_attempt(bench: Bench, shell: str, reason: str) -> 
 def test_an_error_of_ours_in_reading_a_result_ends_the_attempt(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: Told) -> bytes:
+    def fail(_: TaskChannel) -> bytes:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(Told, "result", fail)
+    monkeypatch.setattr(TaskChannel, "result", fail)
 
     ending = bench.ending_of("echo 1 > $ROTA_RESULT")
 
@@ -272,7 +272,7 @@ def test_progress_that_is_none_is_told_once_in_the_reason(bench: Bench) -> None:
 
 
 def test_progress_that_was_understood_in_the_end_is_no_complaint(tmp_path: Path) -> None:
-    told, file = Told(tmp_path), tmp_path / PROGRESS
+    told, file = TaskChannel(tmp_path), tmp_path / PROGRESS
     file.write_text("half")
     told.news()
     complained = bool(told.complaint)
@@ -286,4 +286,4 @@ def test_progress_that_was_understood_in_the_end_is_no_complaint(tmp_path: Path)
 def test_last_line_of_a_long_progress_is_found(tmp_path: Path) -> None:
     (tmp_path / PROGRESS).write_text("".join(f"{n % 100}\n" for n in range(10_000)) + "42\n")
 
-    assert Told(tmp_path).news() == Report(percent=42)
+    assert TaskChannel(tmp_path).news() == Report(percent=42)

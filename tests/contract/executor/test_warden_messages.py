@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from contract.executor.executor_host import EXECUTION_ID, FIRE_AT, TOKEN
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Work
 from rota.core.timing.instants import Duration, Instant
-from rota.executor.warden.lease_groups import NEVER, Groups
+from rota.executor.warden.lease_groups import NEVER, LeaseGroups
 from rota.executor.warden.messages import (
     FRAME_BYTES,
     Allow,
@@ -86,7 +86,7 @@ def test_nothing_to_say_is_no_frame() -> None:
 
 
 def test_time_that_a_group_was_given_is_not_taken_back() -> None:
-    groups = Groups()
+    groups = LeaseGroups()
     groups.allow("a", Instant(10))
 
     groups.allow("a", Instant(5))
@@ -96,7 +96,7 @@ def test_time_that_a_group_was_given_is_not_taken_back() -> None:
 
 
 def test_a_group_that_was_never_allowed_has_no_time() -> None:
-    groups = Groups()
+    groups = LeaseGroups()
     groups.add("a", KEY)
 
     assert not groups.may_go_on("a", Instant(1))
@@ -106,7 +106,7 @@ def test_a_group_that_was_never_allowed_has_no_time() -> None:
 
 @pytest.mark.parametrize(("now", "due"), [(9, []), (10, ["x"]), (20, ["x", "y"])])
 def test_attempts_are_due_when_the_time_of_their_group_is_over(now: int, due: list[str]) -> None:
-    groups = Groups()
+    groups = LeaseGroups()
     for name, until in (("x", 10), ("y", 20)):
         groups.allow(name, Instant(until))
         groups.add(name, AttemptKey(EXECUTION_ID, name, 1))
@@ -117,7 +117,7 @@ def test_attempts_are_due_when_the_time_of_their_group_is_over(now: int, due: li
 
 
 def test_the_next_end_is_that_of_groups_with_attempts_whose_time_is_not_over() -> None:
-    groups = Groups()
+    groups = LeaseGroups()
     groups.allow("empty", Instant(5))
     before = groups.next_end_after(NEVER)
     groups.allow("used", Instant(10))

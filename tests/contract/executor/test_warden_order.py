@@ -27,7 +27,7 @@ from rota.executor.attempt_settings import USUAL
 from rota.executor.executor import Ended as OnEnded
 from rota.executor.executor import Reported as OnReported
 from rota.executor.warden.connections import FromNode
-from rota.executor.warden.hosted_executors import EXECUTORS, Around, Row
+from rota.executor.warden.hosted_executors import EXECUTORS, HostEnvironment, Row
 from rota.executor.warden.journal import Journal
 from rota.executor.warden.messages import (
     VERSION,
@@ -136,7 +136,7 @@ class Exaggerating(scripted.ScriptedExecutor):
 @asynccontextmanager
 async def serving(directory: Path) -> AsyncGenerator[Node]:
     """A warden's server, and the end of a node that has not greeted it yet."""
-    around = Around(
+    around = HostEnvironment(
         directory=directory,
         node_id=NodeId("node-a"),
         store_id=store_id_of(directory),

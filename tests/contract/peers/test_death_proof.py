@@ -10,7 +10,7 @@ from contract.executor.executor_host import EXECUTION_ID
 from contract.peers.networks import A, B, End, acquaint, dialled, greet, introduce, until
 from rota.core.model.attempt import AttemptKey
 from rota.core.model.ids import NodeId, Session
-from rota.executor.warden.messages import HELD_TOLD_MAX, Letter
+from rota.executor.warden.messages import HELD_TOLD_MAX, OnDeathRequest
 from rota.executor.warden.on_death_requests import post_all
 from rota.node.cluster.death_notice import LastWill
 from rota.node.links.links import LIVES_MAX
@@ -23,9 +23,9 @@ class Warden:
     """A warden as far as its node knows it: it keeps the newest will."""
 
     def __init__(self) -> None:
-        self.letters: tuple[Letter, ...] = ()
+        self.letters: tuple[OnDeathRequest, ...] = ()
 
-    def bequeath(self, *letters: Letter) -> None:
+    def set_on_death(self, *letters: OnDeathRequest) -> None:
         """Keep letters."""
         self.letters = letters
 
@@ -61,7 +61,7 @@ async def test_the_last_will_of_a_node_proves_its_death_to_the_others(
     ends: tuple[End, End],
 ) -> None:
     one, other = ends
-    warden, ended = Warden(), Letter(("http://127.0.0.1:1/revoke",), b"session")
+    warden, ended = Warden(), OnDeathRequest(("http://127.0.0.1:1/revoke",), b"session")
     will = LastWill(warden, lambda session: ended, cluster="c", node_id=A, secret=one.secret)
     will.meet({end.id: end.member() for end in ends})
     before_its_session = warden.letters
@@ -85,7 +85,7 @@ async def test_what_the_warden_holds_comes_with_it_unless_that_is_too_much(
     one, other = ends
     warden = Warden()
     will = LastWill(
-        warden, lambda session: Letter((), b""), cluster="c", node_id=A, secret=one.secret
+        warden, lambda session: OnDeathRequest((), b""), cluster="c", node_id=A, secret=one.secret
     )
     will.meet({end.id: end.member() for end in ends})
     will.begun(SESSION)
@@ -101,7 +101,7 @@ async def test_a_will_follows_the_session_and_the_members() -> None:
     warden = Warden()
     will = LastWill(
         warden,
-        lambda session: Letter((session,), b""),
+        lambda session: OnDeathRequest((session,), b""),
         cluster="c",
         node_id=A,
         secret="a",

@@ -8,16 +8,16 @@ import pytest
 from rota.core.model.attempt import AttemptKey, Image, Limits, Order, Token, Work
 from rota.core.model.ids import Epoch, ExecutionId, Index, NodeId
 from rota.core.timing.instants import Instant
-from rota.executor.attempt_settings import Terms
+from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.container.creation import creation
-from rota.executor.launch.binds import Kept
+from rota.executor.launch.binds import ProtectedPaths
 
 Json = Any  # Any: what an engine is asked for, looked into by the test that knows it.
 MIB = 1 << 20
-TERMS = Terms(container_memory=64 * MIB, container_pids=20)
+TERMS = AttemptSettings(container_memory=64 * MIB, container_pids=20)
 
 
-def host_config(limits: Limits, terms: Terms) -> dict[str, Json]:
+def host_config(limits: Limits, terms: AttemptSettings) -> dict[str, Json]:
     """Return what the engine is asked for as to the machine."""
     order = Order(
         key=AttemptKey(ExecutionId("3f2a9c0011223344-0660c1a4f8fe40-0000"), "main", 1),
@@ -30,7 +30,7 @@ def host_config(limits: Limits, terms: Terms) -> dict[str, Json]:
         node_id=NodeId("n"),
         store_id="s",
         folder=None,
-        kept=Kept("/data", ()),
+        kept=ProtectedPaths("/data", ()),
         terms=terms,
         has_log_driver=True,
     )
@@ -56,7 +56,7 @@ def test_a_container_has_its_own_limits_or_those_of_its_node_and_no_swap(
 
 
 def test_a_node_may_leave_containers_without_limits() -> None:
-    asked = host_config(Limits(), Terms(container_memory=0, container_pids=0))
+    asked = host_config(Limits(), AttemptSettings(container_memory=0, container_pids=0))
 
     assert not {"Memory", "MemorySwap", "PidsLimit", "NanoCpus"} & asked.keys()
 
