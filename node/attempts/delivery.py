@@ -18,7 +18,7 @@ from rota.core.model.fallback_ids import is_fallback_shard
 from rota.core.model.ids import NodeId
 from rota.node.peers.messages import Brought, Carried, Carry
 from rota.node.peers.network import Network
-from rota.node.shards.fallback_shards import Sides, brought_inward
+from rota.node.shards.fallback_shards import FallbackShards, brought_inward
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Answer, Shard
 
@@ -51,7 +51,7 @@ class Bringing:
     def __init__(
         self,
         shards: Shards,
-        sides: Sides,
+        sides: FallbackShards,
         network: Network,
         node_id: NodeId,
         *,

@@ -20,7 +20,7 @@ from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Claim, Forget, Past, TakeAccount, own_bytes
 from rota.node.attempts.delivery import Bringing
 from rota.node.peers.messages import Brought
-from rota.node.shards.fallback_shards import EXECUTIONS_MAX, Sides
+from rota.node.shards.fallback_shards import EXECUTIONS_MAX, FallbackShards
 from rota.node.shards.shard import Shard
 from rota.storage.history import History
 
@@ -52,7 +52,9 @@ class Accounts:
         history: Of the sides.
     """
 
-    def __init__(self, node_id: NodeId, sides: Sides, bringing: Bringing, history: History) -> None:
+    def __init__(
+        self, node_id: NodeId, sides: FallbackShards, bringing: Bringing, history: History
+    ) -> None:
         self._node_id = node_id
         self._sides = sides
         self._bringing = bringing

@@ -54,7 +54,7 @@ from rota.node.attempts.slots import Places
 from rota.node.fallback.reconciliation import Accounts
 from rota.node.peers.messages import Served, StandIn
 from rota.node.peers.network import Network
-from rota.node.shards.fallback_shards import EXECUTIONS_MAX, Sides
+from rota.node.shards.fallback_shards import EXECUTIONS_MAX, FallbackShards
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.seams import Commit
 from rota.node.shards.shard import Shard
@@ -87,7 +87,7 @@ class StandIns:
     def __init__(
         self,
         shards: Shards,
-        sides: Sides,
+        sides: FallbackShards,
         attempts: Attempts,
         accounts: Accounts,
         places: Places,
@@ -270,7 +270,7 @@ class StandIns:
             del self._waiting[side, command]
             self._sides.submit(side, command)
 
-    # -- the sides' host (`rota.node.shards.seams.Host`)
+    # -- the sides' host (`rota.node.shards.seams.EffectHandler`)
     # ------------------------------------------------
 
     def opened(self, side: Shard) -> None:

@@ -1,6 +1,6 @@
 """What a node does for its shards: it carries out what they have decided and committed.
 
-It is the host of the shards (`rota.node.shards.seams.Host`); that of the sides is
+It is the host of the shards (`rota.node.shards.seams.EffectHandler`); that of the sides is
 `rota.node.fallback.stand_ins`.
 """
 

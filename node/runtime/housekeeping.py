@@ -8,7 +8,7 @@ from rota.core.timing.instants import MINUTE, SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import Forget, ForgetRequests
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.executor.executor import Executor
-from rota.node.shards.fallback_shards import Sides
+from rota.node.shards.fallback_shards import FallbackShards
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 from rota.node.shards.timers import Timers
@@ -45,7 +45,7 @@ class Housekeeping:
     def __init__(
         self,
         shards: Shards,
-        sides: Sides,
+        sides: FallbackShards,
         timers: Timers,
         history: History,
         *,

@@ -32,7 +32,7 @@ from rota.node.peers.messages import (
     StandIn,
 )
 from rota.node.peers.sender_rights import may_send
-from rota.node.shards.copy_comparison import StateDigests
+from rota.node.shards.copy_comparison import CopyComparison
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 
@@ -65,7 +65,7 @@ class Receiving:
         offers: Offers,
         filling: Filling,
         stand_ins: StandIns,
-        digests: StateDigests,
+        digests: CopyComparison,
     ) -> None:
         self._shards = shards
         self._membership = membership

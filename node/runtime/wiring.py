@@ -44,8 +44,8 @@ from rota.node.runtime.effect_runner import Acting
 from rota.node.runtime.environment import Surroundings
 from rota.node.runtime.housekeeping import Housekeeping
 from rota.node.runtime.message_router import Receiving
-from rota.node.shards.copy_comparison import StateDigests
-from rota.node.shards.fallback_shards import Sides
+from rota.node.shards.copy_comparison import CopyComparison
+from rota.node.shards.fallback_shards import FallbackShards
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.seams import Commit
 from rota.node.shards.shard import Shard
@@ -127,7 +127,7 @@ class Works:
             ahead=config.decide_ahead,
             look_at_calendar=self._fitness.may_believe_calendar,
         )
-        self.sides = Sides(
+        self.sides = FallbackShards(
             around.store,
             config.node_id,
             timing=around.timing,
@@ -249,7 +249,7 @@ class Works:
             clock=clock,
             is_alone=self._is_alone,
         )
-        self.digests = StateDigests(
+        self.digests = CopyComparison(
             self._shards,
             around.store,
             around.network,

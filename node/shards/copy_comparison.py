@@ -96,7 +96,7 @@ class _Comparison:
         return primary is not None and primary.configuration.epoch == self.epoch
 
 
-class StateDigests:
+class CopyComparison:
     """Compares the copies of the shards that this node is primary of, and answers for the others.
 
     Args:

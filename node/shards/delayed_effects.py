@@ -29,7 +29,7 @@ class _Held:
     later: Later
 
 
-class Holding:
+class DelayedEffects:
     """Effects that wait for their time, by shard.
 
     There are at most as many as fires of `Situation.ahead`.

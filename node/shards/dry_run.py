@@ -16,7 +16,7 @@ from rota.node.system.clock import Clock
 
 
 @dataclass(slots=True)
-class Rehearsal:
+class DryRun:
     """What would become of commands, in the order asked, if they were meant.
 
     Attributes:
@@ -39,7 +39,7 @@ class Rehearsal:
 
 async def rehearse(
     shards: Shards, clock: Clock, requests: Iterable[tuple[Shard, Command]]
-) -> Rehearsal:
+) -> DryRun:
     """Return what would become of *requests*, one after the other; nothing does.
 
     Each shard concerned is tried on a copy, so it costs O(records of these shards). There is room
@@ -50,7 +50,7 @@ async def rehearse(
     """
     requests = list(requests)
     shards.check_open(*(command for _, command in requests))
-    rehearsal = Rehearsal()
+    rehearsal = DryRun()
     for shard, command in requests:
         state = rehearsal.states.get(shard)
         if state is None:

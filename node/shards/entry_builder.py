@@ -8,7 +8,7 @@ from rota.core.vocabulary.effects import Consequence
 from rota.node.shards.shard import Answer, Entry, OnAnswer, Shard, Turn
 
 
-class Deciding:
+class EntryBuilder:
     """The changes of all the commands that a shard decides in one turn, for one entry.
 
     Args:

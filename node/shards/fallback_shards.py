@@ -33,7 +33,7 @@ _SESSION = Session("stand-in")
 """Never over: nobody else can ever decide for a side."""
 
 
-class Sides(Shards):
+class FallbackShards(Shards):
     """Fallback shards of this node, by number (`rota.core.model.fallback_ids.fallback_shard_of`).
 
     Args:

@@ -32,9 +32,9 @@ from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
 from rota.core.vocabulary.decision import FreeSlots, Limits, Reply, Situation
 from rota.core.vocabulary.disk_space import adds_load
 from rota.node.shards.inbox import Asked, Caller
-from rota.node.shards.seams import Commit, Host, Outside
+from rota.node.shards.seams import Commit, EffectHandler, Outside
 from rota.node.shards.shard import Answer, OnAnswer, Shard
-from rota.node.shards.shard_loop import Turning
+from rota.node.shards.shard_loop import ShardLoop
 from rota.node.system.clock import Clock
 from rota.node.system.disk_guard import FoundSpace
 from rota.node.system.entropy import Entropy
@@ -90,7 +90,7 @@ class Shards:
             copies=copies,
         )
         self._shards = [self._make(ShardId(number)) for number in range(count)]
-        self._turning = Turning(
+        self._turning = ShardLoop(
             self._shards,
             store,
             node_id=liveness.node_id,
@@ -147,7 +147,7 @@ class Shards:
 
     @property
     def opening_time(self) -> Duration:
-        """How long opening shards has taken; see `Turning`."""
+        """How long opening shards has taken; see `ShardLoop`."""
         return self._turning.opening_time
 
     @property
@@ -203,7 +203,12 @@ class Shards:
     # -- life -----------------------------------------------------------------------------------
 
     def start(
-        self, host: Host, outside: Outside, commit: Commit, *, failure: "asyncio.Future[None]"
+        self,
+        host: EffectHandler,
+        outside: Outside,
+        commit: Commit,
+        *,
+        failure: "asyncio.Future[None]",
     ) -> None:
         """Begin to decide. *failure* gets the error that makes this node unfit to go on."""
         self._turning.start(host, outside, commit, failure=failure)

@@ -14,7 +14,7 @@ from rota.node.shards.shard import Shard
 from rota.storage.store import Ticket
 
 
-class Host(Protocol):
+class EffectHandler(Protocol):
     """What shards need of the node around them."""
 
     def place_for(self, command: Command) -> FreeSlots:

@@ -33,10 +33,10 @@ from rota.core.vocabulary.commands import Command, FinishAttempt
 from rota.core.vocabulary.decision import FreeSlots, Limits, Situation
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.core.vocabulary.effects import Later, Launch, Stop
-from rota.node.shards.delayed_effects import Holding
-from rota.node.shards.entry_builder import Deciding
+from rota.node.shards.delayed_effects import DelayedEffects
+from rota.node.shards.entry_builder import EntryBuilder
 from rota.node.shards.inbox import Inbox, Taken, Waiting
-from rota.node.shards.seams import Commit, Host, Outside
+from rota.node.shards.seams import Commit, EffectHandler, Outside
 from rota.node.shards.shard import Answer, Entry, Mark, NotPrimary, OnAnswer, Shard, Turn
 from rota.node.system.clock import Clock
 from rota.node.system.entropy import Entropy
@@ -70,7 +70,7 @@ class _Written:
     size: int
 
 
-class Turning:
+class ShardLoop:
     """The loop of turns over some shards.
 
     Args:
@@ -112,9 +112,9 @@ class Turning:
         self._entropy = entropy
         self._limits = limits
         self._ahead = ahead
-        self._holding = Holding(clock, ahead, self._held_is_due)
+        self._holding = DelayedEffects(clock, ahead, self._held_is_due)
         self._look_at_calendar = look_at_calendar
-        self._host: Host | None = None
+        self._host: EffectHandler | None = None
         self._outside: Outside | None = None
         self._commit: Commit | None = None
         self._failure: asyncio.Future[None] | None = None
@@ -147,7 +147,12 @@ class Turning:
     # -- life -----------------------------------------------------------------------------------
 
     def start(
-        self, host: Host, outside: Outside, commit: Commit, *, failure: "asyncio.Future[None]"
+        self,
+        host: EffectHandler,
+        outside: Outside,
+        commit: Commit,
+        *,
+        failure: "asyncio.Future[None]",
     ) -> None:
         """Begin to decide. *failure* gets the error that makes this node unfit to go on."""
         self._host, self._outside = host, outside
@@ -232,7 +237,7 @@ class Turning:
 
     def _decide(self, shard: Shard, commands: list[Waiting], turn: Turn) -> None:
         """Let *shard* decide; what comes of it is one entry, or none if nothing changes."""
-        deciding = Deciding(shard, at=shard.time(self._clock))
+        deciding = EntryBuilder(shard, at=shard.time(self._clock))
         answers: list[tuple[OnAnswer, Answer]] = []
         for command, on_answer in commands:
             answer = self._decide_one(deciding, command)
@@ -249,7 +254,7 @@ class Turning:
         else:
             _give(answers)
 
-    def _decide_one(self, deciding: Deciding, command: Command) -> Answer:
+    def _decide_one(self, deciding: EntryBuilder, command: Command) -> Answer:
         assert self._host is not None
         shard = deciding.shard
         situation = self.situation(shard, deciding.at, self._host.place_for(command))

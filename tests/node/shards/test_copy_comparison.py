@@ -14,7 +14,7 @@ from rota.core.vocabulary.codec import encode_record
 from rota.core.vocabulary.commands import Command, PauseJob, ResumeJob
 from rota.node.coordination.coordinator import Member
 from rota.node.peers.messages import AskDigest, GiveDigest, Sent
-from rota.node.shards.copy_comparison import ANSWERED_SHARE, READINGS_MAX, StateDigests
+from rota.node.shards.copy_comparison import ANSWERED_SHARE, READINGS_MAX, CopyComparison
 from rota.node.shards.shard import Shard
 from rota.node.system.entropy import SystemEntropy
 from rota.storage.shards import shard_prefix
@@ -29,7 +29,7 @@ ROUNDS_S = 3 * EVERY / SECOND
 FLIPPED = encode_record(Name(JobId("3f2a9c0011223344")))
 
 
-def digests(nodes: Nodes, node_id: NodeId) -> StateDigests:
+def digests(nodes: Nodes, node_id: NodeId) -> CopyComparison:
     """Return the comparison of a node."""
     return nodes[node_id].running.digests
 
@@ -352,7 +352,7 @@ def test_a_node_that_compares_nothing_yet_gives_no_digest() -> None:
     async def story(nodes: Nodes) -> None:
         answers = Answers(nodes, A)
         node = nodes[B]
-        idle = StateDigests(
+        idle = CopyComparison(
             node.shards,
             node.store,
             node,
