@@ -5,11 +5,11 @@ from typing import Protocol
 
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.primary import Copies
-from rota.node.attempts.local_attempts import Attempts
+from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.cluster.etcd_guard import EtcdGuard
 from rota.node.cluster.membership import Membership
 from rota.node.coordination.coordinator import Coordinator
-from rota.node.feeds.completion_waiters import Watch
+from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
 from rota.node.peers.peer_apis import Others
 from rota.node.shards.local_shards import Shards
@@ -44,9 +44,9 @@ class Parts:
     config: NodeConfig
     clock: Clock
     shards: Shards
-    attempts: Attempts
+    attempts: LocalAttempts
     history: History
-    watch: Watch
+    watch: CompletionWaiters
     events: Events
     metrics: Metrics
     membership: Membership

@@ -22,7 +22,7 @@ from rota.core.replication.timing import Timing
 from rota.core.timing.instants import LATEST_INSTANT, MICROSECOND, Instant, later
 from rota.core.vocabulary.configuration import NOBODY
 from rota.executor.warden.node_link import Right
-from rota.node.attempts.local_attempts import Attempts
+from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.peers.messages import AskLease, GiveLease
 from rota.node.peers.network import Network
 from rota.node.shards.local_shards import Shards
@@ -33,7 +33,7 @@ QUESTIONS_MAX = 256
 """Questions of one shard whose answers are still taken; beyond that, every second one's."""
 
 
-class Fencing:
+class AttemptLeases:
     """The leases of this node's attempts.
 
     Args:
@@ -50,7 +50,7 @@ class Fencing:
 
     def __init__(
         self,
-        attempts: Attempts,
+        attempts: LocalAttempts,
         shards: Shards,
         network: Network,
         *,

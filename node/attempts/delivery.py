@@ -16,7 +16,7 @@ from itertools import count
 from rota.core.errors import Kind, Refused
 from rota.core.model.fallback_ids import is_fallback_shard
 from rota.core.model.ids import NodeId
-from rota.node.peers.messages import Brought, Carried, Carry
+from rota.node.peers.messages import Deliver, DeliveredCommand, DeliveryReceipt
 from rota.node.peers.network import Network
 from rota.node.shards.fallback_shards import FallbackShards, brought_inward
 from rota.node.shards.local_shards import Shards
@@ -30,13 +30,13 @@ OnBrought = Callable[[str], None]
 class _Errand:
     number: int
     shard: Shard
-    commands: tuple[Brought, ...]
+    commands: tuple[DeliveredCommand, ...]
     on_brought: OnBrought
     is_asked_here: bool = False
     """Whether this node's own shard has it and has not answered."""
 
 
-class Bringing:
+class Delivery:
     """What this node brings to shards, and what others bring to its own.
 
     Args:
@@ -69,7 +69,9 @@ class Bringing:
     def __len__(self) -> int:
         return len(self._errands)
 
-    def bring(self, shard: Shard, commands: tuple[Brought, ...], on_brought: OnBrought) -> int:
+    def bring(
+        self, shard: Shard, commands: tuple[DeliveredCommand, ...], on_brought: OnBrought
+    ) -> int:
         """Have *commands* decided together and in this order, by whoever is primary.
 
         Returns:
@@ -99,7 +101,7 @@ class Bringing:
             deciding = self._sides if is_fallback_shard(shard.id) else self._shards
             deciding.submit_together(shard, errand.commands, partial(self._answered_here, errand))
         elif primary is not None and primary != self._node_id:
-            carry = Carry(number=errand.number, commands=errand.commands)
+            carry = Deliver(number=errand.number, commands=errand.commands)
             self._network.send(primary, shard.id, carry)
 
     def _answered_here(self, errand: _Errand, answer: Answer) -> None:
@@ -114,13 +116,13 @@ class Bringing:
 
     # -- between nodes --------------------------------------------------------------------------
 
-    def carried(self, shard: Shard, answer: Carried) -> None:
+    def carried(self, shard: Shard, answer: DeliveryReceipt) -> None:
         """Note that the primary of *shard* has had an errand of this node committed."""
         errand = self._errands.get(answer.number)
         if errand is not None and errand.shard is shard:
             self._brought(answer.number, answer.refusal)
 
-    def take(self, shard: Shard, sender: NodeId, carry: Carry) -> None:
+    def take(self, shard: Shard, sender: NodeId, carry: Deliver) -> None:
         """Have decided what another node brings; one that is not primary leaves it at that."""
         mark = sender, carry.number
         if shard.is_open and mark not in self._under_way:
@@ -133,7 +135,7 @@ class Bringing:
         self._under_way.discard(mark)
         sender, number = mark
         if not _is_to_be_repeated(answer):
-            carried = Carried(number=number, refusal=_refusal(answer))
+            carried = DeliveryReceipt(number=number, refusal=_refusal(answer))
             self._network.send(sender, shard.id, carried)
 
 

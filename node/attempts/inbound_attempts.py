@@ -22,9 +22,9 @@ from rota.core.model.ids import NodeId
 from rota.core.replication.authority.lease_deadlines import lease_end
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import Instant
-from rota.node.attempts.attempt_leases import Fencing
-from rota.node.attempts.local_attempts import Attempts
-from rota.node.attempts.slot_lending import Filling
+from rota.node.attempts.attempt_leases import AttemptLeases
+from rota.node.attempts.local_attempts import LocalAttempts
+from rota.node.attempts.slot_lending import SlotLending
 from rota.node.cluster.membership import Membership
 from rota.node.peers.messages import Dispatch, GiveLease
 from rota.node.shards.local_shards import Shards
@@ -46,7 +46,7 @@ class _Offer:
     came_after: Instant
 
 
-class Offers:
+class InboundAttempts:
     """The attempts that were sent to this node and have not begun.
 
     Each has a place, so there are at most as many as this node has slots.
@@ -63,9 +63,9 @@ class Offers:
 
     def __init__(
         self,
-        attempts: Attempts,
-        filling: Filling,
-        fencing: Fencing,
+        attempts: LocalAttempts,
+        filling: SlotLending,
+        fencing: AttemptLeases,
         shards: Shards,
         membership: Membership,
         *,

@@ -19,11 +19,11 @@ from rota.core.timing.instants import Duration
 from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt, StartTask
 from rota.core.vocabulary.effects import Wait
 from rota.executor.executor import Executor, Output
-from rota.node.attempts.delivery import Bringing
-from rota.node.attempts.progress import Reporting
-from rota.node.attempts.slot_lending import Filling
-from rota.node.attempts.slots import Places
-from rota.node.peers.messages import Brought
+from rota.node.attempts.delivery import Delivery
+from rota.node.attempts.progress import ProgressRelay
+from rota.node.attempts.slot_lending import SlotLending
+from rota.node.attempts.slots import SlotTable
+from rota.node.peers.messages import DeliveredCommand
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 FENCED = "killed, because this node was cut off from the primary of its shard"
 
 
-class Attempts:
+class LocalAttempts:
     """The attempts of this node.
 
     Args:
@@ -45,14 +45,19 @@ class Attempts:
     """
 
     def __init__(
-        self, shards: Shards, bringing: Bringing, clock: Clock, places: Places, filling: Filling
+        self,
+        shards: Shards,
+        bringing: Delivery,
+        clock: Clock,
+        places: SlotTable,
+        filling: SlotLending,
     ) -> None:
         self.places = places
         self._filling = filling
         self._shards = shards
         self._bringing = bringing
         self._clock = clock
-        self._reporting = Reporting(shards, bringing, clock)
+        self._reporting = ProgressRelay(shards, bringing, clock)
         self._executors: Mapping[str, Executor] = {}
         self._lasting: Collection[str] = ()
         self._forget: Callable[[AttemptKey], None] = lambda key: None
@@ -195,7 +200,7 @@ class Attempts:
         self.places.freed()
         self._filling.fill()  # First, so that who gets the place shares the turn of the outcome.
         shard = self._shards.of_id(key.execution_id)
-        commands: list[Brought] = []
+        commands: list[DeliveredCommand] = []
         if untold := self._reporting.ended(key):
             commands.append(ReportAttempt(attempt=key, token=order.token, report=untold))
         commands.append(FinishAttempt(attempt=key, token=order.token, ending=ending))

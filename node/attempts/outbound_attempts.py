@@ -33,7 +33,7 @@ from rota.core.replication.timing import Timing
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.core.vocabulary.commands import FinishAttempt, LoseSession
-from rota.node.attempts.local_attempts import Attempts
+from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.peers.death_proof import Left
 from rota.node.peers.messages import AskLease, AskList, Dispatch, GiveLease
 from rota.node.peers.network import Network
@@ -121,7 +121,7 @@ class _Away:
             self.to_stop.discard(key)
 
 
-class Elsewhere:
+class OutboundAttempts:
     """The attempts of this node's shards that run on other nodes.
 
     Args:
@@ -137,7 +137,7 @@ class Elsewhere:
 
     def __init__(
         self,
-        attempts: Attempts,
+        attempts: LocalAttempts,
         shards: Shards,
         network: Network,
         *,

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from rota.core.model.ids import ShardId
 from rota.core.vocabulary.changes import OutboxItem
 from rota.core.vocabulary.commands import Delivered, Receive
-from rota.node.attempts.delivery import Bringing
+from rota.node.attempts.delivery import Delivery
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 
 LOAD_MAX = 256
 """Letters of one load: the receiver decides them in one turn."""
 
-Lane = tuple[ShardId, ShardId]
+Route = tuple[ShardId, ShardId]
 """From a shard to another, or to itself."""
 
 
@@ -31,7 +31,7 @@ class _Way:
     waiting: deque[OutboxItem] = field(default_factory=deque[OutboxItem])
 
 
-class Letters:
+class OutboxRelay:
     """The letters of the shards that are open here.
 
     Args:
@@ -39,10 +39,10 @@ class Letters:
         bringing: Brings a load.
     """
 
-    def __init__(self, shards: Shards, bringing: Bringing) -> None:
+    def __init__(self, shards: Shards, bringing: Delivery) -> None:
         self._shards = shards
         self._bringing = bringing
-        self._ways: dict[Lane, _Way] = {}
+        self._ways: dict[Route, _Way] = {}
 
     def send(self, sender: Shard, parcel: OutboxItem) -> None:
         """Bring a parcel of *sender*, which forgets it when its receiver has it committed."""
@@ -60,7 +60,7 @@ class Letters:
         for lane in [lane for lane in self._ways if lane[0] == sender.id]:
             self._bringing.forget(self._ways.pop(lane).number)
 
-    def _load(self, lane: Lane, way: _Way) -> None:
+    def _load(self, lane: Route, way: _Way) -> None:
         way.load = tuple(way.waiting.popleft() for _ in range(min(LOAD_MAX, len(way.waiting))))
         commands = tuple(
             Receive(letter=parcel.letter, sender=lane[0], place=parcel.key) for parcel in way.load
@@ -69,7 +69,7 @@ class Letters:
             self._shards[lane[1]], commands, lambda _: self._brought(lane, way)
         )
 
-    def _brought(self, lane: Lane, way: _Way) -> None:
+    def _brought(self, lane: Route, way: _Way) -> None:
         sender = self._shards[lane[0]]
         for parcel in way.load:
             self._shards.submit(sender, Delivered(key=parcel.key))

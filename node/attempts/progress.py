@@ -10,7 +10,7 @@ from rota.core.model.attempt import AttemptKey, Order, Report
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.core.vocabulary.commands import ReportAttempt
 from rota.executor.executor import merged
-from rota.node.attempts.delivery import Bringing
+from rota.node.attempts.delivery import Delivery
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock
 
@@ -25,7 +25,7 @@ class _Telling:
     is_under_way: bool = False
 
 
-class Reporting:
+class ProgressRelay:
     """Reports of this node's running attempts.
 
     Args:
@@ -34,7 +34,7 @@ class Reporting:
         clock: Gives the pace.
     """
 
-    def __init__(self, shards: Shards, bringing: Bringing, clock: Clock) -> None:
+    def __init__(self, shards: Shards, bringing: Delivery, clock: Clock) -> None:
         self._shards = shards
         self._bringing = bringing
         self._clock = clock

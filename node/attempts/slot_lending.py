@@ -26,10 +26,10 @@ from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, la
 from rota.core.vocabulary.commands import StartTask
 from rota.core.vocabulary.configuration import NOBODY
 from rota.core.vocabulary.decision import FreeSlots
-from rota.node.attempts.slots import Places
+from rota.node.attempts.slots import SlotTable
 from rota.node.cluster.membership import Membership
 from rota.node.coordination.coordinator import ACTIVE, Member
-from rota.node.peers.messages import ABOUT_NONE, AskPlaces, GivePlaces, ReturnPlaces
+from rota.node.peers.messages import ABOUT_NONE, AskSlots, LendSlots, ReturnSlots
 from rota.node.peers.network import Network
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
@@ -77,7 +77,7 @@ class _Loan:
     until: Instant
 
 
-class Filling:
+class SlotLending:
     """Gives places to those who wait.
 
     Args:
@@ -93,7 +93,7 @@ class Filling:
 
     def __init__(
         self,
-        places: Places,
+        places: SlotTable,
         shards: Shards,
         membership: Membership,
         network: Network,
@@ -164,7 +164,7 @@ class Filling:
                     continue
                 number = next(self._numbers)
                 self._questions[node_id] = _Question(number, now)
-                ask = AskPlaces(incarnation=self._incarnation, number=number, count=asked)
+                ask = AskSlots(incarnation=self._incarnation, number=number, count=asked)
                 self._network.send(node_id, ABOUT_NONE, ask)
 
     def _whom_to_ask(self, selector: Selector, wanted: int) -> Iterator[tuple[NodeId, int]]:
@@ -184,7 +184,7 @@ class Filling:
             if member is not None and node_id != own_id and member.state == ACTIVE:
                 yield node_id, member
 
-    def given(self, lender: NodeId, answer: GivePlaces) -> None:
+    def given(self, lender: NodeId, answer: LendSlots) -> None:
         """Start tasks in the places of another node, and give back those that none needs."""
         question = self._questions.get(lender)
         is_expected = question is not None and question.number == answer.number
@@ -208,12 +208,12 @@ class Filling:
         for shard, command in called:
             self._start(shard, command)
         if len(called) < lent:
-            rest = ReturnPlaces(count=lent - len(called))
+            rest = ReturnSlots(count=lent - len(called))
             self._network.send(lender, ABOUT_NONE, rest)
 
     # -- to lend --------------------------------------------------------------------------------
 
-    def asked(self, borrower: NodeId, question: AskPlaces) -> None:
+    def asked(self, borrower: NodeId, question: AskSlots) -> None:
         """Lend another node places, now or as soon as there are any."""
         now = self._clock.elapsed()
         store_id = self._membership.store_of(borrower)
@@ -238,10 +238,10 @@ class Filling:
             loan = self._loans.setdefault(borrower, _Loan(0, now))
             loan.count += lent
             loan.until = later(now, LOAN)
-            answer = GivePlaces(number=request.number, count=lent, session=session)
+            answer = LendSlots(number=request.number, count=lent, session=session)
             self._network.send(borrower, ABOUT_NONE, answer)
 
-    def returned(self, borrower: NodeId, message: ReturnPlaces) -> None:
+    def returned(self, borrower: NodeId, message: ReturnSlots) -> None:
         """Take back places that another node has no use for."""
         self._places.freed(self._take_back(borrower, message.count))
         self.fill()

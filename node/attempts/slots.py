@@ -25,11 +25,11 @@ A bounded head start, not a class of its own: priorities go from -100 to 100, so
 for 2,000 s longer than all others is next, and nobody starves.
 """
 
-Turn = tuple[Instant, int, StartTask]
+QueuedStart = tuple[Instant, int, StartTask]
 """When its time to wait began, which one it was of all, and what is to be said then."""
 
 
-class Turns:
+class WaitQueue:
     """The commands that wait for a place, and who of them is next.
 
     Args:
@@ -39,7 +39,7 @@ class Turns:
 
     def __init__(self, numbers: Iterator[int]) -> None:
         self._shards: dict[StartTask, Shard] = {}
-        self.order: list[Turn] = []
+        self.order: list[QueuedStart] = []
         """A heap. Some in it no longer wait, at most as many as those that do."""
         self._numbers = numbers
 
@@ -52,7 +52,7 @@ class Turns:
             self._shards[command] = shard
             heapq.heappush(self.order, (rank, next(self._numbers), command))
 
-    def first(self) -> Turn | None:
+    def first(self) -> QueuedStart | None:
         """Return the one of the lowest rank, of equals the one that came first; or None."""
         while self.order and self.order[0][2] not in self._shards:
             heapq.heappop(self.order)
@@ -76,7 +76,7 @@ class Turns:
             self.discard(command)
 
 
-class Places:
+class SlotTable:
     """How many attempts may run here, and who waits for a place.
 
     A command that starts attempts is told the room when it is decided, and takes the places at
@@ -98,7 +98,7 @@ class Places:
         self._borrowed: dict[StartTask, FreeSlots] = {}
         """Of the commands that are under way: those that start on another node."""
         self._numbers = count()
-        self._waiting: dict[Selector, Turns] = {}
+        self._waiting: dict[Selector, WaitQueue] = {}
         """By what they want of a node; few jobs want anything."""
 
     @property
@@ -170,7 +170,7 @@ class Places:
         """Have a ready task started when there is a place and nobody is before it."""
         command = StartTask(execution_id=waiting.execution_id, task=waiting.task)
         rank = later(waiting.since, Duration(-waiting.priority * PRIORITY_STEP))
-        turns = self._waiting.setdefault(waiting.selector, Turns(self._numbers))
+        turns = self._waiting.setdefault(waiting.selector, WaitQueue(self._numbers))
         turns.put(shard, command, rank)
 
     def forget(self, command: StartTask) -> None:
@@ -214,10 +214,10 @@ class Places:
         self._drop_empty()
         return taken
 
-    def _own_turns(self) -> list[Turns]:
+    def _own_turns(self) -> list[WaitQueue]:
         return self._turns_for(self._labels)
 
-    def _turns_for(self, labels: Mapping[str, str]) -> list[Turns]:
+    def _turns_for(self, labels: Mapping[str, str]) -> list[WaitQueue]:
         """Return those who wait and may run on a node with *labels*."""
         return [
             turns
@@ -230,7 +230,7 @@ class Places:
             del self._waiting[selector]
 
 
-def _first(turns: Turns) -> Turn:
+def _first(turns: WaitQueue) -> QueuedStart:
     first = turns.first()
     assert first is not None, "nobody waits"
     return first

@@ -18,8 +18,8 @@ from rota.core.timing.instants import LATEST_INSTANT, Instant
 from rota.core.vocabulary.changes import Account, Table
 from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Claim, Forget, Past, TakeAccount, own_bytes
-from rota.node.attempts.delivery import Bringing
-from rota.node.peers.messages import Brought
+from rota.node.attempts.delivery import Delivery
+from rota.node.peers.messages import DeliveredCommand
 from rota.node.shards.fallback_shards import EXECUTIONS_MAX, FallbackShards
 from rota.node.shards.shard import Shard
 from rota.storage.history import History
@@ -53,7 +53,7 @@ class Accounts:
     """
 
     def __init__(
-        self, node_id: NodeId, sides: FallbackShards, bringing: Bringing, history: History
+        self, node_id: NodeId, sides: FallbackShards, bringing: Delivery, history: History
     ) -> None:
         self._node_id = node_id
         self._sides = sides
@@ -108,7 +108,7 @@ class Accounts:
         self,
         shard: Shard,
         telling: _Telling,
-        load: tuple[Brought, ...],
+        load: tuple[DeliveredCommand, ...],
         on_brought: Callable[[], None],
     ) -> None:
         telling.is_under_way = True

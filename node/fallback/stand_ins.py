@@ -49,8 +49,8 @@ from rota.core.vocabulary.effects import (
     Timescale,
     Wait,
 )
-from rota.node.attempts.local_attempts import Attempts
-from rota.node.attempts.slots import Places
+from rota.node.attempts.local_attempts import LocalAttempts
+from rota.node.attempts.slots import SlotTable
 from rota.node.fallback.reconciliation import Accounts
 from rota.node.peers.messages import Served, StandIn
 from rota.node.peers.network import Network
@@ -88,9 +88,9 @@ class StandIns:
         self,
         shards: Shards,
         sides: FallbackShards,
-        attempts: Attempts,
+        attempts: LocalAttempts,
         accounts: Accounts,
-        places: Places,
+        places: SlotTable,
         timers: Timers,
         network: Network,
         *,

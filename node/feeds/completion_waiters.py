@@ -14,7 +14,7 @@ WAITED_MAX = 100_000
 OnEnd = Callable[[ExecutionId], None]
 
 
-class Watch:
+class CompletionWaiters:
     """Waiters for the ends of executions."""
 
     def __init__(self) -> None:

@@ -56,11 +56,11 @@ Number = Annotated[int, msgspec.Meta(ge=0)]
 """Of a message of its sender, which counts on from 64 random bits."""
 AttemptKeys = Annotated[tuple[AttemptKey, ...], msgspec.Meta(max_length=ATTEMPTS_MAX)]
 RowsDigestValue = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
-Brought = FinishAttempt | ReportAttempt | Receive | Claim | TakeAccount
+DeliveredCommand = FinishAttempt | ReportAttempt | Receive | Claim | TakeAccount
 """The commands that come from other nodes; each changes nothing the second time."""
 
 
-class Carry(msgspec.Struct, frozen=True, kw_only=True, tag="carry"):
+class Deliver(msgspec.Struct, frozen=True, kw_only=True, tag="carry"):
     """Commands for the shard, to be decided together and in this order.
 
     Attributes:
@@ -68,10 +68,12 @@ class Carry(msgspec.Struct, frozen=True, kw_only=True, tag="carry"):
     """
 
     number: Number
-    commands: Annotated[tuple[Brought, ...], msgspec.Meta(min_length=1, max_length=COMMANDS_MAX)]
+    commands: Annotated[
+        tuple[DeliveredCommand, ...], msgspec.Meta(min_length=1, max_length=COMMANDS_MAX)
+    ]
 
 
-class Carried(msgspec.Struct, frozen=True, kw_only=True, tag="carried"):
+class DeliveryReceipt(msgspec.Struct, frozen=True, kw_only=True, tag="carried"):
     """What message *number* brought is committed; nobody else need be told.
 
     Attributes:
@@ -125,7 +127,7 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True, tag="dispatch"):
     order: Order
 
 
-class AskPlaces(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
+class AskSlots(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
     """Lend me places: *count* tasks wait that may run on your node.
 
     Attributes:
@@ -138,7 +140,7 @@ class AskPlaces(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
     count: Count
 
 
-class GivePlaces(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
+class LendSlots(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
     """Here are *count* places, for a while; the answer to question *number*.
 
     Attributes:
@@ -151,7 +153,7 @@ class GivePlaces(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
     session: CheckedSession
 
 
-class ReturnPlaces(msgspec.Struct, frozen=True, kw_only=True, tag="return_places"):
+class ReturnSlots(msgspec.Struct, frozen=True, kw_only=True, tag="return_places"):
     """Of the places that you lent, *count* are not needed."""
 
     count: Count
@@ -199,9 +201,9 @@ class CoordinationLost(msgspec.Struct, frozen=True, kw_only=True, tag="coordinat
     generation: Count
 
 
-Lending = AskPlaces | GivePlaces | ReturnPlaces
+Lending = AskSlots | LendSlots | ReturnSlots
 Comparing = AskDigest | GiveDigest
 Attempting = AskLease | GiveLease | AskList | Dispatch
-Errand = Carry | Carried | Attempting | Lending | StandIn | Served | Comparing
-Sent = Message | Errand | CoordinationLost
+NodeMessage = Deliver | DeliveryReceipt | Attempting | Lending | StandIn | Served | Comparing
+Sent = Message | NodeMessage | CoordinationLost
 """All that one node sends another."""

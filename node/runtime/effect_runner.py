@@ -25,15 +25,15 @@ from rota.core.vocabulary.effects import (
     Stop,
     Wait,
 )
-from rota.node.attempts.inbound_attempts import Offers
-from rota.node.attempts.local_attempts import Attempts
-from rota.node.attempts.outbound_attempts import Elsewhere
-from rota.node.attempts.outbox_relay import Letters
-from rota.node.attempts.slot_lending import Filling
-from rota.node.attempts.slots import Places
+from rota.node.attempts.inbound_attempts import InboundAttempts
+from rota.node.attempts.local_attempts import LocalAttempts
+from rota.node.attempts.outbound_attempts import OutboundAttempts
+from rota.node.attempts.outbox_relay import OutboxRelay
+from rota.node.attempts.slot_lending import SlotLending
+from rota.node.attempts.slots import SlotTable
 from rota.node.cluster.shard_metrics import BACKUP, PRIMARY
 from rota.node.fallback.stand_ins import StandIns
-from rota.node.feeds.completion_waiters import Watch
+from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
@@ -71,15 +71,15 @@ class Acting:
         node_id: NodeId,
         shards: Shards,
         *,
-        places: Places,
-        attempts: Attempts,
-        filling: Filling,
-        elsewhere: Elsewhere,
-        offers: Offers,
+        places: SlotTable,
+        attempts: LocalAttempts,
+        filling: SlotLending,
+        elsewhere: OutboundAttempts,
+        offers: InboundAttempts,
         stand_ins: StandIns,
         timers: Timers,
-        letters: Letters,
-        watch: Watch,
+        letters: OutboxRelay,
+        watch: CompletionWaiters,
         events: Events,
         metrics: Metrics,
         clock: Clock,

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.replication.messages import Append, Appended, name_of
-from rota.node.attempts.attempt_leases import Fencing
-from rota.node.attempts.delivery import Bringing
-from rota.node.attempts.inbound_attempts import Offers
-from rota.node.attempts.outbound_attempts import Elsewhere
-from rota.node.attempts.slot_lending import Filling
+from rota.node.attempts.attempt_leases import AttemptLeases
+from rota.node.attempts.delivery import Delivery
+from rota.node.attempts.inbound_attempts import InboundAttempts
+from rota.node.attempts.outbound_attempts import OutboundAttempts
+from rota.node.attempts.slot_lending import SlotLending
 from rota.node.cluster.health_gossip import Beacons
 from rota.node.cluster.membership import Membership
 from rota.node.fallback.stand_ins import StandIns
@@ -18,15 +18,15 @@ from rota.node.peers.messages import (
     AskDigest,
     AskLease,
     AskList,
-    AskPlaces,
-    Carried,
-    Carry,
+    AskSlots,
     CoordinationLost,
+    Deliver,
+    DeliveryReceipt,
     Dispatch,
     GiveDigest,
     GiveLease,
-    GivePlaces,
-    ReturnPlaces,
+    LendSlots,
+    ReturnSlots,
     Sent,
     Served,
     StandIn,
@@ -59,11 +59,11 @@ class Receiving:
         membership: Membership,
         *,
         beacons: Beacons,
-        bringing: Bringing,
-        elsewhere: Elsewhere,
-        fencing: Fencing,
-        offers: Offers,
-        filling: Filling,
+        bringing: Delivery,
+        elsewhere: OutboundAttempts,
+        fencing: AttemptLeases,
+        offers: InboundAttempts,
+        filling: SlotLending,
         stand_ins: StandIns,
         digests: CopyComparison,
     ) -> None:
@@ -104,9 +104,9 @@ class Receiving:
             case Append() | Appended():  # Nearly all.
                 self._beacons.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)
-            case Carry():
+            case Deliver():
                 self._bringing.take(shard, sender, message)
-            case Carried():
+            case DeliveryReceipt():
                 self._bringing.carried(shard, message)
             case AskLease():
                 self._elsewhere.asked(shard, sender, message)
@@ -119,11 +119,11 @@ class Receiving:
                 self._fencing.asked(shard)
             case Dispatch():
                 self._offers.came(shard, sender, message)
-            case AskPlaces():
+            case AskSlots():
                 self._filling.asked(sender, message)
-            case GivePlaces():
+            case LendSlots():
                 self._filling.given(sender, message)
-            case ReturnPlaces():
+            case ReturnSlots():
                 self._filling.returned(sender, message)
             case StandIn():
                 self._stand_ins.heard(shard, sender, message)

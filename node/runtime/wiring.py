@@ -20,14 +20,14 @@ from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import Due
 from rota.core.vocabulary.decision import Limits
 from rota.executor.executor import Executor
-from rota.node.attempts.attempt_leases import Fencing
-from rota.node.attempts.delivery import Bringing
-from rota.node.attempts.inbound_attempts import Offers
-from rota.node.attempts.local_attempts import Attempts
-from rota.node.attempts.outbound_attempts import Elsewhere
-from rota.node.attempts.outbox_relay import Letters
-from rota.node.attempts.slot_lending import Filling
-from rota.node.attempts.slots import Places
+from rota.node.attempts.attempt_leases import AttemptLeases
+from rota.node.attempts.delivery import Delivery
+from rota.node.attempts.inbound_attempts import InboundAttempts
+from rota.node.attempts.local_attempts import LocalAttempts
+from rota.node.attempts.outbound_attempts import OutboundAttempts
+from rota.node.attempts.outbox_relay import OutboxRelay
+from rota.node.attempts.slot_lending import SlotLending
+from rota.node.attempts.slots import SlotTable
 from rota.node.cluster.away_detector import Absence
 from rota.node.cluster.drain import Leaving
 from rota.node.cluster.etcd_guard import EtcdGuard
@@ -38,7 +38,7 @@ from rota.node.cluster.shard_metrics import measure_shards
 from rota.node.context import Parts, Unready
 from rota.node.fallback.reconciliation import Accounts
 from rota.node.fallback.stand_ins import StandIns
-from rota.node.feeds.completion_waiters import Watch
+from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
 from rota.node.runtime.effect_runner import Acting
 from rota.node.runtime.environment import Surroundings
@@ -105,7 +105,7 @@ class Works:
         self._fitness = Fitness(
             calendars, self._liveness, clock, self._metrics, is_alone=self._is_alone
         )
-        self._places = Places(config.slots, self._liveness, config.labels)
+        self._places = SlotTable(config.slots, self._liveness, config.labels)
         self._beacons = Beacons(
             calendars,
             self._liveness,
@@ -171,11 +171,11 @@ class Works:
             may_fire=self._fitness.may_believe_calendar,
             on_failed=self._shards.fail,
         )
-        self._bringing = Bringing(
+        self._bringing = Delivery(
             self._shards, self.sides, around.network, config.node_id, first_number=entropy.draw()
         )
-        self._letters = Letters(self._shards, self._bringing)
-        self._filling = Filling(
+        self._letters = OutboxRelay(self._shards, self._bringing)
+        self._filling = SlotLending(
             self._places,
             self._shards,
             self._membership,
@@ -185,7 +185,9 @@ class Works:
             incarnation=around.incarnation,
             first_number=entropy.draw(),
         )
-        self._attempts = Attempts(self._shards, self._bringing, clock, self._places, self._filling)
+        self._attempts = LocalAttempts(
+            self._shards, self._bringing, clock, self._places, self._filling
+        )
         self._stand_ins = StandIns(
             self._shards,
             self.sides,
@@ -200,7 +202,7 @@ class Works:
             clock=clock,
         )
         new_until = _new_until(around, clock)
-        self._fencing = Fencing(
+        self._fencing = AttemptLeases(
             self._attempts,
             self._shards,
             around.network,
@@ -211,7 +213,7 @@ class Works:
             new_until=new_until,
             allow=around.warden.allow if around.warden else lambda until: None,
         )
-        self._elsewhere = Elsewhere(
+        self._elsewhere = OutboundAttempts(
             self._attempts,
             self._shards,
             around.network,
@@ -221,7 +223,7 @@ class Works:
             store_of=self._membership.store_of,
             new_until=new_until,
         )
-        self._offers = Offers(
+        self._offers = InboundAttempts(
             self._attempts,
             self._filling,
             self._fencing,
@@ -230,7 +232,7 @@ class Works:
             timing=around.timing,
             clock=clock,
         )
-        self._watch = Watch()
+        self._watch = CompletionWaiters()
         self._events = Events(f"{entropy.draw() >> 32:08x}", clock)
         self._acting = Acting(
             config.node_id,

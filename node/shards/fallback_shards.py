@@ -18,7 +18,7 @@ from rota.core.replication.timing import Timing
 from rota.core.timing.instants import LATEST_INSTANT, Duration
 from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt
 from rota.core.vocabulary.decision import Limits
-from rota.node.peers.messages import Brought
+from rota.node.peers.messages import DeliveredCommand
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock
@@ -125,7 +125,7 @@ class FallbackShards(Shards):
         self._move(side, side.replica.give_up_alone)
 
 
-def brought_inward(commands: tuple[Brought, ...]) -> tuple[Brought, ...]:
+def brought_inward(commands: tuple[DeliveredCommand, ...]) -> tuple[DeliveredCommand, ...]:
     """Return *commands* as a side knows them, if they are of its attempts; else none."""
     return tuple(
         replace(command, attempt=inward(command.attempt))

@@ -32,7 +32,7 @@ from rota.core.vocabulary.commands import Claim, Due, Receive, TakeAccount
 from rota.core.vocabulary.journal import ORIGIN, Entry, EntryKind, encode_entry, follow
 from rota.executor.warden import messages as warden
 from rota.node.links import frames, handshake_messages
-from rota.node.peers.messages import Brought, Carry, Sent
+from rota.node.peers.messages import Deliver, DeliveredCommand, Sent
 from unit.core.vocabulary.test_codec import EXECUTION, JOB, NOON, RECORDS
 from unit.samples import FIRED, SENT, TO_NODE, TO_WARDEN
 from unit.values import Overrides, kinds_of, values_of
@@ -107,11 +107,11 @@ def in_batch(message: Sent) -> bytes:
 
 
 def test_every_kind_of_message_has_a_sample() -> None:
-    carried = [command for each in SENT if isinstance(each, Carry) for command in each.commands]
+    carried = [command for each in SENT if isinstance(each, Deliver) for command in each.commands]
     letters = [each.letter for each in carried if isinstance(each, Receive)]
 
     assert {type(each) for each in SENT} == set(kinds_of(Sent))
-    assert {type(each) for each in carried} == set(kinds_of(Brought))
+    assert {type(each) for each in carried} == set(kinds_of(DeliveredCommand))
     assert {type(each) for each in letters} == set(kinds_of(Letter))
 
 

@@ -22,7 +22,7 @@ from rota.core.vocabulary.changes import Pointer, Table, past_key
 from rota.core.vocabulary.codec import encode_record
 from rota.core.vocabulary.commands import DeleteJob, Trigger
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Output
-from rota.node.attempts.local_attempts import Attempts
+from rota.node.attempts.local_attempts import LocalAttempts
 from rota.storage.history import History
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix
@@ -405,7 +405,7 @@ class BrokenOutput:
 class HandMade:
     """An executor whose attempts end, and whose outputs are, as the test says."""
 
-    def __init__(self, attempts: Attempts, output: Output | None) -> None:
+    def __init__(self, attempts: LocalAttempts, output: Output | None) -> None:
         self._attempts = attempts
         self._output = output
 

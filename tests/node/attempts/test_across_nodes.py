@@ -13,8 +13,8 @@ from rota.core.model.ids import Epoch, ExecutionId, JobId, NodeId, ShardId
 from rota.core.replication.messages import Append
 from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import Cancel, FinishAttempt, SaveJob, Trigger
-from rota.node.attempts.local_attempts import Attempts
-from rota.node.peers.messages import AskLease, Carried, Carry, GiveLease, Sent
+from rota.node.attempts.local_attempts import LocalAttempts
+from rota.node.peers.messages import AskLease, Deliver, DeliveryReceipt, GiveLease, Sent
 from rota.wire.documents import RetryBody
 from sim.cluster.chance import SeededEntropy
 from support.in_process import save, spec_of, trigger
@@ -123,7 +123,7 @@ def test_an_outcome_reaches_its_shard_where_that_has_gone() -> None:
     run(story)
 
 
-@pytest.mark.parametrize("kind", [Carry, Carried])
+@pytest.mark.parametrize("kind", [Deliver, DeliveryReceipt])
 def test_an_outcome_is_brought_again_until_somebody_says_that_it_is_recorded(
     kind: type[Sent],
 ) -> None:
@@ -197,7 +197,7 @@ def test_what_is_brought_again_while_it_is_being_decided_is_decided_once() -> No
         before = shards.decision_count
 
         for _ in range(9):
-            nodes[B].running.receiving.receive(shard, A, Carry(number=1, commands=(command,)))
+            nodes[B].running.receiving.receive(shard, A, Deliver(number=1, commands=(command,)))
         await nodes.ended(execution_id)
 
         assert shards.decision_count == before + 1
@@ -211,9 +211,9 @@ def test_an_answer_to_an_earlier_life_answers_nothing() -> None:
         numbers: list[set[int]] = [set()]
 
         def loses(sender: NodeId, receiver: NodeId, message: Sent) -> bool:
-            if isinstance(message, Carry):
+            if isinstance(message, Deliver):
                 numbers[-1].add(message.number)
-            return isinstance(message, Carry)
+            return isinstance(message, Deliver)
 
         nodes.loses = loses
         await trigger(nodes[A].shards, upstream)
@@ -579,7 +579,7 @@ def test_an_attempt_that_was_recorded_and_never_launched_is_lost(
         job_id = await save(shards, "job", parameters=LONG)
         # As if its primacy had ended between the commit and the launch.
         with monkeypatch.context() as patch:
-            patch.setattr(Attempts, "launch", do_nothing)
+            patch.setattr(LocalAttempts, "launch", do_nothing)
             execution_id = await trigger(shards, job_id)
             await until(lambda: task_of(nodes, execution_id).status is TaskStatus.RUNNING)
             await asyncio.sleep(0.1)
@@ -761,7 +761,7 @@ async def jobs_of_two_nodes(nodes: Nodes) -> tuple[JobId, JobId]:
     return upstream, downstream
 
 
-@pytest.mark.parametrize("kind", [Carry, Carried])
+@pytest.mark.parametrize("kind", [Deliver, DeliveryReceipt])
 def test_a_letter_to_a_shard_elsewhere_takes_effect_once(kind: type[Sent]) -> None:
     async def story(nodes: Nodes) -> None:
         upstream, downstream = await jobs_of_two_nodes(nodes)
@@ -802,7 +802,7 @@ def test_a_letter_is_brought_by_the_next_primary_of_the_shard_that_wrote_it() ->
 def test_letters_of_a_shard_that_has_gone_are_left_to_its_next_primary() -> None:
     async def story(nodes: Nodes) -> None:
         upstream, _ = await jobs_of_two_nodes(nodes)
-        nodes.loses = lambda sender, receiver, message: isinstance(message, Carry)
+        nodes.loses = lambda sender, receiver, message: isinstance(message, Deliver)
         await trigger(nodes[A].shards, upstream)
         await until(lambda: errands(nodes, A) == 1)
 
@@ -821,7 +821,7 @@ def test_letters_take_effect_in_the_order_of_their_journal_however_they_come() -
         chance = SeededEntropy(3)
         nodes.delays_s = lambda message: (
             tuple(chance.draw() / 2**62 for _ in range(4))
-            if isinstance(message, Carry)
+            if isinstance(message, Deliver)
             else (ARRIVES_S,)
         )
 

@@ -9,13 +9,15 @@ from rota.core.model.execution import ExecutionStatus, TaskStatus
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.effects import Publish
-from rota.node.feeds.completion_waiters import Watch
+from rota.node.feeds.completion_waiters import CompletionWaiters
 from support.in_process import turns
 
 ONE, TWO = ExecutionId("one"), ExecutionId("two")
 
 
-def publish(watch: Watch, execution_id: ExecutionId, status: ExecutionStatus | TaskStatus) -> None:
+def publish(
+    watch: CompletionWaiters, execution_id: ExecutionId, status: ExecutionStatus | TaskStatus
+) -> None:
     watch.publish(
         Publish(
             at=Instant(0),
@@ -28,7 +30,7 @@ def publish(watch: Watch, execution_id: ExecutionId, status: ExecutionStatus | T
 
 
 async def test_a_wait_is_over_when_all_have_ended() -> None:
-    watch = Watch()
+    watch = CompletionWaiters()
     async with asyncio.TaskGroup() as group:
         both = group.create_task(watch.ended([ONE, TWO, ONE], 10))
         first = group.create_task(watch.ended([ONE], 10))
@@ -45,7 +47,7 @@ async def test_a_wait_is_over_when_all_have_ended() -> None:
 
 
 async def test_only_the_end_of_the_execution_counts() -> None:
-    watch = Watch()
+    watch = CompletionWaiters()
     async with asyncio.TaskGroup() as group:
         wait = group.create_task(watch.ended([ONE], 10))
         await turns()
@@ -59,11 +61,11 @@ async def test_only_the_end_of_the_execution_counts() -> None:
 
 
 async def test_a_wait_for_nothing_is_over_at_once() -> None:
-    assert await Watch().ended([], 10)
+    assert await CompletionWaiters().ended([], 10)
 
 
 async def test_a_wait_that_takes_too_long_is_forgotten() -> None:
-    watch = Watch()
+    watch = CompletionWaiters()
 
     is_over = await watch.ended([ONE, TWO], 0)
 
@@ -73,7 +75,7 @@ async def test_a_wait_that_takes_too_long_is_forgotten() -> None:
 
 
 async def test_a_waiter_that_goes_away_is_forgotten_and_others_are_not() -> None:
-    watch = Watch()
+    watch = CompletionWaiters()
     async with asyncio.TaskGroup() as group:
         gone = group.create_task(watch.ended([ONE, TWO], 10))
         stays = group.create_task(watch.ended([ONE], 10))
@@ -90,7 +92,7 @@ async def test_a_waiter_that_goes_away_is_forgotten_and_others_are_not() -> None
 
 async def test_too_many_waits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rota.node.feeds.completion_waiters.WAITED_MAX", 2)
-    watch = Watch()
+    watch = CompletionWaiters()
     async with asyncio.TaskGroup() as group:
         group.create_task(watch.ended([ONE, TWO], 10))
         await turns()
@@ -103,7 +105,7 @@ async def test_too_many_waits_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_a_node_that_stops_sends_those_who_wait_elsewhere() -> None:
-    watch = Watch()
+    watch = CompletionWaiters()
     async with asyncio.TaskGroup() as group:
         waits = [group.create_task(code_of_refusal(watch)) for _ in range(3)]
         await turns()
@@ -115,7 +117,7 @@ async def test_a_node_that_stops_sends_those_who_wait_elsewhere() -> None:
         assert watch.count == 0
 
 
-async def code_of_refusal(watch: Watch) -> str:
+async def code_of_refusal(watch: CompletionWaiters) -> str:
     with pytest.raises(Refused) as raised:
         await watch.ended([ONE], 10)
     assert raised.value.retry_after_s

@@ -20,8 +20,8 @@ from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.commands import Cancel, DeleteJob, StartTask, Trigger
 from rota.core.vocabulary.effects import Wait
 from rota.executor.scripted import ScriptedExecutor
-from rota.node.attempts.local_attempts import Attempts
-from rota.node.attempts.slots import Places, Turns
+from rota.node.attempts.local_attempts import LocalAttempts
+from rota.node.attempts.slots import SlotTable, WaitQueue
 from rota.node.runtime.wiring import Works
 from rota.node.shards.local_shards import Shards
 from rota.storage.store import StoreFailed
@@ -42,7 +42,7 @@ folders = count()
 LONG = {"sleepMs": 10**9}
 
 
-def is_idle(attempts: Attempts) -> bool:
+def is_idle(attempts: LocalAttempts) -> bool:
     """Tell whether every place is free and nothing waits or was called for one."""
     places = attempts.places
     free = places.place_for(StartTask(execution_id=ExecutionId(""), task="")).room
@@ -50,7 +50,7 @@ def is_idle(attempts: Attempts) -> bool:
     return attempts.running == places.waiting == places.used == 0 and free == offered
 
 
-def end(attempts: Attempts, execution_id: ExecutionId) -> AttemptKey:
+def end(attempts: LocalAttempts, execution_id: ExecutionId) -> AttemptKey:
     """Have the first attempt of an execution's only task end well."""
     key = AttemptKey(execution_id, "main", 1)
     now = Instant(1)
@@ -106,7 +106,7 @@ async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
 ) -> None:
     async with running_works(HeldStore(), tmp_path) as works:
         [shard, *_] = works.parts.shards
-        places = Places(1, Liveness(NodeId("n"), born_at=Instant(0)), {})
+        places = SlotTable(1, Liveness(NodeId("n"), born_at=Instant(0)), {})
         gone, next_one = (StartTask(execution_id=ExecutionId("e"), task=task) for task in "ab")
         for command in (gone, next_one):
             places.wait(shard, Wait(command.execution_id, command.task, Instant(0), 0))
@@ -123,7 +123,7 @@ async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
 async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path) as works:
         [shard, *_] = works.parts.shards
-        places = Places(0, Liveness(NodeId("n"), born_at=Instant(0)), {})
+        places = SlotTable(0, Liveness(NodeId("n"), born_at=Instant(0)), {})
         waits = {
             "old": (0, 0),
             "urgent": (90, 10),
@@ -147,7 +147,7 @@ async def test_tasks_of_one_instant_that_want_different_labels_are_called_as_the
     async with running_works(HeldStore(), tmp_path) as works:
         [shard, *_] = works.parts.shards
         labels = {"disk": "ssd", "gpu": "a100"}
-        places = Places(0, Liveness(NodeId("n"), born_at=Instant(0)), labels)
+        places = SlotTable(0, Liveness(NodeId("n"), born_at=Instant(0)), labels)
         selectors = [(("gpu", "a100"),), (), (("disk", "ssd"),), ()]
         for number, selector in enumerate(selectors):
             places.wait(shard, Wait(ExecutionId("e"), f"{number}", Instant(0), 0, selector))
@@ -161,7 +161,7 @@ async def test_tasks_of_one_instant_that_want_different_labels_are_called_as_the
 async def test_who_no_longer_waits_is_not_called_and_takes_no_memory(tmp_path: Path) -> None:
     async with running_works(HeldStore(), tmp_path) as works:
         [shard, *_] = works.parts.shards
-        queue = Turns(count())
+        queue = WaitQueue(count())
         commands = [StartTask(execution_id=ExecutionId("e"), task=f"{n}") for n in range(100)]
         for command in commands:
             queue.put(shard, command, Instant(0))

@@ -17,11 +17,11 @@ from rota.node.attempts.attempt_leases import QUESTIONS_MAX
 from rota.node.peers.messages import (
     AskLease,
     AskList,
-    AskPlaces,
+    AskSlots,
     Dispatch,
     GiveLease,
-    GivePlaces,
-    ReturnPlaces,
+    LendSlots,
+    ReturnSlots,
     Sent,
 )
 from rota.wire.documents import JobBody
@@ -122,7 +122,7 @@ def test_nothing_leaves_its_primary_while_that_has_places() -> None:
 
         def hears(sender: NodeId, receiver: NodeId, message: Sent) -> bool:
             del sender, receiver
-            asked.extend([message] if isinstance(message, AskPlaces) else [])
+            asked.extend([message] if isinstance(message, AskSlots) else [])
             return False
 
         nodes.loses = hears
@@ -264,9 +264,7 @@ def test_who_waits_for_labels_is_in_nobodys_way() -> None:
 # -- messages are lost, late and doubled -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "kind", [AskPlaces, GivePlaces, Dispatch, AskLease, GiveLease, ReturnPlaces]
-)
+@pytest.mark.parametrize("kind", [AskSlots, LendSlots, Dispatch, AskLease, GiveLease, ReturnSlots])
 def test_lost_messages_cost_time_and_nothing_else(kind: type[Sent]) -> None:
     async def story(nodes: Nodes) -> None:
         nodes.loses = losing(3, kind)
@@ -518,7 +516,7 @@ def test_an_attempt_for_a_node_that_died_meanwhile_starts_elsewhere_at_once() ->
 
 def test_places_of_a_borrower_that_is_gone_are_the_lenders_again() -> None:
     async def story(nodes: Nodes) -> None:
-        nodes.loses = lambda sender, receiver, message: isinstance(message, GivePlaces)
+        nodes.loses = lambda sender, receiver, message: isinstance(message, LendSlots)
         await busy(nodes, 2, LONG)
         await until(lambda: places(nodes, B)[0] == 1)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.ids import ExecutionId, NodeId, ShardId
 from rota.core.timing.instants import SECOND, Instant
-from rota.node.peers.messages import Carried, Dispatch, GiveLease, Sent, StandIn
+from rota.node.peers.messages import DeliveryReceipt, Dispatch, GiveLease, Sent, StandIn
 from support.in_process import save, trigger
 from support.virtual_nodes import FENCED_BY_S, A, B, C, Nodes, run, until
 
@@ -105,7 +105,7 @@ def test_a_letter_is_not_taken_for_delivered_because_another_says_so() -> None:
         await nodes.move(ONE, B, A, C)
         await nodes.move(OTHER, B, A, C)
         bringing = nodes[A].running.receiving._bringing  # pyright: ignore[reportPrivateUsage]
-        nodes.loses = lambda sender, receiver, message: isinstance(message, Carried)
+        nodes.loses = lambda sender, receiver, message: isinstance(message, DeliveryReceipt)
         nodes[A].running.parts.attempts.stop(order.key)
         await until(lambda: len(bringing) == 1)
         [number] = bringing._errands  # pyright: ignore[reportPrivateUsage]
@@ -113,11 +113,11 @@ def test_a_letter_is_not_taken_for_delivered_because_another_says_so() -> None:
         for sender in (B, C):
             for shard in (ONE, OTHER):
                 if (sender, shard) != (B, ONE):
-                    nodes[A].hear(shard, sender, Carried(number=number))
+                    nodes[A].hear(shard, sender, DeliveryReceipt(number=number))
         await asyncio.sleep(0.1)
         assert len(bringing) == 1
 
-        nodes[A].hear(ONE, B, Carried(number=number))
+        nodes[A].hear(ONE, B, DeliveryReceipt(number=number))
         await until(lambda: len(bringing) == 0)
 
     run(story)

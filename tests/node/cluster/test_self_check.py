@@ -15,7 +15,7 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 from rota.core.vocabulary.commands import PauseJob
 from rota.core.vocabulary.disk_space import DiskSpace
-from rota.node.attempts.slots import Places
+from rota.node.attempts.slots import SlotTable
 from rota.node.cluster.self_check import Fitness
 from rota.node.shards.shard import Shard
 from rota.node.system.metrics import Metrics
@@ -276,7 +276,7 @@ def test_where_no_node_has_space_what_reduces_the_load_is_taken() -> None:
 
 def test_a_node_with_little_space_lends_no_places() -> None:
     liveness = Liveness(A, born_at=Instant(0))
-    places = Places(4, liveness, {})
+    places = SlotTable(4, liveness, {})
 
     before = places.lendable()
     liveness.ills = frozenset({HealthCondition.SPACE})

@@ -14,14 +14,14 @@ from rota.node.peers.messages import (
     AskDigest,
     AskLease,
     AskList,
-    AskPlaces,
-    Carried,
-    Carry,
+    AskSlots,
+    Deliver,
+    DeliveryReceipt,
     Dispatch,
     GiveDigest,
     GiveLease,
-    GivePlaces,
-    ReturnPlaces,
+    LendSlots,
+    ReturnSlots,
     Sent,
     Served,
     StandIn,
@@ -34,7 +34,7 @@ from sim.forgeries import FORGED, Party, forged
 
 REPLAYED = 100
 PLACES = 1_000
-ABOUT_THE_SENDER = (AskLease, AskPlaces)
+ABOUT_THE_SENDER = (AskLease, AskSlots)
 """Questions: in the name of another than asked them they would be lies of that about itself."""
 
 
@@ -89,13 +89,13 @@ def _forged_errands(world: World, liar: Party, works: Works) -> list[Sent]:
     """Return what *works* must not obey, of a node that is not the primary of the shard."""
     number, orders = world.chance.getrandbits(48), works.parts.attempts.orders
     messages: list[Sent] = [
-        Carried(number=number),
+        DeliveryReceipt(number=number),
         GiveLease(stop=tuple(orders), sent_at=Instant(number)),
         AskList(),
         StandIn(is_standing=True),
         Served(),
-        GivePlaces(number=number, count=PLACES, session=liar.session),
-        ReturnPlaces(count=PLACES),
+        LendSlots(number=number, count=PLACES, session=liar.session),
+        ReturnSlots(count=PLACES),
     ]
     for key, order in list(orders.items())[:1]:
         made_up = AttemptKey(key.execution_id, key.task, key.number + 1)
@@ -119,6 +119,8 @@ def _forged_comparison(world: World, current: Configuration, shard: Shard) -> li
     return [question, GiveDigest(number=number, digest=bytes(DIGEST_BYTES))]
 
 
-def _false_end(key: AttemptKey, token: Token, number: int) -> Carry:
+def _false_end(key: AttemptKey, token: Token, number: int) -> Deliver:
     ending = Ending(outcome=Outcome.SUCCEEDED, started_at=Instant(1), finished_at=Instant(2))
-    return Carry(number=number, commands=(FinishAttempt(attempt=key, token=token, ending=ending),))
+    return Deliver(
+        number=number, commands=(FinishAttempt(attempt=key, token=token, ending=ending),)
+    )

@@ -11,7 +11,7 @@ from rota.core.vocabulary.changes import Subscribe
 from rota.core.vocabulary.commands import Receive
 from rota.node.links import frames
 from rota.node.links.frames import Batch, Chunk, Garbage, Joining, Lane, Partials
-from rota.node.peers.messages import ATTEMPTS_MAX, COMMANDS_MAX, Carry
+from rota.node.peers.messages import ATTEMPTS_MAX, COMMANDS_MAX, Deliver
 from unit.samples import SENT, fields_of
 
 Fields = Any  # Any: the fields of messages, into which a test puts what no node sends.
@@ -129,7 +129,7 @@ def test_a_letter_between_jobs_with_the_longest_names_is_taken() -> None:
     place = (
         f"{1:016x}/{1:014x}/{1:04x} {full} {full} {full}"  # As `rota.core.decide.outbox` makes it.
     )
-    carry = Carry(number=1, commands=(Receive(letter=letter, sender=ShardId(3), place=place),))
+    carry = Deliver(number=1, commands=(Receive(letter=letter, sender=ShardId(3), place=place),))
 
     frame = frames.batch_of([frames.encode_item(ShardId(1), carry)])
 

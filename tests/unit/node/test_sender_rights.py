@@ -11,15 +11,15 @@ from rota.node.peers.messages import (
     AskDigest,
     AskLease,
     AskList,
-    AskPlaces,
-    Carried,
-    Carry,
+    AskSlots,
     CoordinationLost,
+    Deliver,
+    DeliveryReceipt,
     Dispatch,
     GiveDigest,
     GiveLease,
-    GivePlaces,
-    ReturnPlaces,
+    LendSlots,
+    ReturnSlots,
     Sent,
     Served,
     StandIn,
@@ -36,16 +36,16 @@ MEMBERS = {NodeId("a"), NodeId("b"), NodeId("c")}
 
 FROM_MEMBERS = {
     *get_args(Message),
-    Carry,
+    Deliver,
     AskLease,
-    AskPlaces,
-    GivePlaces,
-    ReturnPlaces,
+    AskSlots,
+    LendSlots,
+    ReturnSlots,
     StandIn,
     CoordinationLost,
 }
 FROM_COPIES = {Served, GiveDigest}
-FROM_THE_PRIMARY = {Dispatch, GiveLease, AskList, Carried, AskDigest}
+FROM_THE_PRIMARY = {Dispatch, GiveLease, AskList, DeliveryReceipt, AskDigest}
 
 
 def takers(kind: type[Sent]) -> set[Role]:
