@@ -11,7 +11,7 @@ from rota.node.cluster.membership import Membership
 from rota.node.coordination.coordinator import Coordinator
 from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
-from rota.node.peers.peer_apis import Others
+from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock
 from rota.node.system.config import NodeConfig
@@ -53,6 +53,6 @@ class Parts:
     continuity: CoordinatorContinuity
     coordinator: Coordinator
     copies: Copies
-    others: Others | None
+    others: PeerApis | None
     etcd: EtcdGuard | None
     unready: Unready

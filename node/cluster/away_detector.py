@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 LOOK_S = 1.0
 
 
-class Absence:
+class AwayDetector:
     """Says of other nodes that they are away.
 
     Args:

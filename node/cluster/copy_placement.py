@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 _STATES = {state.value: state for state in MemberState}
 
 
-class Targets:
+class CopyPlacement:
     """The target of each shard (`rota.node.cluster.membership.Placement`).
 
     All nodes compute the same from the same members, so they need not agree on it.

@@ -14,7 +14,7 @@ from rota.core.model.ids import NodeId, Session
 from rota.core.vocabulary.configuration import NOBODY
 from rota.executor.warden.messages import OnDeathRequest
 from rota.node.coordination.coordinator import Member
-from rota.node.peers.death_proof import PATH, Death, encode
+from rota.node.peers.death_proof import PATH, DeathProof, encode
 
 
 class Warden(Protocol):
@@ -25,7 +25,7 @@ class Warden(Protocol):
         ...
 
 
-class LastWill:
+class DeathNotice:
     """The will of one process.
 
     Args:
@@ -67,7 +67,7 @@ class LastWill:
         if self._session == NOBODY:
             return
         news = encode(
-            Death(
+            DeathProof(
                 cluster=self._cluster,
                 node_id=self._node_id,
                 session=self._session,

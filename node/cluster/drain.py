@@ -29,7 +29,7 @@ LOOK_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldShards:
     """What a node still holds, and others could take from it.
 
     Attributes:
@@ -44,7 +44,7 @@ class Held:
         return bool(self.primaries or self.backups)
 
 
-class Leaving:
+class Drain:
     """How this node leaves.
 
     Args:
@@ -95,10 +95,10 @@ class Leaving:
         return True
 
     @property
-    def held(self) -> Held:
+    def held(self) -> HeldShards:
         """What is still to be given away."""
         known = [each.replica.newest for each in self._shards if each.replica.newest]
-        return Held(
+        return HeldShards(
             primaries=sum(map(self._has_heir, known)),
             backups=sum(map(self._is_counted_needlessly, known)),
         )

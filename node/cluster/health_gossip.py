@@ -19,7 +19,7 @@ from rota.node.system.clock import Clock
 M = TypeVar("M")
 
 
-class Beacons:
+class HealthGossip:
     """The beacons of one node.
 
     Args:

@@ -28,8 +28,8 @@ from rota.core.replication.messages import Message
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import LATEST_INSTANT, SECOND, Duration, Instant, later, seconds
 from rota.core.vocabulary.configuration import NOBODY, Swap, Swapped
-from rota.node.cluster.health_gossip import Beacons
-from rota.node.cluster.self_check import Fitness
+from rota.node.cluster.health_gossip import HealthGossip
+from rota.node.cluster.self_check import SelfCheck
 from rota.node.coordination.coordinator import (
     ACTIVE,
     AWAY,
@@ -106,8 +106,8 @@ class Membership:
         lock: str,
         liveness: Liveness,
         continuity: CoordinatorContinuity,
-        fitness: Fitness,
-        beacons: Beacons,
+        fitness: SelfCheck,
+        beacons: HealthGossip,
         timing: Timing,
         placement: Placement,
         meet: Callable[[Mapping[NodeId, Member]], None],

@@ -34,7 +34,7 @@ _WHY = {
 }
 
 
-class Fitness:
+class SelfCheck:
     """What is wrong with this node.
 
     Args:

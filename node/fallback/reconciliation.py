@@ -42,7 +42,7 @@ class _Telling:
     is_under_way: bool = False
 
 
-class Accounts:
+class Reconciliation:
     """What the sides of this node have to tell.
 
     Args:

@@ -51,7 +51,7 @@ from rota.core.vocabulary.effects import (
 )
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.attempts.slots import SlotTable
-from rota.node.fallback.reconciliation import Accounts
+from rota.node.fallback.reconciliation import Reconciliation
 from rota.node.peers.messages import Served, StandIn
 from rota.node.peers.network import Network
 from rota.node.shards.fallback_shards import EXECUTIONS_MAX, FallbackShards
@@ -89,7 +89,7 @@ class StandIns:
         shards: Shards,
         sides: FallbackShards,
         attempts: LocalAttempts,
-        accounts: Accounts,
+        accounts: Reconciliation,
         places: SlotTable,
         timers: Timers,
         network: Network,

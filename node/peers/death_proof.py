@@ -28,7 +28,7 @@ BYTES_MAX = 1 << 20
 """Of a request: a warden names at most 5,000 attempts that it holds, of up to 190 bytes each."""
 
 
-class Death(msgspec.Struct, frozen=True, kw_only=True, tag="death"):
+class DeathProof(msgspec.Struct, frozen=True, kw_only=True, tag="death"):
     """A process has ended.
 
     Attributes:
@@ -46,7 +46,7 @@ class Death(msgspec.Struct, frozen=True, kw_only=True, tag="death"):
 
 Left = frozenset[AttemptKey]
 """Attempts of a life that has ended, which its warden holds."""
-_decoder = msgspec.msgpack.Decoder(Death)
+_decoder = msgspec.msgpack.Decoder(DeathProof)
 _posted: msgspec.msgpack.Decoder[tuple[bytes, Left | None]]
 _posted = msgspec.msgpack.Decoder(tuple[bytes, Left | None])
 
@@ -56,12 +56,12 @@ def life_of(secret: str) -> str:
     return blake2b(secret.encode(), digest_size=16).hexdigest()
 
 
-def encode(death: Death) -> bytes:
+def encode(death: DeathProof) -> bytes:
     """Return the bytes of the news, to which the warden adds what it holds."""
     return msgspec.msgpack.encode(death)
 
 
-def decode(posted: bytes) -> tuple[Death, Left | None]:
+def decode(posted: bytes) -> tuple[DeathProof, Left | None]:
     """Return what the news says, and what is left; None if that is not known.
 
     Raises:

@@ -45,7 +45,7 @@ class Unreached(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PeerRequest:
     """A request to another node.
 
     Attributes:
@@ -58,7 +58,7 @@ class Asked:
     body: bytes | None = None
 
 
-class Others:
+class PeerApis:
     """The APIs of the other nodes.
 
     Args:
@@ -92,7 +92,9 @@ class Others:
         return tuple(each for each in self._reach.peers if each in self._members)
 
     @asynccontextmanager
-    async def ask(self, node_id: NodeId, asked: Asked) -> AsyncGenerator[aiohttp.ClientResponse]:
+    async def ask(
+        self, node_id: NodeId, asked: PeerRequest
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Ask a node; the body reads its answer, for as long as the node is there.
 
         Raises:

@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 from rota.core.model.ids import Index, NodeId, ShardId
 from rota.core.vocabulary.configuration import Configuration, Copy
-from rota.node.recovery.inventory import Held
+from rota.node.recovery.inventory import HeldCopy
 
 
 class EntryOf(NamedTuple):
@@ -79,7 +79,7 @@ class Unknown(Exception):
     """A hash is not known."""
 
 
-class Lineage:
+class ConfigurationLineage:
     """The copies of a shard, compared.
 
     Args:
@@ -90,7 +90,7 @@ class Lineage:
     """
 
     def __init__(
-        self, shard: ShardId, held: Mapping[NodeId, Held], hashes: Hashes, least: int = 1
+        self, shard: ShardId, held: Mapping[NodeId, HeldCopy], hashes: Hashes, least: int = 1
     ) -> None:
         self._shard = shard
         self._held = held

@@ -10,7 +10,7 @@ from rota.core.vocabulary.journal import ORIGIN_HASH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldCopy:
     """What a node has of a shard.
 
     Attributes:
@@ -35,7 +35,7 @@ class Held:
     tip_at: Instant = Instant(0)
 
 
-NOTHING_HELD = Held()
+NOTHING_HELD = HeldCopy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,8 @@ class Inventory:
     """
 
     lost: int | None
-    shards: Mapping[ShardId, Held]
+    shards: Mapping[ShardId, HeldCopy]
 
-    def of(self, shard: ShardId) -> Held:
+    def of(self, shard: ShardId) -> HeldCopy:
         """Return what the node has of a shard."""
         return self.shards.get(shard, NOTHING_HELD)

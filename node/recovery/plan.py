@@ -25,8 +25,8 @@ from rota.core.vocabulary.configuration import (
     generation_of,
 )
 from rota.node.coordination.coordinator import View
-from rota.node.recovery.configuration_lineage import Hashes, Lineage
-from rota.node.recovery.inventory import NOTHING_HELD, Held, Inventory
+from rota.node.recovery.configuration_lineage import ConfigurationLineage, Hashes
+from rota.node.recovery.inventory import NOTHING_HELD, HeldCopy, Inventory
 
 EPOCHS_END = 1 << 62
 """Epochs are below it."""
@@ -74,7 +74,7 @@ class ShardPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RecoveryPlan:
     """What a recovery writes.
 
     Attributes:
@@ -95,7 +95,7 @@ def plan_of(
     least: int,
     accepts_loss: bool = False,
     count: int = 0,
-) -> Plan:
+) -> RecoveryPlan:
     """Return the plan of a recovery of the cluster.
 
     Args:
@@ -133,7 +133,7 @@ def plan_of(
     wanted = {Finding.RECOVERABLE, *({Finding.UNSURE} if accepts_loss else ())}
     is_blind = len({*without, *_wiped(found, told)}) >= least and not accepts_loss
     unheld = Finding.UNSURE if is_blind else Finding.NEW
-    return Plan(
+    return RecoveryPlan(
         generation=generation,
         shards=tuple(
             replace(each, finding=unheld)
@@ -196,7 +196,7 @@ def _found(
         return ShardPlan(
             shard=shard, finding=Finding.NEW, expected=None, newest=None, holders=(), fresh=None
         )
-    lineage = Lineage(shard, held, hashes, least)
+    lineage = ConfigurationLineage(shard, held, hashes, least)
     newest = max(known, key=lambda each: each.epoch, default=None)
     finding = _doubt(newest, known, held, lineage)
     if finding is None:
@@ -213,7 +213,7 @@ def _found(
     )
 
 
-def _is_nothing(held: Held) -> bool:
+def _is_nothing(held: HeldCopy) -> bool:
     """Return True if a node has no more of a shard than a copy that nobody was asked to count."""
     return held.seen is None and held.promised == 0 and held.tip == NOTHING_HELD.tip
 
@@ -221,8 +221,8 @@ def _is_nothing(held: Held) -> bool:
 def _doubt(
     newest: Configuration | None,
     known: Collection[Configuration],
-    held: Mapping[NodeId, Held],
-    lineage: Lineage,
+    held: Mapping[NodeId, HeldCopy],
+    lineage: ConfigurationLineage,
 ) -> Finding | None:
     """Return what keeps the shard closed though nothing was compared yet; None if nothing does."""
     highest = max((max(each.promised, each.tip[0]) for each in held.values()), default=Epoch(0))
@@ -292,7 +292,7 @@ def plan_from(
     *,
     without: Collection[NodeId] = (),
     least: int,
-) -> Plan:
+) -> RecoveryPlan:
     """Return the plan that makes one node's copy of a shard the only one that counts.
 
     Whatever was acknowledged and is not on that copy is lost by it.
@@ -334,7 +334,7 @@ def plan_from(
         primary_session=NOBODY,
         sync=(Copy(source, held.allocation),),
     )
-    return Plan(generation=generation, shards=(replace(plan, fresh=fresh),))
+    return RecoveryPlan(generation=generation, shards=(replace(plan, fresh=fresh),))
 
 
 # -- what is refused ------------------------------------------------------------------------------

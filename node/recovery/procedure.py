@@ -41,8 +41,8 @@ from rota.core.timing.instants import Instant, format_instant, parse_instant
 from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, View
 from rota.node.recovery.configuration_lineage import EntryOf, Hashes
-from rota.node.recovery.inventory import Held, Inventory
-from rota.node.recovery.plan import Finding, Plan, ShardPlan, plan_from, plan_of
+from rota.node.recovery.inventory import HeldCopy, Inventory
+from rota.node.recovery.plan import Finding, RecoveryPlan, ShardPlan, plan_from, plan_of
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 from rota.wire.documents import (
@@ -182,8 +182,8 @@ def inventory_in(view: InventoryView) -> Inventory:
     return Inventory(lost=view.lost, shards=held)
 
 
-def _held(view: HeldView) -> Held:
-    return Held(
+def _held(view: HeldView) -> HeldCopy:
+    return HeldCopy(
         seen=_configuration(view.seen) if view.seen else None,
         promised=Epoch(view.promised),
         allocation=AllocationId(view.allocation) if view.allocation else None,
@@ -210,8 +210,8 @@ def _configuration(view: ConfigurationView) -> Configuration:
 
 
 async def _planned(
-    recovery: Recovery, make: Callable[[Mapping[NodeId, Inventory], Hashes], Plan]
-) -> Plan:
+    recovery: Recovery, make: Callable[[Mapping[NodeId, Inventory], Hashes], RecoveryPlan]
+) -> RecoveryPlan:
     """Return the plan, with all hashes that are needed for it.
 
     Nodes that do not answer for hashes count as if they had not answered at all.
@@ -292,7 +292,9 @@ async def recover_cluster(recovery: Recovery, *, accepts_loss: bool) -> Recovery
     return done
 
 
-def _view_of(recovery: Recovery, plan: Plan, *, changed: Collection[ShardId]) -> RecoveryView:
+def _view_of(
+    recovery: Recovery, plan: RecoveryPlan, *, changed: Collection[ShardId]
+) -> RecoveryView:
     return RecoveryView(
         generation=plan.generation,
         shards=[_shard_view(each, is_changed=each.shard in changed) for each in plan.shards],
@@ -384,7 +386,7 @@ def _check_cluster(recovery: Recovery) -> None:
         )
 
 
-async def _write(recovery: Recovery, plan: Plan) -> set[ShardId]:
+async def _write(recovery: Recovery, plan: RecoveryPlan) -> set[ShardId]:
     """Write what is planned, and return the shards that changed meanwhile and were left alone."""
     if recovery.session() == NOBODY:
         raise Refused(

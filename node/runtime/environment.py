@@ -14,7 +14,7 @@ from rota.node.cluster.etcd_guard import LookAtEtcd
 from rota.node.cluster.membership import Placement
 from rota.node.coordination.coordinator import Coordinator, Member
 from rota.node.peers.network import Network
-from rota.node.peers.peer_apis import Others
+from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.copy_comparison import COMPARE_EVERY
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.seams import Commit
@@ -75,7 +75,7 @@ class Surroundings:
     meet: Callable[[Mapping[NodeId, Member]], None] = lambda members: None
     begun: Callable[[Session], None] = lambda session: None
     metrics: Metrics = field(default_factory=Metrics)
-    others: Others | None = None
+    others: PeerApis | None = None
     look_for_space: Callable[[], FoundSpace] = lambda: AMPLE
     look_at_etcd: LookAtEtcd | None = None
     compare_every: Duration = COMPARE_EVERY

@@ -10,7 +10,7 @@ from rota.node.attempts.delivery import Delivery
 from rota.node.attempts.inbound_attempts import InboundAttempts
 from rota.node.attempts.outbound_attempts import OutboundAttempts
 from rota.node.attempts.slot_lending import SlotLending
-from rota.node.cluster.health_gossip import Beacons
+from rota.node.cluster.health_gossip import HealthGossip
 from rota.node.cluster.membership import Membership
 from rota.node.fallback.stand_ins import StandIns
 from rota.node.peers.death_proof import Left
@@ -58,7 +58,7 @@ class Receiving:
         shards: Shards,
         membership: Membership,
         *,
-        beacons: Beacons,
+        beacons: HealthGossip,
         bringing: Delivery,
         elsewhere: OutboundAttempts,
         fencing: AttemptLeases,

@@ -25,8 +25,8 @@ from rota.executor.scripted import ScriptedExecutor
 from rota.executor.warden.node_link import WardenLink
 from rota.node.api.app import make_app
 from rota.node.api.http.server import serving
-from rota.node.cluster.copy_placement import Targets
-from rota.node.cluster.death_notice import LastWill
+from rota.node.cluster.copy_placement import CopyPlacement
+from rota.node.cluster.death_notice import DeathNotice
 from rota.node.cluster.joining import check_owner, join, timing_of, why_cut_off, why_unready
 from rota.node.context import Parts
 from rota.node.coordination.coordinator import (
@@ -48,7 +48,7 @@ from rota.node.links.identity_proof import KEY_BYTES, PeerCredentials, draw_byte
 from rota.node.links.links import Links
 from rota.node.peers.death_proof import life_of
 from rota.node.peers.network import NoNetwork
-from rota.node.peers.peer_apis import Others
+from rota.node.peers.peer_apis import PeerApis
 from rota.node.runtime.environment import OnEnded, Surroundings
 from rota.node.runtime.wiring import Works
 from rota.node.shards.local_shards import Shards
@@ -199,10 +199,10 @@ class Node:
             metrics=metrics.links,
         )
         await stack.enter_async_context(links.running(*config.peer_listen))
-        others = Others(links)
+        others = PeerApis(links)
         await stack.enter_async_context(others.running())
 
-        will = LastWill(
+        will = DeathNotice(
             warden,
             coordinator.end_of,
             cluster=cluster.id,
@@ -222,7 +222,7 @@ class Node:
             member=msgspec.structs.replace(around.member, key=ours.key),
             network=links,
             cluster_id=cluster.id,
-            placement=Targets(cluster.shards, cluster.replicas),
+            placement=CopyPlacement(cluster.shards, cluster.replicas),
             copies=Copies(wanted=cluster.replicas, least=cluster.min_sync),
             timing=timing_of(cluster),
             meet=meet,

@@ -28,15 +28,15 @@ from rota.node.attempts.outbound_attempts import OutboundAttempts
 from rota.node.attempts.outbox_relay import OutboxRelay
 from rota.node.attempts.slot_lending import SlotLending
 from rota.node.attempts.slots import SlotTable
-from rota.node.cluster.away_detector import Absence
-from rota.node.cluster.drain import Leaving
+from rota.node.cluster.away_detector import AwayDetector
+from rota.node.cluster.drain import Drain
 from rota.node.cluster.etcd_guard import EtcdGuard
-from rota.node.cluster.health_gossip import Beacons
+from rota.node.cluster.health_gossip import HealthGossip
 from rota.node.cluster.membership import Membership
-from rota.node.cluster.self_check import Fitness
+from rota.node.cluster.self_check import SelfCheck
 from rota.node.cluster.shard_metrics import measure_shards
 from rota.node.context import Parts, Unready
-from rota.node.fallback.reconciliation import Accounts
+from rota.node.fallback.reconciliation import Reconciliation
 from rota.node.fallback.stand_ins import StandIns
 from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
@@ -102,11 +102,11 @@ class Works:
         self._commits_within_s = CLOSE_TIMEOUT_S
         self._metrics = around.metrics
         calendars = ClockSkew(config.clock_skew_max)
-        self._fitness = Fitness(
+        self._fitness = SelfCheck(
             calendars, self._liveness, clock, self._metrics, is_alone=self._is_alone
         )
         self._places = SlotTable(config.slots, self._liveness, config.labels)
-        self._beacons = Beacons(
+        self._beacons = HealthGossip(
             calendars,
             self._liveness,
             clock,
@@ -154,10 +154,10 @@ class Works:
             is_alone=self._is_alone,
             cluster_id=around.cluster_id,
         )
-        self._leaving = Leaving(
+        self._leaving = Drain(
             self._shards, self._liveness, around.copies, clock, self._membership.tell_at_once
         )
-        self._absence = Absence(
+        self._absence = AwayDetector(
             self._membership,
             around.coordinator,
             copies=around.copies.wanted,
@@ -192,7 +192,9 @@ class Works:
             self._shards,
             self.sides,
             self._attempts,
-            Accounts(config.node_id, self.sides, self._bringing, History(around.store, range(0))),
+            Reconciliation(
+                config.node_id, self.sides, self._bringing, History(around.store, range(0))
+            ),
             self._places,
             self._timers,
             around.network,

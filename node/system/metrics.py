@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from rota.core.timing.instants import SECOND
-from rota.node.system.metric_definitions import MEASURES, Measure
+from rota.node.system.metric_definitions import MEASURES, MetricDefinition
 
 
 class Metrics:
@@ -114,7 +114,7 @@ class LinkMetrics:
 
 
 class _Read:
-    def __init__(self, measure: Measure, read: Callable[[], float]) -> None:
+    def __init__(self, measure: MetricDefinition, read: Callable[[], float]) -> None:
         self._measure, self._read = measure, read
 
     def collect(self) -> list[Metric]:
@@ -125,7 +125,7 @@ class _Read:
 class _ReadEach:
     def __init__(
         self,
-        measure: Measure,
+        measure: MetricDefinition,
         read: Callable[[], Mapping[str, float]],
         kind: type[CounterMetricFamily | GaugeMetricFamily] = GaugeMetricFamily,
     ) -> None:
@@ -155,5 +155,5 @@ def _histogram(name: str, registry: CollectorRegistry) -> Histogram:
     return Histogram(name, measure.meaning, labels, registry=registry, buckets=measure.buckets)
 
 
-def _labels(measure: Measure) -> list[str]:
+def _labels(measure: MetricDefinition) -> list[str]:
     return [label.name for label in measure.labels]

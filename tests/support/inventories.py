@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from rota.core.model.ids import Index, NodeId, ShardId
 from rota.core.replication.replica import Replica
 from rota.node.recovery.configuration_lineage import EntryOf, Hashes
-from rota.node.recovery.inventory import Held
+from rota.node.recovery.inventory import HeldCopy
 
 
-def held(replica: Replica) -> Held:
+def held(replica: Replica) -> HeldCopy:
     """Return what a replica has, as its node's inventory tells it."""
     copy = replica.copy
-    return Held(
+    return HeldCopy(
         seen=replica.seen,
         promised=replica.epoch,
         allocation=copy.allocation,

@@ -65,7 +65,7 @@ HELLO = handshake_messages.Hello(
     versions=handshake_messages.SPOKEN, node_id=NODE, wants=NODE, life="1f", nonce=bytes(32)
 )
 ANSWER = handshake_messages.Answer(versions=handshake_messages.SPOKEN, life="1f", nonce=bytes(32))
-DEATH = death_proof.Death(cluster="one", node_id=NODE, session=Session("5e55"), secret="5e")
+DEATH = death_proof.DeathProof(cluster="one", node_id=NODE, session=Session("5e55"), secret="5e")
 MEMBER = Member(node_id=NODE, store_id="s", address="a:1", labels={"disk": "fast"}, key=bytes(32))
 EVENT = EventView(id="5f0c91aa-7", type="task.running", at="2027-01-01T00:00:00.000000Z")
 KEYS = Keys("default")

@@ -29,7 +29,7 @@ from rota.node.coordination.coordinator import (
     CoordinatorUnavailable,
     OutcomeUnknown,
 )
-from rota.node.peers.peer_apis import Asked
+from rota.node.peers.peer_apis import PeerRequest
 from rota.node.recovery.shard_repair import promise_of, repair
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ClusterView, NodeView, PromiseView, RepairView
@@ -224,7 +224,7 @@ async def told_by_others(
     others = request.app[PARTS].others
 
     async def ask(node_id: NodeId) -> None:
-        asked = Asked(method="GET", target=target, headers=question_headers(request))
+        asked = PeerRequest(method="GET", target=target, headers=question_headers(request))
         with suppress(Refused, TimeoutError):
             async with asyncio.timeout(within_s):
                 told[node_id] = await ask_part(request, node_id, asked, kind)

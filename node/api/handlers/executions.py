@@ -43,7 +43,7 @@ from rota.node.api.routing.forwarding import all_of, ask_part, headers_of, owner
 from rota.node.api.routing.scatter_gather import Page, merged, pages_of
 from rota.node.api.routing.writes import write
 from rota.node.context import Parts
-from rota.node.peers.peer_apis import Asked
+from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.storage.history import NEWEST, UnreadableExecution, past_before
 from rota.wire.documents import (
@@ -233,7 +233,7 @@ async def _ended_there(
 ) -> dict[str, ExecutionView]:
     """Return what executions of another node are when they have ended, or after a timeout."""
     body = WaitManyBody(execution_ids=list(ids), timeout=patience)
-    asked = Asked(
+    asked = PeerRequest(
         method="POST",
         target=target_of(request),
         headers=headers_of(request),

@@ -11,7 +11,7 @@ from rota.core.model.job import Job
 from rota.node.api.handlers.executions import load_execution
 from rota.node.api.requests.request_reader import PARTS
 from rota.node.api.routing.forwarding import ask_part, owner_of, question_headers
-from rota.node.peers.peer_apis import Asked
+from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ExecutionView, JobView
 
@@ -81,7 +81,7 @@ async def check_execution(request: web.Request, execution_id: ExecutionId) -> No
     if shard.is_open:
         await load_execution(parts, execution_id)
         return
-    asked = Asked(
+    asked = PeerRequest(
         method="GET",
         target=f"/api/v1/executions/{execution_id}",
         headers=question_headers(request),
@@ -94,7 +94,7 @@ def _found(job: Job | None) -> Found | None:
 
 
 async def _ask(request: web.Request, shard: Shard, named: str) -> Found | None:
-    asked = Asked(
+    asked = PeerRequest(
         method="GET",
         target=f"/api/v1/jobs/{quote(named, safe='')}",
         headers=question_headers(request),

@@ -18,7 +18,7 @@ from rota.node.api.requests.request_reader import PARTS, document
 from rota.node.api.routing.forwarding import READS_NO_SHARD, ask_part, question_headers
 from rota.node.cluster.joining import cluster_of
 from rota.node.context import Parts
-from rota.node.peers.peer_apis import Asked
+from rota.node.peers.peer_apis import PeerRequest
 from rota.node.recovery.configuration_lineage import EntryOf
 from rota.node.recovery.procedure import (
     HASHES_AT_ONCE,
@@ -216,7 +216,7 @@ async def _read_hashes(
         for start in range(0, len(entries), HASHES_AT_ONCE):
             asked = entries[start : start + HASHES_AT_ONCE]
             listed = ",".join(f"{each.shard}:{each.number}" for each in asked)
-            question = Asked(
+            question = PeerRequest(
                 method="GET",
                 target=f"{HASHES}?entries={listed}",
                 headers=question_headers(request),

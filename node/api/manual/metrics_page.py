@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rota.node.api.manual.api_pages import cell, table, with_section
-from rota.node.system.metric_definitions import MEASURES, Label, Measure
+from rota.node.system.metric_definitions import MEASURES, Label, MetricDefinition
 
 HEADER = ("metric", "type", "unit", "labels", "meaning")
 
 
-def with_table(page: str, measures: Iterable[Measure]) -> str:
+def with_table(page: str, measures: Iterable[MetricDefinition]) -> str:
     """Return *page* with the table of *measures* between its two marks.
 
     Raises:
@@ -19,7 +19,7 @@ def with_table(page: str, measures: Iterable[Measure]) -> str:
     return with_section(page, "metrics", table(HEADER, map(_row, measures)))
 
 
-def _row(measure: Measure) -> tuple[str, ...]:
+def _row(measure: MetricDefinition) -> tuple[str, ...]:
     return (
         f"`{measure.name}`",
         measure.kind.value,
@@ -33,7 +33,7 @@ def _label(label: Label) -> str:
     return f"`{label.name}`: {label.text or ', '.join(f'`{each}`' for each in label.values)}"
 
 
-def _meaning(measure: Measure) -> str:
+def _meaning(measure: MetricDefinition) -> str:
     buckets = measure.buckets
     said = f"; buckets from {buckets[0]:g} to {buckets[-1]:g} s" if buckets else ""
     more = f" ([more]({measure.see}))" if measure.see else ""

@@ -26,7 +26,7 @@ from rota.node.api.routing.forwarding import (
     is_forwarded,
     owners_of,
 )
-from rota.node.peers.peer_apis import Asked
+from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ITEMS_MAX
 
@@ -151,10 +151,10 @@ async def each_answered(
     return [results[number] for number in sorted(results)]
 
 
-def _parts_of(request: web.Request, split: Split) -> dict[NodeId, Asked]:
+def _parts_of(request: web.Request, split: Split) -> dict[NodeId, PeerRequest]:
     """Return what to ask each other node."""
     return {
-        node_id: Asked(
+        node_id: PeerRequest(
             method="POST",
             target=target_of(request),
             headers=headers_of(request, **{OF_ITEMS: ",".join(str(item.number) for item in items)}),

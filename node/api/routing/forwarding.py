@@ -25,7 +25,7 @@ from rota.core.model.ids import NodeId, ShardId
 from rota.node.api.requests.problems import problem, refusal_of
 from rota.node.api.requests.request_reader import PARTS, REQUEST_ID, read_content, target_of
 from rota.node.api.requests.stopping import STOPPING, Stops
-from rota.node.peers.peer_apis import Asked, Others, Unreached
+from rota.node.peers.peer_apis import PeerApis, PeerRequest, Unreached
 from rota.node.shards.shard import NotPrimary, Shard
 from rota.wire.documents import ProblemView
 from rota.wire.headers import PRIMARY
@@ -125,7 +125,7 @@ async def answer_anywhere(request: web.Request, handler: Handler) -> web.StreamR
 
 
 async def _forwarded(
-    request: web.Request, others: Others, shard: Shard
+    request: web.Request, others: PeerApis, shard: Shard
 ) -> web.StreamResponse | None:
     """Return the answer of a shard's primary; None if it cannot be asked, or is not it."""
     primary = shard.primary_node
@@ -170,7 +170,7 @@ async def _handed_on(
     request = relay.request
     others = request.app[PARTS].others
     assert others is not None
-    asked = Asked(
+    asked = PeerRequest(
         method=request.method,
         target=target_of(request),
         headers=headers,
@@ -318,7 +318,7 @@ def bits_of(shards: Iterable[Shard]) -> str:
     return f"{sum(1 << shard.id for shard in shards):x}"
 
 
-async def ask_part(request: web.Request, node_id: NodeId, asked: Asked, kind: type[T]) -> T:
+async def ask_part(request: web.Request, node_id: NodeId, asked: PeerRequest, kind: type[T]) -> T:
     """Return what another node answers for its part of *request*.
 
     Raises:
@@ -340,12 +340,12 @@ async def ask_part(request: web.Request, node_id: NodeId, asked: Asked, kind: ty
 
 
 async def ask_parts(
-    request: web.Request, asked: Mapping[NodeId, Asked], kind: type[T]
+    request: web.Request, asked: Mapping[NodeId, PeerRequest], kind: type[T]
 ) -> dict[NodeId, T | Refused]:
     """Return what each of several nodes answers for its part of *request*, asked together."""
     answers: dict[NodeId, T | Refused] = {}
 
-    async def ask(node_id: NodeId, its: Asked) -> None:
+    async def ask(node_id: NodeId, its: PeerRequest) -> None:
         try:
             answers[node_id] = await ask_part(request, node_id, its, kind)
         except Refused as refusal:

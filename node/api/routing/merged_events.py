@@ -21,7 +21,7 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId
 from rota.node.api.routing.forwarding import NobodyAnswers, question_headers
 from rota.node.feeds.events import Reader, Seen, Told, format_seen, parse_seen
-from rota.node.peers.peer_apis import Asked, Others, Unreached
+from rota.node.peers.peer_apis import PeerApis, PeerRequest, Unreached
 from rota.node.system.background import beside
 from rota.wire.documents import EventView
 
@@ -42,7 +42,7 @@ Batch = list[Told]
 
 @asynccontextmanager
 async def following(
-    request: web.Request, others: Others, reader: Reader, target: str, after: Seen | None
+    request: web.Request, others: PeerApis, reader: Reader, target: str, after: Seen | None
 ) -> AsyncGenerator[AsyncGenerator[Batch]]:
     """Follow all nodes while the body runs; gives the batches of all of them.
 
@@ -73,7 +73,7 @@ class _Following:
     def __init__(
         self,
         request: web.Request,
-        others: Others,
+        others: PeerApis,
         nodes: tuple[NodeId, ...],
         target: str,
         after: Seen | None,
@@ -105,7 +105,7 @@ class _Following:
         headers = {**question_headers(self._request), "Accept": "application/x-ndjson"}
         if self._after is not None:
             headers["Last-Event-ID"] = format_seen(self._after)
-        asked = Asked(method="GET", target=self._target, headers=headers)
+        asked = PeerRequest(method="GET", target=self._target, headers=headers)
         reason = f"{node_id} tells nothing more"
         try:
             async with self._others.ask(node_id, asked) as answer:

@@ -23,7 +23,7 @@ from rota.node.api.routing.forwarding import (
     bits_of,
     headers_of,
 )
-from rota.node.peers.peer_apis import Asked
+from rota.node.peers.peer_apis import PeerRequest
 
 T = TypeVar("T")
 PageT = TypeVar("PageT")
@@ -46,7 +46,7 @@ async def pages_of(request: web.Request, owners: Owners, kind: type[PageT]) -> l
         NobodyAnswers: One of them did not give its page.
     """
     asked = {
-        node_id: Asked(
+        node_id: PeerRequest(
             method="GET",
             target=target_of(request),
             headers=headers_of(request, **{OF_SHARDS: bits_of(shards)}),

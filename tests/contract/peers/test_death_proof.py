@@ -12,9 +12,9 @@ from rota.core.model.attempt import AttemptKey
 from rota.core.model.ids import NodeId, Session
 from rota.executor.warden.messages import HELD_TOLD_MAX, OnDeathRequest
 from rota.executor.warden.on_death_requests import post_all
-from rota.node.cluster.death_notice import LastWill
+from rota.node.cluster.death_notice import DeathNotice
 from rota.node.links.links import LIVES_MAX
-from rota.node.peers.death_proof import PATH, Death, encode, life_of
+from rota.node.peers.death_proof import PATH, DeathProof, encode, life_of
 
 SESSION = Session("5e55")
 
@@ -39,12 +39,12 @@ async def ends() -> AsyncGenerator[tuple[End, End]]:
         yield one, other
 
 
-def news_of(end: End, **fields: str) -> Death:
+def news_of(end: End, **fields: str) -> DeathProof:
     """Return the news that the process behind *end* has ended."""
-    true = Death(
+    true = DeathProof(
         cluster=end.credentials.cluster, node_id=end.id, session=SESSION, secret=end.secret
     )
-    return msgspec.convert({**msgspec.to_builtins(true), **fields}, Death)
+    return msgspec.convert({**msgspec.to_builtins(true), **fields}, DeathProof)
 
 
 async def told(end: End, news: bytes, left: object = ()) -> int:
@@ -62,7 +62,7 @@ async def test_the_last_will_of_a_node_proves_its_death_to_the_others(
 ) -> None:
     one, other = ends
     warden, ended = Warden(), OnDeathRequest(("http://127.0.0.1:1/revoke",), b"session")
-    will = LastWill(warden, lambda session: ended, cluster="c", node_id=A, secret=one.secret)
+    will = DeathNotice(warden, lambda session: ended, cluster="c", node_id=A, secret=one.secret)
     will.meet({end.id: end.member() for end in ends})
     before_its_session = warden.letters
     will.begun(SESSION)
@@ -84,7 +84,7 @@ async def test_what_the_warden_holds_comes_with_it_unless_that_is_too_much(
 ) -> None:
     one, other = ends
     warden = Warden()
-    will = LastWill(
+    will = DeathNotice(
         warden, lambda session: OnDeathRequest((), b""), cluster="c", node_id=A, secret=one.secret
     )
     will.meet({end.id: end.member() for end in ends})
@@ -99,7 +99,7 @@ async def test_what_the_warden_holds_comes_with_it_unless_that_is_too_much(
 
 async def test_a_will_follows_the_session_and_the_members() -> None:
     warden = Warden()
-    will = LastWill(
+    will = DeathNotice(
         warden,
         lambda session: OnDeathRequest((session,), b""),
         cluster="c",

@@ -256,7 +256,7 @@ async def test_half_sent_requests_of_one_address_leave_room_for_others(
 async def test_a_death_that_names_too_much_is_refused(
     end: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    news = death_proof.Death(cluster="c", node_id=A, session=Session("5e55"), secret="s")
+    news = death_proof.DeathProof(cluster="c", node_id=A, session=Session("5e55"), secret="s")
     body = msgspec.msgpack.encode((death_proof.encode(news), None)) + bytes(death_proof.BYTES_MAX)
     head = b"POST /peer/death HTTP/1.1\r\nHost: b\r\nContent-Length: %d\r\n\r\n" % len(body)
 
@@ -354,7 +354,7 @@ async def test_deaths_that_are_not_believed_do_not_fill_the_log(
     end: End, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    news = death_proof.Death(
+    news = death_proof.DeathProof(
         cluster="c", node_id=NodeId("x" * 10_000), session=Session("5e55"), secret="s"
     )
     body = msgspec.msgpack.encode((death_proof.encode(news), None))

@@ -23,7 +23,7 @@ from rota.node.api.requests.parameters import IS_DRY_RUN
 from rota.node.api.requests.request_reader import PARTS
 from rota.node.api.routing.forwarding import FORWARDED, answer_anywhere
 from rota.node.api.routing.writes import write
-from rota.node.peers.peer_apis import Others
+from rota.node.peers.peer_apis import PeerApis
 from rota.storage.memory import MemoryStore
 from rota.wire.headers import NODE, PRIMARY
 from support.cluster import Cluster, answer
@@ -542,7 +542,7 @@ async def test_a_request_for_which_something_was_decided_is_not_answered_elsewhe
     tmp_path: Path,
 ) -> None:
     async with running_works(MemoryStore(), tmp_path) as works:
-        parts = replace(works.parts, others=Others(Nowhere()))
+        parts = replace(works.parts, others=PeerApis(Nowhere()))
 
         async def write_and_lose_the_shard(request: web.Request) -> web.Response:
             shard = parts.shards.of_name("default", "job")

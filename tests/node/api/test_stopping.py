@@ -13,7 +13,7 @@ from rota.core.model.ids import ExecutionId, NodeId
 from rota.node.api.app import make_app
 from rota.node.context import Parts
 from rota.node.coordination.coordinator import Member
-from rota.node.peers.peer_apis import Asked, Others, Unreached
+from rota.node.peers.peer_apis import PeerApis, PeerRequest, Unreached
 from rota.node.runtime.wiring import Works
 from rota.storage.memory import MemoryStore
 from support.in_process import running_works, save, trigger, until
@@ -123,9 +123,9 @@ class Reached:
 
 
 @asynccontextmanager
-async def reaching(node_id: NodeId, url: str) -> AsyncGenerator[Others]:
+async def reaching(node_id: NodeId, url: str) -> AsyncGenerator[PeerApis]:
     """Give the node *node_id* at *url* as all the others."""
-    found = Others(Reached(node_id))
+    found = PeerApis(Reached(node_id))
     address = url.removeprefix("http://")
     found.meet({node_id: Member(node_id=node_id, store_id="s", address=address)})
     async with found.running():
@@ -136,7 +136,7 @@ async def reaching(node_id: NodeId, url: str) -> AsyncGenerator[Others]:
 async def test_a_node_whose_address_is_none_is_not_reached(address: str) -> None:
     async with reaching(NodeId("b"), f"http://{address}") as others:
         with pytest.raises(Unreached) as refused:
-            async with others.ask(NodeId("b"), Asked(method="GET", target="/livez")):
+            async with others.ask(NodeId("b"), PeerRequest(method="GET", target="/livez")):
                 pass
 
     assert refused.value.is_certain

@@ -15,7 +15,7 @@ from rota.core.model.ids import NodeId, ShardId
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.node.api.documents.cluster_status import ETCD_SILENT
-from rota.node.cluster.copy_placement import Targets
+from rota.node.cluster.copy_placement import CopyPlacement
 from rota.node.cluster.joining import WrongCluster, join, timing_of
 from rota.node.coordination.coordinator import Cluster as Founded
 from rota.node.coordination.coordinator import Member
@@ -292,7 +292,7 @@ def test_targets_follow_zones_weights_and_states() -> None:
         Member(node_id=NodeId("d"), store_id="", address="", zone="y", state="draining"),
         Member(node_id=NodeId("e"), store_id="", address="", zone="y", weight=0.0),
     )
-    targets = Targets(64, 2)
+    targets = CopyPlacement(64, 2)
 
     held = [targets(members, ShardId(shard)) for shard in range(64)]
 
@@ -303,7 +303,7 @@ def test_targets_follow_zones_weights_and_states() -> None:
 def test_targets_change_when_a_member_does() -> None:
     both = [Member(node_id=NodeId(name), store_id="", address="") for name in "ab"]
     drained = msgspec.structs.replace(both[0], state="draining")
-    targets = Targets(8, 2)
+    targets = CopyPlacement(8, 2)
 
     before = targets(members_of(*both), ShardId(0))
     after = targets(members_of(drained, both[1]), ShardId(0))
@@ -317,7 +317,7 @@ def test_a_member_that_makes_no_sense_gets_nothing_and_harms_nobody(odd: Json) -
     sound = Member(node_id=NodeId("a"), store_id="", address="")
     other = msgspec.structs.replace(sound, node_id=NodeId("b"), **odd)
 
-    assert Targets(8, 3)(members_of(sound, other), ShardId(1)) == ("a",)
+    assert CopyPlacement(8, 3)(members_of(sound, other), ShardId(1)) == ("a",)
 
 
 # -- settings -------------------------------------------------------------------------------------

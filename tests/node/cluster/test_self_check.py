@@ -16,7 +16,7 @@ from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 from rota.core.vocabulary.commands import PauseJob
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.node.attempts.slots import SlotTable
-from rota.node.cluster.self_check import Fitness
+from rota.node.cluster.self_check import SelfCheck
 from rota.node.shards.shard import Shard
 from rota.node.system.metrics import Metrics
 from sim.cluster.chance import BEGINNING, SkewedClock
@@ -494,7 +494,7 @@ def test_a_node_that_is_alone_only_counts(caplog: pytest.LogCaptureFixture) -> N
     clock = SkewedClock(lambda: 0, ahead=Duration(SECOND), drift_ppm=0)
     liveness, metrics = Liveness(A, born_at=Instant(0)), Metrics()
     calendars = ClockSkew(Duration(500 * MILLISECOND))
-    fitness = Fitness(calendars, liveness, clock, metrics, is_alone=True)
+    fitness = SelfCheck(calendars, liveness, clock, metrics, is_alone=True)
 
     fitness.tick(lag=600 * MILLISECOND, sync_time=0)
 

@@ -11,8 +11,8 @@ import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.vocabulary.configuration import Configuration, Copy
-from rota.node.recovery.configuration_lineage import EntryOf, Hashes, Lineage
-from rota.node.recovery.inventory import Held
+from rota.node.recovery.configuration_lineage import ConfigurationLineage, EntryOf, Hashes
+from rota.node.recovery.inventory import HeldCopy
 
 A, B, C, D, E = (NodeId(each) for each in "abcde")
 SHARD = ShardId(3)
@@ -43,11 +43,11 @@ class Journal:
         return self.text[:index].encode()
 
 
-def held(seen: Configuration | None, journal: Journal | None, name: str) -> Held:
+def held(seen: Configuration | None, journal: Journal | None, name: str) -> HeldCopy:
     if journal is None:
-        return Held(seen=seen)
+        return HeldCopy(seen=seen)
     tip = Index(len(journal.text))
-    return Held(
+    return HeldCopy(
         seen=seen,
         allocation=AllocationId(name),
         before=journal.before,
@@ -68,7 +68,7 @@ def sound(copies: Copies, current: Configuration | None = None) -> Configuration
     hashes: dict[EntryOf, bytes] = {}
     for _ in range(ROUNDS_MAX):
         asked = Hashes(hashes)
-        found = Lineage(SHARD, there, asked).sound(known)
+        found = ConfigurationLineage(SHARD, there, asked).sound(known)
         if not asked.wanted:
             return found
         hashes |= {each: journals[each.node_id].hash_at(each.number) for each in asked.wanted}
@@ -187,7 +187,7 @@ def test_no_hash_is_wanted_where_all_copies_end_with_the_same_entry() -> None:
     there = {A: held(AB, journal, A), B: held(AB, journal, B), C: held(OLD, journal, C)}
     hashes = Hashes({})
 
-    assert Lineage(SHARD, there, hashes).sound([AB, OLD]) == AB
+    assert ConfigurationLineage(SHARD, there, hashes).sound([AB, OLD]) == AB
 
     assert not hashes.wanted
 
@@ -201,6 +201,6 @@ def test_a_copy_that_was_founded_once_more_and_too_few_to_commit_closes_nothing(
     seen = {A: AB, B: AB, D: again}
     there = {each: held(seen[each], journals[each], each) for each in journals}
 
-    found = Lineage(SHARD, there, Hashes({}), least).sound([AB, again])
+    found = ConfigurationLineage(SHARD, there, Hashes({}), least).sound([AB, again])
 
     assert (found == AB) is is_sound

@@ -11,8 +11,8 @@ from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, first_epoch
 from rota.node.coordination.coordinator import Cluster, Life, Member, View
 from rota.node.recovery.configuration_lineage import Hashes
-from rota.node.recovery.inventory import Held, Inventory
-from rota.node.recovery.plan import EPOCHS_END, Finding, Plan, ShardPlan, plan_from, plan_of
+from rota.node.recovery.inventory import HeldCopy, Inventory
+from rota.node.recovery.plan import EPOCHS_END, Finding, RecoveryPlan, ShardPlan, plan_from, plan_of
 
 A, B, C, D = (NodeId(each) for each in "abcd")
 SHARD = ShardId(0)
@@ -42,8 +42,8 @@ def held(
     promised: int | None = None,
     tip: tuple[int, int] = (1, 1),
     is_whole: bool = True,
-) -> Held:
-    return Held(
+) -> HeldCopy:
+    return HeldCopy(
         seen=seen,
         promised=Epoch(promised if promised is not None else seen.epoch if seen else 0),
         allocation=copy_of(node_id) if is_whole else None,
@@ -52,7 +52,9 @@ def held(
     )
 
 
-def inventories(held_by: Mapping[NodeId, Held], lost: int | None = 0) -> dict[NodeId, Inventory]:
+def inventories(
+    held_by: Mapping[NodeId, HeldCopy], lost: int | None = 0
+) -> dict[NodeId, Inventory]:
     return {
         node_id: Inventory(lost=lost, shards={SHARD: each}) for node_id, each in held_by.items()
     }
@@ -80,7 +82,7 @@ NEW = configuration(6, A, B)
 THREE = {A: held(A, NEW), B: held(B, NEW), C: held(C, OLD)}
 """The copy of c is stale, and etcd was restored to a backup that names it."""
 
-FORKED_C = Held(
+FORKED_C = HeldCopy(
     seen=configuration(6, C, A),
     promised=Epoch(6),
     allocation=copy_of(C),
@@ -91,7 +93,7 @@ FORKED_C = Held(
 """The copy of c went on from the backup, while a and b were away."""
 
 
-def only(plan: Plan) -> ShardPlan:
+def only(plan: RecoveryPlan) -> ShardPlan:
     [shard] = plan.shards
     return shard
 
@@ -131,7 +133,7 @@ def test_what_only_the_coordinator_has_counts() -> None:
 
 def test_an_empty_coordinator_gets_what_nodes_have_seen() -> None:
     plan = plan_of(
-        view(None, D, cluster=None), inventories({**THREE, D: Held()}), NO_HASHES, least=LEAST
+        view(None, D, cluster=None), inventories({**THREE, D: HeldCopy()}), NO_HASHES, least=LEAST
     )
 
     shard = only(plan)
@@ -173,11 +175,11 @@ def test_a_shard_that_no_node_has_seen_is_left_alone() -> None:
 
     plan = plan_of(view(), told, NO_HASHES, least=LEAST)
 
-    assert plan == Plan(generation=1, shards=())
+    assert plan == RecoveryPlan(generation=1, shards=())
 
 
-@pytest.mark.parametrize("begun", [Held(), Held(allocation=copy_of(A))], ids=["", "begun"])
-def test_a_shard_of_which_no_node_has_anything_is_founded(begun: Held) -> None:
+@pytest.mark.parametrize("begun", [HeldCopy(), HeldCopy(allocation=copy_of(A))], ids=["", "begun"])
+def test_a_shard_of_which_no_node_has_anything_is_founded(begun: HeldCopy) -> None:
     told = {**inventories({A: begun}), **{each: Inventory(lost=0, shards={}) for each in (B, C)}}
 
     plan = plan_of(view(), told, NO_HASHES, least=LEAST, count=2)
@@ -233,7 +235,7 @@ def test_a_shard_is_not_founded_where_as_many_nodes_may_have_had_it_as_may_commi
 )
 def test_the_generation_is_above_every_one_that_is_known(
     current: Configuration,
-    changed: Mapping[NodeId, Held],
+    changed: Mapping[NodeId, HeldCopy],
     cluster_generation: int,
     lost: int,
     generation: int,
@@ -297,7 +299,7 @@ def test_an_epoch_beyond_the_highest_is_refused() -> None:
     ],
 )
 def test_a_shard_that_is_not_certain_stays_closed(
-    changed: Mapping[NodeId, Held], without: list[NodeId], finding: Finding
+    changed: Mapping[NodeId, HeldCopy], without: list[NodeId], finding: Finding
 ) -> None:
     told = inventories({**THREE, **changed})
 
@@ -493,7 +495,7 @@ def test_one_copy_is_chosen_under_an_epoch_above_a_promise_that_nothing_explains
     ],
 )
 def test_one_copy_is_refused(
-    there: View, held_by: Mapping[NodeId, Held], without: list[NodeId], code: str
+    there: View, held_by: Mapping[NodeId, HeldCopy], without: list[NodeId], code: str
 ) -> None:
     lost = 0 if there.cluster == LATER else None
 
