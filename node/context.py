@@ -28,7 +28,7 @@ class Unready(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class NodeContext:
     """The parts of a node.
 
     Attributes:

@@ -36,7 +36,7 @@ from rota.node.api.requests.parameters import IS_DRY_RUN
 from rota.node.api.requests.request_reader import BODY_MEMORY, PARTS, REQUEST_ID, forget_body
 from rota.node.api.requests.stopping import STOPPING, Stopping
 from rota.node.api.routing.forwarding import READS_NO_SHARD, answer_anywhere
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 from rota.wire.headers import NODE
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ OPERATIONS = [
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_app(parts: Parts, next_id: Callable[[], int]) -> web.Application:
+def make_app(parts: NodeContext, next_id: Callable[[], int]) -> web.Application:
     """Return the application that serves *parts*.
 
     Args:

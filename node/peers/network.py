@@ -11,7 +11,7 @@ from rota.core.model.ids import NodeId, ShardId
 from rota.node.peers.messages import Sent
 
 OnMessage = Callable[[ShardId, NodeId, Sent], None]
-"""Called with shard, sender and message: `rota.node.runtime.message_router.Receiving.receive`."""
+"""Called with shard, sender, message: `rota.node.runtime.message_router.MessageRouter.receive`."""
 
 
 class Network(Protocol):

@@ -42,7 +42,7 @@ from rota.node.system.clock import Clock
 from rota.node.system.metrics import Metrics
 
 
-class Acting:
+class EffectRunner:
     """Carries out effects, and begins and ceases to act for shards.
 
     Args:

@@ -29,7 +29,7 @@ MakeExecutors = Callable[[OnEnded], Mapping[str, Executor]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class NodeEnvironment:
     """What a node is put into.
 
     Attributes:

@@ -37,7 +37,7 @@ from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 
 
-class Receiving:
+class MessageRouter:
     """Hands each message of another node to that part of this one which it is for.
 
     Args:

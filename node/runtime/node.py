@@ -28,7 +28,7 @@ from rota.node.api.http.server import serving
 from rota.node.cluster.copy_placement import CopyPlacement
 from rota.node.cluster.death_notice import DeathNotice
 from rota.node.cluster.joining import check_owner, join, timing_of, why_cut_off, why_unready
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,
@@ -49,8 +49,8 @@ from rota.node.links.links import Links
 from rota.node.peers.death_proof import life_of
 from rota.node.peers.network import NoNetwork
 from rota.node.peers.peer_apis import PeerApis
-from rota.node.runtime.environment import OnEnded, Surroundings
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.environment import NodeEnvironment, OnEnded
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
 from rota.node.system.advertised_address import with_own_addresses
 from rota.node.system.clock import Clock, SystemClock
@@ -281,7 +281,7 @@ class Node:
                 return why_unready(shards, node_id, links.peers)
             return self._why_unready
 
-        works = Works(self.config, self.clock, self.entropy, placed.around, unready=unready)
+        works = NodeWiring(self.config, self.clock, self.entropy, placed.around, unready=unready)
         await stack.enter_async_context(works.running())
         if links is not None:
             receiving = works.receiving
@@ -333,7 +333,7 @@ class Node:
             await warden.close()
 
     @asynccontextmanager
-    async def _serving(self, parts: Parts) -> AsyncGenerator[None]:
+    async def _serving(self, parts: NodeContext) -> AsyncGenerator[None]:
         app = make_app(parts, self.entropy.draw)
         async with serving(app, self.config, parts.metrics) as self.address:
             yield
@@ -364,7 +364,7 @@ class _Placed(NamedTuple):
         links: To the others, if there are any.
     """
 
-    around: Surroundings
+    around: NodeEnvironment
     links: Links | None
 
 
@@ -376,7 +376,7 @@ def alone(
     clock: Clock,
     *,
     warden: WardenLink | None,
-) -> Surroundings:
+) -> NodeEnvironment:
     """Return what a node without others is put into: one copy of everything, its own."""
     identity = directory.identity
 
@@ -392,7 +392,7 @@ def alone(
     def executors(ended: OnEnded) -> Mapping[str, Executor]:
         return {"scripted": ScriptedExecutor(ended=ended, now=clock.now)}
 
-    return Surroundings(
+    return NodeEnvironment(
         lock=directory.lock_id,
         # A process before this one left its attempts to a warden that this one finds.
         store_made_at=directory.made_at if directory.is_new else Instant(0),

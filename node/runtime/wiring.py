@@ -35,15 +35,15 @@ from rota.node.cluster.health_gossip import HealthGossip
 from rota.node.cluster.membership import Membership
 from rota.node.cluster.self_check import SelfCheck
 from rota.node.cluster.shard_metrics import measure_shards
-from rota.node.context import Parts, Unready
+from rota.node.context import NodeContext, Unready
 from rota.node.fallback.reconciliation import Reconciliation
 from rota.node.fallback.stand_ins import StandIns
 from rota.node.feeds.completion_waiters import CompletionWaiters
 from rota.node.feeds.events import Events
-from rota.node.runtime.effect_runner import Acting
-from rota.node.runtime.environment import Surroundings
+from rota.node.runtime.effect_runner import EffectRunner
+from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.housekeeping import Housekeeping
-from rota.node.runtime.message_router import Receiving
+from rota.node.runtime.message_router import MessageRouter
 from rota.node.shards.copy_comparison import CopyComparison
 from rota.node.shards.fallback_shards import FallbackShards
 from rota.node.shards.local_shards import Shards
@@ -67,7 +67,7 @@ LOOKS_PER_LEASE = 10
 """At least: several answers may be lost before a lease is."""
 
 
-class Works:
+class NodeWiring:
     """What turns inside a node.
 
     Args:
@@ -89,7 +89,7 @@ class Works:
         config: NodeConfig,
         clock: Clock,
         entropy: Entropy,
-        around: Surroundings,
+        around: NodeEnvironment,
         *,
         unready: Unready | None = None,
     ) -> None:
@@ -236,7 +236,7 @@ class Works:
         )
         self._watch = CompletionWaiters()
         self._events = Events(f"{entropy.draw() >> 32:08x}", clock)
-        self._acting = Acting(
+        self._acting = EffectRunner(
             config.node_id,
             self._shards,
             places=self._places,
@@ -262,7 +262,7 @@ class Works:
             entropy=entropy,
             every=around.compare_every,
         )
-        self.receiving = Receiving(
+        self.receiving = MessageRouter(
             self._shards,
             self._membership,
             beacons=self._beacons,
@@ -286,7 +286,7 @@ class Works:
             clock=clock,
         )
         self._etcd = EtcdGuard(around.look_at_etcd) if around.look_at_etcd else None
-        self.parts = Parts(
+        self.parts = NodeContext(
             config=config,
             clock=clock,
             shards=self._shards,
@@ -540,7 +540,7 @@ def _full_count(shard: Shard) -> int:
     return sum(count >= LETTERS_MAX for count in shard.state.letter_counts.values())
 
 
-def _new_until(around: Surroundings, clock: Clock) -> Instant:
+def _new_until(around: NodeEnvironment, clock: Clock) -> Instant:
     """Return until when a warden of an earlier data directory of this node may run attempts.
 
     The age is by the calendar, which may have been set: where it makes no sense, all of the time is

@@ -6,10 +6,10 @@ import pytest
 
 from rota.core.timing.instants import LATEST_INSTANT, Instant
 from rota.node.coordination.embedded import EmbeddedCoordinator
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 
 
-def lose_authority(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+def lose_authority(works: NodeWiring, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the node's session run out by its own clock, and never be renewed."""
 
     async def never(*_: object) -> None:
@@ -19,6 +19,6 @@ def lose_authority(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
     works._liveness.session_end = Instant(0)  # pyright: ignore[reportPrivateUsage]
 
 
-def regain_authority(works: Works) -> None:
+def regain_authority(works: NodeWiring) -> None:
     """Have the node's session hold again."""
     works._liveness.session_end = LATEST_INSTANT  # pyright: ignore[reportPrivateUsage]

@@ -25,7 +25,7 @@ from rota.node.api.http.server import serving as serving_api
 from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.runtime.environment import OnEnded
 from rota.node.runtime.node import alone
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock, SystemClock
 from rota.node.system.config import NodeConfig
@@ -83,7 +83,7 @@ async def running_works(
     life: int = 1,
     slots: int = 64,
     clock: Clock | None = None,
-) -> AsyncGenerator[Works]:
+) -> AsyncGenerator[NodeWiring]:
     """Run all of a node but its API on *store*, in its life number *life*."""
     listen = Address("127.0.0.1", 0)
     config = NodeConfig(
@@ -96,7 +96,7 @@ async def running_works(
             alone(config, directory, store, coordinator, clock, warden=None),
             executors=partial(_executors, directory, clock),
         )
-        works = Works(config, clock, SystemEntropy(), around)
+        works = NodeWiring(config, clock, SystemEntropy(), around)
         async with works.running():
             yield works
 
@@ -114,7 +114,9 @@ def _executors(directory: DataDirectory, clock: Clock, ended: OnEnded) -> Mappin
 
 
 @asynccontextmanager
-async def failing_works(store: MemoryStore, folder: Path, reason: str) -> AsyncGenerator[Works]:
+async def failing_works(
+    store: MemoryStore, folder: Path, reason: str
+) -> AsyncGenerator[NodeWiring]:
     """Run all of a node but its API, which has to end by failing for *reason*."""
     try:
         async with running_works(store, folder) as works:
@@ -139,7 +141,7 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(works: Works, **settings: Any) -> AsyncGenerator[Client]:
+async def serving(works: NodeWiring, **settings: Any) -> AsyncGenerator[Client]:
     """Serve the API of *works*, with other *settings* of its connections."""
     numbers = iter(range(1 << 30))
     app = make_app(works.parts, lambda: next(numbers))

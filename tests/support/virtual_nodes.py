@@ -29,8 +29,8 @@ from rota.node.coordination.simulated import Fate, SimulatedCoordinator, Simulat
 from rota.node.peers.messages import Sent
 from rota.node.recovery.inventory import Inventory
 from rota.node.recovery.plan import Finding, plan_of
-from rota.node.runtime.environment import OnEnded, Surroundings
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.environment import NodeEnvironment, OnEnded
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.copy_comparison import COMPARE_EVERY
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
@@ -117,7 +117,7 @@ class Node:
 
     def __init__(self, node_id: NodeId, nodes: "Nodes") -> None:
         self.id = node_id
-        self.works: Works | None = None
+        self.works: NodeWiring | None = None
         self.is_cut_off = False
         self.refusal = ""
         """Why the coordinator refuses this node's writes, as etcd does at its quota; empty: it does
@@ -143,7 +143,7 @@ class Node:
         self._task: asyncio.Task[None]
 
     @property
-    def running(self) -> Works:
+    def running(self) -> NodeWiring:
         """What turns in it; only while it lives."""
         assert self.works is not None
         return self.works
@@ -236,7 +236,7 @@ class Node:
                 self.works = works
                 await works.run_until(self._is_stopping)
 
-    def _make(self) -> Works:
+    def _make(self) -> NodeWiring:
         nodes, store, clock = self._nodes, self._store, self.clock
         entropy = SeededEntropy(ord(self.id) << 16 | self._life)
 
@@ -248,7 +248,7 @@ class Node:
             self._executor = PlayingExecutor(nodes.playing, nodes.began, ended=ended, now=clock.now)
             return {"scripted": self._executor}
 
-        return Works(
+        return NodeWiring(
             NodeConfig(
                 node_id=self.id,
                 shards=SHARDS,
@@ -259,7 +259,7 @@ class Node:
             ),
             clock,
             entropy,
-            Surroundings(
+            NodeEnvironment(
                 lock=f"lock of {self.id}",
                 store_made_at=self._store_made_at,
                 incarnation=self._incarnation,

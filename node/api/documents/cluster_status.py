@@ -14,7 +14,7 @@ from rota.core.model.ids import NodeId
 from rota.core.replication.peer_copy import PeerCopy
 from rota.core.replication.primary import Copies, Primary
 from rota.core.timing.instants import Instant
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 from rota.node.coordination.coordinator import ACTIVE, AWAY, DRAINING, Member
 from rota.node.shards.shard import Shard
 from rota.wire.documents import (
@@ -34,7 +34,7 @@ PRIMARY, BACKUP, LEARNER = "primary", "backup", "learner"
 COPY, HANDOVER, REMOVAL = "copy", "handover", "removal"
 
 
-def told_by(parts: Parts) -> ClusterView:
+def told_by(parts: NodeContext) -> ClusterView:
     """Return what this node alone knows: itself, and the shards that it decides for."""
     me = parts.config.node_id
     shards = [_shard(parts, shard) for shard in parts.shards if shard.replica.primary]
@@ -42,7 +42,7 @@ def told_by(parts: Parts) -> ClusterView:
     return _view(parts, nodes, shards, [])
 
 
-def whole(parts: Parts, told: Mapping[NodeId, ClusterView]) -> ClusterView:
+def whole(parts: NodeContext, told: Mapping[NodeId, ClusterView]) -> ClusterView:
     """Return the cluster as this node sees it.
 
     Args:
@@ -65,7 +65,7 @@ def _completed(node: NodeView, own_account: NodeView | None) -> NodeView:
     return msgspec.structs.replace(node, load=own_account.load, troubles=own_account.troubles)
 
 
-def node_as(parts: Parts, member: Member) -> NodeView:
+def node_as(parts: NodeContext, member: Member) -> NodeView:
     """Return the node that *member* is about, as this node sees it besides."""
     return _node(parts, member, _counts(_shard(parts, shard) for shard in parts.shards))
 
@@ -114,7 +114,7 @@ def moves_of(shard: ShardView, copies: Copies) -> Iterator[MoveView]:
 
 
 def _view(
-    parts: Parts, nodes: list[NodeView], shards: list[ShardView], moves: list[MoveView]
+    parts: NodeContext, nodes: list[NodeView], shards: list[ShardView], moves: list[MoveView]
 ) -> ClusterView:
     return ClusterView(
         cluster=parts.config.cluster,
@@ -129,7 +129,7 @@ def _view(
 # -- nodes ----------------------------------------------------------------------------------------
 
 
-def _nodes(parts: Parts, shards: Iterable[ShardView]) -> list[NodeView]:
+def _nodes(parts: NodeContext, shards: Iterable[ShardView]) -> list[NodeView]:
     """Return all nodes; of another its load is not known."""
     counts = _counts(shards)
     return [_node(parts, member, counts) for _, member in sorted(parts.membership.members.items())]
@@ -140,7 +140,7 @@ def _counts(shards: Iterable[ShardView]) -> Counter[tuple[str, str]]:
     return Counter((each.node_id, each.role) for shard in shards for each in shard.replicas)
 
 
-def _node(parts: Parts, member: Member, counts: Counter[tuple[str, str]]) -> NodeView:
+def _node(parts: NodeContext, member: Member, counts: Counter[tuple[str, str]]) -> NodeView:
     node_id = member.node_id
     session = parts.membership.sessions.get(node_id)
     is_own = node_id == parts.config.node_id
@@ -162,7 +162,7 @@ def _node(parts: Parts, member: Member, counts: Counter[tuple[str, str]]) -> Nod
     )
 
 
-def _troubles(parts: Parts) -> list[str]:
+def _troubles(parts: NodeContext) -> list[str]:
     """Return what is wrong with this node, and with etcd as this node sees it."""
     unready = parts.unready(exclude_cluster=True)
     is_silent = parts.membership.session_age_s > ETCD_SILENT_S
@@ -177,7 +177,7 @@ def _state(said: str) -> str:
     return ACTIVE if said == ACTIVE else DRAINING
 
 
-def _load(parts: Parts) -> LoadView:
+def _load(parts: NodeContext) -> LoadView:
     return LoadView(
         running=parts.attempts.running,
         slots=parts.config.slots,
@@ -188,7 +188,7 @@ def _load(parts: Parts) -> LoadView:
 # -- shards ---------------------------------------------------------------------------------------
 
 
-def _shard(parts: Parts, shard: Shard) -> ShardView:
+def _shard(parts: NodeContext, shard: Shard) -> ShardView:
     newest = shard.replica.newest
     target: list[str] = [*parts.membership.targets_of(shard.id)]
     if newest is None:

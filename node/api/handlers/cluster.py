@@ -22,7 +22,7 @@ from rota.node.api.routing.forwarding import (
     question_headers,
 )
 from rota.node.cluster.node_admin import forget, hold_again, hold_nothing
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 from rota.node.coordination.coordinator import (
     CoordinatorError,
     CoordinatorRefused,
@@ -168,7 +168,7 @@ async def repair_shard(request: web.Request) -> web.Response:
 
 
 @contextmanager
-def agreeing(request: web.Request) -> Generator[Parts]:
+def agreeing(request: web.Request) -> Generator[NodeContext]:
     """Let whoever may ask the coordinator for something do so; what it does not do is refused.
 
     A refusal waits for no commit: an operator asks where shards may be unable to commit.

@@ -42,7 +42,7 @@ from rota.node.api.requests.request_reader import (
 from rota.node.api.routing.forwarding import all_of, ask_part, headers_of, owners_of, shards_meant
 from rota.node.api.routing.scatter_gather import Page, merged, pages_of
 from rota.node.api.routing.writes import write
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.storage.history import NEWEST, UnreadableExecution, past_before
@@ -76,7 +76,7 @@ CURSOR: Parameter[ExecutionId | None] = Parameter(
 
 
 async def load_execution(
-    parts: Parts, execution_id: ExecutionId
+    parts: NodeContext, execution_id: ExecutionId
 ) -> tuple[Execution, dict[str, Task]]:
     """Return an execution and its tasks, as committed.
 
@@ -103,7 +103,7 @@ def _readable() -> Generator[None]:
         raise Refused(Kind.UNREADABLE, "record_unreadable", str(error)) from error
 
 
-async def _whole(parts: Parts, execution_id: ExecutionId) -> ExecutionView:
+async def _whole(parts: NodeContext, execution_id: ExecutionId) -> ExecutionView:
     """Return all that is known of an execution, what stand-ins ran under its id included.
 
     One that only a stand-in ran, where the ledger says why its shard did not, is that alone.
@@ -244,7 +244,7 @@ async def _ended_there(
 
 
 async def _ended(
-    parts: Parts, ids: list[ExecutionId], patience: Duration
+    parts: NodeContext, ids: list[ExecutionId], patience: Duration
 ) -> dict[str, ExecutionView]:
     """Return what executions of this node are when they have ended, or after a timeout."""
     open_ones = [each for each in ids if each in parts.shards.of_id(each).state.executions]
@@ -373,14 +373,16 @@ def _prefix_of(namespace: str | None) -> str:
     return "" if namespace is None else f"{namespace}/"
 
 
-def _past(parts: Parts, execution_id: ExecutionId) -> Execution:
+def _past(parts: NodeContext, execution_id: ExecutionId) -> Execution:
     past = parts.history.execution(parts.shards.of_id(execution_id).id, execution_id)
     if past is None:
         raise not_found("execution", execution_id)
     return past
 
 
-def _past_or_unreadable(parts: Parts, execution_id: ExecutionId) -> Execution | UnreadableExecution:
+def _past_or_unreadable(
+    parts: NodeContext, execution_id: ExecutionId
+) -> Execution | UnreadableExecution:
     try:
         return _past(parts, execution_id)
     except Undecodable as error:

@@ -10,7 +10,7 @@ from rota.core.quoting import in_quotes
 from rota.node.api.documents.task_bodies import OWN_FIELDS
 from rota.node.api.handlers.lookups import job_by_id, job_by_name
 from rota.node.api.requests.request_reader import PARTS
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 
 
 async def resolve(request: web.Request, spec: JobSpec) -> JobSpec:
@@ -41,7 +41,7 @@ async def resolve(request: web.Request, spec: JobSpec) -> JobSpec:
     return msgspec.structs.replace(spec, dependencies=tuple(full_names))
 
 
-def _check_types(parts: Parts, spec: JobSpec) -> None:
+def _check_types(parts: NodeContext, spec: JobSpec) -> None:
     known = sorted(parts.attempts.types)
     problems = [
         Problem(

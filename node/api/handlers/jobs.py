@@ -53,7 +53,7 @@ from rota.node.api.requests.request_reader import (
 )
 from rota.node.api.requests.tracing import TRACEPARENT, traceparent_of
 from rota.node.api.routing.writes import Written, write
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 from rota.node.shards.shard import Shard
 from rota.wire.documents import (
     JobBody,
@@ -267,7 +267,7 @@ async def saved_document(request: web.Request, saved: Reply, written: Written) -
     return document(shown, status=201 if saved.is_new else 200, headers=headers)
 
 
-async def _job_view(parts: Parts, job_id: JobId, state: State) -> JobView:
+async def _job_view(parts: NodeContext, job_id: JobId, state: State) -> JobView:
     """Return a job of *state* whole.
 
     Raises:

@@ -19,7 +19,7 @@ from rota.node.api.requests.parameters import flag, number_in, whole_number
 from rota.node.api.requests.request_reader import PARTS
 from rota.node.api.requests.stopping import STOPPING, Stops
 from rota.node.api.routing.forwarding import forward_to
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ def _numbered(task: Task, number: int) -> Attempt | None:
     return next((each for each in task.attempts if each.number == number), None)
 
 
-async def _recorded(parts: Parts, key: AttemptKey) -> bytes:
+async def _recorded(parts: NodeContext, key: AttemptKey) -> bytes:
     """Return the output in the attempt's record, which may have been made only just now."""
     ending = parts.attempts.ending(key)
     if ending is None:

@@ -17,7 +17,7 @@ from rota.node.api.requests.parameters import DRY_RUN, IS_DRY_RUN, Parameter, Re
 from rota.node.api.requests.request_reader import PARTS, document
 from rota.node.api.routing.forwarding import READS_NO_SHARD, ask_part, question_headers
 from rota.node.cluster.joining import cluster_of
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.recovery.configuration_lineage import EntryOf
 from rota.node.recovery.procedure import (
@@ -175,7 +175,7 @@ async def recover_lost_shard(request: web.Request) -> web.Response:
     return document(view)
 
 
-async def _begun(request: web.Request, parts: Parts) -> Recovery:
+async def _begun(request: web.Request, parts: NodeContext) -> Recovery:
     """Return what a recovery needs to know: what etcd has, read first, and what nodes have."""
     config = parts.config
     view = await parts.coordinator.view()
@@ -200,7 +200,7 @@ async def _begun(request: web.Request, parts: Parts) -> Recovery:
     )
 
 
-async def _inventory(parts: Parts) -> InventoryView:
+async def _inventory(parts: NodeContext) -> InventoryView:
     return await inventory_of(parts.shards, parts.config.node_id, parts.continuity)
 
 

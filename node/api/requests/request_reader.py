@@ -16,13 +16,13 @@ from rota.node.api.requests.body_memory import BodyMemory, Reserved
 from rota.node.api.requests.job_decoding import decoded_job, decoded_object
 from rota.node.api.requests.json_decoding import decode
 from rota.node.api.requests.pacing import paced
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ITEMS_MAX, JobBody, Json
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-PARTS: web.AppKey[Parts] = web.AppKey("parts", Parts)
+PARTS: web.AppKey[NodeContext] = web.AppKey("parts", NodeContext)
 REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 BODY_MEMORY: web.AppKey[BodyMemory] = web.AppKey("body_memory", BodyMemory)
 _RESERVED: web.RequestKey[Reserved] = web.RequestKey("reserved", Reserved)

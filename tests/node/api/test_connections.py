@@ -11,7 +11,7 @@ import pytest
 
 from rota.node.api.http.refusal_log import Strangers
 from rota.node.api.http.server import Gate
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.system.clock import SystemClock
 from rota.node.system.config import NodeConfig
 from rota.node.system.metrics import Metrics
@@ -49,7 +49,7 @@ class Callers:
 
 
 @asynccontextmanager
-async def callers(folder: Path, **settings: Any) -> AsyncGenerator[tuple[Callers, Works]]:
+async def callers(folder: Path, **settings: Any) -> AsyncGenerator[tuple[Callers, NodeWiring]]:
     """Run a node with *settings*, and yield what connects to it."""
     async with (
         running_works(MemoryStore(), folder) as works,

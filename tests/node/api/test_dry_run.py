@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.dry_run import rehearse
 from rota.node.system.disk_guard import judge
 from support.in_process import Client, HeldStore, running_works, save, serving, trigger, turns
@@ -18,7 +18,7 @@ TICK = {"name": "job", "schedule": "@daily", "command": "true"}
 
 
 @asynccontextmanager
-async def two_nodes(folder: Path) -> AsyncGenerator[tuple[tuple[Works, Client], Client]]:
+async def two_nodes(folder: Path) -> AsyncGenerator[tuple[tuple[NodeWiring, Client], Client]]:
     """Two nodes: one to try things on, and one to do them on."""
     async with (
         running_works(HeldStore(), folder / "tried") as tried,

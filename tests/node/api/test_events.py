@@ -19,7 +19,7 @@ from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.commands import DeleteJob, PauseJob, ResumeJob
 from rota.core.vocabulary.effects import JobEvent, PublishJob
 from rota.node.feeds.events import TYPES, EventId, Events, Filter, parse_seen
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.system.clock import SystemClock
 from rota.storage.memory import MemoryStore
 from support.in_process import (
@@ -67,7 +67,7 @@ async def test_an_execution_with_a_retry_is_told_in_order(node: Rotad) -> None:
     assert numbers(told) == list(range(numbers([opened])[0] + 1, numbers([opened])[0] + 8))
 
 
-async def test_what_is_done_to_a_job_is_told(works: Works, client: Client) -> None:
+async def test_what_is_done_to_a_job_is_told(works: NodeWiring, client: Client) -> None:
     async with following(client.url) as stream:
         await stream.next()
         job_id = await save(works.parts.shards, "job")
@@ -106,7 +106,7 @@ async def test_nothing_is_told_before_it_is_committed(tmp_path: Path) -> None:
 
 
 async def test_server_sent_events_are_what_is_given_by_default(
-    works: Works, client: Client
+    works: NodeWiring, client: Client
 ) -> None:
     async with client.session.get(client.url + FOLLOW) as answer:
         job_id = await save(works.parts.shards, "job")
@@ -137,7 +137,7 @@ async def test_the_first_form_accepted_is_given(client: Client, accept: str, giv
         assert answer.content_type == given
 
 
-async def test_a_head_request_is_answered_at_once(works: Works, client: Client) -> None:
+async def test_a_head_request_is_answered_at_once(works: NodeWiring, client: Client) -> None:
     async with client.session.head(client.url + FOLLOW) as answer:
         body = await answer.read()
 
@@ -169,7 +169,7 @@ async def test_a_head_request_is_answered_at_once(works: Works, client: Client) 
     ],
 )
 async def test_a_filter_lets_through_what_was_asked_for(
-    works: Works, client: Client, query: str, expected: str
+    works: NodeWiring, client: Client, query: str, expected: str
 ) -> None:
     good = await created(client, name="good")
     bad = await created(client, name="bad", namespace="other", parameters={"exitCode": 1})
@@ -201,7 +201,7 @@ async def test_a_filter_lets_through_what_was_asked_for(
     ],
 )
 async def test_a_filter_that_can_never_match_is_refused(
-    works: Works, client: Client, query: str, status: int, code: str
+    works: NodeWiring, client: Client, query: str, status: int, code: str
 ) -> None:
     answered, problem = await client.call("GET", f"{FOLLOW}?{query}")
 
@@ -248,7 +248,7 @@ async def test_whoever_comes_back_misses_nothing_and_gets_nothing_twice(node: Ro
 
 
 async def test_the_header_of_a_client_that_comes_back_is_newer_than_its_address(
-    works: Works, client: Client
+    works: NodeWiring, client: Client
 ) -> None:
     for name in ("one", "two", "three"):
         await save(works.parts.shards, name)
@@ -340,7 +340,7 @@ async def test_a_header_that_is_no_id_is_refused(client: Client) -> None:
 
 
 async def test_a_slow_reader_is_dropped_and_nobody_else_notices(
-    works: Works, client: Client
+    works: NodeWiring, client: Client
 ) -> None:
     events = works.parts.events
     job_id = await save(works.parts.shards, "job")
@@ -369,7 +369,7 @@ async def test_a_slow_reader_is_dropped_and_nobody_else_notices(
 
 
 async def test_a_reader_that_takes_nothing_is_cut_off(
-    works: Works, client: Client, monkeypatch: pytest.MonkeyPatch
+    works: NodeWiring, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rota.node.api.handlers.events.BLOCKED_S", 0.1)
     events = works.parts.events
@@ -460,7 +460,7 @@ async def test_a_reader_whose_next_event_is_gone_is_dropped(
 
 
 async def test_so_many_may_follow_and_no_more(
-    works: Works, client: Client, monkeypatch: pytest.MonkeyPatch
+    works: NodeWiring, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rota.node.feeds.events.READERS_MAX", 2)
     async with (
@@ -479,7 +479,7 @@ async def test_so_many_may_follow_and_no_more(
     assert opened["type"] == "stream.opened"
 
 
-async def test_a_client_that_vanishes_is_forgotten(works: Works, client: Client) -> None:
+async def test_a_client_that_vanishes_is_forgotten(works: NodeWiring, client: Client) -> None:
     async with slow_connection(client.url) as connection:
         await until(lambda: works.parts.events.reader_count == 1)
         connection.close()
@@ -491,7 +491,7 @@ async def test_a_client_that_vanishes_is_forgotten(works: Works, client: Client)
     ("headers", "sign"), [({}, b": keep-alive\n\n"), (NDJSON, b"\n")], ids=["sse", "ndjson"]
 )
 async def test_a_silent_stream_gives_signs_of_life(
-    works: Works,
+    works: NodeWiring,
     client: Client,
     monkeypatch: pytest.MonkeyPatch,
     headers: dict[str, str],
@@ -565,13 +565,13 @@ def test_every_type_is_told_and_no_other() -> None:
 
 
 @pytest.fixture
-async def works(tmp_path: Path) -> AsyncIterator[Works]:
+async def works(tmp_path: Path) -> AsyncIterator[NodeWiring]:
     async with running_works(MemoryStore(), tmp_path) as running:
         yield running
 
 
 @pytest.fixture
-async def client(works: Works) -> AsyncIterator[Client]:
+async def client(works: NodeWiring) -> AsyncIterator[Client]:
     async with serving(works) as asking:
         yield asking
 

@@ -22,7 +22,7 @@ from rota.node.api.reference.schemas import Schema
 from rota.node.api.requests.error_codes import CODES
 from rota.node.api.requests.operations import Operation
 from rota.node.api.requests.problems import STATUS
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 from rota.node.system.clock import SystemClock
 from rota.node.system.config import NodeConfig
 from support.rotad import Rotad
@@ -44,7 +44,7 @@ def test_the_document_is_openapi(node: Rotad) -> None:
 
 def test_every_route_is_described_and_no_other() -> None:
     needed = SimpleNamespace(config=NodeConfig(), clock=SystemClock())
-    parts = cast("Parts", needed)  # All that making it asks for.
+    parts = cast("NodeContext", needed)  # All that making it asks for.
     routes = make_app(parts, int).router.routes()
 
     described = {(each.method, each.path) for each in html_page.operations_of(DOCUMENT)}

@@ -11,10 +11,10 @@ from aiohttp import ClientPayloadError, ClientSession, StreamReader, web
 
 from rota.core.model.ids import ExecutionId, NodeId
 from rota.node.api.app import make_app
-from rota.node.context import Parts
+from rota.node.context import NodeContext
 from rota.node.coordination.coordinator import Member
 from rota.node.peers.peer_apis import PeerApis, PeerRequest, Unreached
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 from rota.storage.memory import MemoryStore
 from support.in_process import running_works, save, trigger, until
 from support.strange_servers import Strange, serving, telling
@@ -25,12 +25,14 @@ FOR_EVER_S = 600.0
 
 
 @pytest.fixture
-async def works(tmp_path: Path) -> AsyncGenerator[Works]:
+async def works(tmp_path: Path) -> AsyncGenerator[NodeWiring]:
     async with running_works(MemoryStore(), tmp_path / "data") as works:
         yield works
 
 
-async def test_who_follows_output_is_let_go_and_sees_that_it_is_not_whole(works: Works) -> None:
+async def test_who_follows_output_is_let_go_and_sees_that_it_is_not_whole(
+    works: NodeWiring,
+) -> None:
     execution_id = await begun(works, command="echo first; sleep 600")
 
     async with api_of(works.parts) as api, api.following(execution_id) as answer:
@@ -42,7 +44,7 @@ async def test_who_follows_output_is_let_go_and_sees_that_it_is_not_whole(works:
     assert first == b"first\n"
 
 
-async def test_who_follows_output_of_another_node_is_let_go_too(works: Works) -> None:
+async def test_who_follows_output_of_another_node_is_let_go_too(works: NodeWiring) -> None:
     execution_id = await begun(works, type="scripted")
     await until(lambda: not works.parts.attempts.running)
     theirs = works.parts.config.node_id
@@ -62,7 +64,7 @@ async def test_who_follows_output_of_another_node_is_let_go_too(works: Works) ->
     assert first == b"first\n"
 
 
-async def begun(works: Works, **fields: object) -> ExecutionId:
+async def begun(works: NodeWiring, **fields: object) -> ExecutionId:
     """Return an execution whose attempt has begun."""
     shards = works.parts.shards
     execution_id = await trigger(shards, await save(shards, "job", **fields))
@@ -96,7 +98,7 @@ class Api:
 
 
 @asynccontextmanager
-async def api_of(parts: Parts) -> AsyncGenerator[Api]:
+async def api_of(parts: NodeContext) -> AsyncGenerator[Api]:
     """Serve *parts*."""
     app = make_app(parts, lambda: 1)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=FOR_EVER_S)

@@ -22,7 +22,7 @@ from rota.core.vocabulary.effects import Wait
 from rota.executor.scripted import ScriptedExecutor
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.attempts.slots import SlotTable, WaitQueue
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
 from rota.storage.store import StoreFailed
 from rota.wire.documents import RetryBody
@@ -370,7 +370,7 @@ async def test_attempts_of_a_lost_life_take_places_again(tmp_path: Path) -> None
         await until(lambda: is_idle(attempts))
 
 
-def _status(works: Works, execution_id: ExecutionId) -> ExecutionStatus | None:
+def _status(works: NodeWiring, execution_id: ExecutionId) -> ExecutionStatus | None:
     shard = works.parts.shards.of_id(execution_id)
     past = works.parts.history.execution(shard.id, execution_id)
     return past.status if past else None

@@ -6,7 +6,7 @@ from typing import Any
 from rota.core.model.attempt import Attempt, AttemptKey, Ending, Outcome, Report
 from rota.core.model.ids import ExecutionId
 from rota.core.timing.instants import SECOND, Duration, Instant, later
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import SystemClock
 from rota.wire.documents import RetryBody
@@ -30,7 +30,7 @@ def attempt_of(shards: Shards, execution_id: ExecutionId) -> Attempt:
     return shards.of_id(execution_id).state.tasks[execution_id]["main"].attempts[-1]
 
 
-async def running(works: Works, **fields: Any) -> AttemptKey:
+async def running(works: NodeWiring, **fields: Any) -> AttemptKey:
     """Return the running attempt of a new job that is played for ever."""
     shards = works.parts.shards
     execution_id = await trigger(shards, await save(shards, "job", parameters=LONG, **fields))

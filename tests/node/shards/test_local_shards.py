@@ -12,7 +12,7 @@ from rota.core.model.ids import JobId, ShardId
 from rota.core.vocabulary.changes import Subscribe
 from rota.core.vocabulary.commands import Delivered, Receive, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.inbox import INBOX_MAX, TURN_MAX
 from rota.node.shards.shard import Answer, Shard
 from rota.storage.memory import MemoryStore
@@ -219,7 +219,7 @@ async def test_a_node_whose_first_entries_are_not_durable_does_nothing(tmp_path:
         await trigger(works.parts.shards, await save(works.parts.shards, "job"))
     store.fail_next_sync(StoreFailed("the disk is gone"))
 
-    started: list[Works] = []
+    started: list[NodeWiring] = []
     with pytest.raises(StoreFailed, match="the disk is gone"):
         await start(store, tmp_path, started)
 
@@ -431,13 +431,13 @@ async def code_of_refusal(asked: Awaitable[object]) -> str:
     return raised.value.code
 
 
-async def start(store: MemoryStore, folder: Path, started: list[Works]) -> None:
+async def start(store: MemoryStore, folder: Path, started: list[NodeWiring]) -> None:
     """Begin a second life, and note that it began."""
     async with running_works(store, folder, life=2) as works:
         started.append(works)
 
 
-def jobs_of(works: Works, shard: Shard, count: int, *, large: bool = False) -> list[SaveJob]:
+def jobs_of(works: NodeWiring, shard: Shard, count: int, *, large: bool = False) -> list[SaveJob]:
     """Return jobs of a shard, of 1 MiB each if they are to be *large*."""
     names = (f"{'large' if large else 'small'}-{number}" for number in range(100 * count))
     of_it = (name for name in names if works.parts.shards.of_name("default", name) is shard)

@@ -8,7 +8,7 @@ from random import Random
 from rota.core.errors import Kind, Refused
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import Reply
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 from sim.cluster.machine import Machine, Request
@@ -57,7 +57,7 @@ class Client:
     async def command(self, of: Callable[[Shards], Shard], command: Command) -> Told:
         """Have a command decided by the primary of a shard; what can be repeated is."""
 
-        async def ask(works: Works) -> Reply:
+        async def ask(works: NodeWiring) -> Reply:
             shards = works.parts.shards
             return await shards.ask(of(shards), command)
 

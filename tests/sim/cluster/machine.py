@@ -19,8 +19,8 @@ from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
 from rota.node.peers.death_proof import Left
 from rota.node.peers.messages import Dispatch, Sent
-from rota.node.runtime.environment import OnEnded, Surroundings
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.environment import NodeEnvironment, OnEnded
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
 from rota.node.system.config import NodeConfig
 from rota.node.system.disk_guard import FoundSpace, judge
@@ -38,7 +38,7 @@ AWAY_MS = (100, 2_000, 15_000)
 """One of these passes until somebody starts a node that ended by itself; in the last of them its
 attempts may be lost and started elsewhere."""
 
-Request = Callable[[Works], Awaitable[object]]
+Request = Callable[[NodeWiring], Awaitable[object]]
 """What a client wants of a node; it returns the answer, or raises a refusal."""
 OnAnswer = Callable[[object], None]
 
@@ -112,7 +112,7 @@ class Machine:
         self._world = world
 
     @property
-    def works(self) -> Works | None:
+    def works(self) -> NodeWiring | None:
         """What turns in its node, while that does."""
         return self.life.works if self.life else None
 
@@ -291,7 +291,7 @@ class Life:
 
     def __init__(self, world: Surrounding, machine: Machine) -> None:
         self.gate = Gate(f"{machine.id}.{machine.life_count}")
-        self.works: Works | None = None
+        self.works: NodeWiring | None = None
         self.session = NOBODY
         self._world = world
         self._machine = machine
@@ -378,7 +378,7 @@ class Life:
         if not self._is_dead:
             self._world.links.carry_request(lambda: on_answer(answer))
 
-    def _make(self) -> Works:
+    def _make(self) -> NodeWiring:
         world, machine, number = self._world, self._machine, self._number
         entropy = SeededEntropy(world.chance.getrandbits(64))
 
@@ -397,7 +397,7 @@ class Life:
             )
             return {"scripted": self._executor}
 
-        return Works(
+        return NodeWiring(
             NodeConfig(
                 node_id=machine.id,
                 shards=world.plan.shard_count,
@@ -408,7 +408,7 @@ class Life:
             ),
             machine.clock,
             entropy,
-            Surroundings(
+            NodeEnvironment(
                 lock=f"{machine.id}/{machine.power_count}",
                 incarnation=number,
                 member=Member(

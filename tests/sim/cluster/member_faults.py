@@ -26,7 +26,7 @@ from rota.node.peers.messages import (
     Served,
     StandIn,
 )
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.shard import Shard
 from sim.cluster.machine import Machine
 from sim.cluster.world import World
@@ -74,7 +74,7 @@ def _carry(world: World, machine: Machine, other: Machine, number: ShardId, mess
     world.links.carry(machine.id, other.id, lambda: other.hear_forged(number, machine.id, message))
 
 
-def _party(machine: Machine, works: Works, number: ShardId) -> Party:
+def _party(machine: Machine, works: NodeWiring, number: ShardId) -> Party:
     shard = works.parts.shards[number]
     return Party(
         node_id=machine.id,
@@ -85,7 +85,7 @@ def _party(machine: Machine, works: Works, number: ShardId) -> Party:
     )
 
 
-def _forged_errands(world: World, liar: Party, works: Works) -> list[Sent]:
+def _forged_errands(world: World, liar: Party, works: NodeWiring) -> list[Sent]:
     """Return what *works* must not obey, of a node that is not the primary of the shard."""
     number, orders = world.chance.getrandbits(48), works.parts.attempts.orders
     messages: list[Sent] = [

@@ -26,7 +26,7 @@ from rota.core.vocabulary.commands import (
     Trigger,
 )
 from rota.core.vocabulary.decision import Done, JobSaved, Triggered
-from rota.node.runtime.wiring import Works
+from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 from sim.cluster.client import Client, Told
@@ -195,7 +195,7 @@ class User:
         execution_id = triggering.execution_id
         assert execution_id is not None
 
-        async def status(works: Works) -> ExecutionStatus | None:
+        async def status(works: NodeWiring) -> ExecutionStatus | None:
             shard = works.parts.shards.of_id(execution_id)
             live = shard.state.executions.get(execution_id)
             await works.parts.shards.settled(shard)
