@@ -46,7 +46,7 @@ class NodeContext:
     shards: Shards
     attempts: LocalAttempts
     history: History
-    watch: CompletionWaiters
+    waiters: CompletionWaiters
     events: Events
     metrics: Metrics
     membership: Membership

@@ -105,16 +105,16 @@ class ContainerEnvironment(NamedTuple):
 class ContainerAttempt:
     """One container and what is known of it; call one of `run` and `resume`, once."""
 
-    def __init__(self, around: ContainerEnvironment, order: Order) -> None:
+    def __init__(self, environment: ContainerEnvironment, order: Order) -> None:
         self.order = order
         self._writable = asyncio.Event()
-        self.capture: Capture = around.files.capture(order.key, writable=self._writable.set)
-        self._around = around
-        self._engine = around.engine
+        self.capture: Capture = environment.files.capture(order.key, writable=self._writable.set)
+        self._environment = environment
+        self._engine = environment.engine
         self._loop = asyncio.get_running_loop()
         self.folder: SharedFolder | None = None
         if self._engine.is_local:
-            self.folder = SharedFolder(around.folders / _folder_name(order.key))
+            self.folder = SharedFolder(environment.folders / _folder_name(order.key))
         self._id = ""  # Of the container, as soon as there is one.
         self._init: InitProcess | None = None
         self._stop_signal = "SIGTERM"
@@ -165,7 +165,7 @@ class ContainerAttempt:
         if self.capture.is_busy:
             await self._writable.wait()
         self.capture.finish()
-        self._around.report(self.order.key, await self._with_last_words(ending))
+        self._environment.report(self.order.key, await self._with_last_words(ending))
         await self._remove()
 
     async def _with_last_words(self, ending: Ending) -> Ending:
@@ -173,7 +173,7 @@ class ContainerAttempt:
             return ending
         report, result, complaint = await self.folder.last_words()
         if report is not None:
-            self._around.reported(self.order.key, report)
+            self._environment.reported(self.order.key, report)
         return replace(ending, result=result, reason=_joined(ending.reason, complaint))
 
     async def _run(self) -> Ending:
@@ -206,7 +206,7 @@ class ContainerAttempt:
             return self._never_ran("its container was never started", Outcome.LOST)
         if not container.state.running:
             finished_at = _instant_of(container.state.finished_at)
-            self._finished_at = min(finished_at, self._around.now())
+            self._finished_at = min(finished_at, self._environment.now())
             self._outcome = None  # Whoever has stopped it meanwhile came too late.
         self._started(_instant_of(container.state.started_at))
         await self._look()
@@ -245,11 +245,11 @@ class ContainerAttempt:
     async def _creation(self) -> dict[str, Json]:
         return creation(
             self.order,
-            node_id=self._around.node_id,
-            store_id=self._around.store_id,
+            node_id=self._environment.node_id,
+            store_id=self._environment.store_id,
             folder=None if self.folder is None else self.folder.path,
-            kept=self._around.kept,
-            terms=self._around.terms,
+            kept=self._environment.kept,
+            terms=self._environment.terms,
             has_log_driver=LOG_DRIVER in await self._engine.log_drivers(),
         )
 
@@ -269,7 +269,7 @@ class ContainerAttempt:
             # It may run, or may yet be started: it has to be gone before anything is told.
             await self._until_answered(self._remove_now)
             raise
-        self._started(self._around.now())
+        self._started(self._environment.now())
 
     def _started(self, at: Instant) -> None:
         self._started_at = at
@@ -278,7 +278,7 @@ class ContainerAttempt:
         if self._outcome is not None:
             self._end_container(self._grace)
         elif timeout > 0:
-            left = timeout - (self._around.now() - at)
+            left = timeout - (self._environment.now() - at)
             self._timeout_timer = self._loop.call_later(max(left, 0) / SECOND, self._timed_out)
 
     async def _look(self) -> None:
@@ -324,7 +324,7 @@ class ContainerAttempt:
         assert self._init is not None, f"{self.order.key} has no first process that could end"
         self._loop.remove_reader(self._init.pidfd)
         self._counted = self._init.counted()
-        self._finished_at = self._around.now()
+        self._finished_at = self._environment.now()
         self._hurry_if_ended()
 
     def _hurry_if_ended(self) -> None:
@@ -347,7 +347,7 @@ class ContainerAttempt:
         kill_at = self._loop.time() + grace / SECOND
         if self._kill_timer is None:
             if grace > 0:
-                self._around.begin(self._send_stop_signal())
+                self._environment.begin(self._send_stop_signal())
         elif self._was_killed or kill_at >= self._kill_timer.when():
             return
         else:
@@ -368,7 +368,7 @@ class ContainerAttempt:
         if self._init is not None:
             self._init.kill()
         # And the engine, which may do what this process may not, and knows of paused containers.
-        self._around.begin(self._kill_by_engine())
+        self._environment.begin(self._kill_by_engine())
 
     async def _kill_by_engine(self) -> None:
         while not self._is_over:
@@ -419,7 +419,7 @@ class ContainerAttempt:
                 await asyncio.sleep(RETRY_S)
 
     async def _find(self) -> str | None:
-        found = await self._engine.find(labels_of(self.order, self._around.store_id))
+        found = await self._engine.find(labels_of(self.order, self._environment.store_id))
         return found[0].id if found else None
 
     async def _inspect(self) -> Container | None:
@@ -448,7 +448,7 @@ class ContainerAttempt:
     # What is told.
 
     def _never_ran(self, reason: str, outcome: Outcome = Outcome.FAILED) -> Ending:
-        now = self._around.now()
+        now = self._environment.now()
         if outcome is Outcome.FAILED and self._outcome is not None:
             outcome = self._outcome
         return Ending(outcome=outcome, started_at=now, finished_at=now, reason=reason)
@@ -457,7 +457,7 @@ class ContainerAttempt:
         state = await self._last_state()
         if self._init is not None and self._finished_at is None:
             self._init_ended()  # The loop has not heard of it yet.
-        finished_at = self._finished_at or self._around.now()
+        finished_at = self._finished_at or self._environment.now()
         by_itself = Outcome.SUCCEEDED if state and state.exit_code == 0 else Outcome.FAILED
         outcome = self._outcome or by_itself
         cut = f"its output is kept only in part: {self.capture.cut}" if self.capture.cut else ""

@@ -90,7 +90,7 @@ class ContainerExecutor:
         # Not bounded: an attempt brings three entries in its life, and attempts have slots.
         self._begun: asyncio.Queue[Coroutine[None, None, None] | None] = asyncio.Queue()
         self._used = asyncio.Event()
-        self._around = ContainerEnvironment(
+        self._environment = ContainerEnvironment(
             engine=self._engine,
             files=self._files,
             folders=self._folders,
@@ -163,7 +163,7 @@ class ContainerExecutor:
     def _add(self, order: Order, *, is_resumed: bool) -> None:
         assert order.key not in self._attempts, f"{order.key} is launched twice"
         assert not self._is_closed, f"{order.key} is launched after close"
-        attempt = self._attempts[order.key] = ContainerAttempt(self._around, order)
+        attempt = self._attempts[order.key] = ContainerAttempt(self._environment, order)
         self._begun.put_nowait(attempt.resume() if is_resumed else attempt.run())
         self._used.set()
 

@@ -68,7 +68,7 @@ class Confiner:
         bubblewrap: Bubblewrap,
         kept: ProtectedPaths,
     ) -> None:
-        self._around = around
+        self._environment = around
         self._kept = kept
         self._limiter = limiter
         self._bubblewrap = bubblewrap
@@ -82,7 +82,7 @@ class Confiner:
         """
         argv = argv_of(order.work)
         if order.work.sandbox.profile == "none":
-            with starting(order, argv, self._around) as told:
+            with starting(order, argv, self._environment) as told:
                 return self._start_limited(order, argv, told)
         with explained(order, argv):
             return self._start_sandboxed(order, argv)
@@ -96,15 +96,15 @@ class Confiner:
         self, order: Order, argv: tuple[str, ...], told: TaskChannel
     ) -> StartedProcess:
         work, folder = order.work, str(told.folder)
-        environment = environment_of(order, self._around.environment, folder)
+        environment = environment_of(order, self._environment.environment, folder)
         cwd = work.cwd or folder
         _look_up(argv[0], cwd, environment)
-        plan = LaunchPlan(argv, environment, cwd, work.stdin, self._around.terms.umask)
+        plan = LaunchPlan(argv, environment, cwd, work.stdin, self._environment.terms.umask)
         leader, limited = self._launch(plan, order, work.limits)
         return StartedProcess(leader, told, limited=limited)
 
     def _start_sandboxed(self, order: Order, argv: tuple[str, ...]) -> StartedProcess:
-        sandbox, terms = order.work.sandbox, self._around.terms
+        sandbox, terms = order.work.sandbox, self._environment.terms
         try:
             sandbox = replace(sandbox, binds=resolved(sandbox.binds, self._kept))
             bubblewrap = self._bubblewrap.proven_for(sandbox)
@@ -113,7 +113,7 @@ class Confiner:
         except (NoSandboxError, NoEgressError, BindRefusedError) as error:
             raise NotStartedError(str(error)) from error
         environment = environment_of(
-            order, environment_in(sandbox, self._around.environment), PRIVATE
+            order, environment_in(sandbox, self._environment.environment), PRIVATE
         )
         with ExitStack() as ours, ExitStack() as theirs:
             info, says = _pipe(ours, theirs)

@@ -114,13 +114,13 @@ class ProcessExecutor:
         )
         self.watch = FdWatch()
         self._folders = Folders(directory / "work")
-        self._around = LaunchEnvironment(
+        self._environment = LaunchEnvironment(
             base_environment(environ, node_id=node_id, store_id=store_id), self._folders, terms
         )
         self._confiner = Confiner(
-            self._around,
+            self._environment,
             Limiter(store_id),
-            Bubblewrap(self._around.environment["PATH"], rooms(directory, *hidden)),
+            Bubblewrap(self._environment.environment["PATH"], rooms(directory, *hidden)),
             kept_from_binds(directory, environ),
         )
         self._spawner = BatchingThread("spawner")
@@ -202,7 +202,7 @@ class ProcessExecutor:
         """Start the process of *order*; in the thread that is for it."""
         if is_confined(order.work):
             return self._confiner.start(order)
-        return start(order, self._around)
+        return start(order, self._environment)
 
     def collect(self, running: ProcessAttempt) -> None:
         """Have what the program told read, and what belongs to it alone removed."""

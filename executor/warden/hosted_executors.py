@@ -113,7 +113,7 @@ class HostedExecutors:
     """Executors, each made when it is first asked for.
 
     Args:
-        around: What they are put into.
+        environment: What they are put into.
         ended: Told of every ending.
         reported: Told what attempts tell.
         table: Like `EXECUTORS`.
@@ -121,13 +121,13 @@ class HostedExecutors:
 
     def __init__(
         self,
-        around: HostEnvironment,
+        environment: HostEnvironment,
         *,
         ended: Ended,
         reported: Reported,
         table: Mapping[str, Row] = EXECUTORS,
     ) -> None:
-        self._around = around
+        self._environment = environment
         self._ended = ended
         self._reported = reported
         self._table = table
@@ -146,7 +146,7 @@ class HostedExecutors:
     def find(self, name: str) -> Executor | None:
         """Return an executor that has been used in this data directory, or None."""
         row = self._table.get(name)
-        if row is None or not (self._around.directory / row.folder).exists():
+        if row is None or not (self._environment.directory / row.folder).exists():
             return None
         try:
             return self.get(name)
@@ -155,19 +155,19 @@ class HostedExecutors:
             return None
 
     def _make(self, name: str) -> Executor:
-        around = self._around
+        environment = self._environment
         try:
             # The contract suite runs every row, which is what makes this true.
             make = cast("MakeExecutor", _named(self._table[name].make))
             return make(
-                around.directory,
-                node_id=around.node_id,
-                store_id=around.store_id,
+                environment.directory,
+                node_id=environment.node_id,
+                store_id=environment.store_id,
                 ended=self._ended,
                 reported=self._reported,
-                now=around.now,
-                environ=around.environ,
-                terms=around.terms,
+                now=environment.now,
+                environ=environment.environ,
+                terms=environment.terms,
             )
         except KeyError as error:
             raise NotHosted(f"there is no executor {name!r} here") from error

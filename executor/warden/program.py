@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if os.getppid() != guard:  # It was killed before that took effect.
         os._exit(EX_LEFT)
     try:
-        around = HostEnvironment(
+        environment = HostEnvironment(
             directory=directory,
             node_id=NodeId(chosen.node_id),
             store_id=chosen.store_id,
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             environ=os.environ,
             terms=settings_from(chosen.terms),
         )
-        asyncio.run(_serve(around, chosen.made_of))
+        asyncio.run(_serve(environment, chosen.made_of))
     except BaseException:
         log.exception("warden crashed")
         os._exit(70)
@@ -106,15 +106,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 # -- the warden ------------------------------------------------------------------------------------
 
 
-async def _serve(around: HostEnvironment, made_of: str) -> None:
+async def _serve(environment: HostEnvironment, made_of: str) -> None:
     loop = asyncio.get_running_loop()
-    journal = Journal(around.directory / JOURNAL)
+    journal = Journal(environment.directory / JOURNAL)
     watchdog = Watchdog(elapsed=_elapsed, on_late=_have_all_ended)
     watchdog.start()
-    server = Server(around, journal, elapsed=_elapsed, watchdog=watchdog, made_of=made_of)
+    server = Server(environment, journal, elapsed=_elapsed, watchdog=watchdog, made_of=made_of)
     loop.add_signal_handler(signal.SIGTERM, server.retire, CLOSE_GRACE)
     listener = await loop.create_unix_server(
-        lambda: FromNode(server), sock=_listen(around.directory)
+        lambda: FromNode(server), sock=_listen(environment.directory)
     )
     log.info("warden started", extra={"kept": len(journal.kept)})
     try:
@@ -122,7 +122,7 @@ async def _serve(around: HostEnvironment, made_of: str) -> None:
     finally:
         listener.close()
         with suppress(FileNotFoundError):
-            (around.directory / SOCKET).unlink()
+            (environment.directory / SOCKET).unlink()
         journal.close()
     log.info("warden ended")
 

@@ -81,7 +81,7 @@ class Server:
     """The work of one warden, from `run` until it returns.
 
     Args:
-        around: What its executors are put into.
+        environment: What its executors are put into.
         journal: Its journal; what that kept is taken up.
         elapsed: CLOCK_BOOTTIME.
         watchdog: Knows of every deadline before anything that may block.
@@ -90,20 +90,20 @@ class Server:
 
     def __init__(
         self,
-        around: HostEnvironment,
+        environment: HostEnvironment,
         journal: Journal,
         *,
         elapsed: Callable[[], Instant],
         watchdog: Watchdog,
         made_of: str,
     ) -> None:
-        self._now = around.now
+        self._now = environment.now
         self._journal = journal
         self._elapsed = elapsed
         self._watchdog = watchdog
         self._made_of = made_of
         self._loop = asyncio.get_running_loop()
-        self._hosts = HostedExecutors(around, ended=self._ended, reported=self._reported)
+        self._hosts = HostedExecutors(environment, ended=self._ended, reported=self._reported)
         self._groups = LeaseGroups()
         self._held: dict[AttemptKey, _Held] = {}
         self._running_count = 0

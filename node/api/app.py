@@ -33,7 +33,7 @@ from rota.node.api.requests import access, problems
 from rota.node.api.requests.body_memory import BodyMemory
 from rota.node.api.requests.operations import ACCEPTED
 from rota.node.api.requests.parameters import IS_DRY_RUN
-from rota.node.api.requests.request_reader import BODY_MEMORY, PARTS, REQUEST_ID, forget_body
+from rota.node.api.requests.request_reader import BODY_MEMORY, CONTEXT, REQUEST_ID, forget_body
 from rota.node.api.requests.stopping import STOPPING, Stopping
 from rota.node.api.routing.forwarding import READS_NO_SHARD, answer_anywhere
 from rota.node.context import NodeContext
@@ -65,15 +65,15 @@ OPERATIONS = [
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_app(parts: NodeContext, next_id: Callable[[], int]) -> web.Application:
+def make_app(context: NodeContext, next_id: Callable[[], int]) -> web.Application:
     """Return the application that serves *parts*.
 
     Args:
-        parts: The node.
+        context: The node.
         next_id: 64 random bits for a request's id.
     """
-    guard = Guard(parts.config.own_names, parts.config.allowed_origins)
-    strangers = Strangers(parts.clock.elapsed)
+    guard = Guard(context.config.own_names, context.config.allowed_origins)
+    strangers = Strangers(context.clock.elapsed)
 
     @web.middleware
     async def pass_through(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -101,17 +101,17 @@ def make_app(parts: NodeContext, next_id: Callable[[], int]) -> web.Application:
             finally:
                 if request.body_exists:
                     forget_body(request)
-        if parts.membership.is_leaving and not answer.prepared:
+        if context.membership.is_leaving and not answer.prepared:
             # So that no request is on its way over a connection when this node closes it.
             answer.force_close()
-        parts.metrics.requests.labels(request.method, str(answer.status)).inc()
+        context.metrics.requests.labels(request.method, str(answer.status)).inc()
         return answer
 
     app = web.Application(
-        middlewares=[pass_through], client_max_size=parts.config.body_max_mb << 20
+        middlewares=[pass_through], client_max_size=context.config.body_max_mb << 20
     )
-    app[PARTS] = parts
-    app[BODY_MEMORY] = BodyMemory(largest=parts.config.body_max_mb << 20)
+    app[CONTEXT] = context
+    app[BODY_MEMORY] = BodyMemory(largest=context.config.body_max_mb << 20)
     app[STRANGERS] = strangers
     app[STOPPING] = Stopping()
     app.on_shutdown.append(app[STOPPING].begin)
@@ -146,7 +146,7 @@ def _refused(request: web.Request, refusal: Refused, strangers: Strangers) -> we
 async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None:
     """Add to an answer the headers that all have."""
     answer.headers.update(problems.SAME_FOR_ALL)
-    answer.headers[NODE] = request.app[PARTS].config.node_id
+    answer.headers[NODE] = request.app[CONTEXT].config.node_id
     if REQUEST_ID in request:
         answer.headers["X-Request-Id"] = request[REQUEST_ID]
     if request.get(IS_DRY_RUN):
@@ -179,7 +179,7 @@ async def _settled_answer(request: web.Request, handler: Handler) -> web.StreamR
         return await answer_anywhere(request, handler)
     except Refused as refusal:
         if refusal.kind is not Kind.UNAVAILABLE and not request.get(READS_NO_SHARD):
-            shards = request.app[PARTS].shards
+            shards = request.app[CONTEXT].shards
             # Whatever it rests on: that there is no such job, say, may be so here alone.
             await shards.settled(*shards.opened)
         raise

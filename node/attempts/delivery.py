@@ -41,7 +41,8 @@ class Delivery:
 
     Args:
         shards: Of this node.
-        sides: Likewise; what attempts of a side tell goes to that, and never leaves the node.
+        fallback_shards: Likewise; what attempts of a side tell goes to that, and never leaves the
+        node.
         network: To the others.
         node_id: This node.
         first_number: Of an errand; random, so that what was for an earlier life of this node
@@ -51,14 +52,14 @@ class Delivery:
     def __init__(
         self,
         shards: Shards,
-        sides: FallbackShards,
+        fallback_shards: FallbackShards,
         network: Network,
         node_id: NodeId,
         *,
         first_number: int,
     ) -> None:
         self._shards = shards
-        self._sides = sides
+        self._fallback_shards = fallback_shards
         self._network = network
         self._node_id = node_id
         self._numbers = count(first_number)
@@ -78,7 +79,7 @@ class Delivery:
             The errand's number, for `forget`.
         """
         if inward := brought_inward(commands):
-            shard, commands = self._sides.of(shard), inward
+            shard, commands = self._fallback_shards.of(shard), inward
         errand = _Errand(next(self._numbers), shard, commands, on_brought)
         self._errands[errand.number] = errand
         self._try(errand)
@@ -98,7 +99,7 @@ class Delivery:
         shard, primary = errand.shard, errand.shard.primary_node
         if shard.is_open:
             errand.is_asked_here = True
-            deciding = self._sides if is_fallback_shard(shard.id) else self._shards
+            deciding = self._fallback_shards if is_fallback_shard(shard.id) else self._shards
             deciding.submit_together(shard, errand.commands, partial(self._answered_here, errand))
         elif primary is not None and primary != self._node_id:
             carry = Deliver(number=errand.number, commands=errand.commands)

@@ -53,8 +53,8 @@ class InboundAttempts:
 
     Args:
         attempts: Of this node.
-        filling: Its places.
-        fencing: Asks for leases.
+        lending: Its places.
+        leases: Asks for leases.
         shards: Of this node.
         membership: Its present session.
         timing: The cluster's.
@@ -64,8 +64,8 @@ class InboundAttempts:
     def __init__(
         self,
         attempts: LocalAttempts,
-        filling: SlotLending,
-        fencing: AttemptLeases,
+        lending: SlotLending,
+        leases: AttemptLeases,
         shards: Shards,
         membership: Membership,
         *,
@@ -73,8 +73,8 @@ class InboundAttempts:
         clock: Clock,
     ) -> None:
         self._attempts = attempts
-        self._filling = filling
-        self._fencing = fencing
+        self._lending = lending
+        self._leases = leases
         self._shards = shards
         self._membership = membership
         self._timing = timing
@@ -90,9 +90,9 @@ class InboundAttempts:
         if dispatch.order.session != self._membership.session:
             return
         # Who decides for the shard itself knows better than whoever did when that was sent.
-        if shard.is_open or not self._filling.claim(sender):
+        if shard.is_open or not self._lending.claim(sender):
             return
-        self._offers[key] = _Offer(dispatch.order, self._clock.elapsed(), self._fencing.asked_at)
+        self._offers[key] = _Offer(dispatch.order, self._clock.elapsed(), self._leases.asked_at)
         self._attempts.offered.add(key)
         if not self._to_ask:
             asyncio.get_running_loop().call_soon(self._ask_for_all)
@@ -102,7 +102,7 @@ class InboundAttempts:
         """Ask once for all that came in one frame."""
         to_ask, self._to_ask = self._to_ask, {}
         for shard in to_ask:
-            self._fencing.asked(shard)
+            self._leases.asked(shard)
 
     def given(self, shard: Shard, lease: GiveLease) -> None:
         """Begin what is confirmed, and forget what is to be stopped."""
@@ -137,4 +137,4 @@ class InboundAttempts:
 
     def _drop(self, key: AttemptKey) -> None:
         self._forget(key)
-        self._filling.freed()
+        self._lending.freed()

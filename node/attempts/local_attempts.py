@@ -38,26 +38,26 @@ class LocalAttempts:
 
     Args:
         shards: Of this node.
-        bringing: Brings outcomes to their shards.
+        delivery: Brings outcomes to their shards.
         clock: Stamps what never ran.
-        places: For them.
-        filling: Gives those places to who waits.
+        slot_table: For them.
+        lending: Gives those places to who waits.
     """
 
     def __init__(
         self,
         shards: Shards,
-        bringing: Delivery,
+        delivery: Delivery,
         clock: Clock,
-        places: SlotTable,
-        filling: SlotLending,
+        slot_table: SlotTable,
+        lending: SlotLending,
     ) -> None:
-        self.places = places
-        self._filling = filling
+        self.slot_table = slot_table
+        self._lending = lending
         self._shards = shards
-        self._bringing = bringing
+        self._delivery = delivery
         self._clock = clock
-        self._reporting = ProgressRelay(shards, bringing, clock)
+        self._reporting = ProgressRelay(shards, delivery, clock)
         self._executors: Mapping[str, Executor] = {}
         self._lasting: Collection[str] = ()
         self._forget: Callable[[AttemptKey], None] = lambda key: None
@@ -92,7 +92,7 @@ class LocalAttempts:
         """Go on with what an earlier life of this node launched; it takes its places."""
         for order in orders:
             self._running[order.key] = order
-            self.places.used += 1
+            self.slot_table.used += 1
             executor = self._executors.get(order.work.executor)
             if executor is None:
                 self.ended(order.key, self._never_ran(order))
@@ -172,16 +172,16 @@ class LocalAttempts:
 
     def wait_for_place(self, shard: Shard, waiting: Wait) -> None:
         """Have a ready task started when there is a place."""
-        self.places.wait(shard, waiting)
-        self._filling.fill()
+        self.slot_table.wait(shard, waiting)
+        self._lending.fill()
 
     def forget_wait(self, execution_id: ExecutionId, task: str) -> None:
         """Have a task that is over wait no longer: it must not pile up behind those that run."""
-        self.places.forget(StartTask(execution_id=execution_id, task=task))
+        self.slot_table.forget(StartTask(execution_id=execution_id, task=task))
 
     def closed(self, shard: Shard) -> None:
         """Start nothing more of a shard; what runs goes on, and keeps its place until it ends."""
-        self.places.forget_all(shard)
+        self.slot_table.forget_all(shard)
 
     def ended(self, key: AttemptKey, ending: Ending) -> None:
         """Report an outcome to the attempt's shard, and give its place to the next."""
@@ -197,14 +197,14 @@ class LocalAttempts:
             ending = replace(ending, outcome=Outcome.CANCELLED, reason=FENCED)
         self._unrecorded[key] = ending
         self.ended_count[ending.outcome] += 1
-        self.places.freed()
-        self._filling.fill()  # First, so that who gets the place shares the turn of the outcome.
+        self.slot_table.freed()
+        self._lending.fill()  # First, so that who gets the place shares the turn of the outcome.
         shard = self._shards.of_id(key.execution_id)
         commands: list[DeliveredCommand] = []
         if untold := self._reporting.ended(key):
             commands.append(ReportAttempt(attempt=key, token=order.token, report=untold))
         commands.append(FinishAttempt(attempt=key, token=order.token, ending=ending))
-        self._bringing.bring(shard, tuple(commands), lambda refusal: self._recorded(key, refusal))
+        self._delivery.bring(shard, tuple(commands), lambda refusal: self._recorded(key, refusal))
 
     def reported(self, key: AttemptKey, report: Report) -> None:
         """Have the shard of a running attempt told what it tells of itself."""

@@ -36,12 +36,12 @@ class OutboxRelay:
 
     Args:
         shards: Of this node.
-        bringing: Brings a load.
+        delivery: Brings a load.
     """
 
-    def __init__(self, shards: Shards, bringing: Delivery) -> None:
+    def __init__(self, shards: Shards, delivery: Delivery) -> None:
         self._shards = shards
-        self._bringing = bringing
+        self._delivery = delivery
         self._ways: dict[Route, _Way] = {}
 
     def send(self, sender: Shard, parcel: OutboxItem) -> None:
@@ -58,14 +58,14 @@ class OutboxRelay:
     def closed(self, sender: Shard) -> None:
         """Bring nothing more for *sender*: its next primary finds it in the outbox."""
         for lane in [lane for lane in self._ways if lane[0] == sender.id]:
-            self._bringing.forget(self._ways.pop(lane).number)
+            self._delivery.forget(self._ways.pop(lane).number)
 
     def _load(self, lane: Route, way: _Way) -> None:
         way.load = tuple(way.waiting.popleft() for _ in range(min(LOAD_MAX, len(way.waiting))))
         commands = tuple(
             Receive(letter=parcel.letter, sender=lane[0], place=parcel.key) for parcel in way.load
         )
-        way.number = self._bringing.bring(
+        way.number = self._delivery.bring(
             self._shards[lane[1]], commands, lambda _: self._brought(lane, way)
         )
 

@@ -30,13 +30,13 @@ class ProgressRelay:
 
     Args:
         shards: Of this node.
-        bringing: Brings them to their shards.
+        delivery: Brings them to their shards.
         clock: Gives the pace.
     """
 
-    def __init__(self, shards: Shards, bringing: Delivery, clock: Clock) -> None:
+    def __init__(self, shards: Shards, delivery: Delivery, clock: Clock) -> None:
         self._shards = shards
-        self._bringing = bringing
+        self._delivery = delivery
         self._clock = clock
         self._telling: dict[AttemptKey, _Telling] = {}
 
@@ -68,4 +68,4 @@ class ProgressRelay:
             telling.is_under_way = False
 
         command = ReportAttempt(attempt=order.key, token=order.token, report=report)
-        self._bringing.bring(self._shards.of_id(order.key.execution_id), (command,), told)
+        self._delivery.bring(self._shards.of_id(order.key.execution_id), (command,), told)

@@ -81,7 +81,7 @@ class SlotLending:
     """Gives places to those who wait.
 
     Args:
-        places: Of this node.
+        slot_table: Of this node.
         shards: Of this node.
         membership: Who else there is.
         network: To them.
@@ -93,7 +93,7 @@ class SlotLending:
 
     def __init__(
         self,
-        places: SlotTable,
+        slot_table: SlotTable,
         shards: Shards,
         membership: Membership,
         network: Network,
@@ -103,7 +103,7 @@ class SlotLending:
         incarnation: int,
         first_number: int,
     ) -> None:
-        self._places = places
+        self._slot_table = slot_table
         self._shards = shards
         self._membership = membership
         self._network = network
@@ -129,18 +129,18 @@ class SlotLending:
     def _fill(self) -> None:
         """Give free places to those who wait here; then see what others can do, on both sides."""
         self._is_planned = False
-        for shard, command in self._places.call():
+        for shard, command in self._slot_table.call():
             self._start(shard, command)
         if self._requests:
             self._lend()
-        if self._places.waiting and not self._is_asking:
+        if self._slot_table.waiting and not self._is_asking:
             self._borrow()
 
     def tick(self) -> None:
         """Take back what nobody used, and ask again."""
         now = self._clock.elapsed()
         for borrower in [each for each, loan in self._loans.items() if loan.until <= now]:
-            self._places.freed(self._loans.pop(borrower).count)
+            self._slot_table.freed(self._loans.pop(borrower).count)
         for borrower in list(self._requests):
             if now - self._requests[borrower].heard_at > 2 * AGAIN:
                 del self._requests[borrower]  # It asks again for as long as it wants any.
@@ -157,7 +157,7 @@ class SlotLending:
 
     def _borrow(self) -> None:
         self._is_asking, now = True, self._clock.elapsed()
-        for selector, wanted in self._places.wanted.items():
+        for selector, wanted in self._slot_table.wanted.items():
             for node_id, asked in self._whom_to_ask(selector, wanted):
                 question = self._questions.get(node_id)
                 if question is not None and now - question.asked_at < AGAIN:
@@ -204,7 +204,7 @@ class SlotLending:
         member = self._membership.members.get(lender)
         called: list[tuple[Shard, StartTask]] = []
         if member is not None:
-            called = self._places.call_away(lender, session, member.labels, usable)
+            called = self._slot_table.call_away(lender, session, member.labels, usable)
         for shard, command in called:
             self._start(shard, command)
         if len(called) < lent:
@@ -229,12 +229,12 @@ class SlotLending:
         if session == NOBODY:
             return
         for borrower, request in list(self._requests.items()):
-            lent = min(request.count, self._places.lendable())
+            lent = min(request.count, self._slot_table.lendable())
             if lent <= 0:
                 return
             del self._requests[borrower]
             self._answered[borrower] = request
-            self._places.used += lent
+            self._slot_table.used += lent
             loan = self._loans.setdefault(borrower, _Loan(0, now))
             loan.count += lent
             loan.until = later(now, LOAN)
@@ -243,12 +243,12 @@ class SlotLending:
 
     def returned(self, borrower: NodeId, message: ReturnSlots) -> None:
         """Take back places that another node has no use for."""
-        self._places.freed(self._take_back(borrower, message.count))
+        self._slot_table.freed(self._take_back(borrower, message.count))
         self.fill()
 
     def freed(self) -> None:
         """Take back the place of an attempt that did not begin after all."""
-        self._places.freed()
+        self._slot_table.freed()
         self.fill()
 
     def claim(self, borrower: NodeId) -> bool:
@@ -261,8 +261,8 @@ class SlotLending:
         """
         if self._take_back(borrower, 1):
             return True
-        if self._places.lendable():
-            self._places.used += 1
+        if self._slot_table.lendable():
+            self._slot_table.used += 1
             return True
         return False
 

@@ -23,7 +23,7 @@ class HealthGossip:
     """The beacons of one node.
 
     Args:
-        calendars: Of the others, kept up to date here.
+        clock_skew: Of the others, kept up to date here.
         liveness: Of this node; who is unfit is kept up to date here.
         clock: Both of its times are told.
         every: How often each peer is told.
@@ -35,14 +35,14 @@ class HealthGossip:
 
     def __init__(
         self,
-        calendars: ClockSkew,
+        clock_skew: ClockSkew,
         liveness: Liveness,
         clock: Clock,
         *,
         every: Duration,
         lendable: Callable[[], int],
     ) -> None:
-        self._calendars = calendars
+        self._clock_skew = clock_skew
         self._liveness = liveness
         self._clock = clock
         self._every = every
@@ -62,7 +62,7 @@ class HealthGossip:
         beacon = Beacon(
             wall=self._clock.now(),
             at=now,
-            echo=self._calendars.echo(receiver, now),
+            echo=self._clock_skew.echo(receiver, now),
             is_fit=self._liveness.is_fit,
             is_prompt=self._liveness.is_prompt,
             is_leaving=self._liveness.is_leaving,
@@ -78,7 +78,7 @@ class HealthGossip:
         """Take note of what the sender of *message* tells of itself, if it does."""
         if not isinstance(message, Append | Appended) or message.beacon is None:
             return
-        self._calendars.hear(sender, message.beacon, self._clock.elapsed())
+        self._clock_skew.hear(sender, message.beacon, self._clock.elapsed())
         self.free[sender] = message.beacon.free
         _mark(self._liveness.unfit, sender, is_in=not message.beacon.is_fit)
         _mark(self._liveness.slow, sender, is_in=not message.beacon.is_prompt)

@@ -85,8 +85,8 @@ class Membership:
         lock: On its data directory; see `Claim`.
         liveness: Of this node, kept up to date here.
         continuity: Likewise.
-        fitness: Of this node, which is looked at with every tick.
-        beacons: Put on what the replicas send.
+        self_check: Of this node, which is looked at with every tick.
+        gossip: Put on what the replicas send.
         timing: Of the cluster.
         placement: By the ring.
         meet: Told of all members, again whenever one changes.
@@ -106,8 +106,8 @@ class Membership:
         lock: str,
         liveness: Liveness,
         continuity: CoordinatorContinuity,
-        fitness: SelfCheck,
-        beacons: HealthGossip,
+        self_check: SelfCheck,
+        gossip: HealthGossip,
         timing: Timing,
         placement: Placement,
         meet: Callable[[Mapping[NodeId, Member]], None],
@@ -123,8 +123,8 @@ class Membership:
         self._shards = shards
         self._liveness = liveness
         self._continuity = continuity
-        self._fitness = fitness
-        self._beacons = beacons
+        self._self_check = self_check
+        self._gossip = gossip
         self._timing = timing
         self._placement = placement
         self._meet = meet
@@ -253,7 +253,7 @@ class Membership:
 
     def tell_at_once(self) -> None:
         """Have the others hear soon what this node tells of itself."""
-        self._beacons.hurry()
+        self._gossip.hurry()
         self._is_urgent.set()
 
     def found(self, shards: Collection[ShardId]) -> None:
@@ -270,7 +270,7 @@ class Membership:
     def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
         """Send messages to other nodes."""
         for receiver, message in messages:
-            self._network.send(receiver, shard, self._beacons.put_on(message, receiver))
+            self._network.send(receiver, shard, self._gossip.put_on(message, receiver))
 
     def swap(self, swap: Swap) -> None:
         """Ask the coordinator soon; a replica has at most one swap on its way."""
@@ -671,7 +671,7 @@ class Membership:
             # By the ticks themselves (R19): what keeps them up keeps up beats and renewals.
             waited = self._clock.elapsed() - began_at - seconds(tick_s)
             lag = waited - (self._shards.opening_time - opening)
-            self._fitness.tick(lag=max(0, lag), sync_time=self._shards.sync_time)
+            self._self_check.tick(lag=max(0, lag), sync_time=self._shards.sync_time)
 
     def _tick_s(self) -> float:
         if not self._is_alone:

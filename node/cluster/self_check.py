@@ -38,7 +38,7 @@ class SelfCheck:
     """What is wrong with this node.
 
     Args:
-        calendars: Of the other nodes.
+        clock_skew: Of the other nodes.
         liveness: Of this node; its ills are kept up to date here.
         clock: Whose calendar is looked at.
         metrics: Where ills are counted.
@@ -47,14 +47,14 @@ class SelfCheck:
 
     def __init__(
         self,
-        calendars: ClockSkew,
+        clock_skew: ClockSkew,
         liveness: Liveness,
         clock: Clock,
         metrics: Metrics,
         *,
         is_alone: bool,
     ) -> None:
-        self._calendars = calendars
+        self._clock_skew = clock_skew
         self._liveness = liveness
         self._clock = clock
         self._metrics = metrics
@@ -98,7 +98,7 @@ class SelfCheck:
         return self._liveness.has_calendar
 
     def _judge(self, now: Instant, facts: dict[str, int]) -> None:
-        self._ills.see_calendar(self._calendars.is_wrong(self._clock.now(), now), now)
+        self._ills.see_calendar(self._clock_skew.is_wrong(self._clock.now(), now), now)
         ills = self._ills.at(now)
         if ills != self._known:
             self._tell(ills, facts)

@@ -47,17 +47,17 @@ class Reconciliation:
 
     Args:
         node_id: This node.
-        sides: Of this node.
-        bringing: Brings it.
+        fallback_shards: Of this node.
+        delivery: Brings it.
         history: Of the sides.
     """
 
     def __init__(
-        self, node_id: NodeId, sides: FallbackShards, bringing: Delivery, history: History
+        self, node_id: NodeId, fallback_shards: FallbackShards, delivery: Delivery, history: History
     ) -> None:
         self._node_id = node_id
-        self._sides = sides
-        self._bringing = bringing
+        self._fallback_shards = fallback_shards
+        self._delivery = delivery
         self._history = history
         self._tellings: dict[ShardId, _Telling] = {}
 
@@ -90,19 +90,21 @@ class Reconciliation:
         # What cannot be read cannot be told, and must not keep the rest from being told.
         lost = tuple(pasts.pop(each) for each in list(pasts) if not self._is_readable(side, each))
         if lost:
-            self._sides.submit(side, Forget(pasts=lost))
+            self._fallback_shards.submit(side, Forget(pasts=lost))
             return
         if pasts:
             accounts = self._load(side, sorted(pasts, key=lambda past: self._place(side, past)))
             told = tuple(pasts[each.account.execution.id] for each in accounts)
             forget = Forget(pasts=told)
-            self._bring(shard, telling, accounts, lambda: self._sides.submit(side, forget))
+            self._bring(
+                shard, telling, accounts, lambda: self._fallback_shards.submit(side, forget)
+            )
         elif others:
             # Fire times at which nothing ran: the claims have told of them.
-            self._sides.submit(side, Forget(pasts=others))
+            self._fallback_shards.submit(side, Forget(pasts=others))
         elif not side.state.executions:
             del self._tellings[side.id]
-            self._sides.end(side)
+            self._fallback_shards.end(side)
 
     def _bring(
         self,
@@ -118,7 +120,7 @@ class Reconciliation:
             telling.is_under_way = False
             on_brought()
 
-        self._bringing.bring(shard, load, brought)
+        self._delivery.bring(shard, load, brought)
 
     # -- what there is to tell ------------------------------------------------------------------
 

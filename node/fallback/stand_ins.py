@@ -72,10 +72,10 @@ class StandIns:
 
     Args:
         shards: Of this node.
-        sides: Likewise.
+        fallback_shards: Likewise.
         attempts: Run those of the sides.
         accounts: Tell what sides did.
-        places: For their attempts.
+        slot_table: For their attempts.
         timers: Theirs as well.
         network: To the other copies.
         node_id: This node.
@@ -87,10 +87,10 @@ class StandIns:
     def __init__(
         self,
         shards: Shards,
-        sides: FallbackShards,
+        fallback_shards: FallbackShards,
         attempts: LocalAttempts,
         accounts: Reconciliation,
-        places: SlotTable,
+        slot_table: SlotTable,
         timers: Timers,
         network: Network,
         *,
@@ -100,10 +100,10 @@ class StandIns:
         clock: Clock,
     ) -> None:
         self._shards = shards
-        self._sides = sides
+        self._fallback_shards = fallback_shards
         self._attempts = attempts
         self._accounts = accounts
-        self._places = places
+        self._slot_table = slot_table
         self._timers = timers
         self._network = network
         self._node_id = node_id
@@ -123,8 +123,8 @@ class StandIns:
 
     def start(self, commit: Commit, *, failure: "asyncio.Future[None]") -> None:
         """Begin to decide for sides, those first that an earlier life left."""
-        self._sides.start(self, self, commit, failure=failure)
-        self._sides.go_on()
+        self._fallback_shards.start(self, self, commit, failure=failure)
+        self._fallback_shards.go_on()
 
     @property
     def standing_count(self) -> int:
@@ -210,11 +210,11 @@ class StandIns:
     def _begin(self, shard: Shard) -> None:
         """Have the side of a shard fire its available jobs."""
         log.warning("standing in", extra={"shard": shard.id, "epoch": shard.epoch})
-        side = self._sides.of(shard)
+        side = self._fallback_shards.of(shard)
         if side.is_open:
             self._follow(shard, side)
         else:
-            self._sides.begin(shard)
+            self._fallback_shards.begin(shard)
 
     def _follow(self, shard: Shard, side: Shard) -> None:
         """Have a side fire what the shard's copy here has, as applied, and nothing else.
@@ -238,21 +238,21 @@ class StandIns:
             if not self._may_run(job):
                 continue
             followed.add(job.id)
-            self._sides.submit(side, FollowJob(job=job, plan=plan))
+            self._fallback_shards.submit(side, FollowJob(job=job, plan=plan))
         for job_id in [each for each in side.state.jobs if each not in followed]:
-            self._sides.submit(side, DeleteJob(job_id=job_id))
+            self._fallback_shards.submit(side, DeleteJob(job_id=job_id))
 
     def _may_run(self, job: Job) -> bool:
         """Return True if this node has the labels that all tasks of *job* want."""
-        place = self._places.own_place()
+        place = self._slot_table.own_place()
         return all(place.suits(task.selector) for task in job.spec.tasks)
 
     def alarm(self, number: ShardId, command: Due) -> None:
         """Have a side's timer go off; it fires only while this node stands in, and has room."""
-        side = self._sides[number]
+        side = self._fallback_shards[number]
         if isinstance(command, Fire) and not self._may_fire(side):
             return
-        self._sides.submit(side, command)
+        self._fallback_shards.submit(side, command)
 
     def _may_fire(self, side: Shard) -> bool:
         if not (side.is_open and self._standings[shard_of_fallback(side.id)].is_standing):
@@ -260,15 +260,15 @@ class StandIns:
         return self._ended_count[side.id] + len(side.state.executions) < EXECUTIONS_MAX
 
     def _tell(self, shard: Shard) -> None:
-        side = self._sides.opened_of(shard)
+        side = self._fallback_shards.opened_of(shard)
         if side is not None:
             self._accounts.tell(shard, side)
 
     def _start_waiting(self) -> None:
         """Offer places to the tasks of sides that wait for one, the first that waits first."""
-        for side, command in list(self._waiting)[: max(0, self._places.own_place().room)]:
+        for side, command in list(self._waiting)[: max(0, self._slot_table.own_place().room)]:
             del self._waiting[side, command]
-            self._sides.submit(side, command)
+            self._fallback_shards.submit(side, command)
 
     # -- the sides' host (`rota.node.shards.seams.EffectHandler`)
     # ------------------------------------------------
@@ -297,7 +297,7 @@ class StandIns:
             reason=f"node {self._node_id} ended while it ran",
         )
         command = FinishAttempt(attempt=key, token=attempt.token, ending=ending)
-        self._sides.submit(side, command)
+        self._fallback_shards.submit(side, command)
 
     def unreadable(self, side: Shard) -> None:
         """Leave a side as it is: the log has the reason."""
@@ -309,17 +309,17 @@ class StandIns:
 
     def unstarted(self, count: int) -> None:
         """Take back the places of attempts that are never launched."""
-        self._places.freed(count)
+        self._slot_table.freed(count)
 
     def place_for(self, command: Command) -> FreeSlots:
         """Return where *command* may start attempts, and how many."""
         del command
-        return self._places.own_place()
+        return self._slot_table.own_place()
 
     def decided(self, command: Command, started: int) -> None:
         """Take the places of what it starts."""
         del command
-        self._places.take(started)
+        self._slot_table.take(started)
 
     def committed(self, took: Duration) -> None:
         """Leave it: what a side's entry takes says nothing of the shards'."""

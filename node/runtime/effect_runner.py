@@ -48,15 +48,15 @@ class EffectRunner:
     Args:
         node_id: This node.
         shards: Whose host it is.
-        places: Where attempts may start.
+        slot_table: Where attempts may start.
         attempts: Those that run here.
-        filling: Told of places of other nodes that are not needed after all.
-        elsewhere: Attempts that run on other nodes.
-        offers: Told of shards that open.
+        lending: Told of places of other nodes that are not needed after all.
+        outbound: Attempts that run on other nodes.
+        inbound: Told of shards that open.
         stand_ins: Likewise.
         timers: Set and cleared.
-        letters: Sent to other shards.
-        watch: Told of what becomes of executions.
+        outbox_relay: Sent to other shards.
+        waiters: Told of what becomes of executions.
         events: Told of everything that clients may follow.
         metrics: Where it is counted.
         clock: Of this node.
@@ -71,15 +71,15 @@ class EffectRunner:
         node_id: NodeId,
         shards: Shards,
         *,
-        places: SlotTable,
+        slot_table: SlotTable,
         attempts: LocalAttempts,
-        filling: SlotLending,
-        elsewhere: OutboundAttempts,
-        offers: InboundAttempts,
+        lending: SlotLending,
+        outbound: OutboundAttempts,
+        inbound: InboundAttempts,
         stand_ins: StandIns,
         timers: Timers,
-        letters: OutboxRelay,
-        watch: CompletionWaiters,
+        outbox_relay: OutboxRelay,
+        waiters: CompletionWaiters,
         events: Events,
         metrics: Metrics,
         clock: Clock,
@@ -87,15 +87,15 @@ class EffectRunner:
     ) -> None:
         self._node_id = node_id
         self._shards = shards
-        self._places = places
+        self._slot_table = slot_table
         self._attempts = attempts
-        self._filling = filling
-        self._elsewhere = elsewhere
-        self._offers = offers
+        self._lending = lending
+        self._outbound = outbound
+        self._inbound = inbound
         self._stand_ins = stand_ins
         self._timers = timers
-        self._letters = letters
-        self._watch = watch
+        self._outbox_relay = outbox_relay
+        self._waiters = waiters
         self._events = events
         self._metrics = metrics
         self._clock = clock
@@ -112,8 +112,8 @@ class EffectRunner:
         # What an earlier life, or an earlier time as its primary, left; all is about to be set.
         self._timers.forget(shard.id)
         self._metrics.role_changes.labels(PRIMARY).inc()
-        self._offers.opened(shard)
-        self._elsewhere.opened(shard)
+        self._inbound.opened(shard)
+        self._outbound.opened(shard)
         self._stand_ins.shard_opened(shard)
         if self._is_alone:
             self._shards.submit(shard, TakeOver(epoch=shard.epoch, is_start=True))
@@ -135,26 +135,26 @@ class EffectRunner:
         self._metrics.role_changes.labels(BACKUP).inc()
         self._open_count -= 1
         self._timers.forget(shard.id)
-        self._letters.closed(shard)
-        self._elsewhere.closed(shard)
+        self._outbox_relay.closed(shard)
+        self._outbound.closed(shard)
         of_id = self._shards.of_id
-        self._watch.leave(lambda each: of_id(each) is shard, shard.elsewhere())
+        self._waiters.leave(lambda each: of_id(each) is shard, shard.elsewhere())
         self._attempts.closed(shard)
 
     def unstarted(self, count: int) -> None:
         """Give the places of attempts that are never launched to who waits."""
-        self._places.freed(count)
-        self._filling.fill()
+        self._slot_table.freed(count)
+        self._lending.fill()
 
     def place_for(self, command: Command) -> FreeSlots:
         """Return where *command* may start attempts, and how many."""
-        return self._places.place_for(command)
+        return self._slot_table.place_for(command)
 
     def decided(self, command: Command, started: int) -> None:
         """Take the places of what it starts."""
-        unneeded = self._places.decided(command, started)
+        unneeded = self._slot_table.decided(command, started)
         if unneeded is not None:
-            self._filling.unneeded(unneeded)
+            self._lending.unneeded(unneeded)
 
     def committed(self, took: Duration) -> None:
         """Measure how long an entry took."""
@@ -168,7 +168,7 @@ class EffectRunner:
             case Launch(order=order, node_id=node_id) if node_id == self._node_id:
                 self._attempts.launch(order)
             case Launch(order=order, node_id=node_id):
-                self._elsewhere.launch(shard, order, node_id)
+                self._outbound.launch(shard, order, node_id)
             case PublishJob():
                 self._events.publish(effect)
                 if effect.event is JobEvent.POSSIBLE_DUPLICATE:
@@ -182,9 +182,9 @@ class EffectRunner:
             case Stop(attempt=attempt) if attempt in self._attempts.orders:
                 self._attempts.stop(attempt)
             case Stop(attempt=attempt):
-                self._elsewhere.stop(shard, attempt)
+                self._outbound.stop(shard, attempt)
             case Deliver(parcel=parcel):
-                self._letters.send(shard, parcel)
+                self._outbox_relay.send(shard, parcel)
 
     def _published(self, event: Publish) -> None:
         self._events.publish(event)
@@ -196,4 +196,4 @@ class EffectRunner:
             self._metrics.lateness.observe(max(0, late_us) / SECOND)
         elif (counter := self._ended.get(event.status)) is not None:
             counter.inc()
-            self._watch.publish(event)
+            self._waiters.publish(event)

@@ -33,7 +33,7 @@ class Housekeeping:
 
     Args:
         shards: Of this node.
-        sides: Likewise.
+        fallback_shards: Likewise.
         timers: Theirs.
         history: Of the shards.
         keep_for: How long what is finished is kept.
@@ -45,7 +45,7 @@ class Housekeeping:
     def __init__(
         self,
         shards: Shards,
-        sides: FallbackShards,
+        fallback_shards: FallbackShards,
         timers: Timers,
         history: History,
         *,
@@ -55,7 +55,7 @@ class Housekeeping:
         clock: Clock,
     ) -> None:
         self._shards = shards
-        self._sides = sides
+        self._fallback_shards = fallback_shards
         self._timers = timers
         self._history = history
         self._keep_for = keep_for
@@ -84,7 +84,7 @@ class Housekeeping:
         """Page in timers, and drop what is older than it is to be kept."""
         while True:
             await asyncio.sleep(KEEPING_S)
-            self._timers.page_in((*self._shards.numbers, *self._sides.open_numbers))
+            self._timers.page_in((*self._shards.numbers, *self._fallback_shards.open_numbers))
             before = Instant(self._clock.now() - self._keep_for)
             for shard in self._shards:
                 if shard.is_open:

@@ -43,12 +43,12 @@ class MessageRouter:
     Args:
         shards: Their replicas hear what nobody else does, and a failure is told to them.
         membership: Hears of links and of deaths.
-        beacons: Hear, besides the replicas, what beacons say of their senders.
-        bringing: Hears of outcomes and letters.
-        elsewhere: Hears those that ask for leases of attempts, and of deaths.
-        fencing: Hears of the leases given.
-        offers: Hears of attempts that are sent here, and of their leases.
-        filling: Hears of places.
+        gossip: Hear, besides the replicas, what beacons say of their senders.
+        delivery: Hears of outcomes and letters.
+        outbound: Hears those that ask for leases of attempts, and of deaths.
+        leases: Hears of the leases given.
+        inbound: Hears of attempts that are sent here, and of their leases.
+        lending: Hears of places.
         stand_ins: Hear other stand-ins.
         digests: Take questions for digests of rows, and answers.
     """
@@ -58,23 +58,23 @@ class MessageRouter:
         shards: Shards,
         membership: Membership,
         *,
-        beacons: HealthGossip,
-        bringing: Delivery,
-        elsewhere: OutboundAttempts,
-        fencing: AttemptLeases,
-        offers: InboundAttempts,
-        filling: SlotLending,
+        gossip: HealthGossip,
+        delivery: Delivery,
+        outbound: OutboundAttempts,
+        leases: AttemptLeases,
+        inbound: InboundAttempts,
+        lending: SlotLending,
         stand_ins: StandIns,
         digests: CopyComparison,
     ) -> None:
         self._shards = shards
         self._membership = membership
-        self._beacons = beacons
-        self._bringing = bringing
-        self._elsewhere = elsewhere
-        self._fencing = fencing
-        self._offers = offers
-        self._filling = filling
+        self._gossip = gossip
+        self._delivery = delivery
+        self._outbound = outbound
+        self._leases = leases
+        self._inbound = inbound
+        self._lending = lending
         self._stand_ins = stand_ins
         self._digests = digests
         self._refused: Counter[str] = Counter()
@@ -102,29 +102,29 @@ class MessageRouter:
     def _take(self, shard: Shard, sender: NodeId, message: Sent) -> None:
         match message:
             case Append() | Appended():  # Nearly all.
-                self._beacons.take_from(message, sender)
+                self._gossip.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)
             case Deliver():
-                self._bringing.take(shard, sender, message)
+                self._delivery.take(shard, sender, message)
             case DeliveryReceipt():
-                self._bringing.carried(shard, message)
+                self._delivery.carried(shard, message)
             case AskLease():
-                self._elsewhere.asked(shard, sender, message)
+                self._outbound.asked(shard, sender, message)
             case GiveLease():
-                if self._fencing.given(shard, sender, message):
-                    self._offers.given(shard, message)
+                if self._leases.given(shard, sender, message):
+                    self._inbound.given(shard, message)
                 else:
                     self._refused[name_of(message)] += 1
             case AskList():
-                self._fencing.asked(shard)
+                self._leases.asked(shard)
             case Dispatch():
-                self._offers.came(shard, sender, message)
+                self._inbound.came(shard, sender, message)
             case AskSlots():
-                self._filling.asked(sender, message)
+                self._lending.asked(sender, message)
             case LendSlots():
-                self._filling.given(sender, message)
+                self._lending.given(sender, message)
             case ReturnSlots():
-                self._filling.returned(sender, message)
+                self._lending.returned(sender, message)
             case StandIn():
                 self._stand_ins.heard(shard, sender, message)
             case AskDigest():
@@ -138,7 +138,7 @@ class MessageRouter:
                 if not self._membership.heard_loss(sender, message.generation):
                     self._refused[name_of(message)] += 1
             case _:
-                self._beacons.take_from(message, sender)
+                self._gossip.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)
 
     def linked(self, node_id: NodeId) -> None:
@@ -159,6 +159,6 @@ class MessageRouter:
         try:
             self._membership.saw_death(node_id, session)
             if left is not None:
-                self._elsewhere.saw_death(node_id, session, left)
+                self._outbound.saw_death(node_id, session, left)
         except Exception as error:
             self._shards.fail(error)

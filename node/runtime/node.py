@@ -138,8 +138,8 @@ class Node:
         store = _open_store(stack, directory)
         coordinator = EmbeddedCoordinator(directory.path / COORDINATION_FILE, self.entropy)
         stack.push_async_callback(coordinator.close)
-        around = alone(self.config, directory, store, coordinator, self.clock, warden=warden)
-        return _Placed(around, None)
+        environment = alone(self.config, directory, store, coordinator, self.clock, warden=warden)
+        return _Placed(environment, None)
 
     async def _in_cluster(self, stack: AsyncExitStack) -> "_Placed | None":
         """Return what a node of a cluster is put into; None if it is to stop before it has one."""
@@ -216,10 +216,10 @@ class Node:
             will.meet(members)
 
         reachable = await asyncio.to_thread(with_own_addresses, config)
-        around = alone(reachable, directory, store, coordinator, self.clock, warden=warden)
-        around = replace(
-            around,
-            member=msgspec.structs.replace(around.member, key=ours.key),
+        environment = alone(reachable, directory, store, coordinator, self.clock, warden=warden)
+        environment = replace(
+            environment,
+            member=msgspec.structs.replace(environment.member, key=ours.key),
             network=links,
             cluster_id=cluster.id,
             placement=CopyPlacement(cluster.shards, cluster.replicas),
@@ -231,7 +231,7 @@ class Node:
             others=others,
             look_at_etcd=coordinator.space,
         )
-        return _Placed(around, links)
+        return _Placed(environment, links)
 
     async def _join(
         self, coordinator: Coordinator, known: Identity | None, claim: Claim
@@ -275,19 +275,21 @@ class Node:
 
         def unready(*, exclude_cluster: bool = False) -> str | None:
             if self._why_unready is None and links is not None:
-                shards = works.parts.shards
+                shards = wiring.context.shards
                 if exclude_cluster:
                     return why_cut_off(shards, links.peers)
                 return why_unready(shards, node_id, links.peers)
             return self._why_unready
 
-        works = NodeWiring(self.config, self.clock, self.entropy, placed.around, unready=unready)
-        await stack.enter_async_context(works.running())
+        wiring = NodeWiring(
+            self.config, self.clock, self.entropy, placed.environment, unready=unready
+        )
+        await stack.enter_async_context(wiring.running())
         if links is not None:
-            receiving = works.receiving
-            links.deliver, links.linked = receiving.receive, receiving.linked
-            links.saw_death = receiving.saw_death
-        await stack.enter_async_context(self._serving(works.parts))
+            router = wiring.router
+            links.deliver, links.linked = router.receive, router.linked
+            links.saw_death = router.saw_death
+        await stack.enter_async_context(self._serving(wiring.context))
         # What is there by now stays: a full collection that need not look at it takes less than
         # 5 ms of the loop, not 17.
         gc.freeze()
@@ -296,7 +298,7 @@ class Node:
         self.started.set()
         log.info("node started", extra={"node": node_id, "listen": str(self.address)})
         self._supervisor.started(f"serving on {self.address}")
-        await works.run_until(self._stop)
+        await wiring.run_until(self._stop)
         log.info("node stopping", extra={"node": node_id})
 
     def _open_directory(
@@ -333,9 +335,9 @@ class Node:
             await warden.close()
 
     @asynccontextmanager
-    async def _serving(self, parts: NodeContext) -> AsyncGenerator[None]:
-        app = make_app(parts, self.entropy.draw)
-        async with serving(app, self.config, parts.metrics) as self.address:
+    async def _serving(self, context: NodeContext) -> AsyncGenerator[None]:
+        app = make_app(context, self.entropy.draw)
+        async with serving(app, self.config, context.metrics) as self.address:
             yield
 
     def _random_name(self) -> str:
@@ -364,7 +366,7 @@ class _Placed(NamedTuple):
         links: To the others, if there are any.
     """
 
-    around: NodeEnvironment
+    environment: NodeEnvironment
     links: Links | None
 
 

@@ -74,13 +74,13 @@ class NodeWiring:
         config: Its settings.
         clock: Its two times.
         entropy: Its randomness.
-        around: What it is put into.
+        environment: What it is put into.
         unready: Why the node does not serve for reasons of its own, or None.
 
     Attributes:
-        parts: For those who look into them.
-        sides: What this node does as a stand-in, for those who look into it.
-        receiving: What takes messages of other nodes; whoever carries them calls it.
+        context: For those who look into them.
+        fallback_shards: What this node does as a stand-in, for those who look into it.
+        router: What takes messages of other nodes; whoever carries them calls it.
         digests: The comparison of copies, for those who look into it.
     """
 
@@ -89,165 +89,172 @@ class NodeWiring:
         config: NodeConfig,
         clock: Clock,
         entropy: Entropy,
-        around: NodeEnvironment,
+        environment: NodeEnvironment,
         *,
         unready: Unready | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
-        self._around = around
+        self._environment = environment
         self._node_unready = unready or _always_ready
         self._liveness = Liveness(config.node_id, born_at=clock.elapsed())
-        self._is_alone = around.copies.wanted == 1
+        self._is_alone = environment.copies.wanted == 1
         self._commits_within_s = CLOSE_TIMEOUT_S
-        self._metrics = around.metrics
-        calendars = ClockSkew(config.clock_skew_max)
-        self._fitness = SelfCheck(
-            calendars, self._liveness, clock, self._metrics, is_alone=self._is_alone
+        self._metrics = environment.metrics
+        clock_skew = ClockSkew(config.clock_skew_max)
+        self._self_check = SelfCheck(
+            clock_skew, self._liveness, clock, self._metrics, is_alone=self._is_alone
         )
-        self._places = SlotTable(config.slots, self._liveness, config.labels)
-        self._beacons = HealthGossip(
-            calendars,
+        self._slot_table = SlotTable(config.slots, self._liveness, config.labels)
+        self._gossip = HealthGossip(
+            clock_skew,
             self._liveness,
             clock,
-            every=around.timing.beat,
-            lendable=self._places.lendable,
+            every=environment.timing.beat,
+            lendable=self._slot_table.lendable,
         )
-        self._continuity = stored_continuity(around.store)
+        self._continuity = stored_continuity(environment.store)
         self._shards = Shards(
-            around.store,
-            around.shard_count,
+            environment.store,
+            environment.shard_count,
             liveness=self._liveness,
             continuity=self._continuity,
-            timing=around.timing,
-            copies=around.copies,
+            timing=environment.timing,
+            copies=environment.copies,
             clock=clock,
             entropy=entropy,
             limits=Limits(executions=config.executions_max),
             ahead=config.decide_ahead,
-            look_at_calendar=self._fitness.may_believe_calendar,
+            look_at_calendar=self._self_check.may_believe_calendar,
         )
-        self.sides = FallbackShards(
-            around.store,
+        self.fallback_shards = FallbackShards(
+            environment.store,
             config.node_id,
-            timing=around.timing,
+            timing=environment.timing,
             clock=clock,
             entropy=entropy,
-            look_at_calendar=self._fitness.may_believe_calendar,
+            look_at_calendar=self._self_check.may_believe_calendar,
         )
-        self._shards.beside = self.sides
+        self._shards.beside = self.fallback_shards
         self._membership = Membership(
-            around.coordinator,
-            around.network,
-            around.member,
+            environment.coordinator,
+            environment.network,
+            environment.member,
             self._shards,
-            lock=around.lock,
+            lock=environment.lock,
             liveness=self._liveness,
             continuity=self._continuity,
-            fitness=self._fitness,
-            beacons=self._beacons,
-            timing=around.timing,
-            placement=around.placement,
-            meet=around.meet,
-            begun=around.begun,
+            self_check=self._self_check,
+            gossip=self._gossip,
+            timing=environment.timing,
+            placement=environment.placement,
+            meet=environment.meet,
+            begun=environment.begun,
             clock=clock,
             is_alone=self._is_alone,
-            cluster_id=around.cluster_id,
+            cluster_id=environment.cluster_id,
         )
-        self._leaving = Drain(
-            self._shards, self._liveness, around.copies, clock, self._membership.tell_at_once
+        self._drain = Drain(
+            self._shards, self._liveness, environment.copies, clock, self._membership.tell_at_once
         )
-        self._absence = AwayDetector(
+        self._away_detector = AwayDetector(
             self._membership,
-            around.coordinator,
-            copies=around.copies.wanted,
+            environment.coordinator,
+            copies=environment.copies.wanted,
             delay=config.repair_delay,
             clock=clock,
         )
         self._timers = Timers(
-            around.store,
+            environment.store,
             clock,
             self._alarm,
-            may_fire=self._fitness.may_believe_calendar,
+            may_fire=self._self_check.may_believe_calendar,
             on_failed=self._shards.fail,
         )
-        self._bringing = Delivery(
-            self._shards, self.sides, around.network, config.node_id, first_number=entropy.draw()
+        self._delivery = Delivery(
+            self._shards,
+            self.fallback_shards,
+            environment.network,
+            config.node_id,
+            first_number=entropy.draw(),
         )
-        self._letters = OutboxRelay(self._shards, self._bringing)
-        self._filling = SlotLending(
-            self._places,
+        self._outbox_relay = OutboxRelay(self._shards, self._delivery)
+        self._lending = SlotLending(
+            self._slot_table,
             self._shards,
             self._membership,
-            around.network,
-            free_of=lambda node_id: self._beacons.free.get(node_id, 0),
+            environment.network,
+            free_of=lambda node_id: self._gossip.free.get(node_id, 0),
             clock=clock,
-            incarnation=around.incarnation,
+            incarnation=environment.incarnation,
             first_number=entropy.draw(),
         )
         self._attempts = LocalAttempts(
-            self._shards, self._bringing, clock, self._places, self._filling
+            self._shards, self._delivery, clock, self._slot_table, self._lending
         )
         self._stand_ins = StandIns(
             self._shards,
-            self.sides,
+            self.fallback_shards,
             self._attempts,
             Reconciliation(
-                config.node_id, self.sides, self._bringing, History(around.store, range(0))
+                config.node_id,
+                self.fallback_shards,
+                self._delivery,
+                History(environment.store, range(0)),
             ),
-            self._places,
+            self._slot_table,
             self._timers,
-            around.network,
+            environment.network,
             node_id=config.node_id,
-            timing=around.timing,
+            timing=environment.timing,
             after=config.stand_in_after,
             clock=clock,
         )
-        new_until = _new_until(around, clock)
-        self._fencing = AttemptLeases(
+        new_until = _new_until(environment, clock)
+        self._leases = AttemptLeases(
             self._attempts,
             self._shards,
-            around.network,
+            environment.network,
             liveness=self._liveness,
-            timing=around.timing,
+            timing=environment.timing,
             clock=clock,
-            incarnation=around.incarnation,
+            incarnation=environment.incarnation,
             new_until=new_until,
-            allow=around.warden.allow if around.warden else lambda until: None,
+            allow=environment.warden.allow if environment.warden else lambda until: None,
         )
-        self._elsewhere = OutboundAttempts(
+        self._outbound = OutboundAttempts(
             self._attempts,
             self._shards,
-            around.network,
+            environment.network,
             liveness=self._liveness,
-            timing=around.timing,
+            timing=environment.timing,
             clock=clock,
             store_of=self._membership.store_of,
             new_until=new_until,
         )
-        self._offers = InboundAttempts(
+        self._inbound = InboundAttempts(
             self._attempts,
-            self._filling,
-            self._fencing,
+            self._lending,
+            self._leases,
             self._shards,
             self._membership,
-            timing=around.timing,
+            timing=environment.timing,
             clock=clock,
         )
-        self._watch = CompletionWaiters()
+        self._waiters = CompletionWaiters()
         self._events = Events(f"{entropy.draw() >> 32:08x}", clock)
-        self._acting = EffectRunner(
+        self._effect_runner = EffectRunner(
             config.node_id,
             self._shards,
-            places=self._places,
+            slot_table=self._slot_table,
             attempts=self._attempts,
-            filling=self._filling,
-            elsewhere=self._elsewhere,
-            offers=self._offers,
+            lending=self._lending,
+            outbound=self._outbound,
+            inbound=self._inbound,
             stand_ins=self._stand_ins,
             timers=self._timers,
-            letters=self._letters,
-            watch=self._watch,
+            outbox_relay=self._outbox_relay,
+            waiters=self._waiters,
             events=self._events,
             metrics=self._metrics,
             clock=clock,
@@ -255,51 +262,51 @@ class NodeWiring:
         )
         self.digests = CopyComparison(
             self._shards,
-            around.store,
-            around.network,
+            environment.store,
+            environment.network,
             config.node_id,
             clock=clock,
             entropy=entropy,
-            every=around.compare_every,
+            every=environment.compare_every,
         )
-        self.receiving = MessageRouter(
+        self.router = MessageRouter(
             self._shards,
             self._membership,
-            beacons=self._beacons,
-            bringing=self._bringing,
-            elsewhere=self._elsewhere,
-            fencing=self._fencing,
-            offers=self._offers,
-            filling=self._filling,
+            gossip=self._gossip,
+            delivery=self._delivery,
+            outbound=self._outbound,
+            leases=self._leases,
+            inbound=self._inbound,
+            lending=self._lending,
             stand_ins=self._stand_ins,
             digests=self.digests,
         )
-        history = History(around.store, self._shards.numbers)
+        history = History(environment.store, self._shards.numbers)
         self._housekeeping = Housekeeping(
             self._shards,
-            self.sides,
+            self.fallback_shards,
             self._timers,
             history,
             keep_for=config.history,
-            look_for_space=around.look_for_space,
+            look_for_space=environment.look_for_space,
             see_space=self._see_space,
             clock=clock,
         )
-        self._etcd = EtcdGuard(around.look_at_etcd) if around.look_at_etcd else None
-        self.parts = NodeContext(
+        self._etcd = EtcdGuard(environment.look_at_etcd) if environment.look_at_etcd else None
+        self.context = NodeContext(
             config=config,
             clock=clock,
             shards=self._shards,
             attempts=self._attempts,
             history=history,
-            watch=self._watch,
+            waiters=self._waiters,
             events=self._events,
             metrics=self._metrics,
             membership=self._membership,
             continuity=self._continuity,
-            coordinator=around.coordinator,
-            copies=around.copies,
-            others=around.others,
+            coordinator=environment.coordinator,
+            copies=environment.copies,
+            others=environment.others,
             etcd=self._etcd,
             unready=self._unready,
         )
@@ -314,11 +321,11 @@ class NodeWiring:
     async def running(self) -> AsyncGenerator[None]:
         """Start everything but the API; stop it in reverse order."""
         self._failure = asyncio.get_running_loop().create_future()
-        commit = self._around.commit(self._shards, self._metrics.sync.observe)
+        commit = self._environment.commit(self._shards, self._metrics.sync.observe)
         self._measure(commit)
         try:
             self._begin_executors()
-            self._shards.start(self._acting, self._membership, commit, failure=self._failure)
+            self._shards.start(self._effect_runner, self._membership, commit, failure=self._failure)
             self._stand_ins.start(commit, failure=self._failure)
             async with (
                 beside(self._or_fail(self._membership.run)),
@@ -343,13 +350,13 @@ class NodeWiring:
             self._failure.result()
 
     def _begin_executors(self) -> None:
-        attempts, warden = self._attempts, self._around.warden
-        self._executors = own = self._around.executors(attempts.ended)
+        attempts, warden = self._attempts, self._environment.warden
+        self._executors = own = self._environment.executors(attempts.ended)
         self._to_close = list(own.values())
         if warden is None:
             attempts.use(own)
             return
-        its = warden.executors(attempts.ended, attempts.reported, self._fencing.right_of)
+        its = warden.executors(attempts.ended, attempts.reported, self._leases.right_of)
         self._executors = {**its, **own}
         if self._config.ends_attempts:
             self._to_close += its.values()
@@ -357,12 +364,12 @@ class NodeWiring:
         attempts.adopt(warden.held)
 
     async def _keep_warden(self) -> None:
-        if self._around.warden is not None:
-            await self._around.warden.run()
+        if self._environment.warden is not None:
+            await self._environment.warden.run()
 
     async def _look_for_absent(self) -> None:
         if not self._is_alone:
-            await self._absence.run()
+            await self._away_detector.run()
 
     async def _compare_copies(self) -> None:
         if not self._is_alone:
@@ -374,7 +381,7 @@ class NodeWiring:
 
     async def _started(self) -> None:
         """Return when this node decides for all of its shards; raise what prevents it."""
-        all_open = self._acting.all_open
+        all_open = self._effect_runner.all_open
         self._failure.add_done_callback(lambda _: all_open.set())
         await all_open.wait()
         if self._failure.done():
@@ -395,9 +402,9 @@ class NodeWiring:
             ]
             self._failure.add_done_callback(lambda _: stop.set())
             await stop.wait()
-            if not self._is_alone and not await self._leaving.leave(self._failure.done):
+            if not self._is_alone and not await self._drain.leave(self._failure.done):
                 self._commits_within_s = UNANSWERED_S
-            self._watch.close()
+            self._waiters.close()
             self._events.close()
             for task in tasks:
                 task.cancel()
@@ -415,9 +422,9 @@ class NodeWiring:
 
     async def _wind_down(self) -> None:
         self._timers.close()
-        self._places.slots = 0
-        await self._drain()
-        self._fencing.tick()  # What outlives this process has all of its time from now on.
+        self._slot_table.slots = 0
+        await self._await_attempts()
+        self._leases.tick()  # What outlives this process has all of its time from now on.
         self._attempts.close()
         for executor in self._to_close:
             await executor.close()
@@ -425,7 +432,7 @@ class NodeWiring:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._commits_within_s):
                 await self._shards.stop()
-                await self.sides.stop()
+                await self.fallback_shards.stop()
 
     async def _abandon(self) -> None:
         """Kill what runs here: once this node has failed nobody ends it when its time is over."""
@@ -433,7 +440,7 @@ class NodeWiring:
         for executor in self._to_close:
             await executor.close(Duration(0))
 
-    async def _drain(self) -> None:
+    async def _await_attempts(self) -> None:
         """Let attempts end by themselves, for a while; those that do not are lost and run again.
 
         Those that outlive this process are not waited for.
@@ -451,7 +458,7 @@ class NodeWiring:
 
     def _see_space(self, found: FoundSpace) -> None:
         self._shards.see_space(found)
-        self._fitness.see_space(found.space)
+        self._self_check.see_space(found.space)
 
     # -- what goes off by itself ----------------------------------------------------------------
 
@@ -463,27 +470,27 @@ class NodeWiring:
 
     async def _look_after_attempts(self) -> None:
         """Bring what is not yet brought, and see to the time that attempts have."""
-        pace_s = min(PACE_S, self._around.timing.attempt_lease / SECOND / LOOKS_PER_LEASE)
+        pace_s = min(PACE_S, self._environment.timing.attempt_lease / SECOND / LOOKS_PER_LEASE)
         while True:
             await asyncio.sleep(pace_s)
-            self._bringing.tick()
+            self._delivery.tick()
             self._attempts.tick()
-            self._fencing.tick()
+            self._leases.tick()
             if not self._is_alone:
                 self._stand_ins.tick()
-                self._filling.tick()
-                self._offers.tick()
-                self._elsewhere.tick()
+                self._lending.tick()
+                self._inbound.tick()
+                self._outbound.tick()
 
     # -- what is told of it ---------------------------------------------------------------------
 
     def _unready(self, *, exclude_cluster: bool = False) -> str | None:
         refusal = self._shards.refusal
-        warden = self._around.warden
+        warden = self._environment.warden
         return (
             (None if exclude_cluster else self._shards.why_frozen)
             or self._node_unready(exclude_cluster=exclude_cluster)
-            or self._fitness.why_unfit
+            or self._self_check.why_unfit
             or (refusal.detail if refusal else None)
             or (warden.why_away if warden else None)
             or (None if exclude_cluster else self._why_unreadable())
@@ -492,33 +499,33 @@ class NodeWiring:
     @property
     def question_count(self) -> int:
         """Questions for leases whose answers would be taken."""
-        return self._fencing.question_count
+        return self._leases.question_count
 
     def _why_unreadable(self) -> str | None:
         faults = [shard.fault for shard in self._shards if shard.is_unreadable]
         return f"{len(faults)} shards stay closed: {faults[0]}" if faults else None
 
     def _measure(self, commit: Commit) -> None:
-        shards, places, gauge = self._shards, self._places, self._metrics.gauge
+        shards, slot_table, gauge = self._shards, self._slot_table, self._metrics.gauge
         measure_shards(self._metrics, shards, self._membership, self._config.node_id)
         gauge("rota_inbox", lambda: shards.inbox_length)
         gauge("rota_executions_unfinished", lambda: shards.execution_count)
         gauge("rota_jobs", lambda: sum(len(each.state.jobs) for each in shards.opened))
-        gauge("rota_slots_used", lambda: places.used)
-        gauge("rota_tasks_waiting", lambda: places.waiting)
-        gauge("rota_waits", lambda: self._watch.count)
-        gauge("rota_errands", lambda: len(self._bringing))
+        gauge("rota_slots_used", lambda: slot_table.used)
+        gauge("rota_tasks_waiting", lambda: slot_table.waiting)
+        gauge("rota_waits", lambda: self._waiters.count)
+        gauge("rota_errands", lambda: len(self._delivery))
         gauge("rota_letters", lambda: sum(len(each.state.outbox) for each in shards.opened))
         gauge("rota_letters_full", lambda: sum(map(_full_count, shards.opened)))
         gauge("rota_shards_frozen", lambda: shards.frozen_count)
         gauge("rota_stand_ins", lambda: self._stand_ins.standing_count)
-        gauge("rota_sides", lambda: len(self.sides.open_numbers))
+        gauge("rota_sides", lambda: len(self.fallback_shards.open_numbers))
         gauge("rota_event_readers", lambda: self._events.reader_count)
         gauge("rota_timers", lambda: len(self._timers))
         etcd = self._etcd
         gauge("rota_etcd_bytes", lambda: etcd.used_bytes if etcd else math.nan)
         gauge("rota_etcd_quota_bytes", lambda: etcd.quota_bytes if etcd else math.nan)
-        gauge("rota_store_bytes", self._around.store.size_bytes)
+        gauge("rota_store_bytes", self._environment.store.size_bytes)
         gauge("rota_ready", lambda: float(self._unready() is None))
         counter = self._metrics.counter
         counter("rota_events_total", lambda: self._events.count)
@@ -526,7 +533,7 @@ class NodeWiring:
         counter("rota_attempts_unsandboxed_total", lambda: self._attempts.unsandboxed_count)
         counter("rota_journal_entries_total", lambda: shards.entry_count)
         counter("rota_journal_syncs_total", lambda: commit.sync_count)
-        self._metrics.counters("rota_peer_messages_refused_total", lambda: self.receiving.refused)
+        self._metrics.counters("rota_peer_messages_refused_total", lambda: self.router.refused)
         gauge("rota_copies_diverged", lambda: len(self.digests.diverged))
         self._metrics.counters("rota_state_comparisons_total", lambda: self.digests.results)
 
@@ -540,12 +547,12 @@ def _full_count(shard: Shard) -> int:
     return sum(count >= LETTERS_MAX for count in shard.state.letter_counts.values())
 
 
-def _new_until(around: NodeEnvironment, clock: Clock) -> Instant:
+def _new_until(environment: NodeEnvironment, clock: Clock) -> Instant:
     """Return until when a warden of an earlier data directory of this node may run attempts.
 
     The age is by the calendar, which may have been set: where it makes no sense, all of the time is
     waited for once more.
     """
-    lasting = outlasting(around.timing)
-    is_new = clock.now() - around.store_made_at < lasting
+    lasting = outlasting(environment.timing)
+    is_new = clock.now() - environment.store_made_at < lasting
     return later(clock.elapsed(), lasting) if is_new else NEVER

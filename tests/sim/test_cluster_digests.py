@@ -52,7 +52,7 @@ def finders(world: World) -> list[NodeId]:
     return [
         machine.id
         for machine in world.machines.values()
-        if machine.works is not None and SHARD in machine.works.digests.diverged
+        if machine.wiring is not None and SHARD in machine.wiring.digests.diverged
     ]
 
 

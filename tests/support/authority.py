@@ -9,16 +9,16 @@ from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.runtime.wiring import NodeWiring
 
 
-def lose_authority(works: NodeWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+def lose_authority(wiring: NodeWiring, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the node's session run out by its own clock, and never be renewed."""
 
     async def never(*_: object) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(EmbeddedCoordinator, "renew", never)
-    works._liveness.session_end = Instant(0)  # pyright: ignore[reportPrivateUsage]
+    wiring._liveness.session_end = Instant(0)  # pyright: ignore[reportPrivateUsage]
 
 
-def regain_authority(works: NodeWiring) -> None:
+def regain_authority(wiring: NodeWiring) -> None:
     """Have the node's session hold again."""
-    works._liveness.session_end = LATEST_INSTANT  # pyright: ignore[reportPrivateUsage]
+    wiring._liveness.session_end = LATEST_INSTANT  # pyright: ignore[reportPrivateUsage]

@@ -96,9 +96,9 @@ async def running_works(
             alone(config, directory, store, coordinator, clock, warden=None),
             executors=partial(_executors, directory, clock),
         )
-        works = NodeWiring(config, clock, SystemEntropy(), around)
-        async with works.running():
-            yield works
+        wiring = NodeWiring(config, clock, SystemEntropy(), around)
+        async with wiring.running():
+            yield wiring
 
 
 def _executors(directory: DataDirectory, clock: Clock, ended: OnEnded) -> Mapping[str, Executor]:
@@ -119,8 +119,8 @@ async def failing_works(
 ) -> AsyncGenerator[NodeWiring]:
     """Run all of a node but its API, which has to end by failing for *reason*."""
     try:
-        async with running_works(store, folder) as works:
-            yield works
+        async with running_works(store, folder) as wiring:
+            yield wiring
     except StoreError as error:
         if reason not in str(error):
             raise
@@ -141,13 +141,13 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(works: NodeWiring, **settings: Any) -> AsyncGenerator[Client]:
+async def serving(wiring: NodeWiring, **settings: Any) -> AsyncGenerator[Client]:
     """Serve the API of *works*, with other *settings* of its connections."""
     numbers = iter(range(1 << 30))
-    app = make_app(works.parts, lambda: next(numbers))
-    config = replace(works.parts.config, **settings)
+    app = make_app(wiring.context, lambda: next(numbers))
+    config = replace(wiring.context.config, **settings)
     async with (
-        serving_api(app, config, works.parts.metrics) as address,
+        serving_api(app, config, wiring.context.metrics) as address,
         ClientSession() as session,
     ):
         yield Client(session, f"http://{address}")

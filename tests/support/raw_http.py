@@ -13,8 +13,8 @@ from support.rotad import Rotad
 @contextmanager
 def connection(node: Rotad, source: str = "127.0.0.1") -> Generator[socket.socket]:
     """Yield a connection to the API of *node*, from an address of the loopback."""
-    parts = urlsplit(node.url)
-    address = (parts.hostname, parts.port)
+    context = urlsplit(node.url)
+    address = (context.hostname, context.port)
     with socket.create_connection(address, timeout=20, source_address=(source, 0)) as connected:
         yield connected
 

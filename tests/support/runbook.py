@@ -23,8 +23,10 @@ def sections() -> dict[str, str]:
 def steps(heading: str) -> list[tuple[str, list[str]]]:
     """Return each command of a section with the lines shown below it."""
     blocks = re.findall(r"^```\n(\$ .*?)^```$", sections()[heading], re.MULTILINE | re.DOTALL)
-    parts = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
-    lines = [part.rstrip().splitlines() for part in parts]
+    context = [
+        part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    ]
+    lines = [part.rstrip().splitlines() for part in context]
     return [(command, shown) for command, *shown in lines]
 
 

@@ -117,7 +117,7 @@ class Node:
 
     def __init__(self, node_id: NodeId, nodes: "Nodes") -> None:
         self.id = node_id
-        self.works: NodeWiring | None = None
+        self.wiring: NodeWiring | None = None
         self.is_cut_off = False
         self.refusal = ""
         """Why the coordinator refuses this node's writes, as etcd does at its quota; empty: it does
@@ -145,13 +145,13 @@ class Node:
     @property
     def running(self) -> NodeWiring:
         """What turns in it; only while it lives."""
-        assert self.works is not None
-        return self.works
+        assert self.wiring is not None
+        return self.wiring
 
     @property
     def shards(self) -> Shards:
         """Its shards."""
-        return self.running.parts.shards
+        return self.running.context.shards
 
     @property
     def store(self) -> MemoryStore:
@@ -176,12 +176,12 @@ class Node:
         self._is_stopping.clear()
         self._gate = Gate(f"{self.id}.{self._life}")
         self._task = self._nodes.group.create_task(self._live(), context=self._gate.context)
-        await until(lambda: self.works is not None)
+        await until(lambda: self.wiring is not None)
 
     async def end(self) -> None:
         """End the process at once; its attempts live on until the next one begins."""
         self._is_dead = True
-        self.works, self._store = None, self._store.crash()
+        self.wiring, self._store = None, self._store.crash()
         self._task.cancel()
         await asyncio.wait([self._task])
         self._gate.remove()
@@ -220,7 +220,7 @@ class Node:
     async def ended_by_itself(self) -> None:
         """Return when the process has ended that was asked to."""
         await asyncio.wait([self._task])
-        self.works, self._store = None, self._store.crash()
+        self.wiring, self._store = None, self._store.crash()
         self._gate.remove()
 
     async def pause(self, duration_s: float) -> None:
@@ -230,11 +230,11 @@ class Node:
         self._gate.open()
 
     async def _live(self) -> None:
-        works = self._make()
+        wiring = self._make()
         with suppress(asyncio.CancelledError, StoreFull):
-            async with works.running():
-                self.works = works
-                await works.run_until(self._is_stopping)
+            async with wiring.running():
+                self.wiring = wiring
+                await wiring.run_until(self._is_stopping)
 
     def _make(self) -> NodeWiring:
         nodes, store, clock = self._nodes, self._store, self.clock
@@ -298,8 +298,8 @@ class Node:
 
     def hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
         """Take a message, in the context of this node's process."""
-        if self.works is not None:
-            call = self.works.receiving.receive
+        if self.wiring is not None:
+            call = self.wiring.router.receive
             self._nodes.loop.call_soon(call, shard, sender, message, context=self._gate.context)
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
@@ -367,10 +367,10 @@ class Nodes:
 
     def recover(self) -> None:
         """Write what a recovery writes to which the nodes that run have answered."""
-        running = [node for node in self._nodes.values() if node.works is not None]
+        running = [node for node in self._nodes.values() if node.wiring is not None]
         told = {
             node.id: Inventory(
-                lost=node.running.parts.continuity.lost,
+                lost=node.running.context.continuity.lost,
                 shards={shard.id: held(shard.replica) for shard in node.shards},
             )
             for node in running
@@ -391,7 +391,7 @@ class Nodes:
                 self.server.state.cluster, generation=plan.generation
             )
         fresh = [each.shard for each in plan.shards if each.finding is Finding.NEW]
-        running[0].running.parts.membership.found(fresh)
+        running[0].running.context.membership.found(fresh)
         for shard in plan.shards:
             if shard.finding is Finding.NEW:
                 continue
@@ -427,18 +427,18 @@ class Nodes:
 
     def _is_settled(self, number: ShardId) -> bool:
         first, *_ = wanted = self.wanted[number]
-        works = self[first].works
-        if works is None or not works.parts.shards[number].is_open:
+        wiring = self[first].wiring
+        if wiring is None or not wiring.context.shards[number].is_open:
             return False
-        newest = works.parts.shards[number].replica.newest
+        newest = wiring.context.shards[number].replica.newest
         return newest is not None and set(newest.members) == set(wanted)
 
     def primary(self, number: ShardId) -> Shard | None:
         """Return the shard on the node where it is open, with the newest epoch; None if nowhere."""
         found = [
-            node.works.parts.shards[number]
+            node.wiring.context.shards[number]
             for node in self._nodes.values()
-            if node.works is not None and node.works.parts.shards[number].is_open
+            if node.wiring is not None and node.wiring.context.shards[number].is_open
         ]
         return max(found, key=lambda shard: shard.epoch, default=None)
 
@@ -459,7 +459,7 @@ class Nodes:
             other
             for other, node in self._nodes.items()
             if other != node_id
-            and node.works is not None
+            and node.wiring is not None
             and not self.cuts & {(node_id, other), (other, node_id)}
         )
 
@@ -476,8 +476,8 @@ class Nodes:
     def link(self, one: NodeId, other: NodeId) -> None:
         """Let everything pass between two nodes, and tell both that it does."""
         self.cuts -= {(one, other), (other, one)}
-        self[one].running.receiving.linked(other)
-        self[other].running.receiving.linked(one)
+        self[one].running.router.linked(other)
+        self[other].running.router.linked(one)
 
     # -- what became of work --------------------------------------------------------------------
 
@@ -488,7 +488,7 @@ class Nodes:
 
     def shard_of(self, any_id: JobId | ExecutionId) -> ShardId:
         """Return an id's shard."""
-        return next(n for n in self._nodes.values() if n.works).shards.of_id(any_id).id
+        return next(n for n in self._nodes.values() if n.wiring).shards.of_id(any_id).id
 
     def task(self, execution_id: ExecutionId) -> Task | None:
         """Return the only task of an unfinished execution, as its primary knows it."""
@@ -500,8 +500,8 @@ class Nodes:
         """Return a finished execution and its only task."""
         shard = self.primary(self.shard_of(execution_id))
         for node in self._nodes.values():
-            if shard and node.works and node.shards[shard.id] is shard:
-                history = node.works.parts.history
+            if shard and node.wiring and node.shards[shard.id] is shard:
+                history = node.wiring.context.history
                 execution = history.execution(shard.id, execution_id)
                 if execution is not None:
                     [task] = history.tasks(shard.id, execution_id).values()

@@ -34,28 +34,28 @@ PRIMARY, BACKUP, LEARNER = "primary", "backup", "learner"
 COPY, HANDOVER, REMOVAL = "copy", "handover", "removal"
 
 
-def told_by(parts: NodeContext) -> ClusterView:
+def told_by(context: NodeContext) -> ClusterView:
     """Return what this node alone knows: itself, and the shards that it decides for."""
-    me = parts.config.node_id
-    shards = [_shard(parts, shard) for shard in parts.shards if shard.replica.primary]
-    nodes = [each for each in _nodes(parts, shards) if each.node_id == me]
-    return _view(parts, nodes, shards, [])
+    me = context.config.node_id
+    shards = [_shard(context, shard) for shard in context.shards if shard.replica.primary]
+    nodes = [each for each in _nodes(context, shards) if each.node_id == me]
+    return _view(context, nodes, shards, [])
 
 
-def whole(parts: NodeContext, told: Mapping[NodeId, ClusterView]) -> ClusterView:
+def whole(context: NodeContext, told: Mapping[NodeId, ClusterView]) -> ClusterView:
     """Return the cluster as this node sees it.
 
     Args:
-        parts: Of this node.
+        context: Of this node.
         told: What the others told that answered.
     """
     known = {each.shard: each for view in told.values() for each in view.shards}
-    shards = [_newer(_shard(parts, shard), known.get(shard.id)) for shard in parts.shards]
+    shards = [_newer(_shard(context, shard), known.get(shard.id)) for shard in context.shards]
     own_accounts = {each.node_id: each for view in told.values() for each in view.nodes}
-    nodes = [_completed(each, own_accounts.get(each.node_id)) for each in _nodes(parts, shards)]
-    copies = parts.copies
+    nodes = [_completed(each, own_accounts.get(each.node_id)) for each in _nodes(context, shards)]
+    copies = context.copies
     moves = [move for shard in shards for move in moves_of(shard, copies)]
-    return _view(parts, nodes, shards, moves)
+    return _view(context, nodes, shards, moves)
 
 
 def _completed(node: NodeView, own_account: NodeView | None) -> NodeView:
@@ -65,9 +65,9 @@ def _completed(node: NodeView, own_account: NodeView | None) -> NodeView:
     return msgspec.structs.replace(node, load=own_account.load, troubles=own_account.troubles)
 
 
-def node_as(parts: NodeContext, member: Member) -> NodeView:
+def node_as(context: NodeContext, member: Member) -> NodeView:
     """Return the node that *member* is about, as this node sees it besides."""
-    return _node(parts, member, _counts(_shard(parts, shard) for shard in parts.shards))
+    return _node(context, member, _counts(_shard(context, shard) for shard in context.shards))
 
 
 def moves_of(shard: ShardView, copies: Copies) -> Iterator[MoveView]:
@@ -114,12 +114,12 @@ def moves_of(shard: ShardView, copies: Copies) -> Iterator[MoveView]:
 
 
 def _view(
-    parts: NodeContext, nodes: list[NodeView], shards: list[ShardView], moves: list[MoveView]
+    context: NodeContext, nodes: list[NodeView], shards: list[ShardView], moves: list[MoveView]
 ) -> ClusterView:
     return ClusterView(
-        cluster=parts.config.cluster,
-        node_id=parts.config.node_id,
-        replicas=parts.copies.wanted,
+        cluster=context.config.cluster,
+        node_id=context.config.node_id,
+        replicas=context.copies.wanted,
         nodes=nodes,
         shards=shards,
         moves=moves,
@@ -129,10 +129,12 @@ def _view(
 # -- nodes ----------------------------------------------------------------------------------------
 
 
-def _nodes(parts: NodeContext, shards: Iterable[ShardView]) -> list[NodeView]:
+def _nodes(context: NodeContext, shards: Iterable[ShardView]) -> list[NodeView]:
     """Return all nodes; of another its load is not known."""
     counts = _counts(shards)
-    return [_node(parts, member, counts) for _, member in sorted(parts.membership.members.items())]
+    return [
+        _node(context, member, counts) for _, member in sorted(context.membership.members.items())
+    ]
 
 
 def _counts(shards: Iterable[ShardView]) -> Counter[tuple[str, str]]:
@@ -140,10 +142,10 @@ def _counts(shards: Iterable[ShardView]) -> Counter[tuple[str, str]]:
     return Counter((each.node_id, each.role) for shard in shards for each in shard.replicas)
 
 
-def _node(parts: NodeContext, member: Member, counts: Counter[tuple[str, str]]) -> NodeView:
+def _node(context: NodeContext, member: Member, counts: Counter[tuple[str, str]]) -> NodeView:
     node_id = member.node_id
-    session = parts.membership.sessions.get(node_id)
-    is_own = node_id == parts.config.node_id
+    session = context.membership.sessions.get(node_id)
+    is_own = node_id == context.config.node_id
     return NodeView(
         node_id=node_id,
         state=_state(member.state) if session else GONE,
@@ -155,20 +157,20 @@ def _node(parts: NodeContext, member: Member, counts: Counter[tuple[str, str]]) 
         address=member.address,
         peer_address=member.peer_address,
         version=member.version,
-        load=_load(parts) if is_own else None,
+        load=_load(context) if is_own else None,
         primaries=counts[node_id, PRIMARY],
         backups=counts[node_id, BACKUP],
-        troubles=_troubles(parts) if is_own else None,
+        troubles=_troubles(context) if is_own else None,
     )
 
 
-def _troubles(parts: NodeContext) -> list[str]:
+def _troubles(context: NodeContext) -> list[str]:
     """Return what is wrong with this node, and with etcd as this node sees it."""
-    unready = parts.unready(exclude_cluster=True)
-    is_silent = parts.membership.session_age_s > ETCD_SILENT_S
+    unready = context.unready(exclude_cluster=True)
+    is_silent = context.membership.session_age_s > ETCD_SILENT_S
     silence = ETCD_SILENT if is_silent else None
-    fullness = parts.etcd.why_short if parts.etcd else None
-    found = (unready, parts.shards.why_frozen, silence, fullness)
+    fullness = context.etcd.why_short if context.etcd else None
+    found = (unready, context.shards.why_frozen, silence, fullness)
     return [trouble for trouble in found if trouble]
 
 
@@ -177,20 +179,20 @@ def _state(said: str) -> str:
     return ACTIVE if said == ACTIVE else DRAINING
 
 
-def _load(parts: NodeContext) -> LoadView:
+def _load(context: NodeContext) -> LoadView:
     return LoadView(
-        running=parts.attempts.running,
-        slots=parts.config.slots,
-        waiting=parts.attempts.places.waiting,
+        running=context.attempts.running,
+        slots=context.config.slots,
+        waiting=context.attempts.slot_table.waiting,
     )
 
 
 # -- shards ---------------------------------------------------------------------------------------
 
 
-def _shard(parts: NodeContext, shard: Shard) -> ShardView:
+def _shard(context: NodeContext, shard: Shard) -> ShardView:
     newest = shard.replica.newest
-    target: list[str] = [*parts.membership.targets_of(shard.id)]
+    target: list[str] = [*context.membership.targets_of(shard.id)]
     if newest is None:
         return ShardView(
             shard=shard.id, epoch=0, primary=None, is_open=None, replicas=[], target=target
@@ -207,14 +209,14 @@ def _shard(parts: NodeContext, shard: Shard) -> ShardView:
     ]
     learners = [
         ReplicaView(node_id=node_id, role=LEARNER, lag=_lag(duty, peer))
-        for node_id, peer in (_learners(duty, parts.clock.elapsed()) if duty else ())
+        for node_id, peer in (_learners(duty, context.clock.elapsed()) if duty else ())
         if node_id not in newest.members
     ]
     return ShardView(
         shard=shard.id,
         epoch=newest.epoch,
         primary=newest.primary,
-        is_open=shard.is_open if newest.primary == parts.config.node_id else None,
+        is_open=shard.is_open if newest.primary == context.config.node_id else None,
         replicas=[ReplicaView(node_id=newest.primary, role=PRIMARY, lag=0), *others, *learners],
         target=target,
     )

@@ -22,7 +22,7 @@ from rota.node.api.requests.pacing import Pace, paced
 from rota.node.api.requests.parameters import DRY_RUN
 from rota.node.api.requests.problems import problem_of
 from rota.node.api.requests.request_reader import (
-    PARTS,
+    CONTEXT,
     REQUEST_ID,
     checked_key,
     document,
@@ -83,7 +83,7 @@ async def create_many(request: web.Request) -> web.Response:
 
     def shard_of(raw: msgspec.Raw) -> Shard:
         named = msgspec.json.decode(raw, type=_NamedJob)
-        return request.app[PARTS].shards.of_name(named.namespace, named.name)
+        return request.app[CONTEXT].shards.of_name(named.namespace, named.name)
 
     room = SCHEDULES_MAX
     hints = Hints()
@@ -104,7 +104,7 @@ async def create_many(request: web.Request) -> web.Response:
         answers, written = await _write_each(request, items, command_of)
         created = [_created(request, written, answer) for answer in answers]
         # A job's version may be ahead of what is committed, as may be what one was refused for.
-        await request.app[PARTS].shards.settled()
+        await request.app[CONTEXT].shards.settled()
         return created
 
     items = await each_answered(
@@ -147,7 +147,7 @@ async def trigger_many(request: web.Request) -> web.Response:
     async def trigger(items: list[Item]) -> list[TriggeredItem]:
         answers, _ = await _write_each(request, items, command_of)
         triggered = [_triggered(request, answer) for answer in answers]
-        await request.app[PARTS].shards.settled()
+        await request.app[CONTEXT].shards.settled()
         return triggered
 
     items = await each_answered(
@@ -204,7 +204,7 @@ def _key_of(key: str, number: int) -> str:
 
 def _created(request: web.Request, written: Written, answer: Answer) -> CreatedItem:
     if isinstance(answer, JobSaved):
-        state = written.state(request.app[PARTS].shards.of_id(answer.job_id))
+        state = written.state(request.app[CONTEXT].shards.of_id(answer.job_id))
         job = state.jobs.get(answer.job_id)
         if job is not None:
             return CreatedItem(

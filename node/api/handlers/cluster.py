@@ -14,7 +14,7 @@ from rota.node.api.documents import cluster_status
 from rota.node.api.requests.access import Verb, check
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN, IS_DRY_RUN
-from rota.node.api.requests.request_reader import PARTS, document
+from rota.node.api.requests.request_reader import CONTEXT, document
 from rota.node.api.routing.forwarding import (
     READS_NO_SHARD,
     ask_part,
@@ -57,11 +57,11 @@ async def show_cluster(request: web.Request) -> web.Response:
     come. Of a node that does not answer that is null.
     """
     check(request, Verb.READ, "*")
-    parts = request.app[PARTS]
+    context = request.app[CONTEXT]
     if is_forwarded(request):
-        return document(cluster_status.told_by(parts))
+        return document(cluster_status.told_by(context))
     return document(
-        cluster_status.whole(parts, await told_by_others(request, CLUSTER, ClusterView))
+        cluster_status.whole(context, await told_by_others(request, CLUSTER, ClusterView))
     )
 
 
@@ -80,11 +80,11 @@ async def drain_node(request: web.Request) -> web.Response:
     move has the node as its `source`. It holds until the opposite is asked for, also when the node
     is started again.
     """
-    with agreeing(request) as parts:
+    with agreeing(request) as context:
         member = await hold_nothing(
-            parts.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN]
+            context.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN]
         )
-    return document(cluster_status.node_as(parts, member))
+    return document(cluster_status.node_as(context, member))
 
 
 @operations.declare(
@@ -96,9 +96,11 @@ async def drain_node(request: web.Request) -> web.Response:
 )
 async def undrain_node(request: web.Request) -> web.Response:
     """Have a node hold again what is its part."""
-    with agreeing(request) as parts:
-        member = await hold_again(parts.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN])
-    return document(cluster_status.node_as(parts, member))
+    with agreeing(request) as context:
+        member = await hold_again(
+            context.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN]
+        )
+    return document(cluster_status.node_as(context, member))
 
 
 @operations.declare(
@@ -113,8 +115,8 @@ async def forget_node(request: web.Request) -> web.Response:
 
     It is refused while the node lives, or while copies on it count.
     """
-    with agreeing(request) as parts:
-        await forget(parts.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN])
+    with agreeing(request) as context:
+        await forget(context.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN])
     return web.Response(status=204)
 
 
@@ -127,8 +129,8 @@ async def forget_node(request: web.Request) -> web.Response:
 async def show_promise(request: web.Request) -> web.Response:
     """Show what the node that is asked knows of the epochs of a shard."""
     check(request, Verb.READ, "*")
-    parts = request.app[PARTS]
-    return document(promise_of(shard_in(request), parts.config.node_id))
+    context = request.app[CONTEXT]
+    return document(promise_of(shard_in(request), context.config.node_id))
 
 
 @operations.declare(
@@ -152,16 +154,16 @@ async def repair_shard(request: web.Request) -> web.Response:
     is refused where nothing is wrong, where a copy that counts cannot be asked, and where etcd
     knows less than a node does.
     """
-    with agreeing(request) as parts:
+    with agreeing(request) as context:
         shard = shard_in(request)
         promises = await told_by_others(request, f"/api/v1/shards/{shard.id}/promise", PromiseView)
-        promises[parts.config.node_id] = promise_of(shard, parts.config.node_id)
+        promises[context.config.node_id] = promise_of(shard, context.config.node_id)
         view = await repair(
-            parts.coordinator,
+            context.coordinator,
             shard.id,
             promises,
-            members=parts.membership.members,
-            node_id=parts.config.node_id,
+            members=context.membership.members,
+            node_id=context.config.node_id,
             is_dry=request[IS_DRY_RUN],
         )
     return document(view)
@@ -176,7 +178,7 @@ def agreeing(request: web.Request) -> Generator[NodeContext]:
     check(request, Verb.OPERATE, "*")
     request[READS_NO_SHARD] = True
     try:
-        yield request.app[PARTS]
+        yield request.app[CONTEXT]
     except OutcomeUnknown as error:
         raise Refused(Kind.UNAVAILABLE, "outcome_unknown", str(error), retry_after_s=1) from error
     except CoordinatorRefused as error:
@@ -202,7 +204,7 @@ def _node_in(request: web.Request) -> NodeId:
 
 def shard_in(request: web.Request) -> Shard:
     """Return the shard that the path names, as this node has it."""
-    number, shards = request.match_info["shard"], request.app[PARTS].shards
+    number, shards = request.match_info["shard"], request.app[CONTEXT].shards
     is_number = number.isascii() and number.isdecimal() and len(number) <= DIGITS_MAX
     if not is_number or int(number) >= len(shards):
         raise not_found("shard", number)
@@ -221,7 +223,7 @@ async def told_by_others(
         within_s: How long each node has, in seconds.
     """
     told: dict[NodeId, T] = {}
-    others = request.app[PARTS].others
+    others = request.app[CONTEXT].others
 
     async def ask(node_id: NodeId) -> None:
         asked = PeerRequest(method="GET", target=target, headers=question_headers(request))

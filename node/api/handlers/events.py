@@ -18,7 +18,7 @@ from rota.node.api.requests.access import Verb, check
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Header, Operations, Success
 from rota.node.api.requests.parameters import Parameter, Repeatable, text
-from rota.node.api.requests.request_reader import PARTS
+from rota.node.api.requests.request_reader import CONTEXT
 from rota.node.api.routing.forwarding import is_forwarded, owners_of
 from rota.node.api.routing.merged_events import following
 from rota.node.feeds.events import TYPES, Filter, Happening, Seen, Told, parse_seen
@@ -124,14 +124,14 @@ async def follow_events(request: web.Request) -> web.StreamResponse:
     framing = _framing(request)
     if request.method == "HEAD":
         return web.Response(content_type=framing.media_type)
-    parts = request.app[PARTS]
-    with parts.events.reader(wanted, after) as reader:
-        if parts.others is None or is_forwarded(request):
+    context = request.app[CONTEXT]
+    with context.events.reader(wanted, after) as reader:
+        if context.others is None or is_forwarded(request):
             return await _stream(request, reader.batches(), framing)
         # Whoever decides for a shard tells its events, so somebody has to be there for each.
-        owners_of(request, parts.shards)
+        owners_of(request, context.shards)
         target = f"{request.path}?{urlencode(_query_of(request, wanted))}"
-        async with following(request, parts.others, reader, target, after) as batches:
+        async with following(request, context.others, reader, target, after) as batches:
             return await _stream(request, batches, framing)
 
 

@@ -32,7 +32,7 @@ from rota.node.api.requests.parameters import (
     timespan,
 )
 from rota.node.api.requests.request_reader import (
-    PARTS,
+    CONTEXT,
     check_count,
     document,
     find_job_id,
@@ -76,22 +76,22 @@ CURSOR: Parameter[ExecutionId | None] = Parameter(
 
 
 async def load_execution(
-    parts: NodeContext, execution_id: ExecutionId
+    context: NodeContext, execution_id: ExecutionId
 ) -> tuple[Execution, dict[str, Task]]:
     """Return an execution and its tasks, as committed.
 
     Raises:
         Refused: There is none with that id, or one of its records cannot be read.
     """
-    shard = parts.shards.of_id(execution_id)
+    shard = context.shards.of_id(execution_id)
     live = shard.state.executions.get(execution_id)
     if live is not None:
         tasks = dict(shard.state.tasks[execution_id])
-        await parts.shards.settled(shard)
+        await context.shards.settled(shard)
         return live, tasks
-    await parts.shards.settled(shard)
+    await context.shards.settled(shard)
     with _readable():
-        return _past(parts, execution_id), parts.history.tasks(shard.id, execution_id)
+        return _past(context, execution_id), context.history.tasks(shard.id, execution_id)
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def _readable() -> Generator[None]:
         raise Refused(Kind.UNREADABLE, "record_unreadable", str(error)) from error
 
 
-async def _whole(parts: NodeContext, execution_id: ExecutionId) -> ExecutionView:
+async def _whole(context: NodeContext, execution_id: ExecutionId) -> ExecutionView:
     """Return all that is known of an execution, what stand-ins ran under its id included.
 
     One that only a stand-in ran, where the ledger says why its shard did not, is that alone.
@@ -111,11 +111,11 @@ async def _whole(parts: NodeContext, execution_id: ExecutionId) -> ExecutionView
     Raises:
         Refused: There is none with that id, or one of its records cannot be read.
     """
-    shard = parts.shards.of_id(execution_id)
+    shard = context.shards.of_id(execution_id)
     with _readable():
-        accounts = parts.history.accounts(shard.id, execution_id)
+        accounts = context.history.accounts(shard.id, execution_id)
     try:
-        execution, tasks = await load_execution(parts, execution_id)
+        execution, tasks = await load_execution(context, execution_id)
     except Refused as refusal:
         if refusal.kind is not Kind.NOT_FOUND or not accounts:
             raise
@@ -135,7 +135,7 @@ async def get_execution(request: web.Request) -> web.Response:
     """Show an execution with its tasks."""
     check(request, Verb.READ, "*")
     execution_id = request_reader.execution_id_of(request)
-    return document(await _whole(request.app[PARTS], execution_id))
+    return document(await _whole(request.app[CONTEXT], execution_id))
 
 
 @operations.declare(
@@ -152,13 +152,13 @@ async def wait_for_execution(request: web.Request) -> web.Response:
     node that stops answers 503, ``stopping``.
     """
     check(request, Verb.READ, "*")
-    parts = request.app[PARTS]
+    context = request.app[CONTEXT]
     execution_id = request_reader.execution_id_of(request)
     timeout = min(TIMEOUT.of(request), WAIT_MAX)
-    shard = parts.shards.of_id(execution_id)
+    shard = context.shards.of_id(execution_id)
     if execution_id in shard.state.executions:
-        await parts.watch.ended([execution_id], timeout / SECOND)
-    return document(await _whole(parts, execution_id))
+        await context.waiters.ended([execution_id], timeout / SECOND)
+    return document(await _whole(context, execution_id))
 
 
 @operations.declare(
@@ -175,9 +175,9 @@ async def cancel_execution(request: web.Request) -> web.Response:
     ``cancelled`` when the last has ended. One that is over is left as it is, and shown.
     """
     check(request, Verb.RUN, "*")
-    parts = request.app[PARTS]
+    context = request.app[CONTEXT]
     execution_id = request_reader.execution_id_of(request)
-    shard = parts.shards.of_id(execution_id)
+    shard = context.shards.of_id(execution_id)
     found = None
     if execution_id in shard.state.executions:
         try:
@@ -187,7 +187,7 @@ async def cancel_execution(request: web.Request) -> web.Response:
             # It may have ended while the request waited its turn.
             if refusal.kind is not Kind.NOT_FOUND:
                 raise
-    execution, tasks = found or await load_execution(parts, execution_id)
+    execution, tasks = found or await load_execution(context, execution_id)
     return document(execution_view(execution, tasks), status=202)
 
 
@@ -207,19 +207,19 @@ async def cancel_execution(request: web.Request) -> web.Response:
 async def wait_for_many(request: web.Request) -> web.Response:
     """Answer when many executions have ended, or after a timeout with what they are then."""
     check(request, Verb.READ, "*")
-    parts = request.app[PARTS]
+    context = request.app[CONTEXT]
     body = await read_body(request, WaitManyBody)
     check_count(len(body.execution_ids), "/executionIds")
     ids = [_checked_id(text, number) for number, text in enumerate(body.execution_ids)]
     by_shard: dict[Shard, list[ExecutionId]] = defaultdict(list)
     for execution_id in ids:
-        by_shard[parts.shards.of_id(execution_id)].append(execution_id)
+        by_shard[context.shards.of_id(execution_id)].append(execution_id)
     owners = owners_of(request, by_shard)
 
     def ids_of(shards: list[Shard]) -> list[ExecutionId]:
         return [each for shard in shards for each in by_shard[shard]]
 
-    waits = [_ended(parts, ids_of(owners.here), _wait_of(body))]
+    waits = [_ended(context, ids_of(owners.here), _wait_of(body))]
     for node_id, shards in owners.there.items():
         waits.append(_ended_there(request, node_id, ids_of(shards), body.timeout))
     views: dict[str, ExecutionView] = {}
@@ -244,15 +244,15 @@ async def _ended_there(
 
 
 async def _ended(
-    parts: NodeContext, ids: list[ExecutionId], patience: Duration
+    context: NodeContext, ids: list[ExecutionId], patience: Duration
 ) -> dict[str, ExecutionView]:
     """Return what executions of this node are when they have ended, or after a timeout."""
-    open_ones = [each for each in ids if each in parts.shards.of_id(each).state.executions]
-    await parts.watch.ended(open_ones, patience / SECOND)
-    live = [parts.shards.of_id(each).state.executions.get(each) for each in ids]
-    await parts.shards.settled(*{parts.shards.of_id(each) for each in ids})
+    open_ones = [each for each in ids if each in context.shards.of_id(each).state.executions]
+    await context.waiters.ended(open_ones, patience / SECOND)
+    live = [context.shards.of_id(each).state.executions.get(each) for each in ids]
+    await context.shards.settled(*{context.shards.of_id(each) for each in ids})
     return {
-        each: execution_view(execution or _past_or_unreadable(parts, each))
+        each: execution_view(execution or _past_or_unreadable(context, each))
         for each, execution in zip(ids, live, strict=True)
     }
 
@@ -299,7 +299,7 @@ async def _page(
 ) -> ExecutionList:
     """Return a page of what has ended and of what is not finished as it is at this moment."""
     matches, limit = _filter_of(request), LIMIT.of(request)
-    await request.app[PARTS].shards.settled(*shards)
+    await request.app[CONTEXT].shards.settled(*shards)
     items: list[ExecutionView] = []
     next_cursor: ExecutionId | None = None
     last: ExecutionId | None = None
@@ -320,7 +320,7 @@ async def _page(
 
 def _streams_of(request: web.Request, shard: Shard, job_id: JobId) -> tuple[Stream, Stream]:
     """Return the executions of one job."""
-    before, history = CURSOR.of(request), request.app[PARTS].history
+    before, history = CURSOR.of(request), request.app[CONTEXT].history
     live = [shard.state.executions[each] for each in shard.state.live_of(job_id)]
     return (
         lambda: history.executions_of(shard.id, job_id, before),
@@ -330,7 +330,7 @@ def _streams_of(request: web.Request, shard: Shard, job_id: JobId) -> tuple[Stre
 
 def _streams(request: web.Request, shards: Sequence[Shard]) -> tuple[Stream, Stream]:
     """Return the executions of *shards*."""
-    before, history = CURSOR.of(request), request.app[PARTS].history
+    before, history = CURSOR.of(request), request.app[CONTEXT].history
     live = [each for shard in shards for each in shard.state.executions.values()]
     start, numbers = past_before(before) if before else NEWEST, [shard.id for shard in shards]
     return lambda: history.executions(start, numbers), _newest_first(live, before)
@@ -373,18 +373,18 @@ def _prefix_of(namespace: str | None) -> str:
     return "" if namespace is None else f"{namespace}/"
 
 
-def _past(parts: NodeContext, execution_id: ExecutionId) -> Execution:
-    past = parts.history.execution(parts.shards.of_id(execution_id).id, execution_id)
+def _past(context: NodeContext, execution_id: ExecutionId) -> Execution:
+    past = context.history.execution(context.shards.of_id(execution_id).id, execution_id)
     if past is None:
         raise not_found("execution", execution_id)
     return past
 
 
 def _past_or_unreadable(
-    parts: NodeContext, execution_id: ExecutionId
+    context: NodeContext, execution_id: ExecutionId
 ) -> Execution | UnreadableExecution:
     try:
-        return _past(parts, execution_id)
+        return _past(context, execution_id)
     except Undecodable as error:
         return UnreadableExecution(execution_id, str(error))
 

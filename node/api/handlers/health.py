@@ -8,7 +8,7 @@ import rota
 from rota.core.errors import Kind, Refused
 from rota.node.api.requests.operations import TEXT, Operations, Success
 from rota.node.api.requests.parameters import choice
-from rota.node.api.requests.request_reader import PARTS, document
+from rota.node.api.requests.request_reader import CONTEXT, document
 from rota.wire.documents import VersionView
 
 operations = Operations("Health")
@@ -46,7 +46,7 @@ async def readyz(request: web.Request) -> web.Response:
     lost: a balancer that leaves out whoever is not ready would else leave out all.
     """
     excluded = EXCLUDE.of(request)
-    reason = request.app[PARTS].unready(exclude_cluster=excluded == CLUSTER)
+    reason = request.app[CONTEXT].unready(exclude_cluster=excluded == CLUSTER)
     if reason is not None:
         raise Refused(Kind.UNAVAILABLE, "not_ready", reason, retry_after_s=5)
     return web.Response(text="ok\n")
@@ -57,20 +57,20 @@ async def readyz(request: web.Request) -> web.Response:
 )
 async def metrics(request: web.Request) -> web.Response:
     """Show the metrics in Prometheus' text format."""
-    text = request.app[PARTS].metrics.text()
+    text = request.app[CONTEXT].metrics.text()
     return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
 
 
 @operations.declare("GET", "/version", Success(200, "What runs here.", VersionView), query=None)
 async def version(request: web.Request) -> web.Response:
     """Show what runs here."""
-    parts = request.app[PARTS]
+    context = request.app[CONTEXT]
     return document(
         VersionView(
             version=rota.__version__,
-            node_id=parts.config.node_id,
-            cluster=parts.config.cluster,
-            shards=len(parts.shards),
+            node_id=context.config.node_id,
+            cluster=context.config.cluster,
+            shards=len(context.shards),
             python=platform.python_version(),
         )
     )

@@ -17,7 +17,7 @@ from rota.core.vocabulary.decision import Reply
 from rota.node.api.documents.job_bodies import print_of
 from rota.node.api.requests.access import PRINCIPAL, Verb, check
 from rota.node.api.requests.request_reader import (
-    PARTS,
+    CONTEXT,
     find_job,
     idempotency_key,
     read_content,
@@ -56,12 +56,12 @@ async def answer_before(
     """
     if ask is None:
         return None
-    parts = request.app[PARTS]
-    reply = answered(shard.state, ask, shard.time(parts.clock))
+    context = request.app[CONTEXT]
+    reply = answered(shard.state, ask, shard.time(context.clock))
     if reply is None:
         return None
     # Memory may be ahead of what is committed.
-    await parts.shards.settled(shard)
+    await context.shards.settled(shard)
     return reply, Written([reply], {}, {})
 
 

@@ -35,7 +35,7 @@ from rota.node.api.requests.operations import (
 from rota.node.api.requests.pacing import paced
 from rota.node.api.requests.parameters import DRY_RUN
 from rota.node.api.requests.request_reader import (
-    PARTS,
+    CONTEXT,
     expected_version,
     find_job,
     only_creates,
@@ -87,7 +87,7 @@ async def put_job(request: web.Request) -> web.Response:
         if content.setdefault(field, value) != value:
             detail = f"is {content[field]!r}, but the address says {value!r}"
             raise invalid("invalid_job", f"{field} {detail}", Problem(f"/{field}", detail))
-    shard, ask = request.app[PARTS].shards.of_name(namespace, name), await ask_of(request)
+    shard, ask = request.app[CONTEXT].shards.of_name(namespace, name), await ask_of(request)
     saved = await answer_before(request, shard, ask)
     if saved is None:
         made = await _definition_in(request, content)
@@ -204,7 +204,7 @@ def merged(target: Json, patch: Json) -> Json:
 async def _save(
     request: web.Request, made: SaveJob, expected: int | None, ask: Ask | None
 ) -> tuple[Reply, Written]:
-    shard = request.app[PARTS].shards.of_name(made.spec.namespace, made.spec.name)
+    shard = request.app[CONTEXT].shards.of_name(made.spec.namespace, made.spec.name)
     may_replace = not only_creates(request)
     if_version = expected if may_replace else None
     command = replace(made, may_replace=may_replace, if_version=if_version, ask=ask)
@@ -215,6 +215,6 @@ async def _definition_in(request: web.Request, content: dict[str, Json]) -> Save
     """Return the command that creates the job *content*."""
     body = await paced(decoded_job(msgspec.json.encode(content)))
     spec = await paced(reading(body))
-    request.app[PARTS].shards.of_name(spec.namespace, spec.name).check_open()
+    request.app[CONTEXT].shards.of_name(spec.namespace, spec.name).check_open()
     spec = await resolve(request, spec)
     return SaveJob(spec=spec, may_be_past=body.misfire is not None)

@@ -19,7 +19,7 @@ from rota.node.api.requests.access import Verb, check
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import LIMIT, Parameter, Repeatable, choice, text
-from rota.node.api.requests.request_reader import PARTS, document
+from rota.node.api.requests.request_reader import CONTEXT, document
 from rota.node.api.routing.forwarding import owners_of, shards_meant
 from rota.node.api.routing.scatter_gather import Page, merged, pages_of
 from rota.node.shards.shard import Shard
@@ -79,7 +79,7 @@ async def list_jobs(request: web.Request) -> web.Response:
     owners = owners_of(request, shards_meant(request))
     here = _page(request, owners.here)
     # Memory may be ahead of what is committed.
-    await request.app[PARTS].shards.settled(*owners.here)
+    await request.app[CONTEXT].shards.settled(*owners.here)
     if not owners.there:
         return document(here)
     pages = [here, *await pages_of(request, owners, JobList)]

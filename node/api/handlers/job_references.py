@@ -9,7 +9,7 @@ from rota.core.model.job import JobSpec
 from rota.core.quoting import in_quotes
 from rota.node.api.documents.task_bodies import OWN_FIELDS
 from rota.node.api.handlers.lookups import job_by_id, job_by_name
-from rota.node.api.requests.request_reader import PARTS
+from rota.node.api.requests.request_reader import CONTEXT
 from rota.node.context import NodeContext
 
 
@@ -20,7 +20,7 @@ async def resolve(request: web.Request, spec: JobSpec) -> JobSpec:
         Refused: Code ``unknown_dependency``: there is no such job; code ``unknown_type``: this
             node cannot run a task's type; or nobody who knows can be asked.
     """
-    _check_types(request.app[PARTS], spec)
+    _check_types(request.app[CONTEXT], spec)
     full_names: list[str] = []
     problems: list[Problem] = []
     for number, named in enumerate(spec.dependencies):
@@ -41,8 +41,8 @@ async def resolve(request: web.Request, spec: JobSpec) -> JobSpec:
     return msgspec.structs.replace(spec, dependencies=tuple(full_names))
 
 
-def _check_types(parts: NodeContext, spec: JobSpec) -> None:
-    known = sorted(parts.attempts.types)
+def _check_types(context: NodeContext, spec: JobSpec) -> None:
+    known = sorted(context.attempts.types)
     problems = [
         Problem(
             f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}/{_field(task.work.executor)}",

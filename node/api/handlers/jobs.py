@@ -42,7 +42,7 @@ from rota.node.api.requests.parameters import (
     whole_number_or,
 )
 from rota.node.api.requests.request_reader import (
-    PARTS,
+    CONTEXT,
     document,
     expected_version,
     find_job,
@@ -119,7 +119,7 @@ async def get_job(request: web.Request) -> web.Response:
     """Show a job."""
     shard, job = find_job(request, request.match_info["job"])
     check(request, Verb.READ, job.spec.namespace)
-    view = await _job_view(request.app[PARTS], job.id, shard.state)
+    view = await _job_view(request.app[CONTEXT], job.id, shard.state)
     return document(view, headers={"ETag": f'"{view.version}"'})
 
 
@@ -195,11 +195,11 @@ async def next_fires(request: web.Request) -> web.Response:
     """Preview the coming fire times of all schedules of a job, together."""
     shard, job = find_job(request, request.match_info["job"])
     check(request, Verb.READ, job.spec.namespace)
-    parts = request.app[PARTS]
+    context = request.app[CONTEXT]
     count = COUNT.of(request)
     asked = AFTER.of(request)
-    after = parts.clock.now() if asked is None else asked
-    await parts.shards.settled(shard)
+    after = context.clock.now() if asked is None else asked
+    await context.shards.settled(shard)
     pace, items = Pace(), list[NextFireView]()
     for number, preview in islice(coming(job.spec.schedules, after), count):
         items.append(next_fire_view(number, preview))
@@ -220,7 +220,7 @@ async def read_ledger(request: web.Request) -> web.Response:
     By the job's id it works after the job is deleted, too. Entries with the same fire time stay on
     one page, which may so be longer than ``limit``.
     """
-    parts = request.app[PARTS]
+    context = request.app[CONTEXT]
     named = request.match_info["job"]
     shard, job_id = find_job_id(request, named)
     check(request, Verb.READ, request.query.get("namespace", "default"))
@@ -232,10 +232,10 @@ async def read_ledger(request: web.Request) -> web.Response:
         until = min(until, later(cursor, MICROSECOND))
     elif cursor is not None:
         since = max(since, cursor)
-    await parts.shards.settled(shard)
+    await context.shards.settled(shard)
     items: list[LedgerEntryView] = []
     next_cursor = None
-    entries = parts.history.ledger(shard.id, job_id, since, until, newest_first=newest_first)
+    entries = context.history.ledger(shard.id, job_id, since, until, newest_first=newest_first)
     for entry in entries:
         view = ledger_entry_view(entry)
         # A page ends between instants, so that several schedules' entries of one stay together.
@@ -256,9 +256,9 @@ async def saved_document(request: web.Request, saved: Reply, written: Written) -
         Refused: It has been deleted.
     """
     assert isinstance(saved, JobSaved), saved
-    parts = request.app[PARTS]
-    state = written.state(parts.shards.of_id(saved.job_id))
-    view = await _job_view(parts, saved.job_id, state)
+    context = request.app[CONTEXT]
+    state = written.state(context.shards.of_id(saved.job_id))
+    view = await _job_view(context, saved.job_id, state)
     version = saved.version or view.version
     headers = {"ETag": f'"{version}"'}
     if saved.is_new:
@@ -267,7 +267,7 @@ async def saved_document(request: web.Request, saved: Reply, written: Written) -
     return document(shown, status=201 if saved.is_new else 200, headers=headers)
 
 
-async def _job_view(parts: NodeContext, job_id: JobId, state: State) -> JobView:
+async def _job_view(context: NodeContext, job_id: JobId, state: State) -> JobView:
     """Return a job of *state* whole.
 
     Raises:
@@ -276,7 +276,7 @@ async def _job_view(parts: NodeContext, job_id: JobId, state: State) -> JobView:
     job = state.jobs.get(job_id)
     view = view_of(state, job, is_whole=True) if job else None
     # Memory may be ahead of what is committed.
-    await parts.shards.settled(parts.shards.of_id(job_id))
+    await context.shards.settled(context.shards.of_id(job_id))
     if view is None:
         raise not_found("job", job_id)
     return view
@@ -298,7 +298,7 @@ async def creation_of(
     """
     check(request, Verb.WRITE, body.namespace)
     spec = await paced(reading(body, hints))
-    shard = request.app[PARTS].shards.of_name(spec.namespace, spec.name)
+    shard = request.app[CONTEXT].shards.of_name(spec.namespace, spec.name)
     # Its primary says whether it could work: that node is to run it.
     shard.check_open()
     spec = await resolve(request, spec)

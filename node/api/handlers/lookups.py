@@ -9,7 +9,7 @@ from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import ExecutionId, JobId, is_job_id
 from rota.core.model.job import Job
 from rota.node.api.handlers.executions import load_execution
-from rota.node.api.requests.request_reader import PARTS
+from rota.node.api.requests.request_reader import CONTEXT
 from rota.node.api.routing.forwarding import ask_part, owner_of, question_headers
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
@@ -29,7 +29,7 @@ async def job_by_id(request: web.Request, job_id: JobId) -> Found | None:
     Raises:
         Refused: Nobody who knows can be asked.
     """
-    shards = request.app[PARTS].shards
+    shards = request.app[CONTEXT].shards
     shard = shards.of_id(job_id)
     if shard.is_open:
         job = shard.state.jobs.get(job_id)
@@ -44,7 +44,7 @@ async def job_by_name(request: web.Request, namespace: str, name: str) -> Found 
     Raises:
         Refused: Nobody who knows can be asked.
     """
-    shards = request.app[PARTS].shards
+    shards = request.app[CONTEXT].shards
     shard, full_name = shards.of_name(namespace, name), f"{namespace}/{name}"
     if shard.is_open:
         job_id = shard.state.names.get(full_name)
@@ -76,10 +76,10 @@ async def check_execution(request: web.Request, execution_id: ExecutionId) -> No
     Raises:
         Refused: There is none; or nobody who knows can be asked.
     """
-    parts = request.app[PARTS]
-    shard = parts.shards.of_id(execution_id)
+    context = request.app[CONTEXT]
+    shard = context.shards.of_id(execution_id)
     if shard.is_open:
-        await load_execution(parts, execution_id)
+        await load_execution(context, execution_id)
         return
     asked = PeerRequest(
         method="GET",

@@ -16,7 +16,7 @@ from rota.node.api.requests.access import Verb, check
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import TEXT, Operations, Success
 from rota.node.api.requests.parameters import flag, number_in, whole_number
-from rota.node.api.requests.request_reader import PARTS
+from rota.node.api.requests.request_reader import CONTEXT
 from rota.node.api.requests.stopping import STOPPING, Stops
 from rota.node.api.routing.forwarding import forward_to
 from rota.node.context import NodeContext
@@ -49,23 +49,23 @@ async def read_output(request: web.Request) -> web.StreamResponse:
     and not ended: ask again.
     """
     check(request, Verb.READ, "*")
-    parts = request.app[PARTS]
+    context = request.app[CONTEXT]
     execution_id = request_reader.execution_id_of(request)
     if KEPT in request.headers:
         return await _kept_here(request, execution_id)
-    _, tasks = await load_execution(parts, execution_id)
+    _, tasks = await load_execution(context, execution_id)
     name = request.match_info["task"]
     if name not in tasks:
         raise not_found("task", name)
     attempt, is_followed = _attempt_of(request, tasks[name]), FOLLOW.of(request)
     key = AttemptKey(execution_id, name, attempt.number)
-    kept = await parts.attempts.output(key)
-    if kept is None and attempt.node_id != parts.config.node_id:
+    kept = await context.attempts.output(key)
+    if kept is None and attempt.node_id != context.config.node_id:
         elsewhere = await forward_to(request, attempt.node_id, **{KEPT: str(attempt.number)})
         if elsewhere is not None:
             return elsewhere
     if kept is None:
-        content = await _recorded(parts, key)
+        content = await _recorded(context, key)
         return web.Response(body=content, content_type="text/plain", charset="utf-8")
     if request.method == "HEAD":
         return web.Response(content_type="text/plain", charset="utf-8")
@@ -86,7 +86,7 @@ async def _kept_here(request: web.Request, execution_id: ExecutionId) -> web.Str
         number = number_in(request.headers[KEPT], least=1, most=NUMBER_MAX)
     except ValueError as error:
         raise invalid("invalid_query", f"{KEPT}: {error}") from error
-    kept = await request.app[PARTS].attempts.output(AttemptKey(execution_id, name, number))
+    kept = await request.app[CONTEXT].attempts.output(AttemptKey(execution_id, name, number))
     if kept is None:
         raise not_found("attempt", f"{number} of task {name}")
     return await _stream(request, kept.follow() if FOLLOW.of(request) else _written(kept))
@@ -105,11 +105,11 @@ def _numbered(task: Task, number: int) -> Attempt | None:
     return next((each for each in task.attempts if each.number == number), None)
 
 
-async def _recorded(parts: NodeContext, key: AttemptKey) -> bytes:
+async def _recorded(context: NodeContext, key: AttemptKey) -> bytes:
     """Return the output in the attempt's record, which may have been made only just now."""
-    ending = parts.attempts.ending(key)
+    ending = context.attempts.ending(key)
     if ending is None:
-        _, tasks = await load_execution(parts, key.execution_id)
+        _, tasks = await load_execution(context, key.execution_id)
         attempt = _numbered(tasks[key.task], key.number)
         ending = attempt.ending if attempt else None
     return ending.output if ending else b""
@@ -123,14 +123,14 @@ async def _written(output: Output) -> AsyncIterator[bytes]:
         yield part
 
 
-async def _stream(request: web.Request, parts: AsyncIterator[bytes]) -> web.StreamResponse:
+async def _stream(request: web.Request, context: AsyncIterator[bytes]) -> web.StreamResponse:
     response = web.StreamResponse()
     response.content_type = "text/plain"
     response.charset = "utf-8"
     await response.prepare(request)
     try:
         async with request.app[STOPPING].heard():
-            async for part in parts:
+            async for part in context:
                 # A slow reader holds up this loop and nothing else: parts are read when asked for.
                 await response.write(part)
             await response.write_eof()

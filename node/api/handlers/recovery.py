@@ -14,7 +14,7 @@ from rota.node.api.handlers.cluster import AGREEING, agreeing, shard_in, told_by
 from rota.node.api.requests.access import Verb, check
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN, IS_DRY_RUN, Parameter, Repeatable, flag, text
-from rota.node.api.requests.request_reader import PARTS, document
+from rota.node.api.requests.request_reader import CONTEXT, document
 from rota.node.api.routing.forwarding import READS_NO_SHARD, ask_part, question_headers
 from rota.node.cluster.joining import cluster_of
 from rota.node.context import NodeContext
@@ -90,7 +90,7 @@ async def show_inventory(request: web.Request) -> web.Response:
     """
     request[READS_NO_SHARD] = True
     check(request, Verb.READ, "*")
-    return document(await _inventory(request.app[PARTS]))
+    return document(await _inventory(request.app[CONTEXT]))
 
 
 @operations.declare("GET", HASHES, Success(200, "Their hashes.", HashesView), query=(ENTRIES,))
@@ -102,9 +102,9 @@ async def show_hashes(request: web.Request) -> web.Response:
     """
     request[READS_NO_SHARD] = True
     check(request, Verb.READ, "*")
-    parts = request.app[PARTS]
-    entries = [EntryOf(parts.config.node_id, *each) for each in ENTRIES.of(request)]
-    hashes = await hashes_in(parts.shards, entries)
+    context = request.app[CONTEXT]
+    entries = [EntryOf(context.config.node_id, *each) for each in ENTRIES.of(request)]
+    hashes = await hashes_in(context.shards, entries)
     return document(HashesView(hashes=[each.hex() if each else None for each in hashes]))
 
 
@@ -129,8 +129,8 @@ async def recover_coordination(request: web.Request) -> web.Response:
     With `acceptLoss` shards whose outcome would be `unsure` are recovered, too: so many nodes are
     missing that they alone may have acknowledged the last writes.
     """
-    with agreeing(request) as parts:
-        recovery = await _begun(request, parts)
+    with agreeing(request) as context:
+        recovery = await _begun(request, context)
         view = await recover_cluster(recovery, accepts_loss=ACCEPT_LOSS.of(request))
     return document(view)
 
@@ -158,7 +158,7 @@ async def recover_lost_shard(request: web.Request) -> web.Response:
     except as a dry run, and is refused while a copy that counts is on a node that answers. The node
     that is asked keeps a record, the file `RECOVERIES` of its data directory.
     """
-    with agreeing(request) as parts:
+    with agreeing(request) as context:
         shard, source = shard_in(request), FROM_NODE.of(request)
         if source is None:
             raise invalid("invalid_query", "from: name the node whose copy is to count")
@@ -170,47 +170,47 @@ async def recover_lost_shard(request: web.Request) -> web.Response:
                 "this: see by --dry-run (`dryRun`) what that is, and add --accept-loss "
                 "(`acceptLoss`)",
             )
-        recovery = await _begun(request, parts)
+        recovery = await _begun(request, context)
         view = await recover_shard(recovery, shard.id, NodeId(source))
     return document(view)
 
 
-async def _begun(request: web.Request, parts: NodeContext) -> Recovery:
+async def _begun(request: web.Request, context: NodeContext) -> Recovery:
     """Return what a recovery needs to know: what etcd has, read first, and what nodes have."""
-    config = parts.config
-    view = await parts.coordinator.view()
+    config = context.config
+    view = await context.coordinator.view()
     told = await told_by_others(request, INVENTORY, InventoryView, within_s=INVENTORY_S)
     identity = identity_in(config.data_dir)
     assert identity is not None, "a node that runs has a data directory"
     return Recovery(
-        coordinator=parts.coordinator,
+        coordinator=context.coordinator,
         name=config.cluster,
         cluster=cluster_of(config, identity.cluster),
         node_id=config.node_id,
         data_dir=Path(config.data_dir),
-        least=parts.copies.least,
-        now=parts.clock.now,
+        least=context.copies.least,
+        now=context.clock.now,
         view=view,
-        told={**told, config.node_id: await _inventory(parts)},
-        session=lambda: parts.membership.session,
+        told={**told, config.node_id: await _inventory(context)},
+        session=lambda: context.membership.session,
         read_hashes=partial(_read_hashes, request),
-        found=parts.membership.found,
+        found=context.membership.found,
         without=frozenset(map(NodeId, WITHOUT.all_of(request))),
         is_dry=request[IS_DRY_RUN],
     )
 
 
-async def _inventory(parts: NodeContext) -> InventoryView:
-    return await inventory_of(parts.shards, parts.config.node_id, parts.continuity)
+async def _inventory(context: NodeContext) -> InventoryView:
+    return await inventory_of(context.shards, context.config.node_id, context.continuity)
 
 
 async def _read_hashes(
     request: web.Request, node_id: NodeId, entries: Sequence[EntryOf]
 ) -> list[bytes | None] | None:
     """Return the hashes of a node's entries; None if it does not answer."""
-    parts = request.app[PARTS]
-    if node_id == parts.config.node_id:
-        return await hashes_in(parts.shards, entries)
+    context = request.app[CONTEXT]
+    if node_id == context.config.node_id:
+        return await hashes_in(context.shards, entries)
     hashes: list[bytes | None] = []
     with suppress(Refused, TimeoutError):
         for start in range(0, len(entries), HASHES_AT_ONCE):

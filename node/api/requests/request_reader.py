@@ -22,7 +22,7 @@ from rota.wire.documents import ITEMS_MAX, JobBody, Json
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-PARTS: web.AppKey[NodeContext] = web.AppKey("parts", NodeContext)
+CONTEXT: web.AppKey[NodeContext] = web.AppKey("parts", NodeContext)
 REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 BODY_MEMORY: web.AppKey[BodyMemory] = web.AppKey("body_memory", BodyMemory)
 _RESERVED: web.RequestKey[Reserved] = web.RequestKey("reserved", Reserved)
@@ -117,7 +117,7 @@ class BodyTooLarge(Refused):
     """The body is longer than the node takes."""
 
     def __init__(self, request: web.Request) -> None:
-        limit = request.app[PARTS].config.body_max_mb
+        limit = request.app[CONTEXT].config.body_max_mb
         super().__init__(
             Kind.INVALID, "body_too_large", f"the body is larger than {limit} MiB, the limit here"
         )
@@ -215,7 +215,7 @@ def find_job(request: web.Request, named: str) -> tuple[Shard, Job]:
     Raises:
         Refused: There is no such job.
     """
-    shards = request.app[PARTS].shards
+    shards = request.app[CONTEXT].shards
     if is_job_id(named):
         shard = shards.of_id(JobId(named))
         job = shard.state.jobs.get(JobId(named))
@@ -235,7 +235,7 @@ def find_job(request: web.Request, named: str) -> tuple[Shard, Job]:
 
 def shard_named(request: web.Request, named: str) -> Shard:
     """Return the shard of the job that *named*, an id or a name, stands for."""
-    shards = request.app[PARTS].shards
+    shards = request.app[CONTEXT].shards
     if is_job_id(named):
         return shards.of_id(JobId(named))
     namespace, _, name = named.rpartition("/")
@@ -253,7 +253,7 @@ def find_job_id(request: web.Request, named: str) -> tuple[Shard, JobId]:
     except Refused as refusal:
         if refusal.kind is not Kind.NOT_FOUND or not is_job_id(named):
             raise
-        return request.app[PARTS].shards.of_id(JobId(named)), JobId(named)
+        return request.app[CONTEXT].shards.of_id(JobId(named)), JobId(named)
     return shard, job.id
 
 

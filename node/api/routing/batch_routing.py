@@ -18,7 +18,7 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Refused, invalid
 from rota.core.model.ids import NodeId
 from rota.node.api.requests.parameters import number_in
-from rota.node.api.requests.request_reader import PARTS, check_count, read_body, target_of
+from rota.node.api.requests.request_reader import CONTEXT, check_count, read_body, target_of
 from rota.node.api.routing.forwarding import (
     OF_ITEMS,
     ask_parts,
@@ -81,7 +81,7 @@ async def read_split(request: web.Request, shard_of: Callable[[msgspec.Raw], Sha
     """
     body = await read_body(request, Items)
     check_count(len(body.items), "/items")
-    if request.app[PARTS].others is None or is_forwarded(request):
+    if request.app[CONTEXT].others is None or is_forwarded(request):
         return Split(_numbered(request, body.items), {})
     here: list[Item] = []
     by_shard: dict[Shard, list[Item]] = defaultdict(list)

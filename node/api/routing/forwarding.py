@@ -23,7 +23,7 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Kind, Refused, invalid
 from rota.core.model.ids import NodeId, ShardId
 from rota.node.api.requests.problems import problem, refusal_of
-from rota.node.api.requests.request_reader import PARTS, REQUEST_ID, read_content, target_of
+from rota.node.api.requests.request_reader import CONTEXT, REQUEST_ID, read_content, target_of
 from rota.node.api.requests.stopping import STOPPING, Stops
 from rota.node.peers.peer_apis import PeerApis, PeerRequest, Unreached
 from rota.node.shards.shard import NotPrimary, Shard
@@ -96,7 +96,7 @@ async def answer_anywhere(request: web.Request, handler: Handler) -> web.StreamR
     Raises:
         Refused: By the handler; or nobody could be asked in time.
     """
-    others = request.app[PARTS].others
+    others = request.app[CONTEXT].others
     if others is None or is_forwarded(request):
         return await handler(request)
     loop = asyncio.get_running_loop()
@@ -107,7 +107,7 @@ async def answer_anywhere(request: web.Request, handler: Handler) -> web.StreamR
         try:
             return await handler(request)
         except NotPrimary as refusal:
-            shard = request.app[PARTS].shards[refusal.shard]
+            shard = request.app[CONTEXT].shards[refusal.shard]
             if request.get(HAS_WRITTEN):
                 raise shard.interrupted() from refusal
             answer = await _forwarded(request, others, shard)
@@ -147,7 +147,7 @@ async def forward_to(
 
     None if it cannot be asked, or has nothing.
     """
-    if request.app[PARTS].others is None:
+    if request.app[CONTEXT].others is None:
         return None
     try:
         return await _handed_on(Relay(request), node_id, headers_of(request, **more), _is_failure)
@@ -168,7 +168,7 @@ async def _handed_on(
         Stops: This node stops before it has answered a question.
     """
     request = relay.request
-    others = request.app[PARTS].others
+    others = request.app[CONTEXT].others
     assert others is not None
     asked = PeerRequest(
         method=request.method,
@@ -265,7 +265,7 @@ def owners_of(request: web.Request, shards: Iterable[Shard]) -> Owners:
         NobodyAnswers: Some have no primary that can be asked: nobody is left out in silence.
         Unreadable: One stays closed here.
     """
-    others = request.app[PARTS].others
+    others = request.app[CONTEXT].others
     if others is None or is_forwarded(request):
         return Owners(list(shards), {})
     owners, reached = Owners([], {}), frozenset(others.reached)
@@ -294,7 +294,7 @@ def owner_of(request: web.Request, shard: Shard) -> NodeId:
     """
     if shard.is_unreadable:
         raise shard.elsewhere()
-    others, primary = request.app[PARTS].others, shard.primary_node
+    others, primary = request.app[CONTEXT].others, shard.primary_node
     if others is None or primary is None or primary not in others.reached:
         raise NobodyAnswers([shard.id])
     return primary
@@ -302,7 +302,7 @@ def owner_of(request: web.Request, shard: Shard) -> NodeId:
 
 def shards_meant(request: web.Request) -> list[Shard]:
     """Return the shards that a request about everything is about: all, or those of its part."""
-    shards = request.app[PARTS].shards
+    shards = request.app[CONTEXT].shards
     bits = request.headers.get(OF_SHARDS)
     if bits is None:
         return list(shards)
@@ -325,7 +325,7 @@ async def ask_part(request: web.Request, node_id: NodeId, asked: PeerRequest, ki
         Refused: It refuses; or it cannot be reached: ``not_primary`` if nothing was done for
             certain, else ``primary_lost``.
     """
-    others = request.app[PARTS].others
+    others = request.app[CONTEXT].others
     assert others is not None
     try:
         async with others.ask(node_id, asked) as answer:
@@ -357,7 +357,7 @@ async def ask_parts(
     return answers
 
 
-async def all_of(works: Iterable[Coroutine[None, None, T]]) -> list[T]:
+async def all_of(wiring: Iterable[Coroutine[None, None, T]]) -> list[T]:
     """Return what each of *works* returns, done side by side.
 
     Raises:
@@ -365,7 +365,7 @@ async def all_of(works: Iterable[Coroutine[None, None, T]]) -> list[T]:
     """
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in works]
+            tasks = [group.create_task(work) for work in wiring]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from errors
     return [task.result() for task in tasks]
@@ -387,7 +387,7 @@ def headers_of(request: web.Request, **more: str) -> CIMultiDict[str]:
 
 def question_headers(request: web.Request) -> dict[str, str]:
     """Return the headers of what is asked on behalf of *request*, and is not forwarded either."""
-    return {FORWARDED: request.app[PARTS].config.node_id, "X-Request-Id": request[REQUEST_ID]}
+    return {FORWARDED: request.app[CONTEXT].config.node_id, "X-Request-Id": request[REQUEST_ID]}
 
 
 def _passed(

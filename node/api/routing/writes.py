@@ -17,7 +17,7 @@ from rota.core.vocabulary.changes import Record, Table
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import Reply
 from rota.node.api.requests.parameters import IS_DRY_RUN
-from rota.node.api.requests.request_reader import PARTS
+from rota.node.api.requests.request_reader import CONTEXT
 from rota.node.api.routing.forwarding import HAS_WRITTEN
 from rota.node.shards.dry_run import rehearse
 from rota.node.shards.shard import Answer, NotPrimary, Shard
@@ -74,10 +74,10 @@ async def write_all(request: web.Request, commands: Iterable[tuple[Shard, Comman
     Raises:
         Refused: All of them, because requests cannot be taken at the moment.
     """
-    parts = request.app[PARTS]
+    context = request.app[CONTEXT]
     if request[IS_DRY_RUN]:
-        rehearsal = await rehearse(parts.shards, parts.clock, commands)
+        rehearsal = await rehearse(context.shards, context.clock, commands)
         return Written(rehearsal.answers, rehearsal.past, rehearsal.states)
-    answers = await parts.shards.ask_many(commands)
+    answers = await context.shards.ask_many(commands)
     request[HAS_WRITTEN] = not all(isinstance(answer, NotPrimary) for answer in answers)
     return Written(answers, {}, {})

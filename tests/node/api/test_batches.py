@@ -167,8 +167,8 @@ def test_waiting_for_no_execution_says_that_there_are_none(node: Rotad) -> None:
 
 
 async def test_a_whole_batch_is_one_entry_of_each_shard(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
-        shards = works.parts.shards
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
+        shards = wiring.context.shards
         items = [{"name": f"job-{number}", "type": "scripted"} for number in range(1_000)]
         before = shards.entry_count, shards.decision_count
 

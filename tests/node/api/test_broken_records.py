@@ -45,7 +45,7 @@ def test_a_job_that_cannot_be_read_is_listed_replaced_and_deleted_after_a_restar
         store = MemoryStore()
         job_id = await stored_job(store, tmp_path, schedule, due)
 
-        async with running_works(store, tmp_path, life=2) as works, serving(works) as client:
+        async with running_works(store, tmp_path, life=2) as wiring, serving(wiring) as client:
             listed = {job["name"]: job for job in (await found(client, "/jobs"))["items"]}
             shown = await found(client, f"/jobs/{job_id}")
             with_status = (await found(client, f"/jobs?status={status}"))["items"]
@@ -72,7 +72,7 @@ def test_a_job_that_cannot_be_read_is_deleted(
         store = MemoryStore()
         job_id = await stored_job(store, tmp_path, schedule, due)
 
-        async with running_works(store, tmp_path, life=2) as works, serving(works) as client:
+        async with running_works(store, tmp_path, life=2) as wiring, serving(wiring) as client:
             status, _ = await client.call("DELETE", f"/api/v1/jobs/{job_id}")
             left = (await found(client, "/jobs"))["items"]
 
@@ -103,8 +103,8 @@ class Ended:
 
 async def ended_executions(folder: Path) -> Ended:
     store = MemoryStore()
-    async with running_works(store, folder) as works:
-        shards = works.parts.shards
+    async with running_works(store, folder) as wiring:
+        shards = wiring.context.shards
         job_id = await save(shards, "job", schedule="@every 1h")
         ids = [await trigger(shards, job_id) for _ in range(2)]
         shard = shards.of_id(job_id)
@@ -138,7 +138,10 @@ def test_an_execution_that_cannot_be_decoded_is_listed_as_broken(
         odd, sound = ended.execution_ids
         ended.damage(Table.PAST_EXECUTION, odd, value)
 
-        async with running_works(ended.store, tmp_path, life=2) as works, serving(works) as client:
+        async with (
+            running_works(ended.store, tmp_path, life=2) as wiring,
+            serving(wiring) as client,
+        ):
             of_job = (await found(client, f"/executions?jobId={ended.job_id}"))["items"]
             of_all = (await found(client, "/executions"))["items"]
             succeeded = (await found(client, "/executions?status=success"))["items"]
@@ -166,7 +169,10 @@ def test_an_execution_with_a_task_that_cannot_be_decoded_is_listed(tmp_path: Pat
         odd, sound = ended.execution_ids
         ended.damage(Table.PAST_TASK, f"{odd}/main")
 
-        async with running_works(ended.store, tmp_path, life=2) as works, serving(works) as client:
+        async with (
+            running_works(ended.store, tmp_path, life=2) as wiring,
+            serving(wiring) as client,
+        ):
             listed = (await found(client, "/executions"))["items"]
             status, alone = await client.call("GET", f"/api/v1/executions/{odd}")
             output, _ = await client.call("GET", f"/api/v1/executions/{odd}/tasks/main/output")
@@ -183,7 +189,10 @@ def test_a_ledger_entry_that_cannot_be_decoded_is_listed_as_broken(tmp_path: Pat
         ended = await ended_executions(tmp_path)
         ended.damage(Table.LEDGER, ledger_key(ended.job_id, Instant(HOUR), 0))
 
-        async with running_works(ended.store, tmp_path, life=2) as works, serving(works) as client:
+        async with (
+            running_works(ended.store, tmp_path, life=2) as wiring,
+            serving(wiring) as client,
+        ):
             page = (await found(client, f"/jobs/{ended.job_id}/ledger"))["items"]
 
         assert [each["fireTime"] for each in page] == [
@@ -202,8 +211,8 @@ def test_a_shard_whose_state_cannot_be_decoded_stays_closed_and_the_others_work(
 ) -> None:
     async def main() -> None:
         store = MemoryStore()
-        async with running_works(store, tmp_path) as works:
-            shards = works.parts.shards
+        async with running_works(store, tmp_path) as wiring:
+            shards = wiring.context.shards
             names = one_of_each_shard(shards)
             job_ids = {name: await save(shards, name, schedule="@every 1d") for name in names}
         odd, *sound = names
@@ -216,7 +225,7 @@ def test_a_shard_whose_state_cannot_be_decoded_stays_closed_and_the_others_work(
         store.write(batch)
         store.sync()
 
-        async with running_works(store, tmp_path, life=2) as works, serving(works) as client:
+        async with running_works(store, tmp_path, life=2) as wiring, serving(wiring) as client:
             status, refusal = await client.call("GET", f"/api/v1/jobs/{job_ids[odd]}")
             deleted, _ = await client.call("DELETE", f"/api/v1/jobs/{job_ids[odd]}")
             listed, _ = await client.call("GET", "/api/v1/jobs")
@@ -247,10 +256,10 @@ def one_of_each_shard(shards: Shards) -> list[str]:
 
 async def stored_job(store: MemoryStore, folder: Path, schedule: Schedule, due: Instant) -> JobId:
     """Store the job ``odd`` as another version would have, beside a sound one."""
-    async with running_works(store, folder) as works:
-        await save(works.parts.shards, "sound", schedule="@every 1d")
-        job_id = await save(works.parts.shards, "odd", schedule="@every 1d")
-        shard = works.parts.shards.of_id(job_id)
+    async with running_works(store, folder) as wiring:
+        await save(wiring.context.shards, "sound", schedule="@every 1d")
+        job_id = await save(wiring.context.shards, "odd", schedule="@every 1d")
+        shard = wiring.context.shards.of_id(job_id)
         job = shard.state.jobs[job_id]
     odd = replace(job, spec=replace(job.spec, schedules=(schedule,)))
     records: dict[tuple[Table, str], Record] = {

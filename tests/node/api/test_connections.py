@@ -52,11 +52,11 @@ class Callers:
 async def callers(folder: Path, **settings: Any) -> AsyncGenerator[tuple[Callers, NodeWiring]]:
     """Run a node with *settings*, and yield what connects to it."""
     async with (
-        running_works(MemoryStore(), folder) as works,
-        serving(works, **settings) as client,
+        running_works(MemoryStore(), folder) as wiring,
+        serving(wiring, **settings) as client,
         Callers(client.url) as calling,
     ):
-        yield calling, works
+        yield calling, wiring
 
 
 async def is_answered(streams: Streams) -> bool:
@@ -91,7 +91,7 @@ async def test_a_head_that_trickles_in_ends_its_connection_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rota.node.api.http.server.HEAD_S", SOON_S)
-    async with callers(tmp_path) as (calling, works):
+    async with callers(tmp_path) as (calling, wiring):
         kept = await calling.connect()
         assert await is_answered(kept)
 
@@ -101,7 +101,7 @@ async def test_a_head_that_trickles_in_ends_its_connection_and_no_other(
         assert await is_answered(second)
         is_second_closed = await is_closed_while_it_trickles(second)
 
-        text = works.parts.metrics.text().decode()
+        text = wiring.context.metrics.text().decode()
         assert is_first_closed
         assert is_second_closed
         assert await is_answered(kept)
@@ -123,20 +123,20 @@ async def test_connections_beyond_the_limits_are_closed_and_others_answered(
     tmp_path: Path,
 ) -> None:
     limits = {"connections_max": 4, "connections_per_address_max": 2}
-    async with callers(tmp_path, **limits) as (calling, works):
+    async with callers(tmp_path, **limits) as (calling, wiring):
         sources = [f"127.0.0.{last}" for last in (1, 1, 1, 2, 2, 3)]
         each = [await calling.connect(source) for source in sources]
 
         answered = [await is_answered(streams) for streams in each]
         assert answered == [True, True, False, True, True, False]
 
-        text = works.parts.metrics.text().decode()
+        text = wiring.context.metrics.text().decode()
         assert "\nrota_http_connections 4.0" in text
         assert 'rota_http_connections_closed_total{reason="address"} 1.0' in text
         assert 'rota_http_connections_closed_total{reason="total"} 1.0' in text
 
         each[0][1].close()
-        await until(lambda: "\nrota_http_connections 3.0" in works.parts.metrics.text().decode())
+        await until(lambda: "\nrota_http_connections 3.0" in wiring.context.metrics.text().decode())
         assert await is_answered(await calling.connect("127.0.0.3"))
 
 

@@ -58,22 +58,22 @@ WRITES: list[tuple[str, str, Any]] = [
 async def test_what_is_tried_is_answered_as_what_is_done_and_changes_nothing(
     tmp_path: Path, method: str, path: str, body: Any
 ) -> None:
-    async with two_nodes(tmp_path) as ((works, trying), doing):
+    async with two_nodes(tmp_path) as ((wiring, trying), doing):
         here, there = await furnish(trying), await furnish(doing)
-        shards, attempts = works.parts.shards, works.parts.attempts
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         before = [(shard.replica.copy.tip, shard.state.fork()) for shard in shards]
-        places = (attempts.places.used, attempts.places.waiting)
+        slot_table = (attempts.slot_table.used, attempts.slot_table.waiting)
 
         tried = await ask(trying, method, path.format(**here), body, "?dryRun=true")
         done = await ask(doing, method, path.format(**there), body, "")
 
         assert tried == done
         assert [(shard.replica.copy.tip, shard.state.fork()) for shard in shards] == before
-        assert (attempts.places.used, attempts.places.waiting) == places
+        assert (attempts.slot_table.used, attempts.slot_table.waiting) == slot_table
 
 
 async def test_a_try_says_that_it_was_one_and_a_write_does_not(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
         said = {
             given: await header(client, f"/jobs/nobody/trigger?dryRun={given}")
             for given in ("true", "1", "false", "0")
@@ -86,8 +86,8 @@ async def test_a_try_says_that_it_was_one_and_a_write_does_not(tmp_path: Path) -
 
 
 async def test_a_try_uses_up_no_idempotency_key(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
-        job_id = await save(works.parts.shards, "job")
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
+        job_id = await save(wiring.context.shards, "job")
 
         await ask(client, "POST", "/jobs/job/trigger", {"parameters": 1}, "?dryRun=1", key="k")
         made = await ask(client, "POST", "/jobs/job/trigger", {"parameters": 2}, "", key="k")
@@ -97,12 +97,12 @@ async def test_a_try_uses_up_no_idempotency_key(tmp_path: Path) -> None:
         )
 
         assert made == repeated == tried
-        assert works.parts.shards.of_id(job_id).state.requests.keys() == {"k"}
+        assert wiring.context.shards.of_id(job_id).state.requests.keys() == {"k"}
 
 
 async def test_a_node_that_takes_no_writes_tries_none(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
-        works.parts.shards.see_space(judge(0, reserve_bytes=1))
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
+        wiring.context.shards.see_space(judge(0, reserve_bytes=1))
 
         status, _, problem = await ask(client, "POST", "/jobs", TICK, "?dryRun=true")
 
@@ -111,14 +111,14 @@ async def test_a_node_that_takes_no_writes_tries_none(tmp_path: Path) -> None:
 
 async def test_a_try_waits_for_what_it_saw_to_be_committed(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, asyncio.TaskGroup() as group:
-        shards = works.parts.shards
+    async with running_works(store, tmp_path) as wiring, asyncio.TaskGroup() as group:
+        shards = wiring.context.shards
         job_id = await save(shards, "job")
         store.hold()
         asked = group.create_task(trigger(shards, job_id))
         await turns()
 
-        tried = group.create_task(rehearse(shards, works.parts.clock, []))
+        tried = group.create_task(rehearse(shards, wiring.context.clock, []))
         await turns()
         before = tried.done()
         store.let_go()

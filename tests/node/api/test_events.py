@@ -67,13 +67,15 @@ async def test_an_execution_with_a_retry_is_told_in_order(node: Rotad) -> None:
     assert numbers(told) == list(range(numbers([opened])[0] + 1, numbers([opened])[0] + 8))
 
 
-async def test_what_is_done_to_a_job_is_told(works: NodeWiring, client: Client) -> None:
+async def test_what_is_done_to_a_job_is_told(wiring: NodeWiring, client: Client) -> None:
     async with following(client.url) as stream:
         await stream.next()
-        job_id = await save(works.parts.shards, "job")
+        job_id = await save(wiring.context.shards, "job")
         for command in (PauseJob(job_id=job_id, reason="broken"), ResumeJob(job_id=job_id)):
-            await works.parts.shards.ask(works.parts.shards.of_id(job_id), command)
-        await works.parts.shards.ask(works.parts.shards.of_id(job_id), DeleteJob(job_id=job_id))
+            await wiring.context.shards.ask(wiring.context.shards.of_id(job_id), command)
+        await wiring.context.shards.ask(
+            wiring.context.shards.of_id(job_id), DeleteJob(job_id=job_id)
+        )
         told = await stream.until("job.deleted")
 
     assert [(each["type"], each["detail"]) for each in told] == [
@@ -89,15 +91,15 @@ async def test_what_is_done_to_a_job_is_told(works: NodeWiring, client: Client) 
 
 async def test_nothing_is_told_before_it_is_committed(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, serving(works) as client:
-        job_id = await save(works.parts.shards, "job")
+    async with running_works(store, tmp_path) as wiring, serving(wiring) as client:
+        job_id = await save(wiring.context.shards, "job")
         async with following(client.url) as stream:
             await stream.next()
             store.hold()
             async with asyncio.TaskGroup() as group:
-                group.create_task(trigger(works.parts.shards, job_id))
+                group.create_task(trigger(wiring.context.shards, job_id))
                 await until(lambda: store.held_count > 0)
-                count = works.parts.events.count
+                count = wiring.context.events.count
                 store.let_go()
             told = await stream.until("execution.success")
 
@@ -106,11 +108,11 @@ async def test_nothing_is_told_before_it_is_committed(tmp_path: Path) -> None:
 
 
 async def test_server_sent_events_are_what_is_given_by_default(
-    works: NodeWiring, client: Client
+    wiring: NodeWiring, client: Client
 ) -> None:
     async with client.session.get(client.url + FOLLOW) as answer:
-        job_id = await save(works.parts.shards, "job")
-        works.parts.events.close()
+        job_id = await save(wiring.context.shards, "job")
+        wiring.context.events.close()
         text = await answer.text()
 
     frames = [dict(line.split(": ", 1) for line in frame.split("\n")) for frame in blocks(text)]
@@ -137,12 +139,12 @@ async def test_the_first_form_accepted_is_given(client: Client, accept: str, giv
         assert answer.content_type == given
 
 
-async def test_a_head_request_is_answered_at_once(works: NodeWiring, client: Client) -> None:
+async def test_a_head_request_is_answered_at_once(wiring: NodeWiring, client: Client) -> None:
     async with client.session.head(client.url + FOLLOW) as answer:
         body = await answer.read()
 
     assert (answer.status, answer.content_type, body) == (200, "text/event-stream", b"")
-    assert works.parts.events.reader_count == 0
+    assert wiring.context.events.reader_count == 0
 
 
 # -- what is wanted --------------------------------------------------------------------------------
@@ -169,18 +171,18 @@ async def test_a_head_request_is_answered_at_once(works: NodeWiring, client: Cli
     ],
 )
 async def test_a_filter_lets_through_what_was_asked_for(
-    works: NodeWiring, client: Client, query: str, expected: str
+    wiring: NodeWiring, client: Client, query: str, expected: str
 ) -> None:
     good = await created(client, name="good")
     bad = await created(client, name="bad", namespace="other", parameters={"exitCode": 1})
-    await works.parts.watch.ended([await trigger(works.parts.shards, good)], 10)
-    execution_id = await trigger(works.parts.shards, bad)
-    await works.parts.watch.ended([execution_id], 10)
+    await wiring.context.waiters.ended([await trigger(wiring.context.shards, good)], 10)
+    execution_id = await trigger(wiring.context.shards, bad)
+    await wiring.context.waiters.ended([execution_id], 10)
 
     asked = query.format(bad_job=bad, bad_execution=execution_id)
-    start = EventId(works.parts.events.life, 0)
+    start = EventId(wiring.context.events.life, 0)
     async with following(client.url, f"{asked}&lastEventId={start}") as stream:
-        works.parts.events.close()
+        wiring.context.events.close()
         told = await stream.rest()
 
     assert [each["type"] for each in (told[0], told[-1])] == ["stream.opened", "stream.closed"]
@@ -201,12 +203,12 @@ async def test_a_filter_lets_through_what_was_asked_for(
     ],
 )
 async def test_a_filter_that_can_never_match_is_refused(
-    works: NodeWiring, client: Client, query: str, status: int, code: str
+    wiring: NodeWiring, client: Client, query: str, status: int, code: str
 ) -> None:
     answered, problem = await client.call("GET", f"{FOLLOW}?{query}")
 
     assert (answered, problem["code"]) == (status, code)
-    assert works.parts.events.reader_count == 0
+    assert wiring.context.events.reader_count == 0
 
 
 async def test_a_refused_word_is_told_with_those_that_there_are(client: Client) -> None:
@@ -248,11 +250,11 @@ async def test_whoever_comes_back_misses_nothing_and_gets_nothing_twice(node: Ro
 
 
 async def test_the_header_of_a_client_that_comes_back_is_newer_than_its_address(
-    works: NodeWiring, client: Client
+    wiring: NodeWiring, client: Client
 ) -> None:
     for name in ("one", "two", "three"):
-        await save(works.parts.shards, name)
-    life = works.parts.events.life
+        await save(wiring.context.shards, name)
+    life = wiring.context.events.life
 
     query, headers = f"lastEventId={life}-1", {"Last-Event-ID": f"{life}-2"}
     async with following(client.url, query, headers) as stream:
@@ -340,10 +342,10 @@ async def test_a_header_that_is_no_id_is_refused(client: Client) -> None:
 
 
 async def test_a_slow_reader_is_dropped_and_nobody_else_notices(
-    works: NodeWiring, client: Client
+    wiring: NodeWiring, client: Client
 ) -> None:
-    events = works.parts.events
-    job_id = await save(works.parts.shards, "job")
+    events = wiring.context.events
+    job_id = await save(wiring.context.shards, "job")
     published = 20_000
     async with following(client.url) as quick, slow_connection(client.url) as slow:
         await until(lambda: events.reader_count == 2)
@@ -352,8 +354,8 @@ async def test_a_slow_reader_is_dropped_and_nobody_else_notices(
             for _ in range(published // 100):
                 publish(events, 100, detail="x" * 1_000)
                 await turns(5)
-            execution_id = await trigger(works.parts.shards, job_id)
-            is_over = await works.parts.watch.ended([execution_id], 10)
+            execution_id = await trigger(wiring.context.shards, job_id)
+            is_over = await wiring.context.waiters.ended([execution_id], 10)
             publish(events, 1, JobEvent.DELETED)
             told = await watching
         received = await read_all(slow)
@@ -369,10 +371,10 @@ async def test_a_slow_reader_is_dropped_and_nobody_else_notices(
 
 
 async def test_a_reader_that_takes_nothing_is_cut_off(
-    works: NodeWiring, client: Client, monkeypatch: pytest.MonkeyPatch
+    wiring: NodeWiring, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rota.node.api.handlers.events.BLOCKED_S", 0.1)
-    events = works.parts.events
+    events = wiring.context.events
 
     async with slow_connection(client.url) as stuck:
         await until(lambda: events.reader_count == 1)
@@ -460,7 +462,7 @@ async def test_a_reader_whose_next_event_is_gone_is_dropped(
 
 
 async def test_so_many_may_follow_and_no_more(
-    works: NodeWiring, client: Client, monkeypatch: pytest.MonkeyPatch
+    wiring: NodeWiring, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rota.node.feeds.events.READERS_MAX", 2)
     async with (
@@ -470,7 +472,7 @@ async def test_so_many_may_follow_and_no_more(
     ):
         problem = await answer.json(content_type=None)
 
-    await until(lambda: works.parts.events.reader_count == 0)
+    await until(lambda: wiring.context.events.reader_count == 0)
     async with following(client.url) as stream:
         opened = await stream.next()
 
@@ -479,19 +481,19 @@ async def test_so_many_may_follow_and_no_more(
     assert opened["type"] == "stream.opened"
 
 
-async def test_a_client_that_vanishes_is_forgotten(works: NodeWiring, client: Client) -> None:
+async def test_a_client_that_vanishes_is_forgotten(wiring: NodeWiring, client: Client) -> None:
     async with slow_connection(client.url) as connection:
-        await until(lambda: works.parts.events.reader_count == 1)
+        await until(lambda: wiring.context.events.reader_count == 1)
         connection.close()
 
-        await until(lambda: works.parts.events.reader_count == 0)
+        await until(lambda: wiring.context.events.reader_count == 0)
 
 
 @pytest.mark.parametrize(
     ("headers", "sign"), [({}, b": keep-alive\n\n"), (NDJSON, b"\n")], ids=["sse", "ndjson"]
 )
 async def test_a_silent_stream_gives_signs_of_life(
-    works: NodeWiring,
+    wiring: NodeWiring,
     client: Client,
     monkeypatch: pytest.MonkeyPatch,
     headers: dict[str, str],
@@ -503,7 +505,7 @@ async def test_a_silent_stream_gives_signs_of_life(
         async with asyncio.timeout(10):
             await answer.content.readuntil(b"\n" if headers else b"\n\n")
             # What is not wanted is silence too.
-            publish(works.parts.events, 10)
+            publish(wiring.context.events, 10)
             signs = await answer.content.readexactly(2 * len(sign))
 
     assert signs == 2 * sign
@@ -565,14 +567,14 @@ def test_every_type_is_told_and_no_other() -> None:
 
 
 @pytest.fixture
-async def works(tmp_path: Path) -> AsyncIterator[NodeWiring]:
+async def wiring(tmp_path: Path) -> AsyncIterator[NodeWiring]:
     async with running_works(MemoryStore(), tmp_path) as running:
         yield running
 
 
 @pytest.fixture
-async def client(works: NodeWiring) -> AsyncIterator[Client]:
-    async with serving(works) as asking:
+async def client(wiring: NodeWiring) -> AsyncIterator[Client]:
+    async with serving(wiring) as asking:
         yield asking
 
 
@@ -619,10 +621,10 @@ async def following(
 @asynccontextmanager
 async def slow_connection(url: str) -> AsyncGenerator[socket.socket]:
     """Follow the events of the node at *url* over a connection that nobody reads yet."""
-    parts = urlsplit(url)
+    context = urlsplit(url)
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        connection.connect((parts.hostname, parts.port))
+        connection.connect((context.hostname, context.port))
         connection.sendall(
             f"GET {FOLLOW} HTTP/1.1\r\nHost: [::1]\r\nAccept: application/x-ndjson\r\n\r\n".encode()
         )

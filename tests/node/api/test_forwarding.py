@@ -20,7 +20,7 @@ from rota.core.errors import Refused
 from rota.core.model.ids import NodeId
 from rota.core.vocabulary.commands import SaveJob
 from rota.node.api.requests.parameters import IS_DRY_RUN
-from rota.node.api.requests.request_reader import PARTS
+from rota.node.api.requests.request_reader import CONTEXT
 from rota.node.api.routing.forwarding import FORWARDED, answer_anywhere
 from rota.node.api.routing.writes import write
 from rota.node.peers.peer_apis import PeerApis
@@ -541,16 +541,16 @@ def test_what_may_have_been_done_by_a_node_that_was_lost_is_not_done_again(
 async def test_a_request_for_which_something_was_decided_is_not_answered_elsewhere(
     tmp_path: Path,
 ) -> None:
-    async with running_works(MemoryStore(), tmp_path) as works:
-        parts = replace(works.parts, others=PeerApis(Nowhere()))
+    async with running_works(MemoryStore(), tmp_path) as wiring:
+        context = replace(wiring.context, others=PeerApis(Nowhere()))
 
         async def write_and_lose_the_shard(request: web.Request) -> web.Response:
-            shard = parts.shards.of_name("default", "job")
+            shard = context.shards.of_name("default", "job")
             await write(request, shard, SaveJob(spec=spec_of("job")))
             raise shard.elsewhere()
 
         request = make_mocked_request("POST", "/", app=web.Application())
-        request.app[PARTS] = parts
+        request.app[CONTEXT] = context
         request[IS_DRY_RUN] = False
         with pytest.raises(Refused, match="primary_lost"):
             await answer_anywhere(request, write_and_lose_the_shard)

@@ -289,10 +289,10 @@ def test_a_cursor_of_another_job_does_not_lead_to_its_executions(other: str) -> 
 
 async def test_that_something_is_gone_is_told_once_that_is_committed(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, serving(works) as client:
-        job_id = await save(works.parts.shards, "job")
+    async with running_works(store, tmp_path) as wiring, serving(wiring) as client:
+        job_id = await save(wiring.context.shards, "job")
         store.hold()
-        submit(works.parts.shards, job_id, DeleteJob(job_id=job_id))
+        submit(wiring.context.shards, job_id, DeleteJob(job_id=job_id))
         await until(lambda: store.held_count == 1)
 
         async with asyncio.TaskGroup() as group:
@@ -312,10 +312,10 @@ async def test_that_something_is_gone_is_told_once_that_is_committed(tmp_path: P
 
 async def test_a_refused_recovery_waits_for_no_commit(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, serving(works) as client:
-        job_id = await save(works.parts.shards, "job")
+    async with running_works(store, tmp_path) as wiring, serving(wiring) as client:
+        job_id = await save(wiring.context.shards, "job")
         store.hold()
-        submit(works.parts.shards, job_id, DeleteJob(job_id=job_id))
+        submit(wiring.context.shards, job_id, DeleteJob(job_id=job_id))
         await until(lambda: store.held_count == 1)
 
         try:
@@ -329,8 +329,8 @@ async def test_a_refused_recovery_waits_for_no_commit(tmp_path: Path) -> None:
 
 async def test_a_created_job_is_shown_without_what_is_not_yet_committed(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, serving(works) as client:
-        shards = works.parts.shards
+    async with running_works(store, tmp_path) as wiring, serving(wiring) as client:
+        shards = wiring.context.shards
         store.hold()
         async with asyncio.TaskGroup() as group:
             body = {"name": "job", "type": "scripted", "parameters": LONG}
@@ -353,8 +353,8 @@ async def test_what_has_ended_is_not_refused_to_be_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, serving(works) as client:
-        shards, attempts = works.parts.shards, works.parts.attempts
+    async with running_works(store, tmp_path) as wiring, serving(wiring) as client:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         job_id = await save(shards, "job", parameters=LONG)
         execution_id = await trigger(shards, job_id)
         # Its end waits to be decided, behind a disk that is behind; the cancel waits behind that.
@@ -436,11 +436,11 @@ class HandMade:
 async def test_the_output_of_an_attempt_that_ends_as_it_is_asked_for_is_not_lost(
     tmp_path: Path,
 ) -> None:
-    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
-        attempts = works.parts.attempts
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
+        attempts = wiring.context.attempts
         attempts.use({"hand": HandMade(attempts, None)})
-        job_id = await save(works.parts.shards, "job", type="hand")
-        execution_id = await trigger(works.parts.shards, job_id)
+        job_id = await save(wiring.context.shards, "job", type="hand")
+        execution_id = await trigger(wiring.context.shards, job_id)
 
         path = f"{client.url}/api/v1/executions/{execution_id}/tasks/main/output"
         async with client.session.get(path) as answer:
@@ -450,14 +450,14 @@ async def test_the_output_of_an_attempt_that_ends_as_it_is_asked_for_is_not_lost
 
 
 async def test_an_output_that_breaks_off_ends_the_connection(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
-        attempts = works.parts.attempts
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
+        attempts = wiring.context.attempts
         attempts.use({"hand": HandMade(attempts, BrokenOutput())})
-        job_id = await save(works.parts.shards, "job", type="hand")
-        execution_id = await trigger(works.parts.shards, job_id)
+        job_id = await save(wiring.context.shards, "job", type="hand")
+        execution_id = await trigger(wiring.context.shards, job_id)
 
-        parts = urlsplit(client.url)
-        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        context = urlsplit(client.url)
+        reader, writer = await asyncio.open_connection(context.hostname, context.port)
         path = f"/api/v1/executions/{execution_id}/tasks/main/output?follow=1"
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         async with asyncio.timeout(5):

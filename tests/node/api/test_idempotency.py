@@ -33,7 +33,7 @@ class Said(NamedTuple):
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[Client]:
-    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
         yield client
 
 
@@ -171,12 +171,12 @@ async def test_a_refused_write_leaves_its_key_unused(client: Client) -> None:
 async def test_a_repetition_is_not_answered_before_the_first_is_committed(tmp_path: Path) -> None:
     store = HeldStore()
     async with (
-        running_works(store, tmp_path) as works,
-        serving(works) as client,
+        running_works(store, tmp_path) as wiring,
+        serving(wiring) as client,
         asyncio.TaskGroup() as group,
     ):
         made = await ask(client, "PUT", JOB, ONE)
-        shard = works.parts.shards.of_id(made.body["jobId"])
+        shard = wiring.context.shards.of_id(made.body["jobId"])
         store.hold()
         first = group.create_task(ask(client, "DELETE", "/jobs/job", None, KEY))
         await until(lambda: not shard.state.jobs)

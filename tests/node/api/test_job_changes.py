@@ -174,8 +174,8 @@ def test_if_none_match_of_another_kind_is_refused_and_not_ignored(node: Rotad, t
 
 async def test_many_who_patch_at_once_without_naming_a_version_all_do(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, serving(works) as client:
-        await save(works.parts.shards, "crowded")
+    async with running_works(store, tmp_path) as wiring, serving(wiring) as client:
+        await save(wiring.context.shards, "crowded")
         store.hold()
         async with asyncio.TaskGroup() as group:
             for number in range(12):

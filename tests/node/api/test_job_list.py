@@ -33,7 +33,7 @@ async def create(client: Client, name: str, **body: Any) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 1_000])
 async def test_pages_hold_every_job_once_in_order(tmp_path: Path, limit: int) -> None:
-    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
         made = [f"job-{number * 7 % 23:02}" for number in range(23)]
         for name in made:
             await create(client, name)
@@ -46,8 +46,8 @@ async def test_pages_hold_every_job_once_in_order(tmp_path: Path, limit: int) ->
 async def test_a_page_goes_on_where_the_last_one_ended_though_that_job_is_gone(
     tmp_path: Path,
 ) -> None:
-    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
-        shards = works.parts.shards
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
+        shards = wiring.context.shards
         made = {name: await save(shards, name) for name in "abcd"}
         _, page = await client.call("GET", "/api/v1/jobs?limit=2")
         await shards.ask(shards.of_id(made["b"]), DeleteJob(job_id=made["b"]))
@@ -59,8 +59,8 @@ async def test_a_page_goes_on_where_the_last_one_ended_though_that_job_is_gone(
 
 
 async def test_jobs_are_found_by_namespace_text_labels_and_status(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
-        shards = works.parts.shards
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
+        shards = wiring.context.shards
         await create(client, "plain")
         await create(client, "red", labels={"colour": "red", "size": ""}, namespace="team")
         await create(client, "blue", labels={"colour": "blue"}, namespace="team-b")
@@ -99,7 +99,7 @@ async def test_a_filter_that_finds_nothing_looks_at_so_many_jobs_and_says_where_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_list, "LOOKED_AT_MAX", 3)
-    async with running_works(HeldStore(), tmp_path) as works, serving(works) as client:
+    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
         for name in ("a", "b", "c", "d", "wanted"):
             await create(client, name)
 

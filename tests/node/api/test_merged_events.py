@@ -297,12 +297,12 @@ def test_output_is_followed_until_the_attempt_has_ended(client: Client, tmp_path
     execution_id = client.trigger("followed").execution_id
     until(lambda: (client.execution(execution_id).tasks or {})["main"].attempts)
 
-    parts = client.output(execution_id, follow=True)
-    first = next(parts)
+    context = client.output(execution_id, follow=True)
+    first = next(context)
     gate.touch()
 
     assert first == b"first\n"
-    assert b"".join(parts) == b"last\n"
+    assert b"".join(context) == b"last\n"
 
 
 def test_a_follower_may_leave_early(client: Client) -> None:
@@ -327,9 +327,9 @@ async def test_output_comes_once_though_the_connection_was_lost(node: Rotad) -> 
     )
 
     async with serving(proxy) as url, AsyncClient(url) as client:
-        parts = [part async for part in client.output(execution["executionId"], follow=True)]
+        context = [part async for part in client.output(execution["executionId"], follow=True)]
 
-    assert b"".join(parts) == b"".join(b"%d\n" % number for number in range(1, 100_001))
+    assert b"".join(context) == b"".join(b"%d\n" % number for number in range(1, 100_001))
     assert len(proxy.asked) == 4
 
 
@@ -341,9 +341,9 @@ async def test_output_is_followed_of_one_attempt_though_the_next_has_begun(node:
 
     async with serving(proxy) as url, AsyncClient(url) as client:
         output = client.output(execution["executionId"], attempt=1, follow=True)
-        parts = [part async for part in output]
+        context = [part async for part in output]
 
-    assert b"".join(parts) == b"attempt 1\n"
+    assert b"".join(context) == b"attempt 1\n"
 
 
 async def test_the_latest_attempt_stays_the_one_that_is_followed(node: Rotad) -> None:
@@ -361,9 +361,9 @@ async def test_output_that_is_silent_is_asked_for_again(monkeypatch: pytest.Monk
     strange = Strange(telling("first", is_over=False), telling("first", "last"))
 
     async with serving(strange) as url, AsyncClient(url) as client:
-        parts = [part async for part in client.output("e", attempt=1, follow=True)]
+        context = [part async for part in client.output("e", attempt=1, follow=True)]
 
-    assert b"".join(parts) == b"first\nlast\n"
+    assert b"".join(context) == b"first\nlast\n"
 
 
 async def test_output_that_is_kept_no_longer_is_not_gone_on_with(
@@ -386,14 +386,14 @@ def test_output_goes_on_when_its_node_is_back(tmp_path: Path) -> None:
         client.create_job({"name": "cut-off", "command": line})
         execution_id = client.trigger("cut-off").execution_id
         until(lambda: (client.execution(execution_id).tasks or {})["main"].attempts)
-        parts = client.output(execution_id, attempt=1, follow=True)
-        assert next(parts) == b"first\n"
+        context = client.output(execution_id, attempt=1, follow=True)
+        assert next(context) == b"first\n"
 
         _kill(node)
         node.stop()
         with LocalNode(node.data_dir, port=node.port, flags=("--drain", "0s")):
             gate.touch()
-            assert b"".join(parts) == b"last\n"
+            assert b"".join(context) == b"last\n"
 
 
 def test_output_of_nothing_is_not_found(client: Client) -> None:

@@ -44,8 +44,8 @@ def test_the_document_is_openapi(node: Rotad) -> None:
 
 def test_every_route_is_described_and_no_other() -> None:
     needed = SimpleNamespace(config=NodeConfig(), clock=SystemClock())
-    parts = cast("NodeContext", needed)  # All that making it asks for.
-    routes = make_app(parts, int).router.routes()
+    context = cast("NodeContext", needed)  # All that making it asks for.
+    routes = make_app(context, int).router.routes()
 
     described = {(each.method, each.path) for each in html_page.operations_of(DOCUMENT)}
 

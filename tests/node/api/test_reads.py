@@ -32,17 +32,17 @@ READS = (
 async def test_a_node_without_authority_answers_no_reads(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running_works(MemoryStore(), tmp_path) as works, serving(works) as client:
-        shards = works.parts.shards
+    async with running_works(MemoryStore(), tmp_path) as wiring, serving(wiring) as client:
+        shards = wiring.context.shards
         job_id = await save(shards, "job", parameters={"sleepMs": 0})
         past = await trigger(shards, job_id)
         await until(lambda: past not in shards.of_id(past).state.executions)
-        works.parts.attempts.places.slots = 0
+        wiring.context.attempts.slot_table.slots = 0
         live = await trigger(shards, job_id)
         asked = path.format(job=job_id, live=live, past=past)
         before, *_ = await read(client, asked)
 
-        lose_authority(works, monkeypatch)
+        lose_authority(wiring, monkeypatch)
         status, code, retry_after = await read(client, asked)
 
         assert before == (404 if "nothing" in path else 200)
@@ -53,11 +53,11 @@ async def test_a_node_without_authority_answers_no_reads(
 async def test_a_node_without_authority_does_not_tell_how_executions_ended_that_it_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running_works(MemoryStore(), tmp_path) as works, serving(works) as client:
-        shards = works.parts.shards
+    async with running_works(MemoryStore(), tmp_path) as wiring, serving(wiring) as client:
+        shards = wiring.context.shards
         execution_id = await trigger(shards, await save(shards, "job"))
 
-        lose_authority(works, monkeypatch)
+        lose_authority(wiring, monkeypatch)
         body = {"executionIds": [execution_id], "timeout": "1ms"}
         status, problem = await client.call("POST", "/api/v1/executions:wait", body)
 
@@ -67,10 +67,10 @@ async def test_a_node_without_authority_does_not_tell_how_executions_ended_that_
 async def test_a_rehearsal_on_a_node_without_authority_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running_works(MemoryStore(), tmp_path) as works, serving(works) as client:
-        await save(works.parts.shards, "job")
+    async with running_works(MemoryStore(), tmp_path) as wiring, serving(wiring) as client:
+        await save(wiring.context.shards, "job")
 
-        lose_authority(works, monkeypatch)
+        lose_authority(wiring, monkeypatch)
         status, problem = await client.call("POST", "/api/v1/jobs/job/trigger?dryRun=true", {})
 
         assert (status, problem["code"]) == (503, "not_primary")
@@ -79,11 +79,11 @@ async def test_a_rehearsal_on_a_node_without_authority_is_refused(
 async def test_a_recovery_reads_hashes_of_many_entries_on_a_node_without_authority(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running_works(MemoryStore(), tmp_path) as works, serving(works) as client:
+    async with running_works(MemoryStore(), tmp_path) as wiring, serving(wiring) as client:
         longest = f"{10**17}:{10**17}"
         path = "cluster/inventory/hashes?entries="
 
-        lose_authority(works, monkeypatch)
+        lose_authority(wiring, monkeypatch)
         many = await client.call("GET", f"/api/v1/{path}{','.join([longest] * HASHES_AT_ONCE)}")
         too_many = await read(client, f"{path}{','.join(['1:1'] * (HASHES_AT_ONCE + 1))}")
 

@@ -25,17 +25,17 @@ FOR_EVER_S = 600.0
 
 
 @pytest.fixture
-async def works(tmp_path: Path) -> AsyncGenerator[NodeWiring]:
-    async with running_works(MemoryStore(), tmp_path / "data") as works:
-        yield works
+async def wiring(tmp_path: Path) -> AsyncGenerator[NodeWiring]:
+    async with running_works(MemoryStore(), tmp_path / "data") as wiring:
+        yield wiring
 
 
 async def test_who_follows_output_is_let_go_and_sees_that_it_is_not_whole(
-    works: NodeWiring,
+    wiring: NodeWiring,
 ) -> None:
-    execution_id = await begun(works, command="echo first; sleep 600")
+    execution_id = await begun(wiring, command="echo first; sleep 600")
 
-    async with api_of(works.parts) as api, api.following(execution_id) as answer:
+    async with api_of(wiring.context) as api, api.following(execution_id) as answer:
         first = await answer.readline()
         await api.stop()
         with pytest.raises(ClientPayloadError):
@@ -44,18 +44,18 @@ async def test_who_follows_output_is_let_go_and_sees_that_it_is_not_whole(
     assert first == b"first\n"
 
 
-async def test_who_follows_output_of_another_node_is_let_go_too(works: NodeWiring) -> None:
-    execution_id = await begun(works, type="scripted")
-    await until(lambda: not works.parts.attempts.running)
-    theirs = works.parts.config.node_id
+async def test_who_follows_output_of_another_node_is_let_go_too(wiring: NodeWiring) -> None:
+    execution_id = await begun(wiring, type="scripted")
+    await until(lambda: not wiring.context.attempts.running)
+    theirs = wiring.context.config.node_id
 
     async with (
         serving(Strange(telling("first", is_over=False))) as url,
         reaching(theirs, url) as others,
     ):
-        config = dataclasses.replace(works.parts.config, node_id=NodeId("asked"))
-        parts = dataclasses.replace(works.parts, config=config, others=others)
-        async with api_of(parts) as api, api.following(execution_id) as answer:
+        config = dataclasses.replace(wiring.context.config, node_id=NodeId("asked"))
+        context = dataclasses.replace(wiring.context, config=config, others=others)
+        async with api_of(context) as api, api.following(execution_id) as answer:
             first = await answer.readline()
             await api.stop()
             with pytest.raises(ClientPayloadError):
@@ -64,9 +64,9 @@ async def test_who_follows_output_of_another_node_is_let_go_too(works: NodeWirin
     assert first == b"first\n"
 
 
-async def begun(works: NodeWiring, **fields: object) -> ExecutionId:
+async def begun(wiring: NodeWiring, **fields: object) -> ExecutionId:
     """Return an execution whose attempt has begun."""
-    shards = works.parts.shards
+    shards = wiring.context.shards
     execution_id = await trigger(shards, await save(shards, "job", **fields))
     state = shards.of_id(execution_id).state
     await until(
@@ -98,9 +98,9 @@ class Api:
 
 
 @asynccontextmanager
-async def api_of(parts: NodeContext) -> AsyncGenerator[Api]:
+async def api_of(context: NodeContext) -> AsyncGenerator[Api]:
     """Serve *parts*."""
-    app = make_app(parts, lambda: 1)
+    app = make_app(context, lambda: 1)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=FOR_EVER_S)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -93,7 +93,7 @@ def do_nothing(*args: object, **named: object) -> None:
 
 def errands(nodes: Nodes, node_id: NodeId) -> int:
     """Return how many commands a node has to bring to shards."""
-    return len(nodes[node_id].running._bringing)  # pyright: ignore[reportPrivateUsage]
+    return len(nodes[node_id].running._delivery)  # pyright: ignore[reportPrivateUsage]
 
 
 async def end_session(nodes: Nodes, node_id: NodeId) -> None:
@@ -118,7 +118,7 @@ def test_an_outcome_reaches_its_shard_where_that_has_gone() -> None:
 
         assert execution.status is ExecutionStatus.SUCCESS
         assert where(task) == [A]
-        await until(lambda: not nodes[A].running.parts.attempts.running)
+        await until(lambda: not nodes[A].running.context.attempts.running)
 
     run(story)
 
@@ -137,7 +137,7 @@ def test_an_outcome_is_brought_again_until_somebody_says_that_it_is_recorded(
 
         assert execution.status is ExecutionStatus.SUCCESS
         assert where(task) == [A]
-        await until(lambda: not nodes[A].running.parts.attempts.running)
+        await until(lambda: not nodes[A].running.context.attempts.running)
         assert errands(nodes, A) == 0
 
     run(story)
@@ -150,7 +150,7 @@ def test_an_outcome_follows_its_shard_from_node_to_node() -> None:
         shard = nodes.shard_of(execution_id)
         await nodes.move(shard, B, A, C)
         nodes.cut(A, B)
-        await until(lambda: nodes[A].running.parts.attempts.ended_count[Outcome.SUCCEEDED] == 1)
+        await until(lambda: nodes[A].running.context.attempts.ended_count[Outcome.SUCCEEDED] == 1)
 
         nodes.mend()
         await nodes.move(shard, C, A, B)
@@ -190,14 +190,14 @@ def test_what_is_brought_again_while_it_is_being_decided_is_decided_once() -> No
     async def story(nodes: Nodes) -> None:
         execution_id = await long_attempt_away(nodes)
         shards, shard = nodes[B].shards, nodes.shard_of(execution_id)
-        [order] = nodes[A].running.parts.attempts.orders.values()
+        [order] = nodes[A].running.context.attempts.orders.values()
         now = Instant(1)
         ending = Ending(outcome=Outcome.SUCCEEDED, started_at=now, finished_at=now)
         command = FinishAttempt(attempt=order.key, token=order.token, ending=ending)
         before = shards.decision_count
 
         for _ in range(9):
-            nodes[B].running.receiving.receive(shard, A, Deliver(number=1, commands=(command,)))
+            nodes[B].running.router.receive(shard, A, Deliver(number=1, commands=(command,)))
         await nodes.ended(execution_id)
 
         assert shards.decision_count == before + 1
@@ -410,7 +410,7 @@ def test_an_attempt_that_was_fenced_cannot_have_succeeded(monkeypatch: pytest.Mo
         # Its end and the kill cross.
         monkeypatch.setattr(PlayingExecutor, "stop", do_nothing)
 
-        nodes[A].running.parts.attempts.fence(nodes[A].playing[0])
+        nodes[A].running.context.attempts.fence(nodes[A].playing[0])
         _, task = await nodes.ended(execution_id)
 
         outcomes = [each.ending.outcome for each in task.attempts if each.ending]
@@ -428,7 +428,7 @@ def test_what_the_primary_has_no_record_of_is_to_be_stopped() -> None:
         known, unknown = AttemptKey(execution_id, "main", 1), AttemptKey(execution_id, "main", 7)
 
         ask = AskLease(incarnation=1, epoch=Epoch(0), attempts=(known, unknown), sent_at=Instant(5))
-        nodes[B].running.receiving.receive(shard, A, ask)
+        nodes[B].running.router.receive(shard, A, ask)
 
         assert answers == [GiveLease(stop=(unknown,), sent_at=Instant(5))]
 
@@ -442,13 +442,13 @@ def test_a_primary_without_authority_gives_no_lease() -> None:
         nodes[B].is_cut_off = True
         nodes.cut(B, A, C)
         replica = nodes[B].shards[shard].replica
-        clock = nodes[B].running.parts.clock
+        clock = nodes[B].running.context.clock
         await until(lambda: not replica.has_authority(clock.elapsed()))
         answers: list[Sent] = []
         nodes.loses = lambda sender, receiver, message: lost_into(answers, message)
 
         ask = AskLease(incarnation=1, epoch=Epoch(0), attempts=(), sent_at=Instant(5))
-        nodes[B].running.receiving.receive(shard, A, ask)
+        nodes[B].running.router.receive(shard, A, ask)
 
         assert not [each for each in answers if isinstance(each, GiveLease)]
 
@@ -563,7 +563,7 @@ def test_a_question_of_an_earlier_incarnation_makes_nothing_lost() -> None:
 
         after_all = later(nodes[A].clock.elapsed(), Duration(60 * SECOND))
         ask = AskLease(incarnation=0, epoch=shard.epoch, attempts=(), sent_at=after_all)
-        nodes[B].running.receiving.receive(shard.id, A, ask)
+        nodes[B].running.router.receive(shard.id, A, ask)
         await asyncio.sleep(1)
 
         assert where(task_of(nodes, execution_id)) == [A]
@@ -600,12 +600,12 @@ def test_what_a_node_said_before_it_knew_of_the_takeover_makes_nothing_lost() ->
 
         after_all = later(nodes[A].clock.elapsed(), Duration(60 * SECOND))
         early = AskLease(incarnation=1, epoch=Epoch(epoch - 1), attempts=(), sent_at=after_all)
-        nodes[B].running.receiving.receive(shard, A, early)
+        nodes[B].running.router.receive(shard, A, early)
         await asyncio.sleep(1)
         after_early = where(task_of(nodes, execution_id))
         nodes[A].forget_playing()
         late = AskLease(incarnation=1, epoch=epoch, attempts=(), sent_at=after_all)
-        nodes[B].running.receiving.receive(shard, A, late)
+        nodes[B].running.router.receive(shard, A, late)
         await asyncio.sleep(1)
 
         assert after_early == [A]
@@ -660,10 +660,10 @@ def test_tasks_that_waited_for_a_place_get_one_where_the_shard_has_gone() -> Non
         await nodes.move(nodes.shard_of(running), B, A, C)
         await until(lambda: len(nodes[B].playing) == 1)
 
-        places = nodes[A].running.parts.attempts.places
+        slot_table = nodes[A].running.context.attempts.slot_table
         assert where(task_of(nodes, running)) == [A]
         assert where(task_of(nodes, waiting)) == [B]
-        assert (places.used, places.waiting) == (1, 0)
+        assert (slot_table.used, slot_table.waiting) == (1, 0)
 
     run(story, slots=1)
 
@@ -687,7 +687,7 @@ def test_a_delay_before_a_retry_goes_on_where_the_shard_has_gone() -> None:
 
 def test_a_start_that_was_never_committed_gives_its_place_back() -> None:
     async def story(nodes: Nodes) -> None:
-        shards, places = nodes[A].shards, nodes[A].running.parts.attempts.places
+        shards, slot_table = nodes[A].shards, nodes[A].running.context.attempts.slot_table
         job_id = await save(shards, "job", parameters=LONG)
         shard = shards.of_id(job_id)
         nodes.loses = lambda sender, receiver, message: sender == A and isinstance(message, Append)
@@ -699,7 +699,7 @@ def test_a_start_that_was_never_committed_gives_its_place_back() -> None:
         assert await asked == "primary_lost"
         await until(lambda: not shard.is_open)
 
-        assert (places.used, places.waiting) == (0, 0)
+        assert (slot_table.used, slot_table.waiting) == (0, 0)
         nodes.loses = lambda sender, receiver, message: False
 
     run(story)
@@ -707,21 +707,21 @@ def test_a_start_that_was_never_committed_gives_its_place_back() -> None:
 
 def test_a_place_that_was_called_for_a_shard_that_then_went_is_free() -> None:
     async def story(nodes: Nodes) -> None:
-        shards, places = nodes[A].shards, nodes[A].running.parts.attempts.places
+        shards, slot_table = nodes[A].shards, nodes[A].running.context.attempts.slot_table
         job_id = await save(shards, "job", parameters={"sleepMs": 4_000})
         await trigger(shards, job_id)
         await trigger(shards, job_id)
-        await until(lambda: (places.used, places.waiting) == (1, 1))
+        await until(lambda: (slot_table.used, slot_table.waiting) == (1, 1))
 
         # The first ends, the second is called, and nothing can be decided any more.
         nodes[A].is_cut_off = True
         nodes.cut(A, B, C)
-        await until(lambda: not shards.of_id(job_id).is_open or not places.waiting)
+        await until(lambda: not shards.of_id(job_id).is_open or not slot_table.waiting)
         nodes.mend()
         await until(lambda: not shards.of_id(job_id).is_open)
 
-        await until(lambda: not places.used)
-        assert places.place_for(Trigger(job_id=job_id)).room == 1
+        await until(lambda: not slot_table.used)
+        assert slot_table.place_for(Trigger(job_id=job_id)).room == 1
 
     run(story, slots=1)
 
@@ -772,7 +772,7 @@ def test_a_letter_to_a_shard_elsewhere_takes_effect_once(kind: type[Sent]) -> No
         await until(lambda: not nodes[A].shards[UP].state.outbox)
         await asyncio.sleep(2)
 
-        history = nodes[B].running.parts.history
+        history = nodes[B].running.context.history
         [execution] = history.executions_of(DOWN, downstream, None)
         assert isinstance(execution, Execution)
         assert execution.status is ExecutionStatus.SUCCESS
@@ -790,7 +790,7 @@ def test_a_letter_is_brought_by_the_next_primary_of_the_shard_that_wrote_it() ->
         await nodes[A].end()
         nodes.mend()
         nodes.wanted = {UP: (C, B, A), DOWN: (B, C, A)}
-        history = nodes[B].running.parts.history
+        history = nodes[B].running.context.history
         await until(lambda: any(history.executions_of(DOWN, downstream, None)))
         await asyncio.sleep(2)
 

@@ -44,10 +44,10 @@ LONG = {"sleepMs": 10**9}
 
 def is_idle(attempts: LocalAttempts) -> bool:
     """Tell whether every place is free and nothing waits or was called for one."""
-    places = attempts.places
-    free = places.place_for(StartTask(execution_id=ExecutionId(""), task="")).room
-    offered = places.place_for(Trigger(job_id=JobId(""))).room
-    return attempts.running == places.waiting == places.used == 0 and free == offered
+    slot_table = attempts.slot_table
+    free = slot_table.place_for(StartTask(execution_id=ExecutionId(""), task="")).room
+    offered = slot_table.place_for(Trigger(job_id=JobId(""))).room
+    return attempts.running == slot_table.waiting == slot_table.used == 0 and free == offered
 
 
 def end(attempts: LocalAttempts, execution_id: ExecutionId) -> AttemptKey:
@@ -71,12 +71,12 @@ async def cancel(shards: Shards, execution_id: ExecutionId) -> None:
 
 
 async def test_no_more_attempts_run_than_there_are_places(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path, slots=2) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
+    async with running_works(HeldStore(), tmp_path, slots=2) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         job_id = await save(shards, "job", parameters=LONG)
 
         made = [await trigger(shards, job_id) for _ in range(5)]
-        used, waiting = attempts.places.used, attempts.places.waiting
+        used, waiting = attempts.slot_table.used, attempts.slot_table.waiting
         for execution_id in made:
             await cancel(shards, execution_id)
         await until(lambda: is_idle(attempts))
@@ -85,8 +85,8 @@ async def test_no_more_attempts_run_than_there_are_places(tmp_path: Path) -> Non
 
 
 async def test_who_waits_longest_is_next_and_nobody_overtakes(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path, slots=1) as works:
-        shards = works.parts.shards
+    async with running_works(HeldStore(), tmp_path, slots=1) as wiring:
+        shards = wiring.context.shards
         job_id = await save(shards, "job", parameters=LONG)
         made = [await trigger(shards, job_id) for _ in range(4)]
         order: list[ExecutionId] = []
@@ -104,26 +104,26 @@ async def test_who_waits_longest_is_next_and_nobody_overtakes(tmp_path: Path) ->
 async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
     tmp_path: Path,
 ) -> None:
-    async with running_works(HeldStore(), tmp_path) as works:
-        [shard, *_] = works.parts.shards
-        places = SlotTable(1, Liveness(NodeId("n"), born_at=Instant(0)), {})
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        [shard, *_] = wiring.context.shards
+        slot_table = SlotTable(1, Liveness(NodeId("n"), born_at=Instant(0)), {})
         gone, next_one = (StartTask(execution_id=ExecutionId("e"), task=task) for task in "ab")
         for command in (gone, next_one):
-            places.wait(shard, Wait(command.execution_id, command.task, Instant(0), 0))
+            slot_table.wait(shard, Wait(command.execution_id, command.task, Instant(0), 0))
 
-        [called] = places.call()
-        places.decided(gone, 0)
-        room = places.place_for(Trigger(job_id=JobId(""))).room
+        [called] = slot_table.call()
+        slot_table.decided(gone, 0)
+        room = slot_table.place_for(Trigger(job_id=JobId(""))).room
 
         assert called == (shard, gone)
         assert room == 0, "whoever asks now was not there first"
-        assert places.call() == [(shard, next_one)]
+        assert slot_table.call() == [(shard, next_one)]
 
 
 async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works:
-        [shard, *_] = works.parts.shards
-        places = SlotTable(0, Liveness(NodeId("n"), born_at=Instant(0)), {})
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        [shard, *_] = wiring.context.shards
+        slot_table = SlotTable(0, Liveness(NodeId("n"), born_at=Instant(0)), {})
         waits = {
             "old": (0, 0),
             "urgent": (90, 10),
@@ -133,10 +133,10 @@ async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -
         }
         for name, (since_s, priority) in waits.items():
             since = Instant(since_s * SECOND)
-            places.wait(shard, Wait(ExecutionId("e"), name, since, priority))
+            slot_table.wait(shard, Wait(ExecutionId("e"), name, since, priority))
 
-        places.slots = len(waits)
-        called = [command.task for _, command in places.call()]
+        slot_table.slots = len(waits)
+        called = [command.task for _, command in slot_table.call()]
 
         assert called == ["urgent", "old", "new", "late", "low"]
 
@@ -144,23 +144,23 @@ async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -
 async def test_tasks_of_one_instant_that_want_different_labels_are_called_as_they_came(
     tmp_path: Path,
 ) -> None:
-    async with running_works(HeldStore(), tmp_path) as works:
-        [shard, *_] = works.parts.shards
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        [shard, *_] = wiring.context.shards
         labels = {"disk": "ssd", "gpu": "a100"}
-        places = SlotTable(0, Liveness(NodeId("n"), born_at=Instant(0)), labels)
+        slot_table = SlotTable(0, Liveness(NodeId("n"), born_at=Instant(0)), labels)
         selectors = [(("gpu", "a100"),), (), (("disk", "ssd"),), ()]
         for number, selector in enumerate(selectors):
-            places.wait(shard, Wait(ExecutionId("e"), f"{number}", Instant(0), 0, selector))
+            slot_table.wait(shard, Wait(ExecutionId("e"), f"{number}", Instant(0), 0, selector))
 
-        places.slots = len(selectors)
-        called = [command.task for _, command in places.call()]
+        slot_table.slots = len(selectors)
+        called = [command.task for _, command in slot_table.call()]
 
         assert called == ["0", "1", "2", "3"]
 
 
 async def test_who_no_longer_waits_is_not_called_and_takes_no_memory(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works:
-        [shard, *_] = works.parts.shards
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        [shard, *_] = wiring.context.shards
         queue = WaitQueue(count())
         commands = [StartTask(execution_id=ExecutionId("e"), task=f"{n}") for n in range(100)]
         for command in commands:
@@ -175,8 +175,8 @@ async def test_who_no_longer_waits_is_not_called_and_takes_no_memory(tmp_path: P
 
 
 async def test_a_job_of_high_priority_gets_the_next_place(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path, slots=1) as works:
-        shards = works.parts.shards
+    async with running_works(HeldStore(), tmp_path, slots=1) as wiring:
+        shards = wiring.context.shards
         first = await trigger(shards, await save(shards, "job", parameters=LONG))
         await trigger(shards, await save(shards, "plain", parameters=LONG))
         urgent = await trigger(shards, await save(shards, "urgent", parameters=LONG, priority=1))
@@ -188,15 +188,15 @@ async def test_a_job_of_high_priority_gets_the_next_place(tmp_path: Path) -> Non
 
 
 async def test_what_is_cancelled_while_it_waits_does_not_pile_up(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path, slots=1) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
+    async with running_works(HeldStore(), tmp_path, slots=1) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         job_id = await save(shards, "job", parameters=LONG)
         blocker = await trigger(shards, job_id)
 
         for _ in range(50):
             await cancel(shards, await trigger(shards, job_id))
         await turns()
-        waiting = attempts.places.waiting
+        waiting = attempts.slot_table.waiting
         await cancel(shards, blocker)
         await until(lambda: is_idle(attempts))
 
@@ -204,14 +204,14 @@ async def test_what_is_cancelled_while_it_waits_does_not_pile_up(tmp_path: Path)
 
 
 async def test_an_unknown_executor_gives_its_place_back(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path, slots=1) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
+    async with running_works(HeldStore(), tmp_path, slots=1) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         job_id = await save(shards, "job", type="no-such")
 
         made = [await trigger(shards, job_id) for _ in range(3)]
         await until(lambda: is_idle(attempts))
 
-        past = [works.parts.history.execution(shards.of_id(each).id, each) for each in made]
+        past = [wiring.context.history.execution(shards.of_id(each).id, each) for each in made]
         assert [each.status for each in past if each] == [ExecutionStatus.FAILED] * 3
 
 
@@ -224,8 +224,8 @@ async def test_an_unknown_executor_gives_its_place_back(tmp_path: Path) -> None:
 async def test_no_place_is_lost_or_freed_twice(
     tmp_path: Path, steps: list[int], slots: int
 ) -> None:
-    async with running_works(HeldStore(), tmp_path / f"{next(folders)}", slots=slots) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
+    async with running_works(HeldStore(), tmp_path / f"{next(folders)}", slots=slots) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         jobs: dict[str, dict[str, Any]] = {
             "long": {"parameters": LONG},
             "short": {
@@ -248,14 +248,14 @@ async def test_no_place_is_lost_or_freed_twice(
                 submit(shards, job_id, DeleteJob(job_id=job_id))
             else:
                 await turns(3)
-            assert 0 <= attempts.places.used <= slots
+            assert 0 <= attempts.slot_table.used <= slots
         await shards.settled()
         await until(lambda: _cancel_all(shards) == 0 and is_idle(attempts))
 
 
 async def test_an_attempt_asked_for_twice_runs_once(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         execution_id = await trigger(shards, await save(shards, "job", parameters=LONG))
         key = AttemptKey(execution_id, "main", 1)
         task = shards.of_id(execution_id).state.tasks[execution_id]["main"]
@@ -264,14 +264,14 @@ async def test_an_attempt_asked_for_twice_runs_once(tmp_path: Path) -> None:
         order = Order(key=key, token=task.attempts[0].token, work=work, fire_at=Instant(0))
         attempts.launch(order)
 
-        assert attempts.running == attempts.places.used == 1
+        assert attempts.running == attempts.slot_table.used == 1
 
 
 async def test_attempts_without_a_sandbox_are_counted_and_warned_of_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_works(HeldStore(), tmp_path) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         free = await save(shards, "free", command=["true"])
         played = await save(shards, "played", parameters={})
         made = [await trigger(shards, job_id) for job_id in (free, played, free)]
@@ -284,8 +284,8 @@ async def test_attempts_without_a_sandbox_are_counted_and_warned_of_once(
 
 async def test_an_outcome_is_kept_until_it_is_recorded(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
+    async with running_works(store, tmp_path) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         execution_id = await trigger(shards, await save(shards, "job", parameters=LONG))
         store.hold()
 
@@ -306,10 +306,10 @@ async def test_the_warden_is_told_of_recorded_outcomes_but_not_of_what_ran_in_th
     tmp_path: Path,
 ) -> None:
     forgotten: list[AttemptKey] = []
-    async with running_works(HeldStore(), tmp_path) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
-        here = ScriptedExecutor(ended=attempts.ended, now=works.parts.clock.now)
-        its = ScriptedExecutor(ended=attempts.ended, now=works.parts.clock.now)
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
+        here = ScriptedExecutor(ended=attempts.ended, now=wiring.context.clock.now)
+        its = ScriptedExecutor(ended=attempts.ended, now=wiring.context.clock.now)
         executors = {"scripted": here, "process": its}
         attempts.use(executors, lasting=["process"], forget=forgotten.append)
         await trigger(shards, await save(shards, "here"))
@@ -324,8 +324,8 @@ async def test_the_warden_is_told_of_recorded_outcomes_but_not_of_what_ran_in_th
 async def test_who_gets_a_place_starts_in_the_entry_of_the_outcome_that_freed_it(
     tmp_path: Path,
 ) -> None:
-    async with running_works(HeldStore(), tmp_path, slots=1) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
+    async with running_works(HeldStore(), tmp_path, slots=1) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         job_id = await save(shards, "job", parameters=LONG)
         first, second = [await trigger(shards, job_id) for _ in range(2)]
         await turns()
@@ -340,39 +340,39 @@ async def test_who_gets_a_place_starts_in_the_entry_of_the_outcome_that_freed_it
 
 async def test_what_ends_by_itself_while_the_node_closes_is_recorded(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works:
-        shards = works.parts.shards
+    async with running_works(store, tmp_path) as wiring:
+        shards = wiring.context.shards
         job_id = await save(shards, "job", parameters=LONG)
         ended, stopped = await trigger(shards, job_id), await trigger(shards, job_id)
-        works.parts.attempts.close()
-        end(works.parts.attempts, ended)
+        wiring.context.attempts.close()
+        end(wiring.context.attempts, ended)
 
-    async with running_works(store, tmp_path, life=2) as works:
-        assert _status(works, ended) is ExecutionStatus.SUCCESS
-        await until(lambda: works.parts.attempts.running == 1)
-        task = works.parts.shards.of_id(stopped).state.tasks[stopped]["main"]
+    async with running_works(store, tmp_path, life=2) as wiring:
+        assert _status(wiring, ended) is ExecutionStatus.SUCCESS
+        await until(lambda: wiring.context.attempts.running == 1)
+        task = wiring.context.shards.of_id(stopped).state.tasks[stopped]["main"]
         assert [each.ending is None for each in task.attempts] == [False, True]
 
 
 async def test_attempts_of_a_lost_life_take_places_again(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works:
-        job_id = await save(works.parts.shards, "job", parameters=LONG)
-        made = {await trigger(works.parts.shards, job_id) for _ in range(5)}
+    async with running_works(store, tmp_path) as wiring:
+        job_id = await save(wiring.context.shards, "job", parameters=LONG)
+        made = {await trigger(wiring.context.shards, job_id) for _ in range(5)}
 
-    async with running_works(store, tmp_path, life=2, slots=3) as works:
-        attempts = works.parts.attempts
+    async with running_works(store, tmp_path, life=2, slots=3) as wiring:
+        attempts = wiring.context.attempts
         await until(lambda: attempts.running == 3)
-        assert attempts.places.used == 3
-        assert attempts.places.waiting == 2
+        assert attempts.slot_table.used == 3
+        assert attempts.slot_table.waiting == 2
         for execution_id in made:
-            await cancel(works.parts.shards, execution_id)
+            await cancel(wiring.context.shards, execution_id)
         await until(lambda: is_idle(attempts))
 
 
-def _status(works: NodeWiring, execution_id: ExecutionId) -> ExecutionStatus | None:
-    shard = works.parts.shards.of_id(execution_id)
-    past = works.parts.history.execution(shard.id, execution_id)
+def _status(wiring: NodeWiring, execution_id: ExecutionId) -> ExecutionStatus | None:
+    shard = wiring.context.shards.of_id(execution_id)
+    past = wiring.context.history.execution(shard.id, execution_id)
     return past.status if past else None
 
 
@@ -400,8 +400,8 @@ async def test_a_node_whose_disk_failed_ends_its_attempts(tmp_path: Path) -> Non
     store, pid_file = HeldStore(), tmp_path / "pid"
     program = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
     was_there: list[bool] = []
-    async with failing_works(store, tmp_path / "node", "the disk is gone") as works:
-        shards = works.parts.shards
+    async with failing_works(store, tmp_path / "node", "the disk is gone") as wiring:
+        shards = wiring.context.shards
         job_id = await save(shards, "job", command=["sh", "-c", program])
         await trigger(shards, job_id)
         await until(pid_file.exists)
@@ -409,7 +409,7 @@ async def test_a_node_whose_disk_failed_ends_its_attempts(tmp_path: Path) -> Non
 
         store.fail_next_sync(StoreFailed("the disk is gone"))
         submit(shards, job_id, Trigger(job_id=job_id))
-        await works.run_until(asyncio.Event())
+        await wiring.run_until(asyncio.Event())
 
     assert was_there == [True]
     assert not _is_there(pid_file)

@@ -30,11 +30,11 @@ def attempt_of(shards: Shards, execution_id: ExecutionId) -> Attempt:
     return shards.of_id(execution_id).state.tasks[execution_id]["main"].attempts[-1]
 
 
-async def running(works: NodeWiring, **fields: Any) -> AttemptKey:
+async def running(wiring: NodeWiring, **fields: Any) -> AttemptKey:
     """Return the running attempt of a new job that is played for ever."""
-    shards = works.parts.shards
+    shards = wiring.context.shards
     execution_id = await trigger(shards, await save(shards, "job", parameters=LONG, **fields))
-    await until(lambda: works.parts.attempts.running == 1)
+    await until(lambda: wiring.context.attempts.running == 1)
     return AttemptKey(execution_id, "main", 1)
 
 
@@ -42,9 +42,9 @@ async def test_only_the_last_is_told_of_what_comes_before_the_first_is_recorded(
     tmp_path: Path,
 ) -> None:
     store, clock = HeldStore(), ShiftedClock()
-    async with running_works(store, tmp_path, clock=clock) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
-        key = await running(works)
+    async with running_works(store, tmp_path, clock=clock) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
+        key = await running(wiring)
         before = shards.decision_count
         store.hold()
 
@@ -63,9 +63,9 @@ async def test_only_the_last_is_told_of_what_comes_before_the_first_is_recorded(
 
 async def test_a_shard_is_told_once_a_second_at_most(tmp_path: Path) -> None:
     clock = ShiftedClock()
-    async with running_works(HeldStore(), tmp_path, clock=clock) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
-        key = await running(works)
+    async with running_works(HeldStore(), tmp_path, clock=clock) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
+        key = await running(wiring)
 
         attempts.reported(key, Report(percent=1))
         await until(lambda: attempt_of(shards, key.execution_id).percent == 1)
@@ -84,9 +84,9 @@ async def test_a_shard_is_told_once_a_second_at_most(tmp_path: Path) -> None:
 async def test_what_was_not_told_yet_goes_before_the_end_to_the_next_attempt(
     tmp_path: Path,
 ) -> None:
-    async with running_works(HeldStore(), tmp_path) as works:
-        attempts = works.parts.attempts
-        key = await running(works, retries=RetryBody(limit=1, backoff="fixed", delay=0))
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        attempts = wiring.context.attempts
+        key = await running(wiring, retries=RetryBody(limit=1, backoff="fixed", delay=0))
         attempts.reported(key, Report(percent=1))
         await turns()
 
@@ -101,9 +101,9 @@ async def test_what_was_not_told_yet_goes_before_the_end_to_the_next_attempt(
 
 async def test_a_report_of_what_is_not_here_or_has_ended_is_dropped(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works:
-        shards, attempts = works.parts.shards, works.parts.attempts
-        key = await running(works)
+    async with running_works(store, tmp_path) as wiring:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
+        key = await running(wiring)
         store.hold()
         ended = Ending(outcome=Outcome.FAILED, started_at=Instant(1), finished_at=Instant(1))
         attempts.ended(key, ended)

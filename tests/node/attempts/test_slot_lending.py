@@ -51,9 +51,9 @@ def where(nodes: Nodes, execution_id: ExecutionId) -> list[NodeId]:
     return [attempt.node_id for attempt in task.attempts] if task else []
 
 
-def places(nodes: Nodes, node_id: NodeId) -> tuple[int, int]:
+def slot_table(nodes: Nodes, node_id: NodeId) -> tuple[int, int]:
     """Return how many places of a node are used, and how many tasks wait there."""
-    here = nodes[node_id].running.parts.attempts.places
+    here = nodes[node_id].running.context.attempts.slot_table
     return here.used, here.waiting
 
 
@@ -103,7 +103,7 @@ def test_what_finds_no_place_on_its_primary_runs_on_other_nodes() -> None:
     async def story(nodes: Nodes) -> None:
         made = await busy(nodes, 7, SHORT)
         await until(lambda: len(nodes.playing) == 6)
-        spread, waiting = played(nodes), places(nodes, A)[1]
+        spread, waiting = played(nodes), slot_table(nodes, A)[1]
 
         ended = [await nodes.ended(each) for each in made]
 
@@ -111,7 +111,7 @@ def test_what_finds_no_place_on_its_primary_runs_on_other_nodes() -> None:
         assert waiting == 1
         assert {execution.status for execution, _ in ended} == {ExecutionStatus.SUCCESS}
         assert all(len(task.attempts) == 1 for _, task in ended)
-        await until(lambda: all(places(nodes, each) == (0, 0) for each in (A, B, C)))
+        await until(lambda: all(slot_table(nodes, each) == (0, 0) for each in (A, B, C)))
 
     run(story, slots=2)
 
@@ -193,7 +193,7 @@ def test_places_that_were_not_needed_go_back_at_once() -> None:
         await until(lambda: len(nodes.playing) == 2)
         await asyncio.sleep(0.1)
 
-        assert sorted(places(nodes, each) for each in (A, B, C)) == [(0, 0), (1, 0), (1, 0)]
+        assert sorted(slot_table(nodes, each) for each in (A, B, C)) == [(0, 0), (1, 0), (1, 0)]
 
     run(story, slots=1)
 
@@ -256,7 +256,7 @@ def test_who_waits_for_labels_is_in_nobodys_way() -> None:
         [execution_id] = await busy(nodes, 1, SHORT)
         await nodes.ended(execution_id)
 
-        assert places(nodes, A) == (0, 1)
+        assert slot_table(nodes, A) == (0, 1)
 
     run(story)
 
@@ -273,7 +273,7 @@ def test_lost_messages_cost_time_and_nothing_else(kind: type[Sent]) -> None:
         ended = [await nodes.ended(each) for each in made]
 
         assert {execution.status for execution, _ in ended} == {ExecutionStatus.SUCCESS}
-        await until(lambda: all(places(nodes, each) == (0, 0) for each in (A, B, C)))
+        await until(lambda: all(slot_table(nodes, each) == (0, 0) for each in (A, B, C)))
 
     run(story, slots=1)
 
@@ -288,7 +288,7 @@ def test_messages_that_come_twice_begin_nothing_twice_and_keep_no_place() -> Non
 
         assert set(nodes.began.values()) == {1}
         assert len(nodes.began) == 9
-        assert [places(nodes, each) for each in (A, B, C)] == [(0, 0)] * 3
+        assert [slot_table(nodes, each) for each in (A, B, C)] == [(0, 0)] * 3
 
     run(story, slots=2)
 
@@ -310,7 +310,7 @@ def test_an_attempt_that_arrives_again_after_it_ended_does_not_begin_again(
 
         assert nodes.began == began
         assert set(began.values()) == {1}
-        assert places(nodes, B) == places(nodes, C) == (0, 0)
+        assert slot_table(nodes, B) == slot_table(nodes, C) == (0, 0)
 
     run(story, slots=1)
 
@@ -320,9 +320,9 @@ def test_an_answer_to_a_question_of_before_begins_nothing() -> None:
         await busy(nodes, 1, LONG)
         await until(lambda: played(nodes)[A] == 1)
         [key] = nodes[A].playing
-        order = nodes[A].running.parts.attempts.orders[key]
+        order = nodes[A].running.context.attempts.orders[key]
         nodes.delays_s = lambda message: (5.0,) if isinstance(message, GiveLease) else (0.001,)
-        nodes[B].running.receiving.receive(ONE, A, AskList())
+        nodes[B].running.router.receive(ONE, A, AskList())
         await asyncio.sleep(1)  # Until A has answered.
         nodes.cut(B, A)
 
@@ -330,8 +330,8 @@ def test_an_answer_to_a_question_of_before_begins_nothing() -> None:
         session = nodes.session_of(B)
         assert session is not None
         unheard_of = replace(order, key=other, session=session)
-        nodes[B].running.receiving.receive(ONE, A, Dispatch(order=unheard_of))
-        before = places(nodes, B)
+        nodes[B].running.router.receive(ONE, A, Dispatch(order=unheard_of))
+        before = slot_table(nodes, B)
         nodes.cuts.discard((A, B))
         await asyncio.sleep(5)
 
@@ -346,19 +346,19 @@ def test_what_is_recorded_under_another_session_than_its_nodes_is_not_taken() ->
         await busy(nodes, 1, LONG)
         await until(lambda: played(nodes)[A] == 1)
         [key] = nodes[A].playing
-        of_another = nodes[A].running.parts.attempts.orders[key]
+        of_another = nodes[A].running.context.attempts.orders[key]
         assert of_another.session != nodes.session_of(B)
 
-        nodes[B].running.receiving.receive(ONE, A, Dispatch(order=of_another))
+        nodes[B].running.router.receive(ONE, A, Dispatch(order=of_another))
 
-        assert places(nodes, B) == (0, 0)
+        assert slot_table(nodes, B) == (0, 0)
 
     run(story)
 
 
 def test_a_place_is_used_under_the_session_of_who_lent_it() -> None:
     async def story(nodes: Nodes) -> None:
-        known = nodes[A].running.parts.membership.sessions
+        known = nodes[A].running.context.membership.sessions
         assert isinstance(known, dict)
         known[B] = known[C] = Session("of a process that has ended")
 
@@ -406,7 +406,7 @@ def test_an_attempt_on_its_way_is_not_lost_because_its_node_does_not_name_it() -
         [away] = [each for each in made if where(nodes, each) != [A]]
         [node_id] = where(nodes, away)
 
-        nodes[node_id].running.receiving.receive(ONE, A, AskList())
+        nodes[node_id].running.router.receive(ONE, A, AskList())
         await until(lambda: len(nodes.playing) == 2)
 
         assert where(nodes, away) == [node_id]
@@ -425,10 +425,10 @@ def test_an_attempt_goes_on_though_more_questions_than_are_kept_are_under_way() 
 
         nodes[node_id].is_cut_off = True  # Its session ends: the lease alone counts.
         for _ in range(6_000):  # Four leases long, and twice the limit each second.
-            nodes[node_id].running.receiving.receive(shard.id, A, AskList())
+            nodes[node_id].running.router.receive(shard.id, A, AskList())
             assert nodes[node_id].running.question_count <= QUESTIONS_MAX
             await asyncio.sleep(0.002)
-            nodes[node_id].running.receiving.receive(shard.id, A, AskList())
+            nodes[node_id].running.router.receive(shard.id, A, AskList())
             await asyncio.sleep(0.002)
 
         assert where(nodes, away) == [node_id]
@@ -447,7 +447,7 @@ def test_an_old_question_makes_nothing_lost_that_a_newer_one_named() -> None:
         before = Instant(nodes[node_id].clock.elapsed() - SECOND)
 
         old = AskLease(incarnation=1, epoch=shard.epoch, attempts=(), sent_at=before)
-        nodes[A].running.receiving.receive(shard.id, node_id, old)
+        nodes[A].running.router.receive(shard.id, node_id, old)
         await asyncio.sleep(1)
 
         assert where(nodes, away) == [node_id]
@@ -518,7 +518,7 @@ def test_places_of_a_borrower_that_is_gone_are_the_lenders_again() -> None:
     async def story(nodes: Nodes) -> None:
         nodes.loses = lambda sender, receiver, message: isinstance(message, LendSlots)
         await busy(nodes, 2, LONG)
-        await until(lambda: places(nodes, B)[0] == 1)
+        await until(lambda: slot_table(nodes, B)[0] == 1)
 
         await nodes[A].end()
 

@@ -248,7 +248,7 @@ def test_the_tokens_of_a_stand_in_are_below_those_of_the_shard() -> None:
             account = double(nodes, key.execution_id, C)
             assert account is not None
             shard, node_id = home(nodes, nodes.shard_of(key.execution_id))
-            history = nodes[node_id].running.parts.history
+            history = nodes[node_id].running.context.history
             own = history.tasks(shard.id, key.execution_id)["main"].attempts[-1]
             assert account.tasks[0].attempts[-1].token < own.token
 
@@ -304,8 +304,8 @@ def of_job(job_id: JobId, keys: Collection[AttemptKey]) -> list[AttemptKey]:
 async def all_told(nodes: Nodes) -> None:
     """Wait until all is well and no side is left."""
     await nodes.settle()
-    sides = [nodes[each].running.sides for each in ALL]
-    await until(lambda: not any(side.open_numbers for side in sides), TOLD_S)
+    fallback_shards = [nodes[each].running.fallback_shards for each in ALL]
+    await until(lambda: not any(side.open_numbers for side in fallback_shards), TOLD_S)
     await asyncio.sleep(6)  # Whatever fire was put off.
 
 
@@ -319,20 +319,20 @@ def home(nodes: Nodes, number: ShardId) -> tuple[Shard, NodeId]:
 def past(nodes: Nodes, execution_id: ExecutionId) -> Execution | None:
     """Return a finished execution, as its primary has it."""
     shard, node_id = home(nodes, nodes.shard_of(execution_id))
-    return nodes[node_id].running.parts.history.execution(shard.id, execution_id)
+    return nodes[node_id].running.context.history.execution(shard.id, execution_id)
 
 
 def double(nodes: Nodes, execution_id: ExecutionId, stand_in: NodeId) -> Account | None:
     """Return what a stand-in told of an execution that was not its own."""
     shard, node_id = home(nodes, nodes.shard_of(execution_id))
-    accounts = nodes[node_id].running.parts.history.accounts(shard.id, execution_id)
+    accounts = nodes[node_id].running.context.history.accounts(shard.id, execution_id)
     return next((each for each in accounts if each.node_id == stand_in), None)
 
 
 def assert_one_outcome_each(nodes: Nodes, job_id: JobId) -> None:
     """Assert that the ledger of a job, due every two seconds, has no gap and nothing twice."""
     shard, node_id = home(nodes, nodes.shard_of(job_id))
-    history = nodes[node_id].running.parts.history
+    history = nodes[node_id].running.context.history
     rows = history.ledger(shard.id, job_id, Instant(0), LATEST_INSTANT)
     entries = [row for row in rows if isinstance(row, LedgerEntry)]
     times = [entry.fire_at for entry in entries]

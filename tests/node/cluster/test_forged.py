@@ -23,7 +23,7 @@ async def running(nodes: Nodes) -> Order:
     names = (str(number) for number in range(99))
     name = next(each for each in names if shards.of_name("default", each).id == ONE)
     await trigger(shards, await save(shards, name, parameters=LONG))
-    orders = nodes[A].running.parts.attempts.orders
+    orders = nodes[A].running.context.attempts.orders
     await until(lambda: len(orders) == 1)
     return next(iter(orders.values()))
 
@@ -54,7 +54,7 @@ def test_an_attempt_with_a_lease_that_nobody_asked_for_does_not_begin(forger: No
         await asyncio.sleep(FENCED_BY_S)
 
         assert not nodes.began[forged.key]
-        assert nodes[victim].running.receiving.refused == {"dispatch": 1, "give_lease": 1}
+        assert nodes[victim].running.router.refused == {"dispatch": 1, "give_lease": 1}
 
     run(story)
 
@@ -73,7 +73,7 @@ def test_an_attempt_of_the_primary_begins_only_with_an_answer_to_what_was_asked(
         await asyncio.sleep(1)
 
         assert not nodes.began[forged.key]
-        assert nodes[B].running.receiving.refused == {"give_lease": 1}
+        assert nodes[B].running.router.refused == {"give_lease": 1}
 
     run(story)
 
@@ -94,7 +94,7 @@ def test_an_answer_of_another_node_than_was_asked_is_none() -> None:
         await asyncio.sleep(1)
 
         assert not nodes.began[forged.key]
-        assert nodes[B].running.receiving.refused["give_lease"] > 0
+        assert nodes[B].running.router.refused["give_lease"] > 0
 
     run(story)
 
@@ -104,21 +104,21 @@ def test_a_letter_is_not_taken_for_delivered_because_another_says_so() -> None:
         order = await running(nodes)
         await nodes.move(ONE, B, A, C)
         await nodes.move(OTHER, B, A, C)
-        bringing = nodes[A].running.receiving._bringing  # pyright: ignore[reportPrivateUsage]
+        delivery = nodes[A].running.router._delivery  # pyright: ignore[reportPrivateUsage]
         nodes.loses = lambda sender, receiver, message: isinstance(message, DeliveryReceipt)
-        nodes[A].running.parts.attempts.stop(order.key)
-        await until(lambda: len(bringing) == 1)
-        [number] = bringing._errands  # pyright: ignore[reportPrivateUsage]
+        nodes[A].running.context.attempts.stop(order.key)
+        await until(lambda: len(delivery) == 1)
+        [number] = delivery._errands  # pyright: ignore[reportPrivateUsage]
 
         for sender in (B, C):
             for shard in (ONE, OTHER):
                 if (sender, shard) != (B, ONE):
                     nodes[A].hear(shard, sender, DeliveryReceipt(number=number))
         await asyncio.sleep(0.1)
-        assert len(bringing) == 1
+        assert len(delivery) == 1
 
         nodes[A].hear(ONE, B, DeliveryReceipt(number=number))
-        await until(lambda: len(bringing) == 0)
+        await until(lambda: len(delivery) == 0)
 
     run(story)
 
@@ -149,6 +149,6 @@ def test_a_stranger_is_heard_by_no_part_of_a_node() -> None:
         hear(nodes, B, NodeId("stranger"), StandIn(is_standing=True))
         await asyncio.sleep(0.1)
 
-        assert nodes[B].running.receiving.refused == {"stand_in": 1}
+        assert nodes[B].running.router.refused == {"stand_in": 1}
 
     run(story)

@@ -29,8 +29,8 @@ def test_a_new_cluster_begins_before_anyone_takes_another_look() -> None:
 
 def test_a_node_that_stops_may_not_act_when_its_session_is_over_be_it_told_so_or_not() -> None:
     async def story(nodes: Nodes) -> None:
-        parts = nodes[A].running.parts
-        replica, clock = parts.shards[SHARD].replica, parts.clock
+        context = nodes[A].running.context
+        replica, clock = context.shards[SHARD].replica, context.clock
         # It is to act by its session alone: what its backups promised runs out.
         nodes.cut(A, B, C)
         await asyncio.sleep(TIMING.peer_lease / SECOND)
@@ -81,7 +81,7 @@ def test_a_coordinator_that_refuses_ends_no_node_and_is_counted() -> None:
         for node_id in (A, B):
             nodes[node_id].refusal = "mvcc: database space exceeded"
         await nodes[C].end()  # Its copies are to be replaced, which is refused.
-        await until(lambda: nodes[A].running.parts.membership.refusal_count > 1)
+        await until(lambda: nodes[A].running.context.membership.refusal_count > 1)
         before = nodes.server.state.view().configurations[SHARD].members
 
         for node_id in (A, B):
@@ -149,7 +149,7 @@ def test_a_node_acts_by_the_record_that_it_has_written_before_there_is_news_of_i
         await nodes[A].start()
         await until(lambda: nodes.server.state.view().members[A] == own)
 
-        membership = nodes[A].running.parts.membership
+        membership = nodes[A].running.context.membership
         await until(lambda: membership.members[A] == own, timeout_s=AUDIT_S / 4)
 
     run(story)
@@ -195,7 +195,7 @@ def mend(nodes: Nodes) -> None:
 
 def test_a_node_whose_record_was_deleted_begins_another_session() -> None:
     async def story(nodes: Nodes) -> None:
-        before, membership = nodes.session_of(A), nodes[A].running.parts.membership
+        before, membership = nodes.session_of(A), nodes[A].running.context.membership
         nodes.server.change(lambda state: state.lose_life(A))
 
         # Sooner than others give its attempts to other nodes.
@@ -210,7 +210,7 @@ def test_a_node_whose_record_was_deleted_begins_another_session() -> None:
 
 def test_a_node_whose_record_was_deleted_may_not_act_by_its_session() -> None:
     async def story(nodes: Nodes) -> None:
-        membership = nodes[A].running.parts.membership
+        membership = nodes[A].running.context.membership
         nodes[A].refusal = "mvcc: database space exceeded"
         nodes.server.change(lambda state: state.lose_life(A))
 

@@ -32,7 +32,7 @@ NEVER_S = 3_600.0
 
 def opens(nodes: Nodes, shard: ShardId = FIRST) -> list[NodeId]:
     """Return the nodes that decide for a shard."""
-    able = [node_id for node_id in (A, B, C) if nodes[node_id].works is not None]
+    able = [node_id for node_id in (A, B, C) if nodes[node_id].wiring is not None]
     return [node_id for node_id in able if nodes[node_id].shards[shard].is_open]
 
 
@@ -67,7 +67,7 @@ def set_calendar(node: Node, ahead_s: float) -> None:
 
 
 def is_unfit(node: Node) -> bool:
-    return "hands its shards over" in (node.running.parts.unready() or "")
+    return "hands its shards over" in (node.running.context.unready() or "")
 
 
 # -- the disk --------------------------------------------------------------------------------------
@@ -276,12 +276,12 @@ def test_where_no_node_has_space_what_reduces_the_load_is_taken() -> None:
 
 def test_a_node_with_little_space_lends_no_places() -> None:
     liveness = Liveness(A, born_at=Instant(0))
-    places = SlotTable(4, liveness, {})
+    slot_table = SlotTable(4, liveness, {})
 
-    before = places.lendable()
+    before = slot_table.lendable()
     liveness.ills = frozenset({HealthCondition.SPACE})
 
-    assert (before, places.lendable()) == (4, 0)
+    assert (before, slot_table.lendable()) == (4, 0)
 
 
 def test_a_backup_whose_disk_is_full_ends_and_its_primary_goes_on() -> None:
@@ -476,16 +476,16 @@ def test_a_node_that_was_found_wrong_stays_so_when_too_few_are_left_to_tell() ->
 
 def test_metrics_and_readiness_say_why_a_node_is_fenced() -> None:
     async def story(nodes: Nodes) -> None:
-        parts = nodes[A].running.parts
-        before = parts.metrics.text()
+        context = nodes[A].running.context
+        before = context.metrics.text()
 
         set_calendar(nodes[A], 5.0)
         await until(lambda: opens(nodes) == [B])
 
         assert b'rota_fenced{reason="clock"} 0.0' in before
-        assert b'rota_fenced{reason="clock"} 1.0' in parts.metrics.text()
-        assert b'rota_fences_total{reason="clock"} 1.0' in parts.metrics.text()
-        assert "its calendar differs" in (parts.unready() or "")
+        assert b'rota_fenced{reason="clock"} 1.0' in context.metrics.text()
+        assert b'rota_fences_total{reason="clock"} 1.0' in context.metrics.text()
+        assert "its calendar differs" in (context.unready() or "")
 
     run(story)
 
@@ -493,13 +493,13 @@ def test_metrics_and_readiness_say_why_a_node_is_fenced() -> None:
 def test_a_node_that_is_alone_only_counts(caplog: pytest.LogCaptureFixture) -> None:
     clock = SkewedClock(lambda: 0, ahead=Duration(SECOND), drift_ppm=0)
     liveness, metrics = Liveness(A, born_at=Instant(0)), Metrics()
-    calendars = ClockSkew(Duration(500 * MILLISECOND))
-    fitness = SelfCheck(calendars, liveness, clock, metrics, is_alone=True)
+    clock_skew = ClockSkew(Duration(500 * MILLISECOND))
+    self_check = SelfCheck(clock_skew, liveness, clock, metrics, is_alone=True)
 
-    fitness.tick(lag=600 * MILLISECOND, sync_time=0)
+    self_check.tick(lag=600 * MILLISECOND, sync_time=0)
 
     assert liveness.is_fit
-    assert fitness.why_unfit is None
+    assert self_check.why_unfit is None
     assert b'rota_fences_total{reason="loop"} 1.0' in metrics.text()
     assert [(record.message, vars(record)["reason"]) for record in caplog.records] == [
         ("node slow", HealthCondition.LOOP.value)

@@ -27,8 +27,8 @@ def blocks(page: str) -> list[Block]:
 
 def steps(block: str) -> list[tuple[str, str]]:
     """Return each command of a block with the output shown below it."""
-    parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
-    return [(command, shown) for command, _, shown in (part.partition("\n") for part in parts)]
+    context = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    return [(command, shown) for command, _, shown in (part.partition("\n") for part in context)]
 
 
 def script_of(page: list[Block]) -> str:

@@ -107,7 +107,7 @@ def test_nothing_acknowledged_is_lost_when_all_nodes_start_after_a_loss(
 
         assert nodes.primary(SHARD) is None
         assert frozen(nodes) == [len(nodes.wanted)] * 3
-        assert "rota cluster recover-coordination" in (nodes[A].running.parts.unready() or "")
+        assert "rota cluster recover-coordination" in (nodes[A].running.context.unready() or "")
         alarms = [each for each in caplog.records if each.levelno == logging.ERROR]
         assert [each.message for each in alarms] == ["coordinator lost its state"] * 3
         count = f"{len(nodes.wanted)} shards cannot change hands"
@@ -117,7 +117,7 @@ def test_nothing_acknowledged_is_lost_when_all_nodes_start_after_a_loss(
         await nodes.settle()
         assert not missing(nodes, names)
         assert frozen(nodes) == [0, 0, 0]
-        assert nodes[A].running.parts.unready() is None
+        assert nodes[A].running.context.unready() is None
         await saved(nodes, A, 1, start=1_000)
 
     run(story)
@@ -256,7 +256,7 @@ def test_a_member_without_evidence_is_told_and_knows_it_in_its_next_life() -> No
     async def story(nodes: Nodes) -> None:
         nodes[C].is_cut_off = True
         nodes.cut(C, A, B)
-        nodes[A].running.parts.membership.heard_loss(B, 0)
+        nodes[A].running.context.membership.heard_loss(B, 0)
         await until(lambda: all(frozen(nodes, A, B)))
         assert frozen(nodes, C) == [0]
 
@@ -278,12 +278,12 @@ def test_a_member_without_evidence_is_told_and_knows_it_in_its_next_life() -> No
 
 def test_a_word_of_a_generation_that_cannot_be_is_refused_and_counted() -> None:
     async def story(nodes: Nodes) -> None:
-        receiving = nodes[A].running.receiving
+        router = nodes[A].running.router
 
-        receiving.receive(SHARD, B, CoordinationLost(generation=1 << 20))
+        router.receive(SHARD, B, CoordinationLost(generation=1 << 20))
 
         assert frozen(nodes, A) == [0]
-        assert receiving.refused["coordination_lost"] == 1
+        assert router.refused["coordination_lost"] == 1
 
     run(story)
 
@@ -318,7 +318,7 @@ def test_a_missing_record_of_the_cluster_or_that_of_another_is_noticed(
         before = frozen(nodes)
 
         nodes.server.state.cluster = record
-        nodes[C].running.parts.membership.look()
+        nodes[C].running.context.membership.look()
 
         await until(lambda: all(frozen(nodes)))
         assert before == [0, 0, 0]
@@ -471,8 +471,8 @@ def test_a_change_that_waits_while_a_loss_is_found_is_not_asked_for() -> None:
         nodes.cut(A, B, C)
 
         await nodes[A].start()
-        await until(lambda: nodes[A].running.parts.membership.swaps_waiting == len(nodes.wanted))
-        nodes[A].running.parts.membership.heard_loss(B, 0)
+        await until(lambda: nodes[A].running.context.membership.swaps_waiting == len(nodes.wanted))
+        nodes[A].running.context.membership.heard_loss(B, 0)
         await asyncio.sleep(LOST_FOR_S)
 
         assert epoch(nodes) == before
@@ -512,7 +512,7 @@ def test_a_shard_that_was_never_founded_is_founded_after_a_recovery() -> None:
             await nodes[node_id].start()
         await until(lambda: SHARD in nodes.server.state.view().configurations)
         await until(lambda: len(nodes.server.state.view().configurations[SHARD].sync) == 2)
-        nodes[A].running.parts.membership.heard_loss(B, 0)
+        nodes[A].running.context.membership.heard_loss(B, 0)
         await until(lambda: frozen(nodes, A, B) == [2, 2])
         assert other not in nodes.server.state.view().configurations
 
@@ -537,24 +537,24 @@ def test_the_generation_of_the_clusters_record_is_known_though_no_shard_has_it()
         await nodes[C].end()
         await nodes[C].start()
 
-        await until(lambda: nodes[C].running.parts.continuity.generation == 1)
+        await until(lambda: nodes[C].running.context.continuity.generation == 1)
 
     run(story)
 
 
 def test_the_loss_is_the_first_reason_of_readiness_and_a_trouble_of_the_cluster() -> None:
     async def story(nodes: Nodes) -> None:
-        parts = nodes[A].running.parts
+        context = nodes[A].running.context
         nodes[A].space = DiskSpace.LOW
-        await until(lambda: parts.unready() is not None)
-        parts.membership.heard_loss(B, 0)
+        await until(lambda: context.unready() is not None)
+        context.membership.heard_loss(B, 0)
         await until(lambda: frozen(nodes, A) == [len(nodes.wanted)])
 
-        frozen_why, other = parts.unready() or "", parts.unready(exclude_cluster=True)
+        frozen_why, other = context.unready() or "", context.unready(exclude_cluster=True)
 
         assert "rota cluster recover-coordination" in frozen_why
         assert other not in (None, frozen_why)
-        [told] = told_by(parts).nodes
+        [told] = told_by(context).nodes
         assert told.troubles is not None
         assert told.troubles[:2] == [other, frozen_why]
 

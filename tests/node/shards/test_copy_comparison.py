@@ -136,7 +136,7 @@ def test_a_row_that_is_another_in_one_copy_raises_the_alarm_and_stays_as_it_is(
         await compared(nodes, A, "different")
 
         assert digests(nodes, A).diverged == {ONE}
-        assert b"rota_copies_diverged 1.0" in nodes[A].running.parts.metrics.text()
+        assert b"rota_copies_diverged 1.0" in nodes[A].running.context.metrics.text()
         assert nodes[odd].store.get(Family.STATE, key) == FLIPPED
 
     with caplog.at_level(logging.ERROR):
@@ -388,7 +388,7 @@ class Questions:
 
 def test_a_primary_without_authority_asks_for_no_digest() -> None:
     async def story(nodes: Nodes) -> None:
-        nodes[A].running.parts.membership.heard_loss(B, 0)  # So it asks for no change.
+        nodes[A].running.context.membership.heard_loss(B, 0)  # So it asks for no change.
         nodes.cut(A, B, C)
         shards, now = [nodes[A].shards[each] for each in (ONE, OTHER)], nodes[A].clock.elapsed
         await until(lambda: not any(shard.may_answer(now()) for shard in shards))
@@ -444,10 +444,10 @@ def test_a_node_refuses_digests_while_as_many_wait_as_may() -> None:
 
 def test_an_answer_that_was_not_asked_for_is_refused() -> None:
     async def story(nodes: Nodes) -> None:
-        receiving = nodes[A].running.receiving
+        router = nodes[A].running.router
 
-        receiving.receive(ONE, B, GiveDigest(number=1, digest=bytes(DIGEST_BYTES)))
+        router.receive(ONE, B, GiveDigest(number=1, digest=bytes(DIGEST_BYTES)))
 
-        assert receiving.refused["give_digest"] == 1
+        assert router.refused["give_digest"] == 1
 
     run(story)

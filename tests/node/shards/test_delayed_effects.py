@@ -78,8 +78,8 @@ def test_a_fire_waits_for_its_time_when_its_commit_comes_early() -> None:
 def test_one_that_is_cancelled_before_it_is_due_does_not_begin() -> None:
     async def story(nodes: Nodes) -> None:
         made, due = await decided_ahead(nodes)
-        shards, places = nodes[A].shards, nodes[A].running.parts.attempts.places
-        held = places.used
+        shards, slot_table = nodes[A].shards, nodes[A].running.context.attempts.slot_table
+        held = slot_table.used
 
         await shards.ask(shards[SHARD], Cancel(execution_id=made))
         execution, task = await nodes.ended(made)
@@ -89,7 +89,7 @@ def test_one_that_is_cancelled_before_it_is_due_does_not_begin() -> None:
         assert execution.status is ExecutionStatus.CANCELLED
         assert len(task.attempts) == 1
         assert not nodes.began
-        assert (held, places.used) == (1, 0)
+        assert (held, slot_table.used) == (1, 0)
 
     run_ahead(story)
 
@@ -97,15 +97,15 @@ def test_one_that_is_cancelled_before_it_is_due_does_not_begin() -> None:
 def test_of_several_tasks_that_are_cancelled_before_they_are_due_none_begins() -> None:
     async def story(nodes: Nodes) -> None:
         made, _ = await decided_ahead(nodes, tasks=3)
-        shards, places = nodes[A].shards, nodes[A].running.parts.attempts.places
-        held = places.used
+        shards, slot_table = nodes[A].shards, nodes[A].running.context.attempts.slot_table
+        held = slot_table.used
 
         await shards.ask(shards[SHARD], Cancel(execution_id=made))
         await until(lambda: made not in shards[SHARD].state.executions)
         await asyncio.sleep(SOON / SECOND)
 
         assert not nodes.began
-        assert (held, places.used) == (3, 0)
+        assert (held, slot_table.used) == (3, 0)
 
     run_ahead(story)
 
@@ -184,6 +184,6 @@ def test_who_loses_a_shard_before_a_fire_is_due_has_its_place_again() -> None:
         await asyncio.sleep(FENCED_BY_S)
 
         assert not nodes[A].playing
-        assert nodes[A].running.parts.attempts.places.used == 0
+        assert nodes[A].running.context.attempts.slot_table.used == 0
 
     run_ahead(story)

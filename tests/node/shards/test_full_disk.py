@@ -81,8 +81,8 @@ def test_a_task_that_fills_the_disk_can_be_stopped_and_no_fire_starts_another(di
         node.create(name="tick", schedule="@every 1s", type="scripted")
         node.create(name="restless", schedule="@every 1h", type="scripted")
         node.create(name="unwanted", schedule="@every 1h", type="scripted")
-        filling = f"trap '' PIPE; cat /dev/zero > {disk}/filler; sleep 600"
-        node.create(name="filler", command=filling, stopGrace="0.2s")
+        lending = f"trap '' PIPE; cat /dev/zero > {disk}/filler; sleep 600"
+        node.create(name="filler", command=lending, stopGrace="0.2s")
         filler = node.trigger("filler")
         node.wait_until(lambda: free_bytes(disk) < FULL_BYTES)
         node.wait_until(lambda: '"scarce"' in space(node))

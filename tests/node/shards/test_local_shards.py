@@ -37,8 +37,8 @@ LONG = {"sleepMs": 10**9}
 
 async def test_no_answer_and_no_effect_leaves_before_the_commit(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, asyncio.TaskGroup() as group:
-        shards, attempts = works.parts.shards, works.parts.attempts
+    async with running_works(store, tmp_path) as wiring, asyncio.TaskGroup() as group:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         job_id = await save(shards, "job", parameters=LONG)
         store.hold()
 
@@ -58,20 +58,20 @@ async def test_what_is_committed_without_authority_is_neither_answered_nor_begun
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, asyncio.TaskGroup() as group:
-        shards, attempts = works.parts.shards, works.parts.attempts
+    async with running_works(store, tmp_path) as wiring, asyncio.TaskGroup() as group:
+        shards, attempts = wiring.context.shards, wiring.context.attempts
         job_id = await save(shards, "job", parameters=LONG)
         shard = shards.of_id(job_id)
         store.hold()
         asked = group.create_task(trigger(shards, job_id))
         await until(lambda: store.held_count == 1)
 
-        lose_authority(works, monkeypatch)
+        lose_authority(wiring, monkeypatch)
         store.let_go()
         await until(lambda: shard.replica.copy.committed == shard.replica.copy.tip.index)
         await turns()
         without = (asked.done(), attempts.running)
-        regain_authority(works)
+        regain_authority(wiring)
         await asked
 
         assert without == (False, 0)
@@ -80,8 +80,8 @@ async def test_what_is_committed_without_authority_is_neither_answered_nor_begun
 
 async def test_a_batch_is_not_durable_with_the_sync_before_it(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, asyncio.TaskGroup() as group:
-        shards = works.parts.shards
+    async with running_works(store, tmp_path) as wiring, asyncio.TaskGroup() as group:
+        shards = wiring.context.shards
         store.hold()
         first = group.create_task(save(shards, "first"))
         await until(lambda: store.held_count == 1)
@@ -101,8 +101,8 @@ async def test_a_batch_is_not_durable_with_the_sync_before_it(tmp_path: Path) ->
 
 async def test_who_reads_memory_waits_until_it_is_committed(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, asyncio.TaskGroup() as group:
-        shards = works.parts.shards
+    async with running_works(store, tmp_path) as wiring, asyncio.TaskGroup() as group:
+        shards = wiring.context.shards
         job_id = await save(shards, "job")
         store.hold()
 
@@ -118,11 +118,11 @@ async def test_who_reads_memory_waits_until_it_is_committed(tmp_path: Path) -> N
 
 
 async def test_what_is_large_goes_into_several_entries_in_its_order(tmp_path: Path) -> None:
-    async with running_works(MemoryStore(), tmp_path) as works:
-        shards, answers = works.parts.shards, list[Answer]()
+    async with running_works(MemoryStore(), tmp_path) as wiring:
+        shards, answers = wiring.context.shards, list[Answer]()
         shard = shards[ShardId(0)]
         # More than one turn takes: some wait behind those for which an entry has no room.
-        jobs = [*jobs_of(works, shard, 20, large=True), *jobs_of(works, shard, TURN_MAX)]
+        jobs = [*jobs_of(wiring, shard, 20, large=True), *jobs_of(wiring, shard, TURN_MAX)]
         before = shards.entry_count
 
         for job in jobs:
@@ -135,10 +135,10 @@ async def test_what_is_large_goes_into_several_entries_in_its_order(tmp_path: Pa
 
 
 async def test_what_is_to_be_in_one_entry_is_however_large(tmp_path: Path) -> None:
-    async with running_works(MemoryStore(), tmp_path) as works:
-        shards = works.parts.shards
+    async with running_works(MemoryStore(), tmp_path) as wiring:
+        shards = wiring.context.shards
         shard = shards[ShardId(0)]
-        jobs = jobs_of(works, shard, 20, large=True)
+        jobs = jobs_of(wiring, shard, 20, large=True)
         before, answers = shards.entry_count, list[Answer]()
 
         shards.submit_together(shard, jobs, answers.append)
@@ -149,8 +149,8 @@ async def test_what_is_to_be_in_one_entry_is_however_large(tmp_path: Path) -> No
 
 async def test_a_refusal_waits_for_the_state_that_it_rests_on(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, asyncio.TaskGroup() as group:
-        shards = works.parts.shards
+    async with running_works(store, tmp_path) as wiring, asyncio.TaskGroup() as group:
+        shards = wiring.context.shards
         store.hold()
 
         first = group.create_task(save(shards, "job"))
@@ -174,10 +174,10 @@ async def test_a_failed_sync_refuses_all_who_wait_and_ends_the_node(tmp_path: Pa
     store = HeldStore()
     codes: list[str] = []
     async with (
-        failing_works(store, tmp_path, "the disk is gone") as works,
+        failing_works(store, tmp_path, "the disk is gone") as wiring,
         asyncio.TaskGroup() as group,
     ):
-        shards = works.parts.shards
+        shards = wiring.context.shards
         store.hold()
         submit(shards, JobId("0" * 16), Receive(letter=Subscribe(upstream="a/b", dependent="c/d")))
         await until(lambda: store.held_count == 1)
@@ -200,23 +200,23 @@ async def test_a_failed_sync_refuses_all_who_wait_and_ends_the_node(tmp_path: Pa
 
 async def test_a_failed_sync_keeps_what_it_decided_from_happening(tmp_path: Path) -> None:
     store = HeldStore()
-    async with failing_works(store, tmp_path, "disk is gone") as works:
-        shards = works.parts.shards
+    async with failing_works(store, tmp_path, "disk is gone") as wiring:
+        shards = wiring.context.shards
         job_id = await save(shards, "job", parameters=LONG)
         store.fail_next_sync(StoreFailed("the disk is gone"))
 
         with pytest.raises(Refused):
             await trigger(shards, job_id)
-        launched = works.parts.attempts.running
+        launched = wiring.context.attempts.running
 
     assert launched == 0
 
 
 async def test_a_node_whose_first_entries_are_not_durable_does_nothing(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works:
-        works.parts.attempts.places.slots = 0
-        await trigger(works.parts.shards, await save(works.parts.shards, "job"))
+    async with running_works(store, tmp_path) as wiring:
+        wiring.context.attempts.slot_table.slots = 0
+        await trigger(wiring.context.shards, await save(wiring.context.shards, "job"))
     store.fail_next_sync(StoreFailed("the disk is gone"))
 
     started: list[NodeWiring] = []
@@ -228,8 +228,8 @@ async def test_a_node_whose_first_entries_are_not_durable_does_nothing(tmp_path:
 
 async def test_a_failed_write_refuses_its_turn_and_leaves_no_hole(tmp_path: Path) -> None:
     store = HeldStore()
-    async with failing_works(store, tmp_path, "behind") as works:
-        shards = works.parts.shards
+    async with failing_works(store, tmp_path, "behind") as wiring:
+        shards = wiring.context.shards
         job_id = await save(shards, "job")
         store.fail_next_write(StoreStalled("the disk is behind"))
 
@@ -245,8 +245,8 @@ async def test_a_failed_write_refuses_its_turn_and_leaves_no_hole(tmp_path: Path
 
 async def test_a_commit_that_cannot_be_applied_is_answered_by_a_refusal(tmp_path: Path) -> None:
     store = HeldStore()
-    async with failing_works(store, tmp_path, "refused") as works, asyncio.TaskGroup() as group:
-        shards = works.parts.shards
+    async with failing_works(store, tmp_path, "refused") as wiring, asyncio.TaskGroup() as group:
+        shards = wiring.context.shards
         store.hold()
         asked = group.create_task(code_of_refusal(save(shards, "job")))
         await turns()
@@ -263,12 +263,12 @@ async def test_housekeeping_that_finds_the_store_gone_ends_the_node_by_that_erro
 ) -> None:
     monkeypatch.setattr("rota.node.runtime.housekeeping.KEEPING_S", 0.01)
     store = HeldStore()
-    async with failing_works(store, tmp_path, "crashed") as works:
+    async with failing_works(store, tmp_path, "crashed") as wiring:
         store.crash()
 
         async with asyncio.timeout(5):
             with pytest.raises(StoreFailed):
-                await works.run_until(asyncio.Event())
+                await wiring.run_until(asyncio.Event())
 
 
 @pytest.mark.filterwarnings("error")  # Of a coroutine that was made and never began.
@@ -277,14 +277,14 @@ async def test_a_node_that_is_told_to_stop_while_it_starts_leaves_nothing_undone
 ) -> None:
     stop = asyncio.Event()
     stop.set()
-    async with running_works(HeldStore(), tmp_path) as works:
-        await works.run_until(stop)
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        await wiring.run_until(stop)
         gc.collect()
 
 
 async def test_one_turn_makes_one_entry_for_each_shard(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works:
-        shards = works.parts.shards
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        shards = wiring.context.shards
         before = shards.entry_count, shards.decision_count
         jobs = [spec_of(f"job-{number}", parameters=LONG) for number in range(100)]
         requests = [(shards.of_name("default", each.name), SaveJob(spec=each)) for each in jobs]
@@ -298,8 +298,8 @@ async def test_one_turn_makes_one_entry_for_each_shard(tmp_path: Path) -> None:
 
 
 async def test_a_turn_decides_no_more_than_its_share(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works:
-        shards = works.parts.shards
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        shards = wiring.context.shards
         before = shards.decision_count
         for _ in range(TURN_MAX + 100):
             shards.submit(shards[ShardId(0)], Delivered(key="nothing"))
@@ -315,8 +315,8 @@ async def test_a_turn_decides_no_more_than_its_share(tmp_path: Path) -> None:
 async def test_what_is_asked_together_is_decided_together_however_much_waits(
     tmp_path: Path,
 ) -> None:
-    async with running_works(HeldStore(), tmp_path) as works, asyncio.TaskGroup() as group:
-        shards = works.parts.shards
+    async with running_works(HeldStore(), tmp_path) as wiring, asyncio.TaskGroup() as group:
+        shards = wiring.context.shards
         [shard, *_] = shards
         nothing = Delivered(key="nothing")
         before = shards.decision_count
@@ -337,8 +337,8 @@ async def test_what_is_asked_together_is_decided_together_however_much_waits(
 
 
 async def test_a_full_inbox_refuses_requests_and_takes_the_nodes_own(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as works:
-        shards = works.parts.shards
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        shards = wiring.context.shards
         for _ in range(INBOX_MAX):
             shards.submit(shards[ShardId(0)], Delivered(key="nothing"))
 
@@ -354,8 +354,8 @@ async def test_nothing_more_is_decided_while_the_disk_is_far_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, asyncio.TaskGroup() as group:
-        shards = works.parts.shards
+    async with running_works(store, tmp_path) as wiring, asyncio.TaskGroup() as group:
+        shards = wiring.context.shards
         job_id = await save(shards, "job")
         monkeypatch.setattr("rota.node.shards.shard_loop.FLIGHT_BYTES_MAX", 1)
         store.hold()
@@ -373,8 +373,8 @@ async def test_nothing_more_is_decided_while_the_disk_is_far_behind(
 
 async def test_what_was_asked_by_one_who_went_away_is_done(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works, asyncio.TaskGroup() as group:
-        shards = works.parts.shards
+    async with running_works(store, tmp_path) as wiring, asyncio.TaskGroup() as group:
+        shards = wiring.context.shards
         store.hold()
         asked = group.create_task(save(shards, "job"))
         other = group.create_task(save(shards, "other"))
@@ -391,8 +391,8 @@ async def test_what_was_asked_by_one_who_went_away_is_done(tmp_path: Path) -> No
 
 async def test_stopping_commits_what_has_come_in_and_takes_nothing_more(tmp_path: Path) -> None:
     store = HeldStore()
-    async with running_works(store, tmp_path) as works:
-        shards = works.parts.shards
+    async with running_works(store, tmp_path) as wiring:
+        shards = wiring.context.shards
         shard = shards.of_name("default", "upstream")
         letter = Subscribe(upstream="default/upstream", dependent="default/job")
 
@@ -404,8 +404,8 @@ async def test_stopping_commits_what_has_come_in_and_takes_nothing_more(tmp_path
             await save(shards, "late")
         assert left == 0
 
-    async with running_works(store, tmp_path, life=2) as works:
-        dependents = works.parts.shards.of_name("default", "upstream").state.dependents
+    async with running_works(store, tmp_path, life=2) as wiring:
+        dependents = wiring.context.shards.of_name("default", "upstream").state.dependents
         assert dependents == {"default/upstream": {"default/job": None}}
 
 
@@ -413,13 +413,13 @@ async def test_what_was_acknowledged_survives_a_loss_of_power(tmp_path: Path) ->
     store = HeldStore()
     found: MemoryStore = store
     kept = ""
-    async with failing_works(store, tmp_path, "crashed") as works:
-        kept = await save(works.parts.shards, "kept")
+    async with failing_works(store, tmp_path, "crashed") as wiring:
+        kept = await save(wiring.context.shards, "kept")
         found = store.crash()
-        assert await code_of_refusal(save(works.parts.shards, "late")) == "storage_unavailable"
+        assert await code_of_refusal(save(wiring.context.shards, "late")) == "storage_unavailable"
 
-    async with running_works(found, tmp_path, life=2) as works:
-        jobs = {job_id for shard in works.parts.shards for job_id in shard.state.jobs}
+    async with running_works(found, tmp_path, life=2) as wiring:
+        jobs = {job_id for shard in wiring.context.shards for job_id in shard.state.jobs}
 
     assert jobs == {kept}
 
@@ -433,13 +433,13 @@ async def code_of_refusal(asked: Awaitable[object]) -> str:
 
 async def start(store: MemoryStore, folder: Path, started: list[NodeWiring]) -> None:
     """Begin a second life, and note that it began."""
-    async with running_works(store, folder, life=2) as works:
-        started.append(works)
+    async with running_works(store, folder, life=2) as wiring:
+        started.append(wiring)
 
 
-def jobs_of(works: NodeWiring, shard: Shard, count: int, *, large: bool = False) -> list[SaveJob]:
+def jobs_of(wiring: NodeWiring, shard: Shard, count: int, *, large: bool = False) -> list[SaveJob]:
     """Return jobs of a shard, of 1 MiB each if they are to be *large*."""
     names = (f"{'large' if large else 'small'}-{number}" for number in range(100 * count))
-    of_it = (name for name in names if works.parts.shards.of_name("default", name) is shard)
+    of_it = (name for name in names if wiring.context.shards.of_name("default", name) is shard)
     description = "x" * (1 << 20) if large else ""
     return [SaveJob(spec=spec_of(next(of_it), description=description)) for _ in range(count)]

@@ -30,11 +30,11 @@ def see_authority(world: World) -> None:
         return
     acting: dict[ShardId, NodeId] = {}
     for machine in world.machines.values():
-        works = machine.works
-        if works is None:
+        wiring = machine.wiring
+        if wiring is None:
             continue
         now = machine.clock.elapsed()
-        for shard in works.parts.shards:
+        for shard in wiring.context.shards:
             if shard.replica.has_authority(now):
                 other = acting.setdefault(shard.id, machine.id)
                 if other != machine.id:
@@ -53,9 +53,9 @@ def see_copies(world: World) -> None:
         rows_of: dict[Index, list[tuple[bytes, bytes]]] = {}
         for copy in configuration.sync:
             machine = world.machines[copy.node_id]
-            if machine.works is None or machine.works.parts.shards.refusal is not None:
+            if machine.wiring is None or machine.wiring.context.shards.refusal is not None:
                 continue  # It is off, or its disk has failed.
-            shard = machine.works.parts.shards[number]
+            shard = machine.wiring.context.shards[number]
             if shard.replica.copy.allocation != copy.allocation:
                 continue
             rows = _rows(machine.store, number)
@@ -66,8 +66,8 @@ def see_copies(world: World) -> None:
 def see_comparisons(world: World) -> None:
     """R43: nodes that compare copies find none that differ, for none do (I3)."""
     for machine in world.machines.values():
-        if machine.works is not None and machine.works.digests.results["different"]:
-            differing = sorted(machine.works.digests.diverged)
+        if machine.wiring is not None and machine.wiring.digests.results["different"]:
+            differing = sorted(machine.wiring.digests.diverged)
             raise Violation(f"R43: {machine.id} finds that copies differ, now of {differing}")
 
 
@@ -125,8 +125,8 @@ def unequal(world: World, number: ShardId) -> str:
     machine, shard = found
     wanted = _rows(machine.store, number)
     for node_id in world.configurations[number].members:
-        works = world.machines[node_id].works
-        if works is None or works.parts.shards[number].file.applied != shard.file.applied:
+        wiring = world.machines[node_id].wiring
+        if wiring is None or wiring.context.shards[number].file.applied != shard.file.applied:
             return f"{node_id} has not applied {shard.file.applied}"
         if _rows(world.machines[node_id].store, number) != wanted:
             raise Violation(

@@ -57,8 +57,8 @@ class Client:
     async def command(self, of: Callable[[Shards], Shard], command: Command) -> Told:
         """Have a command decided by the primary of a shard; what can be repeated is."""
 
-        async def ask(works: NodeWiring) -> Reply:
-            shards = works.parts.shards
+        async def ask(wiring: NodeWiring) -> Reply:
+            shards = wiring.context.shards
             return await shards.ask(of(shards), command)
 
         return await self.request(ask)

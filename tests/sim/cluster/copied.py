@@ -48,9 +48,9 @@ async def _ask_again_and_again(world: World, machine: Machine) -> None:
 
 def _see_taken(world: World, machine: Machine) -> None:
     """Check that the node has no session that it may act by, now that the copy has got one."""
-    works = machine.works
-    if works is None or world.now() <= world.excused_until:
+    wiring = machine.wiring
+    if wiring is None or world.now() <= world.excused_until:
         return
-    membership, session_s = works.parts.membership, world.plan.timing.session / SECOND
+    membership, session_s = wiring.context.membership, world.plan.timing.session / SECOND
     if membership.session != NOBODY and membership.session_age_s < session_s / 2:
         raise Violation(f"R4: a copy of the data of {machine.id} took the session of the node")

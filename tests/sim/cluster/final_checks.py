@@ -53,9 +53,9 @@ class Records:
             self._read(*found)
 
     def _read(self, machine: Machine, shard: Shard) -> None:
-        assert machine.works is not None
+        assert machine.wiring is not None
         # As stored: memory runs ahead, and what ends there is not history yet.
-        history, state = machine.works.parts.history, load_state(shard.file.changes())
+        history, state = machine.wiring.context.history, load_state(shard.file.changes())
         self.times.append(shard.time(machine.clock))
         self.jobs.update(state.jobs)
         self.executions.update(state.executions)

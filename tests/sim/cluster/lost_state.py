@@ -50,7 +50,7 @@ def recover(world: World) -> None:
         Violation: A shard stays closed, though all nodes run.
     """
     present = [each for each in world.machines.values() if not each.has_left]
-    are_up = all(each.works is not None and not each.is_paused for each in present)
+    are_up = all(each.wiring is not None and not each.is_paused for each in present)
     if not (are_up and _recovered(world, present)):
         world.after(AGAIN, lambda: recover(world))
 
@@ -60,17 +60,17 @@ def _recovered(world: World, present: list[Machine]) -> bool:
     view = world.server.state.view()
     told = {
         machine.id: Inventory(
-            lost=machine.works.parts.continuity.lost,
+            lost=machine.wiring.context.continuity.lost,
             shards={
                 shard.id: held(shard.replica)
-                for shard in machine.works.parts.shards
+                for shard in machine.wiring.context.shards
                 if shard.replica.seen is not None
             },
         )
         for machine in present
-        if machine.works is not None
+        if machine.wiring is not None
     }
-    shards = {each.id: each.works.parts.shards for each in present if each.works is not None}
+    shards = {each.id: each.wiring.context.shards for each in present if each.wiring is not None}
     hashes = hashes_of(lambda node_id, shard: shards[node_id][shard].replica)
     gone = [each.id for each in world.machines.values() if each.has_left]
     without = [each for each in gone if each in view.members]

@@ -112,9 +112,9 @@ class Machine:
         self._world = world
 
     @property
-    def works(self) -> NodeWiring | None:
+    def wiring(self) -> NodeWiring | None:
         """What turns in its node, while that does."""
-        return self.life.works if self.life else None
+        return self.life.wiring if self.life else None
 
     @property
     def is_frozen(self) -> bool:
@@ -285,13 +285,13 @@ class Life:
 
     Attributes:
         gate: Lets it run.
-        works: None before it turns, and after.
+        wiring: None before it turns, and after.
         session: The last one that it began: what its warden would tell of it.
     """
 
     def __init__(self, world: Surrounding, machine: Machine) -> None:
         self.gate = Gate(f"{machine.id}.{machine.life_count}")
-        self.works: NodeWiring | None = None
+        self.wiring: NodeWiring | None = None
         self.session = NOBODY
         self._world = world
         self._machine = machine
@@ -327,17 +327,17 @@ class Life:
 
     def take(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
         """Give a message to the node, be it honest or not."""
-        if self.works is not None:
-            self.works.receiving.receive(shard, sender, message)
+        if self.wiring is not None:
+            self.wiring.router.receive(shard, sender, message)
 
     def hear_death(self, node_id: NodeId, session: Session, left: Left) -> None:
         """Take the proof that the process of another node has ended."""
-        if self.works is not None:
-            self.works.receiving.saw_death(node_id, session, left)
+        if self.wiring is not None:
+            self.wiring.router.saw_death(node_id, session, left)
 
     def serve(self, request: Request, on_answer: OnAnswer) -> None:
         """Take a request of a client."""
-        if self.works is not None and not self._stop.is_set():
+        if self.wiring is not None and not self._stop.is_set():
             task = self._requests.create_task(self._answer(request, on_answer))
             self._handlers[task] = None
             task.add_done_callback(self._handlers.pop)
@@ -354,25 +354,25 @@ class Life:
         except Exception as raised:
             error = first_error(raised)
         finally:
-            self.works = None
+            self.wiring = None
             self.gate.remove()
         self._machine.ended(self, error)
 
     async def _live(self) -> None:
-        works = self._make()
+        wiring = self._make()
         assert not self._machine.is_damaged, f"{self._machine.id} works with a damaged disk"
-        async with works.running():
-            self.works = works
+        async with wiring.running():
+            self.wiring = wiring
             async with asyncio.TaskGroup() as self._requests:
-                await works.run_until(self._stop)
+                await wiring.run_until(self._stop)
                 for task in self._handlers:
                     task.cancel()
 
     async def _answer(self, request: Request, on_answer: OnAnswer) -> None:
-        assert self.works is not None
+        assert self.wiring is not None
         answer: object
         try:
-            answer = await request(self.works)
+            answer = await request(self.wiring)
         except Refused as refusal:
             answer = refusal
         if not self._is_dead:
@@ -439,8 +439,8 @@ class Life:
 
     def _may_begin(self, key: AttemptKey) -> bool:
         """Tell whether this node has the right to act for an attempt, or was sent it."""
-        assert self.works is not None
-        shard = self.works.parts.shards.of_id(key.execution_id)
+        assert self.wiring is not None
+        shard = self.wiring.context.shards.of_id(key.execution_id)
         if is_of_fallback(key):
             job = shard.file.record(Table.JOB, job_of(key.execution_id))
             return not isinstance(job, Job) or job.spec.consistency is Consistency.AVAILABLE

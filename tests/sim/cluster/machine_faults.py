@@ -179,10 +179,10 @@ def _may_lose(world: World, machine: Machine) -> bool:
         if len(configuration.sync) < 2:
             return False
         for copy in configuration.sync:
-            works = world.machines[copy.node_id].works
-            if works is None:
+            wiring = world.machines[copy.node_id].wiring
+            if wiring is None:
                 return False
-            replica = works.parts.shards[number].replica
+            replica = wiring.context.shards[number].replica
             if replica.copy.allocation != copy.allocation:
                 return False
             if replica.primary is not None and replica.primary.changes:

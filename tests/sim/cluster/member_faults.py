@@ -42,16 +42,16 @@ def forge(world: World, machine: Machine) -> bool:
     """Have a member send each other node what it has no right to, or what cannot be true."""
     number = ShardId(world.chance.randrange(world.plan.shard_count))
     current = world.configurations.get(number)
-    if machine.works is None or current is None or current.primary == machine.id:
+    if machine.wiring is None or current is None or current.primary == machine.id:
         return False
     far = world.chance.choice([0, 1, 2, 1 << 40])
-    liar = _party(machine, machine.works, number)
+    liar = _party(machine, machine.wiring, number)
     for other in world.machines.values():
-        if other is not machine and other.works is not None:
+        if other is not machine and other.wiring is not None:
             messages = [
-                *forged(current, far, liar, _party(other, other.works, number)),
-                *_forged_errands(world, liar, other.works),
-                *_forged_comparison(world, current, other.works.parts.shards[number]),
+                *forged(current, far, liar, _party(other, other.wiring, number)),
+                *_forged_errands(world, liar, other.wiring),
+                *_forged_comparison(world, current, other.wiring.context.shards[number]),
             ]
             for message in world.chance.sample(messages, 4):
                 _carry(world, machine, other, number, message)
@@ -60,7 +60,7 @@ def forge(world: World, machine: Machine) -> bool:
 
 def replay(world: World, machine: Machine) -> bool:
     """Have a member send old messages once more: its own, and others' in its own name."""
-    if len(world.sent) < REPLAYED or machine.works is None:
+    if len(world.sent) < REPLAYED or machine.wiring is None:
         return False
     for sender, receiver, number, message in world.chance.sample(list(world.sent), REPLAYED):
         is_own = sender == machine.id
@@ -74,8 +74,8 @@ def _carry(world: World, machine: Machine, other: Machine, number: ShardId, mess
     world.links.carry(machine.id, other.id, lambda: other.hear_forged(number, machine.id, message))
 
 
-def _party(machine: Machine, works: NodeWiring, number: ShardId) -> Party:
-    shard = works.parts.shards[number]
+def _party(machine: Machine, wiring: NodeWiring, number: ShardId) -> Party:
+    shard = wiring.context.shards[number]
     return Party(
         node_id=machine.id,
         session=machine.life.session if machine.life else NOBODY,
@@ -85,9 +85,9 @@ def _party(machine: Machine, works: NodeWiring, number: ShardId) -> Party:
     )
 
 
-def _forged_errands(world: World, liar: Party, works: NodeWiring) -> list[Sent]:
+def _forged_errands(world: World, liar: Party, wiring: NodeWiring) -> list[Sent]:
     """Return what *works* must not obey, of a node that is not the primary of the shard."""
-    number, orders = world.chance.getrandbits(48), works.parts.attempts.orders
+    number, orders = world.chance.getrandbits(48), wiring.context.attempts.orders
     messages: list[Sent] = [
         DeliveryReceipt(number=number),
         GiveLease(stop=tuple(orders), sent_at=Instant(number)),

@@ -106,9 +106,9 @@ async def _go_through(world: World, group: asyncio.TaskGroup) -> None:
     await _become_quiet(world, users)
     see_comparisons(world)
     world.counts["comparisons"] = sum(
-        machine.works.digests.results["equal"]
+        machine.wiring.digests.results["equal"]
         for machine in world.machines.values()
-        if machine.works is not None
+        if machine.wiring is not None
     )
     see_end(world, [story for user in users for story in user.stories])
     records = Records(world)

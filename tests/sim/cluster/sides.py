@@ -57,7 +57,7 @@ class Alone:
         """Tell whether a machine reaches nobody, and has no other trouble."""
         return (
             self._world.links.is_alone(machine.id)
-            and machine.works is not None
+            and machine.wiring is not None
             and not (
                 machine.is_paused or machine.is_to_fail or machine.slow_sync or machine.is_frozen
             )
@@ -65,9 +65,9 @@ class Alone:
         )
 
     def _see(self, machine: Machine) -> None:
-        works, labels = machine.works, set(machine.labels.items())
-        assert works is not None
-        for shard in works.parts.shards:
+        wiring, labels = machine.wiring, set(machine.labels.items())
+        assert wiring is not None
+        for shard in wiring.context.shards:
             if not shard.replica.counts:
                 continue
             for job in available_jobs(shard):
@@ -75,7 +75,7 @@ class Alone:
                     continue
                 plan = shard.file.record(Table.PLAN, job.id)
                 assert isinstance(plan, JobPlan)
-                side = works.sides.opened_of(shard)
+                side = wiring.fallback_shards.opened_of(shard)
                 if side is None:
                     raise Violation(f"stand-in: {machine.id} has no side of shard {shard.id}")
                 own = side.state.plans.get(job.id)
@@ -96,8 +96,8 @@ def available_jobs(shard: Shard) -> Iterator[Job]:
 def untold(world: World) -> str:
     """Return a side of which not all is told; nothing if there is none."""
     for machine in world.machines.values():
-        works = machine.works
-        for side in works.sides.opened if works is not None else ():
+        wiring = machine.wiring
+        for side in wiring.fallback_shards.opened if wiring is not None else ():
             executions = list(side.state.executions.values())
             return f"{machine.id} has a side of shard {shard_of_fallback(side.id)}: {executions}"
     return ""

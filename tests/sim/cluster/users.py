@@ -195,11 +195,11 @@ class User:
         execution_id = triggering.execution_id
         assert execution_id is not None
 
-        async def status(works: NodeWiring) -> ExecutionStatus | None:
-            shard = works.parts.shards.of_id(execution_id)
+        async def status(wiring: NodeWiring) -> ExecutionStatus | None:
+            shard = wiring.context.shards.of_id(execution_id)
             live = shard.state.executions.get(execution_id)
-            await works.parts.shards.settled(shard)
-            found = live or works.parts.history.execution(shard.id, execution_id)
+            await wiring.context.shards.settled(shard)
+            found = live or wiring.context.history.execution(shard.id, execution_id)
             return found.status if found else ExecutionStatus.QUEUED
 
         told = await self._client.request(status)

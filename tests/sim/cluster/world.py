@@ -134,9 +134,9 @@ class World:
     def acting(self, number: ShardId) -> Iterator[tuple[Machine, Shard]]:
         """Yield the nodes that have the right to act for a shard; one at most, if all is well."""
         for machine in self.machines.values():
-            works = machine.works
-            if works is not None:
-                shard = works.parts.shards[number]
+            wiring = machine.wiring
+            if wiring is not None:
+                shard = wiring.context.shards[number]
                 if shard.replica.has_authority(machine.clock.elapsed()):
                     yield machine, shard
 

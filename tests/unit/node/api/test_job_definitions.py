@@ -221,17 +221,17 @@ def test_what_a_job_says_is_for_the_tasks_that_it_makes_sense_for() -> None:
         ],
     )
 
-    works = {task.name: task.work for task in job_spec(body).tasks}
+    wiring = {task.name: task.work for task in job_spec(body).tasks}
 
-    assert {name: work.executor for name, work in works.items()} == {
+    assert {name: work.executor for name, work in wiring.items()} == {
         "command": "container",
         "bare": "process",
         "function": "python",
         "other": "scripted",
     }
-    assert [name for name, work in works.items() if work.image] == ["command"]
-    assert [name for name, work in works.items() if work.sandbox != Sandbox()] == ["bare"]
-    assert [name for name, work in works.items() if work.limits != Limits()] == [
+    assert [name for name, work in wiring.items() if work.image] == ["command"]
+    assert [name for name, work in wiring.items() if work.sandbox != Sandbox()] == ["bare"]
+    assert [name for name, work in wiring.items() if work.limits != Limits()] == [
         "command",
         "bare",
         "function",
