@@ -160,7 +160,7 @@ _ALL = (
         "rota_shards_frozen", _GAUGE, "shards",
         "shards that cannot change hands, because etcd lost its state or a promise is too high: "
         "a primary that runs goes on; 0 unless an operator has to act",
-        see="../explanation/coordination.md#when-etcd-does-not-do-well",
+        see="../explanation/coordination.md#faults-of-etcd",
     ),
     MetricDefinition(
         "rota_stand_ins", _GAUGE, "shards",
@@ -207,7 +207,7 @@ _ALL = (
         "rota_coordinator_refusals_total", _COUNTER, "calls",
         "calls that etcd answered and did not do: quota, permission, too many requests. The node "
         "works on as if etcd were away; an operator has to act",
-        see="../explanation/coordination.md#when-etcd-does-not-do-well",
+        see="../explanation/coordination.md#faults-of-etcd",
     ),
     MetricDefinition(
         "rota_etcd_bytes", _GAUGE, _BYTES,
@@ -246,7 +246,7 @@ _ALL = (
                 ),
             ),
         ),
-        see="../explanation/links.md#what-is-refused",
+        see="../explanation/links.md#refused-connections",
     ),
     MetricDefinition(
         "rota_peer_garbage_total", _COUNTER, "links",
