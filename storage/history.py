@@ -13,7 +13,7 @@ from rota.core.model.execution import Execution, Task, in_place
 from rota.core.model.ids import ExecutionId, JobId, ShardId, job_of
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import LATEST_INSTANT, Instant
-from rota.core.vocabulary.changes import Account, Pointer, Record, Table
+from rota.core.vocabulary.changes import Pointer, Record, StandInExecution, Table
 from rota.core.vocabulary.codec import Undecodable, decode_record
 from rota.core.vocabulary.commands import Past
 from rota.storage.shards import shard_prefix
@@ -92,18 +92,18 @@ class History:
             tasks.append(task)
         return in_place(tasks)
 
-    def accounts(self, shard: ShardId, execution_id: ExecutionId) -> list[Account]:
+    def accounts(self, shard: ShardId, execution_id: ExecutionId) -> list[StandInExecution]:
         """Return what stand-ins told of an execution that is not theirs, by node.
 
         Raises:
             Undecodable: The record of one cannot be read.
         """
-        start = _key(shard, Table.DOUBLE, f"{execution_id}/")
-        end = _key(shard, Table.DOUBLE, f"{execution_id}0")
-        accounts: list[Account] = []
+        start = _key(shard, Table.DUPLICATE, f"{execution_id}/")
+        end = _key(shard, Table.DUPLICATE, f"{execution_id}0")
+        accounts: list[StandInExecution] = []
         for key, value in self._store.scan(Family.HIST, start, end):
-            account = _decoded(Table.DOUBLE, key, value)
-            assert isinstance(account, Account)
+            account = _decoded(Table.DUPLICATE, key, value)
+            assert isinstance(account, StandInExecution)
             accounts.append(account)
         return accounts
 

@@ -1,4 +1,4 @@
-"""How an execution goes: tasks start, attempts end, tasks follow, the execution ends."""
+"""Progress of an execution: its tasks start, attempts end, dependent tasks start, it ends."""
 
 from collections import deque
 from itertools import takewhile
@@ -6,7 +6,7 @@ from itertools import takewhile
 import msgspec
 from msgspec.structs import replace
 
-from rota.core.decide.outbox import has_room, send_letter
+from rota.core.decide.outbox import has_room, send_message
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.attempt import (
     RESULTS_BYTES_MAX,
@@ -40,15 +40,15 @@ from rota.core.state.shard_state import Graph, version_key
 from rota.core.timing.instants import Instant, later
 from rota.core.vocabulary.changes import Pointer, Succeeded, Table, past_key
 from rota.core.vocabulary.commands import Cancel, FinishAttempt, LoseSession, StartTask, Wake
-from rota.core.vocabulary.effects import ClearTimer, SetTimer, Stop, Timescale, Wait
+from rota.core.vocabulary.effects import ClearTimer, SetTimer, Stop, Timescale, WaitForSlot
 
 _LOSSES = (Outcome.LOST, Outcome.CANCELLED)
 LOSSES_MAX = 100
-"""A task lost this often is failed: it is more likely to end its nodes than to be unlucky."""
+"""A task that was lost this often fails: it probably crashes its nodes."""
 
 
 class Birth(msgspec.Struct, frozen=True):
-    """Why and how an execution comes into being."""
+    """The particulars of a new execution."""
 
     id: ExecutionId
     origin: Origin
@@ -59,7 +59,7 @@ class Birth(msgspec.Struct, frozen=True):
 
 
 def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
-    """Make an execution of *job*; unless it is held, its first tasks start."""
+    """Create an execution of *job*; unless it is held, start its first tasks."""
     execution = Execution(
         id=birth.id,
         job_id=job.id,
@@ -76,21 +76,23 @@ def begin_execution(draft: Draft, job: Job, birth: Birth) -> None:
     )
     draft.put_execution(execution)
     draft.publish_execution(execution)
-    for place, spec in enumerate(job.spec.tasks):
-        draft.put_task(execution.id, Task(name=spec.name, status=TaskStatus.BLOCKED, place=place))
+    for position, spec in enumerate(job.spec.tasks):
+        draft.put_task(
+            execution.id, Task(name=spec.name, status=TaskStatus.BLOCKED, position=position)
+        )
     if birth.hold is Hold.NONE:
         _start_first_tasks(draft, execution, _graph(draft, execution))
 
 
 def release_execution(draft: Draft, execution: Execution) -> None:
-    """Let a held execution go on."""
+    """Start a held execution."""
     free = replace(execution, hold=Hold.NONE)
     draft.put_execution(free)
     _start_first_tasks(draft, free, _graph(draft, free))
 
 
 def start_task(draft: Draft, command: StartTask) -> None:
-    """Start a task that waited for room, if it still does."""
+    """Start a task that waits for a slot; a task that is no longer ready stays as it is."""
     task = draft.task(command.execution_id, command.task)
     if task is not None and task.status is TaskStatus.READY:
         _start(draft, command.execution_id, task)
@@ -101,17 +103,17 @@ def wake_task(draft: Draft, command: Wake) -> None:
     task = draft.task(command.execution_id, command.task)
     if task is None or task.status is not TaskStatus.BACKING_OFF:
         return
-    # A timer may go off twice, and the second time finds the delay after the next failure.
+    # A timer may fire twice; the second time the task may be in the delay after its next failure.
     if command.number == len(task.attempts) + 1:
         _start(draft, command.execution_id, task)
 
 
 def finish_attempt(draft: Draft, command: FinishAttempt) -> None:
-    """Record how an attempt ended, and go on with its task.
+    """Record the end of an attempt, and end or retry its task.
 
     Raises:
         Refused: Code ``stale_attempt``: the token is not that of the task's running attempt. The
-            report is of no use to anyone and may be dropped (PROTOCOL R40).
+            report may be dropped (PROTOCOL R40).
     """
     task = running_task(draft, command.attempt, command.token)
     execution_id = command.attempt.execution_id
@@ -122,7 +124,7 @@ def finish_attempt(draft: Draft, command: FinishAttempt) -> None:
 
 
 def running_task(draft: Draft, key: AttemptKey, token: Token) -> Task:
-    """Return the task whose attempt *key* runs under *token*.
+    """Return the task whose running attempt is *key* under *token*.
 
     Raises:
         Refused: Code ``stale_attempt``: there is no such task, or this is not its running attempt.
@@ -139,7 +141,7 @@ def running_task(draft: Draft, key: AttemptKey, token: Token) -> Task:
 
 
 def lose_session(draft: Draft, command: LoseSession) -> None:
-    """End every attempt of a node's past life as lost, and start the tasks again."""
+    """Record every attempt of a node's ended session as lost, and restart its tasks."""
     lost = [
         (execution_id, task)
         for execution_id, tasks in draft.state.tasks.items()
@@ -155,12 +157,12 @@ def lose_session(draft: Draft, command: LoseSession) -> None:
         reason=f"node {command.node_id} ended while it ran",
     )
     for execution_id, task in lost:
-        began = replace(ending, started_at=task.attempts[-1].placed_at)
-        _end_attempt(draft, execution_id, task, began)
+        lost_ending = replace(ending, started_at=task.attempts[-1].placed_at)
+        _end_attempt(draft, execution_id, task, lost_ending)
 
 
 def cancel_execution(draft: Draft, command: Cancel) -> None:
-    """Stop what runs of an execution and end the rest of it; a repetition changes nothing.
+    """Cancel an execution: stop running attempts, cancel other tasks; a repetition changes nothing.
 
     Raises:
         Refused: There is no such unfinished execution.
@@ -196,46 +198,46 @@ def _start_first_tasks(draft: Draft, execution: Execution, graph: Graph) -> None
 
 
 def _start(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
-    """Start an attempt if there is room; else the task is ready and waits for it (R35).
+    """Start an attempt if a slot that suits it is free; otherwise the task waits, ready (R35).
 
-    What is decided before the execution is due is done when it is.
+    If the execution is not due yet, the effects are postponed until it is.
     """
     execution = draft.execution(execution_id)
     assert execution is not None, execution_id
     first, spec = draft.effect_count, _graph(draft, execution).tasks[task.name]
-    if draft.room > 0 and draft.situation.place.suits(spec.selector):
-        _place(draft, execution, task, spec)
+    if draft.free_slots > 0 and draft.situation.slots.matches(spec.selector):
+        _start_attempt(draft, execution, task, spec)
     else:
         _wait(draft, execution, task, spec)
     if execution.fire_at > draft.now:
-        draft.put_off(first, execution)
+        draft.postpone_effects(first, execution)
 
 
 def _wait(draft: Draft, execution: Execution, task: Task, spec: TaskSpec) -> None:
-    # One that was called and found no room after all keeps its turn.
+    # A task that was offered a slot and could not take it keeps its position in the queue.
     since = task.ready_at or max(draft.now, execution.fire_at)
-    is_suited = draft.situation.place.suits(spec.selector)
+    is_matching = draft.situation.slots.matches(spec.selector)
     ready = replace(
         task,
         status=TaskStatus.READY,
         retry_at=Instant(0),
         ready_at=since,
-        reason="" if is_suited else _wanting(spec.selector),
+        reason="" if is_matching else _missing_labels(spec.selector),
     )
     draft.put_task(execution.id, ready)
     if task.status is not TaskStatus.READY:
         draft.publish_task(execution, ready)
     priority = _graph(draft, execution).spec.priority
-    draft.add(Wait(execution.id, task.name, since, priority, spec.selector))
+    draft.add(WaitForSlot(execution.id, task.name, since, priority, spec.selector))
 
 
-def _place(draft: Draft, execution: Execution, task: Task, spec: TaskSpec) -> None:
-    place, at = draft.situation.place, max(draft.now, execution.fire_at)
+def _start_attempt(draft: Draft, execution: Execution, task: Task, spec: TaskSpec) -> None:
+    slots, at = draft.situation.slots, max(draft.now, execution.fire_at)
     attempt = Attempt(
         number=len(task.attempts) + 1,
         token=draft.situation.position,
-        node_id=place.node_id,
-        session=place.session,
+        node_id=slots.node_id,
+        session=slots.session,
         placed_at=at,
     )
     running = replace(
@@ -255,18 +257,18 @@ def _place(draft: Draft, execution: Execution, task: Task, spec: TaskSpec) -> No
     draft.launch(execution, running, _work(spec, execution))
 
 
-def _wanting(selector: Selector) -> str:
+def _missing_labels(selector: Selector) -> str:
     return f"waits for a node with {', '.join(f'{name}={value}' for name, value in selector)}"
 
 
 def _work(spec: TaskSpec, execution: Execution) -> Work:
-    """Return the task's work with its parameters and its trace, which go by environment too.
+    """Return the task's work, with parameters and trace added to its environment.
 
-    Parameters of the execution (its trigger's, or the job's) stand before those of the task.
+    Parameters of the execution (its trigger's, or the job's) take precedence over the task's.
     """
     parameters = execution.parameters or spec.work.parameters
-    told = {"ROTA_PARAMETERS": parameters, "TRACEPARENT": execution.traceparent}
-    added = tuple((name, value) for name, value in told.items() if value)
+    variables = {"ROTA_PARAMETERS": parameters, "TRACEPARENT": execution.traceparent}
+    added = tuple((name, value) for name, value in variables.items() if value)
     if not added:
         return spec.work
     return replace(spec.work, parameters=parameters, env=(*spec.work.env, *added))
@@ -278,13 +280,13 @@ def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: En
     attempt = task.attempts[-1]
     is_first = attempt.placed_at == execution.started_at and attempt.number == 1
     if ending.outcome is Outcome.LOST:
-        # Whoever tells of the loss did not see it begin.
+        # The reporter of a loss did not see the attempt start.
         ending = replace(ending, started_at=attempt.placed_at)
     elif attempt.placed_at <= ending.started_at < execution.started_at:
         is_first = True
     if is_first:
-        # The first attempt tells when the execution really began; until now its placing stood in.
-        # Of several that were placed together another may end first, and not have begun first.
+        # The first attempt's report has the real start of the execution; until then the instant at
+        # which its slot was taken is recorded. Of several first attempts another one may end first.
         execution = replace(execution, started_at=ending.started_at)
         draft.put_execution(execution)
     if ending.result:
@@ -302,7 +304,7 @@ def _end_attempt(draft: Draft, execution_id: ExecutionId, task: Task, ending: En
         case Outcome.FAILED | Outcome.TIMED_OUT:
             _retry_or_fail(draft, execution, ended, ending)
         case Outcome.LOST | Outcome.CANCELLED:
-            # Stopped though nobody cancelled the execution: a cost of ours, like a lost node.
+            # Stopped without a cancellation of the execution: not the user's fault, like a loss.
             _start_again(draft, execution, replace(ended, losses=ended.losses + 1))
 
 
@@ -329,14 +331,14 @@ def _retry_or_fail(draft: Draft, execution: Execution, task: Task, ending: Endin
 
 
 def _wake(execution_id: ExecutionId, task: Task) -> Wake:
-    """Return what wakes a task that backs off, for the attempt that is next."""
+    """Return the command that starts the next attempt of a task that backs off."""
     return Wake(execution_id=execution_id, task=task.name, number=len(task.attempts) + 1)
 
 
 def _start_again(draft: Draft, execution: Execution, task: Task) -> None:
-    """Go on after an attempt was lost: a cost of ours, never of the user's retries.
+    """Restart a task after a lost attempt, which never counts as one of the user's retries.
 
-    The delay follows from the record, and is part of it: another primary sets the same timer.
+    The delay is derived from the record and stored in it, so another primary sets the same timer.
     """
     if execution.cancelled_at:
         _end_task(draft, execution.id, replace(task, status=TaskStatus.CANCELLED))
@@ -350,7 +352,7 @@ def _start_again(draft: Draft, execution: Execution, task: Task) -> None:
 
 
 def _losses_in_a_row(task: Task) -> int:
-    """Return how many of the last attempts were lost, or stopped without a request."""
+    """Return how many attempts in a row, the last included, were lost or stopped unrequested."""
     lost = takewhile(
         lambda attempt: attempt.ending and attempt.ending.outcome in _LOSSES,
         reversed(task.attempts),
@@ -371,7 +373,7 @@ def _back_off(
 
 
 def _end_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
-    """Close a task, let those that need it go on or be skipped, and end what is complete."""
+    """Close a task, start or skip the tasks that need it, and end a complete execution."""
     execution = draft.execution(execution_id)
     assert execution is not None, execution_id
     graph = _graph(draft, execution)
@@ -380,23 +382,29 @@ def _end_task(draft: Draft, execution_id: ExecutionId, task: Task) -> None:
     while closed:
         ended = closed.popleft()
         for name in graph.dependents.get(ended.name, ()):
-            skipped = _follow(draft, execution_id, graph.tasks[name], ended)
+            skipped = _apply_rule(draft, execution_id, graph.tasks[name], ended)
             if skipped is not None:
                 closed.append(skipped)
     _end_if_done(draft, execution_id)
 
 
-def _follow(draft: Draft, execution_id: ExecutionId, spec: TaskSpec, ended: Task) -> Task | None:
-    """Apply a blocked task's rule after *ended*, which it needs; return it if that skips it."""
+def _apply_rule(
+    draft: Draft, execution_id: ExecutionId, spec: TaskSpec, ended: Task
+) -> Task | None:
+    """Apply a blocked task's trigger rule after the end of *ended*, which it needs.
+
+    Returns:
+        The task if the rule skips it, else None.
+    """
     task = draft.task(execution_id, spec.name)
     assert task is not None, spec.name
     if task.status is not TaskStatus.BLOCKED:
         return None
-    said = verdict(spec.rule, draft.census_after(execution_id, spec, ended))
-    if said is TriggerVerdict.START:
+    result = verdict(spec.rule, draft.census_after(execution_id, spec, ended))
+    if result is TriggerVerdict.START:
         _start(draft, execution_id, task)
-    elif said is not TriggerVerdict.WAIT:
-        reason = UPSTREAM_FAILED if said is TriggerVerdict.SKIP_FAILED else UPSTREAM_SKIPPED
+    elif result is not TriggerVerdict.WAIT:
+        reason = UPSTREAM_FAILED if result is TriggerVerdict.SKIP_FAILED else UPSTREAM_SKIPPED
         skipped = replace(task, status=TaskStatus.SKIPPED, reason=reason)
         _close_task(draft, execution_id, skipped)
         return skipped
@@ -435,13 +443,13 @@ def _end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
         status = ExecutionStatus.FAILED
     else:
         status = ExecutionStatus.SUCCESS
-    # One that was cancelled before it was due was to start then.
+    # An execution that was cancelled before it was due has its fire time as start.
     past = replace(execution, status=status, finished_at=max(draft.now, execution.started_at))
     _move_to_history(draft, past)
     draft.publish_execution(past)
     _drop_unused_version(draft, past)
     if status is ExecutionStatus.SUCCESS:
-        tell_dependents(draft, past)
+        notify_dependents(draft, past)
     _release_next(draft, past)
 
 
@@ -466,17 +474,17 @@ def _drop_unused_version(draft: Draft, past: Execution) -> None:
         draft.drop(Table.VERSION, version_key(past.job_id, past.job_version))
 
 
-def tell_dependents(draft: Draft, past: Execution) -> None:
-    """Tell the jobs that wait for the job of *past* that it succeeded."""
+def notify_dependents(draft: Draft, past: Execution) -> None:
+    """Send the success of *past* to the jobs that depend on its job."""
     index = draft.situation.position.index
     for dependent in draft.state.dependents.get(past.job_name, ()):
         if has_room(draft, past.job_name, dependent):
-            letter = Succeeded(upstream=past.job_name, dependent=dependent, index=index)
-            send_letter(draft, dependent, letter)
+            message = Succeeded(upstream=past.job_name, dependent=dependent, index=index)
+            send_message(draft, dependent, message)
 
 
 def _release_next(draft: Draft, past: Execution) -> None:
-    """Let the execution that waited for this one (overlap ``queue_one``) go on."""
+    """Release the execution that waits for this one (overlap ``queue_one``)."""
     for waiting in draft.live_of(past.job_id):
         if waiting.hold is not Hold.OVERLAP:
             return

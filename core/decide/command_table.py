@@ -16,11 +16,11 @@ from rota.core.decide.advance_execution import (
     start_task,
     wake_task,
 )
-from rota.core.decide.dependencies import receive_letter
-from rota.core.decide.fallback import follow_job, take_account, take_claim
+from rota.core.decide.dependencies import receive_message
+from rota.core.decide.fallback import follow_job, reconcile_execution, reconcile_fires
 from rota.core.decide.fire import fire
 from rota.core.decide.idempotency import forget_requests
-from rota.core.decide.outbox import forget_item
+from rota.core.decide.outbox import drop_outbox_item
 from rota.core.decide.pause_job import pause_job, resume_job
 from rota.core.decide.report_progress import report_attempt
 from rota.core.decide.retention import forget
@@ -30,10 +30,9 @@ from rota.core.decide.trigger_job import trigger
 from rota.core.state.draft import Draft
 from rota.core.vocabulary.commands import (
     Cancel,
-    Claim,
     Command,
+    ConfirmDelivery,
     DeleteJob,
-    Delivered,
     FinishAttempt,
     Fire,
     FollowJob,
@@ -41,12 +40,13 @@ from rota.core.vocabulary.commands import (
     ForgetRequests,
     LoseSession,
     PauseJob,
-    Receive,
+    ReceiveMessage,
+    ReconcileExecution,
+    ReconcileFires,
     ReportAttempt,
     ResumeJob,
     SaveJob,
     StartTask,
-    TakeAccount,
     TakeOver,
     Trigger,
     Wake,
@@ -91,16 +91,18 @@ ROWS = (
     Row(TakeOver, take_over, lambda it: f"takeover {it.epoch}"),
     # From other shards.
     Row(
-        Receive, receive_letter, lambda it: f"receive {it.letter.upstream} -> {it.letter.dependent}"
+        ReceiveMessage,
+        receive_message,
+        lambda it: f"receive {it.message.upstream} -> {it.message.dependent}",
     ),
-    Row(Delivered, forget_item, lambda it: f"delivered {it.key}"),
+    Row(ConfirmDelivery, drop_outbox_item, lambda it: f"delivered {it.key}"),
     # Of stand-ins.
     Row(FollowJob, follow_job, lambda it: f"follow {it.job.id}"),
-    Row(Claim, take_claim, lambda it: f"claim {it.job_id} {it.node_id}"),
+    Row(ReconcileFires, reconcile_fires, lambda it: f"claim {it.job_id} {it.node_id}"),
     Row(
-        TakeAccount,
-        take_account,
-        lambda it: f"account {it.account.execution.id} {it.account.node_id}",
+        ReconcileExecution,
+        reconcile_execution,
+        lambda it: f"account {it.ended.execution.id} {it.ended.node_id}",
     ),
     # Housekeeping.
     Row(Forget, forget, lambda it: f"forget {len(it.pasts)}"),

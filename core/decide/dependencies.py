@@ -1,10 +1,11 @@
 """Dependencies between jobs: a job runs after each job that it depends on has succeeded.
 
-Every dependency is a gate that a success opens and that the next execution closes again. A job
-without a schedule runs as soon as all its gates are open; a scheduled one at its fire time or,
-if a gate is closed then, as soon as the last one opens. A trigger by hand does not wait. Under
-``queue_one`` an execution waits for its gates first and then for the one before it. Where the
-overlap policy forbids the execution, the successes are used up all the same: it was skipped.
+A success of the upstream job meets a dependency; the next execution of the dependent job uses the
+success up. A job without a schedule runs when all its dependencies are met. A scheduled job runs at
+its fire time or, if a dependency is not met then, when the last one is. A manual trigger does not
+wait. Under ``queue_one`` an execution waits for its dependencies first and then for the execution
+before it. If the overlap policy forbids the execution, it is skipped, and the successes are used up
+all the same.
 """
 
 from msgspec.structs import replace
@@ -16,92 +17,102 @@ from rota.core.model.ids import Index, trigger_execution_id
 from rota.core.model.job import Job, JobPlan, Upstream
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import dependent_key, received_key
-from rota.core.vocabulary.changes import Dependent, Mark, Subscribe, Succeeded, Table, Unsubscribe
-from rota.core.vocabulary.commands import Receive
+from rota.core.vocabulary.changes import (
+    Dependent,
+    LastReceived,
+    Subscribe,
+    Succeeded,
+    Table,
+    Unsubscribe,
+)
+from rota.core.vocabulary.commands import ReceiveMessage
 
 
-def receive_letter(draft: Draft, command: Receive) -> None:
-    """Act on a letter from another shard; one that was seen before changes nothing.
+def receive_message(draft: Draft, command: ReceiveMessage) -> None:
+    """Carry out a message from another shard; a repetition changes nothing.
 
-    A late repetition must not undo what a letter after it has done: it may say that a job waits no
-    longer, and the next one that it waits again.
+    A late repetition must not undo the effect of a later message: a job may have ended a dependency
+    and begun it again.
     """
-    if command.place:
+    if command.outbox_key:
         key = received_key(command.sender)
-        if command.place <= draft.state.received.get(key, ""):
+        if command.outbox_key <= draft.state.received.get(key, ""):
             return
-        draft.put(Table.RECEIVED, key, Mark(command.place))
-    match command.letter:
+        draft.put(Table.RECEIVED, key, LastReceived(command.outbox_key))
+    match command.message:
         case Subscribe(upstream=upstream, dependent=dependent):
             record = Dependent(upstream=upstream, name=dependent)
             draft.put(Table.DEPENDENT, dependent_key(upstream, dependent), record)
         case Unsubscribe(upstream=upstream, dependent=dependent):
             draft.drop(Table.DEPENDENT, dependent_key(upstream, dependent))
-        case Succeeded() as letter:
-            _note_success(draft, letter)
+        case Succeeded() as message:
+            _note_success(draft, message)
 
 
-def is_open(plan: JobPlan) -> bool:
-    """Tell whether every dependency has succeeded since the last execution that waited."""
+def is_met(plan: JobPlan) -> bool:
+    """Return True if every dependency is met."""
     return all(upstream.is_met for upstream in plan.upstreams)
 
 
-def close(plan: JobPlan) -> JobPlan:
-    """Return *plan* with every gate closed: an execution has used the successes."""
+def unmet(plan: JobPlan) -> JobPlan:
+    """Return *plan* with no dependency met: an execution has used the successes up."""
     return replace(
         plan, upstreams=tuple(replace(upstream, is_met=False) for upstream in plan.upstreams)
     )
 
 
 def waiting_execution(draft: Draft, job: Job) -> Execution | None:
-    """Return the execution of *job* that waits for its gates to open, if there is one."""
+    """Return the execution of *job* that waits for its dependencies; None if there is none."""
     if not job.spec.dependencies:
         return None
     held = (one for one in draft.live_of(job.id) if one.hold is Hold.DEPENDENCIES)
     return next(held, None)
 
 
-def pass_if_open(draft: Draft, job: Job) -> None:
-    """Let *job* run if all its gates are open and nothing else would make it."""
+def run_if_met(draft: Draft, job: Job) -> None:
+    """Run *job* if its dependencies are met and it has no schedule."""
     plan = draft.plan(job.id)
-    if plan is not None and plan.upstreams and is_open(plan):
-        draft.put(Table.PLAN, job.id, _pass_through(draft, job, plan))
+    if plan is not None and plan.upstreams and is_met(plan):
+        draft.put(Table.PLAN, job.id, _run_or_release(draft, job, plan))
 
 
-def _note_success(draft: Draft, letter: Succeeded) -> None:
-    job_id = draft.state.names.get(letter.dependent)
+def _note_success(draft: Draft, message: Succeeded) -> None:
+    job_id = draft.state.names.get(message.dependent)
     job = draft.job(job_id) if job_id else None
     plan = draft.plan(job_id) if job_id else None
-    if job is None or plan is None or letter.upstream not in job.spec.dependencies:
+    if job is None or plan is None or message.upstream not in job.spec.dependencies:
         return
-    number = job.spec.dependencies.index(letter.upstream)
-    if letter.index <= plan.upstreams[number].seen:
+    number = job.spec.dependencies.index(message.upstream)
+    if message.index <= plan.upstreams[number].seen:
         return
     upstreams = list(plan.upstreams)
-    upstreams[number] = Upstream(seen=Index(letter.index), is_met=True)
+    upstreams[number] = Upstream(seen=Index(message.index), is_met=True)
     plan = replace(plan, upstreams=tuple(upstreams))
-    if is_open(plan):
-        plan = _pass_through(draft, job, plan)
+    if is_met(plan):
+        plan = _run_or_release(draft, job, plan)
     draft.put(Table.PLAN, job.id, plan)
 
 
-def _pass_through(draft: Draft, job: Job, plan: JobPlan) -> JobPlan:
-    """Let the execution that waits go on, or make one; the gates close behind it."""
+def _run_or_release(draft: Draft, job: Job, plan: JobPlan) -> JobPlan:
+    """Release the waiting execution, or create one, and return the plan with no dependency met.
+
+    A scheduled job without a waiting execution, and a paused job, keep their plan.
+    """
     waiting = waiting_execution(draft, job)
     if waiting is not None:
         if must_queue(draft, job):
             draft.put_execution(replace(waiting, hold=Hold.OVERLAP))
         else:
             release_execution(draft, waiting)
-        return close(plan)
+        return unmet(plan)
     if job.spec.schedules or job.pause is not None:
         return plan
     admission = admit(draft, job)
     if admission.blocked_by is not None:
-        return close(plan)
+        return unmet(plan)
     execution_id = trigger_execution_id(job.id, draft.now, draft.situation.entropy)
     birth = Birth(
         id=execution_id, origin=Origin.DEPENDENCIES, fire_at=draft.now, hold=admission.hold
     )
     begin_execution(draft, job, birth)
-    return close(plan)
+    return unmet(plan)

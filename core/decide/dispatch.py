@@ -1,7 +1,8 @@
-"""The two entrances to the rules of scheduling.
+"""Entry points of the rules of scheduling.
 
-`decide` returns what a command leads to: the handler of its row in `rota.core.decide.command_table`
-writes it into a draft. `pending` returns the effects that a new primary finds outstanding.
+`decide` returns the decision on a command: the handler of its row in
+`rota.core.decide.command_table` writes the decision into a draft. `pending` returns the outstanding
+effects, which a new primary carries out.
 """
 
 from collections.abc import Iterator
@@ -14,39 +15,39 @@ from rota.core.model.execution import TaskStatus
 from rota.core.state.draft import Draft
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import Duration, Instant
-from rota.core.vocabulary.commands import Askable, Command, Fire, Wake
+from rota.core.vocabulary.commands import Command, Fire, IdempotentCommand, Wake
 from rota.core.vocabulary.decision import Decision, Done, Situation
-from rota.core.vocabulary.effects import Deliver, Effect, SetTimer, Stop, Timescale, Wait
+from rota.core.vocabulary.effects import Deliver, Effect, SetTimer, Stop, Timescale, WaitForSlot
 
 
 def decide(state: State, command: Command, situation: Situation) -> Decision:
-    """Return what *command* leads to in *state*; changes nothing itself.
+    """Return the decision on *command* in *state*; changes nothing itself.
 
-    Costs O(what it touches), never O(history). One that was asked before with the same idempotency
-    key changes nothing, whatever has happened since, and gets the first reply.
+    Costs O(what it touches), never O(history). A repetition with the same idempotency key changes
+    nothing, whatever has happened since, and gets the first reply.
 
     Raises:
         Refused: The command cannot be carried out, or its key (code ``idempotency_key_reused``)
             was used for another request; nothing is to be recorded.
     """
     row, draft = row_of(command), Draft(state, situation)
-    ask = command.ask if isinstance(command, Askable) else None
-    reply = answered(state, ask, situation.now)
+    idempotency = command.idempotency if isinstance(command, IdempotentCommand) else None
+    reply = answered(state, idempotency, situation.now)
     if reply is None:
         reply = row.handle(draft, command) or Done()
-        remember(draft, ask, reply)
+        remember(draft, idempotency, reply)
     return draft.decision(row.cause(command), reply)
 
 
 def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
-    """Yield the effects that are outstanding in *state*: what a new primary has to carry out.
+    """Yield the outstanding effects of *state*, which a new primary has to carry out.
 
-    Running attempts are not among them, for whether they live is for their nodes to say; that
-    those of a cancelled execution are to be stopped is.
+    Launches of running attempts are not among them: their nodes report whether they still run. The
+    stops of attempts of cancelled executions are.
 
     Args:
-        state: The shard's.
-        ahead: How long before it is due a fire is to be noticed.
+        state: The shard's state.
+        ahead: How long before its fire time a fire may be decided.
     """
     for job_id, plan in state.plans.items():
         due = first_fire(plan)
@@ -58,7 +59,7 @@ def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
             if task.status is TaskStatus.READY:
                 graph = state.graph(execution.job_id, execution.job_version)
                 spec = graph.tasks[task.name]
-                yield Wait(
+                yield WaitForSlot(
                     execution_id,
                     task.name,
                     task.ready_at,

@@ -1,21 +1,22 @@
-"""What stand-ins decide and what becomes of it (docs/explanation/available.md).
+"""Fires of jobs by a stand-in, and their reconciliation (docs/explanation/available.md).
 
-On the side: a job is followed as its shard's copy has it, and fires like any other.
+On the fallback shard, `FollowJob` sets a job to the definition and plan in the node's copy of the
+real shard; the job then fires like any other.
 
-At the primary, afterwards: a *claim* settles which fire times have an outcome already, an *account*
-tells of one execution that has ended.
+On the primary, afterwards: `ReconcileFires` brings the stand-in's outcomes of fire times, and
+`ReconcileExecution` one execution that has ended there.
 
-    claim: entries from the plan's next fire on    the ledger's, and the next fire moves behind them
-           entries before that                     have an outcome here: nothing changes
-    account of a claimed execution                 its record
-            of any other                           a possible duplicate, kept beside it
+    an entry from the plan's next fire on      goes into the ledger; the next fire moves past it
+    an entry before the next fire              the fire time has an outcome here: no change
+    an execution that such an entry names      becomes the execution's record
+    any other execution                        is recorded as a possible duplicate
 
-The next fire is the first without an outcome, so nothing of this needs the history.
+The next fire is the first fire time without an outcome, so reconciliation never reads the history.
 """
 
 from msgspec.structs import replace
 
-from rota.core.decide.advance_execution import tell_dependents
+from rota.core.decide.advance_execution import notify_dependents
 from rota.core.decide.fire import SLICE, set_fire_timer
 from rota.core.decide.save_job import keep_version
 from rota.core.model.execution import Execution, ExecutionStatus, task_key
@@ -25,28 +26,36 @@ from rota.core.model.ledger import FireOutcome, LedgerEntry, ledger_key
 from rota.core.state.draft import Draft
 from rota.core.timing.instants import MICROSECOND, Instant
 from rota.core.timing.schedule import Schedule, fire_times, next_fire
-from rota.core.vocabulary.changes import Account, Claimed, Mark, Name, Pointer, Table, past_key
-from rota.core.vocabulary.commands import Claim, FollowJob, TakeAccount
+from rota.core.vocabulary.changes import (
+    LastReceived,
+    Name,
+    Pointer,
+    StandInExecution,
+    StandInRun,
+    Table,
+    past_key,
+)
+from rota.core.vocabulary.commands import FollowJob, ReconcileExecution, ReconcileFires
 from rota.core.vocabulary.effects import JobEvent, PublishJob
 
 
 def follow_job(draft: Draft, command: FollowJob) -> None:
-    """Fire a job on this side from now on; what the side has fired before it does not repeat."""
+    """Let this fallback shard fire a job; fire times that it has decided before stay decided."""
     job = command.job
-    standing, own = draft.job(job.id), draft.plan(job.id)
-    if standing is not None and standing.version != job.version:
-        keep_version(draft, standing)
+    existing, own = draft.job(job.id), draft.plan(job.id)
+    if existing is not None and existing.version != job.version:
+        keep_version(draft, existing)
     plan = JobPlan(next_fires=command.plan.next_fires)
     if own is not None:
-        plan = replace(plan, next_fires=_beyond(job, plan, own))
+        plan = replace(plan, next_fires=_next_undecided(job, plan, own))
     draft.put(Table.JOB, job.id, job)
     draft.put(Table.NAME, job.spec.full_name, Name(job.id))
     draft.put(Table.PLAN, job.id, plan)
     set_fire_timer(draft, job.id, plan)
 
 
-def _beyond(job: Job, plan: JobPlan, own: JobPlan) -> tuple[Instant | None, ...]:
-    """Return the next fires of *plan* that come after all that *own* has decided."""
+def _next_undecided(job: Job, plan: JobPlan, own: JobPlan) -> tuple[Instant | None, ...]:
+    """Return the next fires of *plan*, moved past the fire times that *own* has decided."""
     next_fires = list(plan.next_fires)
     for number, (theirs, ours) in enumerate(zip(plan.next_fires, own.next_fires, strict=False)):
         if ours is None:
@@ -56,12 +65,12 @@ def _beyond(job: Job, plan: JobPlan, own: JobPlan) -> tuple[Instant | None, ...]
     return tuple(next_fires)
 
 
-def take_claim(draft: Draft, command: Claim) -> None:
-    """Make a stand-in's outcomes the ledger's, of the fire times that have none yet.
+def reconcile_fires(draft: Draft, command: ReconcileFires) -> None:
+    """Record a stand-in's outcomes for fire times that have no outcome yet.
 
-    A claim of another version is not taken: what was due under that has its outcomes (`save_job`).
-    Nor is what is still to come here: a stand-in that was cut off may have had a wrong calendar and
-    not have known, and its fires must not silence the job until that day.
+    Ignored if the job has another version by now: the fire times due under the old version have
+    their outcomes (`save_job`). Fire times in the future are ignored too: the wall clock of a
+    stand-in that was cut off may have been wrong, and the job would not fire until that date.
     """
     job, plan = draft.job(command.job_id), draft.plan(command.job_id)
     if job is None or plan is None or job.version != command.version:
@@ -71,10 +80,10 @@ def take_claim(draft: Draft, command: Claim) -> None:
         entries = [entry for entry in command.entries if entry.schedule == number]
         for entry in entries:
             due = next_fires[number]
-            rest = None if due is None else _from(entry, due, schedule)
-            if rest is not None and rest.until <= draft.now:
-                _adopt(draft, rest, command.node_id)
-                next_fires[number] = next_fire(schedule, rest.until)
+            undecided = None if due is None else _from(entry, due, schedule)
+            if undecided is not None and undecided.until <= draft.now:
+                _record_fires(draft, undecided, command.node_id)
+                next_fires[number] = next_fire(schedule, undecided.until)
     if tuple(next_fires) != plan.next_fires:
         fresh = replace(plan, next_fires=tuple(next_fires))
         draft.put(Table.PLAN, job.id, fresh)
@@ -82,7 +91,7 @@ def take_claim(draft: Draft, command: Claim) -> None:
 
 
 def _from(entry: LedgerEntry, due: Instant, schedule: Schedule) -> LedgerEntry | None:
-    """Return what *entry* says from *due* on, if it begins there or before; else there is a gap."""
+    """Return the part of *entry* from *due* on; None if it ends before *due* or leaves a gap."""
     if entry.fire_at == due:
         return entry
     if not entry.fire_at < due <= entry.until:
@@ -91,70 +100,71 @@ def _from(entry: LedgerEntry, due: Instant, schedule: Schedule) -> LedgerEntry |
     return replace(entry, fire_at=times[0], count=len(times))
 
 
-def _adopt(draft: Draft, entry: LedgerEntry, node_id: NodeId) -> None:
+def _record_fires(draft: Draft, entry: LedgerEntry, node_id: NodeId) -> None:
     reason = f"{entry.reason}; " if entry.reason else ""
-    adopted = replace(entry, reason=f"{reason}decided by {node_id}, which stood in")
+    recorded = replace(entry, reason=f"{reason}decided by {node_id}, which stood in")
     key = ledger_key(entry.job_id, entry.fire_at, entry.schedule)
-    draft.put(Table.LEDGER, key, adopted)
+    draft.put(Table.LEDGER, key, recorded)
     _put_by_age(draft, entry.fire_at, Pointer(Table.LEDGER, key))
     if entry.outcome is FireOutcome.FIRED:
-        draft.put(Table.CLAIM, entry.execution_id, Claimed(node_id))
-        # An account that never comes must not be waited for longer than history is kept.
-        _put_by_age(draft, entry.fire_at, Pointer(Table.CLAIM, entry.execution_id))
+        draft.put(Table.STAND_IN, entry.execution_id, StandInRun(node_id))
+        # If the execution is never reported, this record expires with the history.
+        _put_by_age(draft, entry.fire_at, Pointer(Table.STAND_IN, entry.execution_id))
 
 
-def place_of(execution: Execution) -> str:
-    """Return the place of an account among those of its side.
+def reconciliation_order(execution: Execution) -> str:
+    """Return the sort key of an ended execution among those of its fallback shard.
 
-    No two decisions of a side share an instant, and its time never goes back: what ends later comes
-    later, across restarts too.
+    No two decisions of a shard share an instant and shard time never goes back: the order is that
+    of the ends, across restarts too.
     """
     return f"{execution.finished_at:014x}/{execution.id}"
 
 
-def take_account(draft: Draft, command: TakeAccount) -> None:
-    """Record how an execution went that a stand-in ran; one told before changes nothing."""
-    account = command.account
-    key, place = f"stand-in/{account.node_id}", f"{command.side}/{place_of(account.execution)}"
+def reconcile_execution(draft: Draft, command: ReconcileExecution) -> None:
+    """Record an execution that ended on a stand-in; a repetition changes nothing."""
+    ended, prefix = command.ended, f"{command.fallback_copy}/"
+    key = f"stand-in/{ended.node_id}"
+    position = f"{prefix}{reconciliation_order(ended.execution)}"
     newest = draft.state.received.get(key, "")
-    if newest.startswith(f"{command.side}/") and place <= newest:
+    if newest.startswith(prefix) and position <= newest:
         return
-    draft.put(Table.RECEIVED, key, Mark(place))
-    if draft.state.claims.get(account.execution.id) == account.node_id:
-        _record(draft, account)
+    draft.put(Table.RECEIVED, key, LastReceived(position))
+    if draft.state.stand_ins.get(ended.execution.id) == ended.node_id:
+        _record_execution(draft, ended)
     else:
-        _mark_double(draft, account)
+        _record_duplicate(draft, ended)
 
 
-def _record(draft: Draft, account: Account) -> None:
-    past = replace(account.execution, stand_in=account.node_id)
-    draft.drop(Table.CLAIM, past.id)
+def _record_execution(draft: Draft, ended: StandInExecution) -> None:
+    past = replace(ended.execution, stand_in=ended.node_id)
+    draft.drop(Table.STAND_IN, past.id)
     draft.put(Table.PAST_EXECUTION, past.id, past)
-    for task in account.tasks:
+    for task in ended.tasks:
         draft.put(Table.PAST_TASK, task_key(past.id, task.name), task)
     _put_by_age(draft, instant_of(past.id), Pointer(Table.PAST_EXECUTION, past.id))
     draft.publish_execution(past)
     if past.status is ExecutionStatus.SUCCESS:
-        tell_dependents(draft, past)
+        notify_dependents(draft, past)
 
 
-def _mark_double(draft: Draft, account: Account) -> None:
-    execution = account.execution
-    key = double_key(execution.id, account.node_id)
-    draft.put(Table.DOUBLE, key, account)
-    _put_by_age(draft, instant_of(execution.id), Pointer(Table.DOUBLE, key))
+def _record_duplicate(draft: Draft, ended: StandInExecution) -> None:
+    execution = ended.execution
+    key = duplicate_key(execution.id, ended.node_id)
+    draft.put(Table.DUPLICATE, key, ended)
+    _put_by_age(draft, instant_of(execution.id), Pointer(Table.DUPLICATE, key))
     event = PublishJob(
         at=draft.now,
         job_id=execution.job_id,
         job=execution.job_name,
         event=JobEvent.POSSIBLE_DUPLICATE,
-        detail=f"{execution.id} ran on {account.node_id} too: {execution.status.value}",
+        detail=f"{execution.id} ran on {ended.node_id} too: {execution.status.value}",
     )
     draft.add(event)
 
 
-def double_key(execution_id: ExecutionId, node_id: NodeId) -> str:
-    """Return the key of a stand-in's account of an execution that is not its own."""
+def duplicate_key(execution_id: ExecutionId, node_id: NodeId) -> str:
+    """Return the key of an execution on a stand-in that is a possible duplicate."""
     return f"{execution_id}/{node_id}"
 
 

@@ -1,4 +1,4 @@
-"""Fire times come due: each one gets its outcome in the ledger, in the entry that decides it.
+"""Due fire times: each gets its outcome in the ledger, in the entry that decides it.
 
     the job is paused                      paused
     the disk has too little space          missed (`rota.core.vocabulary.disk_space`)
@@ -8,17 +8,17 @@
                                            if there is none, into the last late one, which fires
     late, misfire policy `skip`            missed
 
-Where nothing stands in its way a fire is decided a little before it is due (`Situation.ahead`), so
-that its entry is committed by then; what is to start waits for its time. A job that is paused, one
-that waits for others, and one whose overlap policy would not let it fire now, is looked at again
-when it is due: what is in the way may be gone by then.
+A fire is normally decided a little before it is due (`Situation.decide_ahead`), so that its entry
+is committed in time; its attempts start when it is due. A fire of a paused job, of a job with
+dependencies, or of a job whose overlap policy forbids an execution now, is decided when it is due,
+because the obstacle may have gone by then.
 
-A plan's `next_fires` is the first fire time without an outcome, and moves on in the same entry, so
-a fire can be neither lost nor repeated (PROTOCOL R33). One command decides at most `SLICE` fire
-times of a job, oldest first; what is left comes due at once, after whatever else waits.
+A plan's `next_fires` has the first fire time of each schedule without an outcome, and is updated in
+the same entry, so a fire is neither lost nor repeated (PROTOCOL R33). One command decides at most
+`SLICE` fire times of a job, oldest first; a timer that is due at once continues with the rest.
 
 A stored schedule may have become unreadable: its zone is missing from this node's tz database, or
-another version wrote it. Its fire times stay due, and it is tried again every `UNREADABLE_PAUSE`.
+another version wrote it. Its fire times stay due and are retried every `UNREADABLE_PAUSE`.
 """
 
 from collections.abc import Sequence
@@ -59,23 +59,23 @@ from rota.core.vocabulary.effects import SetTimer, Timescale
 SLICE = 200
 """Fire times that one command decides: a few milliseconds of work."""
 FULL_PAUSE = SECOND
-"""How long fires wait when the shard holds all the executions that it may."""
+"""Delay of due fires while the shard holds as many executions as it may."""
 SCARCE_PAUSE = Duration(2 * SECOND)
-"""How long fires to come wait for each other where the disk has too little space.
+"""Interval at which fires are decided while the disk has too little space.
 
-Those of one schedule then share an entry, so that recording them takes little of what is left.
-Shorter than the usual grace: if there is space again meanwhile they fire, late.
+The fires of a schedule within one interval share an entry, which saves space. The interval is
+shorter than the usual grace: if space is freed meanwhile, the fires are late but not missed.
 """
 UNREADABLE_PAUSE = MINUTE
-"""How long fires of a schedule that cannot be read wait before they are tried again."""
+"""Interval at which fires of an unreadable schedule are retried."""
 
 
 def fire(draft: Draft, command: Fire) -> None:
-    """Decide the fire times of a job that have come due, or are about to."""
+    """Decide the fire times of a job that are due, or will be within `Situation.decide_ahead`."""
     job, plan = draft.job(command.job_id), draft.plan(command.job_id)
     if job is None or plan is None:
         return
-    soon = later(draft.now, draft.situation.ahead)
+    soon = later(draft.now, draft.situation.decide_ahead)
     postponed, room = set[int](), SLICE
     near = ((due, n) for n, due in enumerate(plan.next_fires) if due is not None and due <= soon)
     for due, number in sorted(near):
@@ -83,7 +83,7 @@ def fire(draft: Draft, command: Fire) -> None:
             postponed.add(number)
         elif due <= draft.now:
             room -= _fire_schedule(draft, job, number, due, room) if room > 0 else 0
-        elif _is_unhindered(draft, job):
+        elif _could_start(draft, job):
             _fire_one(draft, job, number, due)
             _advance(draft, job, number, due)
     plan = draft.plan(job.id)
@@ -94,25 +94,25 @@ def fire(draft: Draft, command: Fire) -> None:
 
 
 def set_fire_timer(draft: Draft, job_id: JobId, plan: JobPlan) -> None:
-    """Have the job's next fire time noticed."""
+    """Set the timer for the job's next fire time."""
     due = first_fire(plan)
     if due is None:
         return
     if draft.execution_count >= draft.limits.executions and due <= draft.now:
         due = later(draft.now, FULL_PAUSE)
-    elif _has_no_space(draft) and due > later(draft.now, draft.situation.ahead):
+    elif _has_no_space(draft) and due > later(draft.now, draft.situation.decide_ahead):
         due = max(due, later(draft.now, SCARCE_PAUSE))
     draft.add(SetTimer(noticed_at(draft, due), Fire(job_id=job_id), Timescale.WALL))
 
 
 def noticed_at(draft: Draft, due: Instant) -> Instant:
-    """Return when a fire time is to be noticed: ahead of it or, where that has passed, when due."""
-    ahead = Instant(due - draft.situation.ahead)
+    """Return when the timer of a fire time is due: ahead of it or, if that has passed, at it."""
+    ahead = Instant(due - draft.situation.decide_ahead)
     return ahead if ahead > draft.now else due
 
 
-def _is_unhindered(draft: Draft, job: Job) -> bool:
-    """Return True if a fire of *job* would start at once, if it were due now."""
+def _could_start(draft: Draft, job: Job) -> bool:
+    """Return True if an execution of *job* could start now."""
     if _has_no_space(draft):
         return False
     is_free = job.pause is None and not job.spec.dependencies
@@ -121,19 +121,19 @@ def _is_unhindered(draft: Draft, job: Job) -> bool:
 
 
 def _has_no_space(draft: Draft) -> bool:
-    """Return True if no fire may begin an execution."""
-    return draft.situation.space is DiskSpace.SCARCE
+    """Return True if the disk has too little space for new executions."""
+    return draft.situation.disk_space is DiskSpace.SCARCE
 
 
 def first_fire(plan: JobPlan) -> Instant | None:
-    """Return the earliest fire time that the plan waits for."""
+    """Return the earliest fire time of the plan; None if there is none."""
     return min((at for at in plan.next_fires if at is not None), default=None)
 
 
 def first_fire_of(schedule: Schedule, saved_at: Instant) -> Instant | None:
-    """Return the first fire time of a schedule saved at *saved_at*.
+    """Return the first fire time of a schedule saved at *saved_at*; None if there is none.
 
-    The instant of a past ``@at`` counts: the misfire policy decides it, never silence.
+    The instant of an ``@at`` counts even if it has passed: the misfire policy decides it.
     """
     at = one_shot_at(schedule)
     return next_fire(schedule, saved_at) if at is None else at
@@ -141,7 +141,7 @@ def first_fire_of(schedule: Schedule, saved_at: Instant) -> Instant | None:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """Due fire times of one schedule, and how far their fate may be decided alike."""
+    """Due fire times of one schedule that get the same outcome, oldest first."""
 
     job: Job
     number: int
@@ -149,7 +149,7 @@ class _Due:
 
 
 def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int) -> int:
-    """Decide due fire times of a schedule, about *room* at most; return how many were looked at."""
+    """Decide due fire times of a schedule, about *room* at most; return how many were read."""
     schedule = job.spec.schedules[number]
     times = fire_times(schedule, _before(due), draft.now, room)
     if not times or times[0] != due:
@@ -178,10 +178,17 @@ def _fire_schedule(draft: Draft, job: Job, number: int, due: Instant, room: int)
 def _late_until(
     draft: Draft, job: Job, schedule: Schedule, times: Sequence[Instant], *, is_all: bool
 ) -> Instant:
-    """Return the first of the due times that is not to be treated as late.
+    """Return the first of the due times that is not treated as late.
 
-    For ``all`` that is the very first; for ``latest`` the one that all late ones are coalesced
-    into, even where it lies beyond this slice; *is_all*: there are no due ones beyond it.
+    For ``all`` it is the first of *times*. For ``latest`` it is the fire time into which all late
+    ones are coalesced, which may lie beyond this slice.
+
+    Args:
+        draft: The draft.
+        job: The job.
+        schedule: One of its schedules.
+        times: Due fire times of the schedule, oldest first.
+        is_all: Whether no fire time beyond *times* is due.
     """
     on_time_from = Instant(draft.now - job.spec.grace)
     if job.spec.misfire is Misfire.ALL or times[0] >= on_time_from:
@@ -197,7 +204,7 @@ def _late_until(
 
 
 def _fire_each(draft: Draft, job: Job, number: int, times: Sequence[Instant]) -> Sequence[Instant]:
-    """Fire each of *times*, and return those decided: fewer when the shard is full."""
+    """Fire each of *times*; return the decided ones, which are fewer if the shard is full."""
     for count, at in enumerate(times):
         if draft.execution_count >= draft.limits.executions:
             return times[:count]
@@ -220,7 +227,7 @@ def _fire_one(draft: Draft, job: Job, number: int, at: Instant) -> None:
 
 
 def _admit(draft: Draft, job: Job) -> Admission:
-    """Apply the overlap policy, then the dependencies: an execution may have to wait for both."""
+    """Apply the overlap policy, then the dependencies; an execution may have to wait for both."""
     waiting = dependencies.waiting_execution(draft, job)
     if waiting is not None:
         return Admission(blocked_by=waiting.id)
@@ -228,9 +235,9 @@ def _admit(draft: Draft, job: Job) -> Admission:
     plan = draft.plan(job.id)
     if admission.blocked_by is not None or plan is None or not plan.upstreams:
         return admission
-    if not dependencies.is_open(plan):
+    if not dependencies.is_met(plan):
         return Admission(hold=Hold.DEPENDENCIES)
-    draft.put(Table.PLAN, job.id, dependencies.close(plan))
+    draft.put(Table.PLAN, job.id, dependencies.unmet(plan))
     return admission
 
 
@@ -253,7 +260,7 @@ def _record_paused(draft: Draft, due: _Due, pause: Pause) -> None:
 
 
 def _record_disk_full(draft: Draft, due: _Due) -> None:
-    node_id = draft.situation.place.node_id
+    node_id = draft.situation.slots.node_id
     reason = f"disk_full: the disk of node {node_id} has too little space to begin executions"
     _record(draft, due, FireOutcome.MISSED, ExecutionId(""), reason)
 

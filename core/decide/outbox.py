@@ -1,43 +1,43 @@
-"""Letters to other shards: part of the sender's journal until the receiver has made them its own.
+"""The outbox: messages to other shards, kept in the sender's state until the receiver commits them.
 
-Delivered at least once and in the order of the sender's journal; the receiver knows a repetition
-by its place in that order. Two successes of one entry are, to those who wait, one.
+Messages are delivered at least once, in the order of the sender's journal; the receiver detects a
+repetition by its key in that order. Two successes in one entry count as one for a dependent job.
 
-While the receiver's shard is closed its letters wait, at most `LETTERS_MAX` from one job to
-another. Beyond that a success is not sent, for those that wait say the same; and a job gets no
-dependency there, for the letter that ends one has to have room.
+While the receiver's shard is closed its messages wait, at most `OUTBOX_ITEMS_MAX` from one job to
+another. At the limit a success is not sent, because the waiting ones have the same effect, and a
+new dependency is refused, because there must be room for the message that ends it.
 """
 
 from rota.core.state.draft import Draft
-from rota.core.vocabulary.changes import Letter, OutboxItem, Table
-from rota.core.vocabulary.commands import Delivered
+from rota.core.vocabulary.changes import DependencyMessage, OutboxItem, Table
+from rota.core.vocabulary.commands import ConfirmDelivery
 from rota.core.vocabulary.effects import Deliver
 
-LETTERS_MAX = 10_000
-"""From one job to another: a few megabytes in memory. A load of letters to an open shard takes
-milliseconds, so only those to a closed one come to be so many."""
+OUTBOX_ITEMS_MAX = 10_000
+"""From one job to another: a few megabytes in memory. Delivery to an open shard takes milliseconds,
+so only messages to a closed shard reach the limit."""
 
 
-def send_letter(draft: Draft, to: str, letter: Letter) -> None:
-    """Have *letter* brought to the shard of the job *to*, a full name.
+def send_message(draft: Draft, to: str, message: DependencyMessage) -> None:
+    """Put *message* into the outbox, for delivery to the shard of the job *to*, a full name.
 
-    Keys are in the order of sending. An entry may hold several decisions, each of its own instant,
-    and a decision several letters.
+    Keys sort in the order of sending: an entry may hold several decisions, each with its own
+    instant, and a decision several messages.
     """
-    place = f"{draft.situation.position.index:016x}/{draft.now:014x}/{draft.letter_count:04x}"
-    draft.letter_count += 1
-    key = f"{place} {to} {letter.upstream} {letter.dependent}"
-    parcel = OutboxItem(key=key, to=to, letter=letter)
-    draft.put(Table.OUTBOX, key, parcel)
-    draft.add(Deliver(parcel))
+    order = f"{draft.situation.position.index:016x}/{draft.now:014x}/{draft.message_count:04x}"
+    draft.message_count += 1
+    key = f"{order} {to} {message.upstream} {message.dependent}"
+    item = OutboxItem(key=key, to=to, message=message)
+    draft.put(Table.OUTBOX, key, item)
+    draft.add(Deliver(item))
 
 
 def has_room(draft: Draft, sender: str, to: str) -> bool:
-    """Return True if fewer than `LETTERS_MAX` letters of the job *sender* wait for the job *to*."""
-    return draft.state.letter_counts.get((sender, to), 0) < LETTERS_MAX
+    """Return True if fewer than `OUTBOX_ITEMS_MAX` messages from *sender* to *to* wait."""
+    return draft.state.outbox_counts.get((sender, to), 0) < OUTBOX_ITEMS_MAX
 
 
-def forget_item(draft: Draft, command: Delivered) -> None:
-    """Drop a parcel that has arrived."""
+def drop_outbox_item(draft: Draft, command: ConfirmDelivery) -> None:
+    """Delete an outbox item that its receiver has committed."""
     if command.key in draft.state.outbox:
         draft.drop(Table.OUTBOX, command.key)

@@ -1,6 +1,6 @@
-"""What a job's unfinished executions mean to the next one.
+"""Overlap policies: whether a job's unfinished executions permit another one.
 
-Decided inside the shard, in the entry that makes the execution, so it cannot race.
+The policy is applied inside the shard, in the entry that creates the execution, so it cannot race.
 """
 
 import msgspec
@@ -12,11 +12,11 @@ from rota.core.state.draft import Draft
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Whether an execution may be made now.
+    """Permission for a new execution.
 
     Attributes:
-        hold: What it has to wait for.
-        blocked_by: The execution because of which it may not be made at all.
+        hold: What the execution has to wait for.
+        blocked_by: The execution that forbids a new one; None if a new one is permitted.
     """
 
     hold: Hold = Hold.NONE
@@ -24,7 +24,7 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 def admit(draft: Draft, job: Job) -> Admission:
-    """Apply the overlap policy of *job* to one more execution."""
+    """Return whether the overlap policy of *job* permits one more execution."""
     if job.spec.overlap is Overlap.ALLOW:
         return Admission()
     live = list(draft.live_of(job.id))
@@ -37,7 +37,7 @@ def admit(draft: Draft, job: Job) -> Admission:
 
 
 def must_queue(draft: Draft, job: Job) -> bool:
-    """Tell whether an execution of *job* that waited for something else has to wait for another."""
+    """Return True if a held execution of *job* has to wait for a running one (``queue_one``)."""
     return job.spec.overlap is Overlap.QUEUE_ONE and any(
         one.hold is Hold.NONE for one in draft.live_of(job.id)
     )

@@ -1,8 +1,8 @@
-"""A paused job makes no executions by itself; its fire times are recorded as paused."""
+"""Pausing and resuming of jobs; the fire times of a paused job are recorded as paused."""
 
 from msgspec.structs import replace
 
-from rota.core.decide.dependencies import pass_if_open
+from rota.core.decide.dependencies import run_if_met
 from rota.core.errors import not_found
 from rota.core.model.ids import JobId
 from rota.core.model.job import Job, Pause
@@ -14,7 +14,7 @@ from rota.core.vocabulary.effects import JobEvent
 
 
 def pause_job(draft: Draft, command: PauseJob) -> Reply:
-    """Pause a job; what runs of it goes on. Pausing it again changes nothing.
+    """Pause a job; its running executions continue. Pausing a paused job changes nothing.
 
     Raises:
         Refused: There is no such job.
@@ -28,19 +28,19 @@ def pause_job(draft: Draft, command: PauseJob) -> Reply:
 
 
 def resume_job(draft: Draft, command: ResumeJob) -> Reply:
-    """Let a job fire again, from the next fire time on; one that is not paused stays as it is.
+    """Resume a job from its next fire time on; resuming a job that is not paused changes nothing.
 
-    A job whose dependencies succeeded meanwhile runs now.
+    If its dependencies were met during the pause, the job runs now.
 
     Raises:
         Refused: There is no such job.
     """
     job = _job(draft, command.job_id)
     if job.pause is not None:
-        awake = replace(job, pause=None)
-        draft.put(Table.JOB, job.id, awake)
+        resumed = replace(job, pause=None)
+        draft.put(Table.JOB, job.id, resumed)
         draft.publish_job(job, JobEvent.RESUMED)
-        pass_if_open(draft, awake)
+        run_if_met(draft, resumed)
     return JobSaved(job.id, version=job.version, is_new=False)
 
 

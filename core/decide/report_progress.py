@@ -1,4 +1,4 @@
-"""What a running attempt tells of itself: how far it is, and what its next attempt shall know."""
+"""Progress and checkpoints of running attempts."""
 
 from msgspec.structs import replace
 
@@ -12,11 +12,11 @@ from rota.core.vocabulary.commands import ReportAttempt
 
 
 def report_attempt(draft: Draft, command: ReportAttempt) -> None:
-    """Record what is new in a report; what is known already changes nothing.
+    """Record a report; values that are recorded already change nothing.
 
     Raises:
         Refused: Code ``stale_attempt``: the token is not that of the task's running attempt; code
-            ``invalid_report``: it cannot be, or is too long. Either way it may be dropped.
+            ``invalid_report``: a value is out of range or too long. Both reports may be dropped.
     """
     key = command.attempt
     task = running_task(draft, key, command.token)
@@ -24,7 +24,7 @@ def report_attempt(draft: Draft, command: ReportAttempt) -> None:
     _check(command)
     if percent is not None and percent != task.attempts[-1].percent:
         _record_progress(draft, key.execution_id, task, percent)
-    # An empty one is a file that is just being written anew, and no reason to forget the last.
+    # An empty checkpoint is a file that is being rewritten: the last checkpoint stays.
     if checkpoint and checkpoint != draft.checkpoint(key.execution_id, key.task):
         draft.put_checkpoint(key.execution_id, key.task, checkpoint)
 
@@ -37,7 +37,7 @@ def _check(command: ReportAttempt) -> None:
         raise _refusal(
             command,
             f"a checkpoint of {len(checkpoint)} bytes is too long; at most {CHECKPOINT_BYTES_MAX} "
-            "are kept: save the place of the data instead",
+            "are kept: save the location of the data instead",
         )
 
 

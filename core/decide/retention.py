@@ -1,4 +1,4 @@
-"""Old history goes, a page at a time."""
+"""Deletion of old history, a page at a time."""
 
 from rota.core.model.execution import task_key
 from rota.core.model.ids import ExecutionId, instant_of, job_of
@@ -9,7 +9,7 @@ from rota.core.vocabulary.commands import Forget
 
 
 def forget(draft: Draft, command: Forget) -> None:
-    """Drop the history that *command* names, with the ledger entries of its fires."""
+    """Delete the records that *command* names, with the ledger entries of their fires."""
     for past in command.pasts:
         pointer = past.pointer
         draft.drop(Table.PAST, past_key(past.instant, pointer))
@@ -21,7 +21,7 @@ def forget(draft: Draft, command: Forget) -> None:
 def _forget_execution(draft: Draft, execution_id: ExecutionId, tasks: tuple[str, ...]) -> None:
     for task in tasks:
         draft.drop(Table.PAST_TASK, task_key(execution_id, task))
-    # A trigger's nonce names no schedule, so this removes nothing that is not its own.
+    # The nonce of a triggered execution is no schedule's number, so no other entry is deleted.
     schedule = int(execution_id[-4:], 16)
     key = ledger_key(job_of(execution_id), instant_of(execution_id), schedule)
     draft.drop(Table.LEDGER, key)

@@ -1,4 +1,4 @@
-"""Jobs are made, replaced by a new version, and taken away."""
+"""Creation, replacement and deletion of jobs."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from rota.core.decide.advance_execution import cancel_execution
 from rota.core.decide.fire import fire, first_fire, first_fire_of, noticed_at, set_fire_timer
-from rota.core.decide.outbox import LETTERS_MAX, has_room, send_letter
+from rota.core.decide.outbox import OUTBOX_ITEMS_MAX, has_room, send_message
 from rota.core.errors import Kind, Problem, Refused, invalid, not_found
 from rota.core.model.ids import JobId, mint_job_id, slot_of
 from rota.core.model.job import Consistency, Job, JobPlan, JobSpec, Upstream
@@ -20,36 +20,36 @@ from rota.core.vocabulary.decision import Done, JobSaved, Reply
 from rota.core.vocabulary.effects import ClearTimer, JobEvent, Timescale
 
 SLICES_MAX = 10
-"""Slices of due fire times that one replacement decides: beyond them it is refused for now."""
+"""Slices of due fire times that one replacement decides; with more of them it is refused."""
 
 
 def save_job(draft: Draft, command: SaveJob) -> Reply:
-    """Create a job, or replace it if the command says so; the same definition changes nothing.
+    """Create a job, or replace it if the command allows it; the same definition changes nothing.
 
     Raises:
         Refused: Code ``job_exists``: another job has that name; ``version_mismatch``;
             ``past_schedule``; ``too_many_jobs``; ``catching_up``; ``letters_waiting``.
     """
-    standing_id = draft.state.names.get(command.spec.full_name)
-    standing = draft.job(standing_id) if standing_id else None
-    _check_version(command, standing)
-    _check_instants(draft, command, standing)
-    if standing is None:
+    existing_id = draft.state.names.get(command.spec.full_name)
+    existing = draft.job(existing_id) if existing_id else None
+    _check_version(command, existing)
+    _check_instants(draft, command, existing)
+    if existing is None:
         job = _create(draft, command.spec)
-    elif command.may_replace or standing.spec == command.spec:
-        job = _replace(draft, standing, command.spec)
+    elif command.may_replace or existing.spec == command.spec:
+        job = _replace(draft, existing, command.spec)
     else:
         raise Refused(
             Kind.CONFLICT,
             "job_exists",
-            f"there is already a job {standing.spec.full_name!r} ({standing.id}) with another "
+            f"there is already a job {existing.spec.full_name!r} ({existing.id}) with another "
             "definition; replace it with PUT, or choose another name",
         )
-    return JobSaved(job.id, version=job.version, is_new=standing is None)
+    return JobSaved(job.id, version=job.version, is_new=existing is None)
 
 
 def delete_job(draft: Draft, command: DeleteJob) -> Reply:
-    """Take a job away and cancel what runs of it.
+    """Delete a job and cancel its executions.
 
     Raises:
         Refused: There is no such job; code ``version_mismatch``.
@@ -69,14 +69,14 @@ def delete_job(draft: Draft, command: DeleteJob) -> Reply:
         draft.drop(Table.AVAILABLE, job.id)
     keep_version(draft, job)
     draft.publish_job(job, JobEvent.DELETED)
-    # Newest first: the end of one must not release another that is about to be cancelled too.
+    # Newest first: the end of an execution must not release a waiting one, cancelled next.
     for execution_id in reversed(live):
         cancel_execution(draft, Cancel(execution_id=execution_id))
     return Done()
 
 
 def keep_version(draft: Draft, job: Job) -> None:
-    """Keep a definition that goes, as long as an unfinished execution runs it."""
+    """Keep a replaced or deleted definition for the unfinished executions that run it."""
     if any(execution.job_version == job.version for execution in draft.live_of(job.id)):
         draft.put(Table.VERSION, version_key(job.id, job.version), job.spec)
 
@@ -99,7 +99,7 @@ def _create(draft: Draft, spec: JobSpec) -> Job:
 
 
 def _replace(draft: Draft, job: Job, spec: JobSpec) -> Job:
-    """Give a job its next version; unfinished executions go on with theirs."""
+    """Give a job its next version; unfinished executions keep theirs."""
     if job.spec == spec:
         return job
     _decide_due_fires(draft, job)
@@ -115,10 +115,11 @@ def _replace(draft: Draft, job: Job, spec: JobSpec) -> Job:
 
 
 def _decide_due_fires(draft: Draft, job: Job) -> None:
-    """Give the fire times that are due their outcomes under the definition they were due under.
+    """Decide the fire times that are due under the definition that is to be replaced.
 
     Raises:
-        Refused: Code ``catching_up``: there are too many, or no room for their executions.
+        Refused: Code ``catching_up``: too many are due, or the shard holds as many executions as it
+            may.
     """
     for _ in range(SLICES_MAX):
         plan = draft.plan(job.id)
@@ -132,13 +133,13 @@ def _decide_due_fires(draft: Draft, job: Job) -> None:
     raise Refused(
         Kind.UNAVAILABLE,
         "catching_up",
-        f"job {job.spec.full_name!r} is still catching up on fire times of its past; try again",
+        f"job {job.spec.full_name!r} still has past fire times to decide; try again",
         retry_after_s=5,
     )
 
 
 def _readable(job: Job, plan: JobPlan) -> JobPlan:
-    """Return *plan* without schedules that cannot be read, which only a replacement mends."""
+    """Return *plan* without the unreadable schedules, which only a replacement can repair."""
     next_fires = zip(job.spec.schedules, plan.next_fires, strict=True)
     return replace(
         plan, next_fires=tuple(None if fault_of(each) else at for each, at in next_fires)
@@ -146,9 +147,16 @@ def _readable(job: Job, plan: JobPlan) -> JobPlan:
 
 
 def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) -> JobPlan:
-    """Return what is owed to *spec*: what was owed to the schedules and dependencies that stay."""
+    """Return the plan of *spec*, which keeps the parts of *plan* for unchanged schedules and jobs.
+
+    Args:
+        draft: The draft.
+        spec: The new definition.
+        plan: The plan of the job before.
+        before: The job before; None if it is new.
+    """
     fires = dict(zip(before.spec.schedules, plan.next_fires, strict=True)) if before else {}
-    heard = dict(zip(before.spec.dependencies, plan.upstreams, strict=True)) if before else {}
+    successes = dict(zip(before.spec.dependencies, plan.upstreams, strict=True)) if before else {}
     return JobPlan(
         next_fires=tuple(
             fires[schedule]
@@ -156,7 +164,7 @@ def _plan_of(draft: Draft, spec: JobSpec, plan: JobPlan, *, before: Job | None) 
             else _first_undecided(draft, schedule, _decided(plan, before, number))
             for number, schedule in enumerate(spec.schedules)
         ),
-        upstreams=tuple(heard.get(name, Upstream()) for name in spec.dependencies),
+        upstreams=tuple(successes.get(name, Upstream()) for name in spec.dependencies),
     )
 
 
@@ -165,8 +173,8 @@ class _Decided:
     """The fire times of a schedule that have outcomes.
 
     Attributes:
-        since: Only later ones: when the version of the job was saved that had the schedule.
-        until: Only earlier ones; None: all later ones.
+        since: When the job's version with this schedule was saved; its fire times are later.
+        until: The first fire time without an outcome; None if all have one.
     """
 
     schedule: Schedule
@@ -180,7 +188,7 @@ class _Decided:
 
 
 def _decided(plan: JobPlan, before: Job | None, number: int) -> _Decided | None:
-    """Return what is decided of the schedule that had *number* before; None if there was none."""
+    """Return the decided fire times of the schedule that had *number* before; None without one."""
     schedules = before.spec.schedules if before else ()
     if before is None or number >= len(schedules) or fault_of(schedules[number]):
         return None
@@ -188,9 +196,10 @@ def _decided(plan: JobPlan, before: Job | None, number: int) -> _Decided | None:
 
 
 def _first_undecided(draft: Draft, schedule: Schedule, decided: _Decided | None) -> Instant | None:
-    """Return the first fire time of a new schedule.
+    """Return the first fire time of a new schedule that has no outcome yet.
 
-    Not one that was decided ahead under the schedule before: its execution has the same id (R33).
+    A fire time decided ahead under the schedule before is passed over: an execution for it would
+    have the same id (R33).
     """
     at = first_fire_of(schedule, draft.now)
     while at is not None and decided is not None and at in decided:
@@ -217,43 +226,43 @@ def _clear_fire_timer(draft: Draft, job_id: JobId, plan: JobPlan) -> None:
 def _subscribe(
     draft: Draft, full_name: str, *, before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
-    """Tell the jobs that this one waits for, and those that it no longer waits for.
+    """Send messages to the jobs on which *full_name* newly depends, or no longer depends.
 
     Raises:
-        Refused: Too many letters to one of the former wait; one that no longer waits always may.
+        Refused: Too many messages to a new dependency wait. Ending a dependency is always possible.
     """
     for upstream in after:
         if upstream not in before and not has_room(draft, full_name, upstream):
             raise Refused(
                 Kind.UNAVAILABLE,
                 "letters_waiting",
-                f"{LETTERS_MAX:,} changes of the dependencies of {full_name} wait for the shard of "
-                f"{upstream}, which is closed: try again when it is open",
+                f"{OUTBOX_ITEMS_MAX:,} changes of the dependencies of {full_name} wait for the "
+                f"shard of {upstream}, which is closed: try again when it is open",
                 retry_after_s=5,
             )
     for upstream in before:
         if upstream not in after:
-            send_letter(draft, upstream, Unsubscribe(upstream=upstream, dependent=full_name))
+            send_message(draft, upstream, Unsubscribe(upstream=upstream, dependent=full_name))
     for upstream in after:
         if upstream not in before:
-            send_letter(draft, upstream, Subscribe(upstream=upstream, dependent=full_name))
+            send_message(draft, upstream, Subscribe(upstream=upstream, dependent=full_name))
 
 
-def _check_version(command: SaveJob, standing: Job | None) -> None:
+def _check_version(command: SaveJob, existing: Job | None) -> None:
     if command.if_version is None:
         return
-    if standing is None or standing.version != command.if_version:
-        raise _mismatch(standing, command.if_version)
+    if existing is None or existing.version != command.if_version:
+        raise _mismatch(existing, command.if_version)
 
 
-def _check_instants(draft: Draft, command: SaveJob, standing: Job | None) -> None:
-    """Refuse an ``@at`` that is new, and late already, unless the misfire policy was chosen.
+def _check_instants(draft: Draft, command: SaveJob, existing: Job | None) -> None:
+    """Refuse a new ``@at`` that has passed, unless the request chooses the misfire policy.
 
-    By the default policy it would run at once, which few mean by an instant that has passed.
+    The default policy would run it at once, which is rarely intended.
     """
     if command.may_be_past:
         return
-    kept = standing.spec.schedules if standing is not None else ()
+    kept = existing.spec.schedules if existing is not None else ()
     for schedule in command.spec.schedules:
         at = one_shot_at(schedule) if schedule not in kept else None
         if at is not None and at < draft.now - command.spec.grace:
@@ -264,12 +273,12 @@ def _check_instants(draft: Draft, command: SaveJob, standing: Job | None) -> Non
             raise invalid("past_schedule", detail, Problem("/misfire", detail))
 
 
-def _mismatch(standing: Job | None, asked: int) -> Refused:
-    found = f"is at version {standing.version}" if standing else "does not exist"
+def _mismatch(existing: Job | None, expected: int) -> Refused:
+    found = f"is at version {existing.version}" if existing else "does not exist"
     return Refused(
         Kind.PRECONDITION,
         "version_mismatch",
-        f"the job {found}, not at version {asked}; read it again and decide anew",
+        f"the job {found}, not at version {expected}; read it and send the change again",
     )
 
 

@@ -1,4 +1,4 @@
-"""``@startup`` schedules: due when the cluster starts."""
+"""``@startup`` schedules, which are due when the cluster starts."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""An execution because somebody asked for it."""
+"""Executions by manual trigger."""
 
 from rota.core.decide.advance_execution import Birth, begin_execution
 from rota.core.decide.overlap import admit
@@ -11,10 +11,10 @@ from rota.core.vocabulary.decision import Reply, Triggered
 
 
 def trigger(draft: Draft, command: Trigger) -> Reply:
-    """Make one execution of a job now, also of a paused one.
+    """Create one execution of a job now, even if the job is paused.
 
     Raises:
-        Refused: There is no such job; code ``overlap``: its policy forbids it now;
+        Refused: There is no such job; code ``overlap``: the job's policy forbids the execution now;
             ``too_many_executions``.
     """
     job = draft.job(command.job_id)
@@ -43,7 +43,7 @@ def trigger(draft: Draft, command: Trigger) -> Reply:
 
 
 def refuse_if_full(draft: Draft) -> None:
-    """Let a request pass if the shard may hold one more execution.
+    """Refuse a request if the shard holds as many executions as it may.
 
     Raises:
         Refused: Code ``too_many_executions``.

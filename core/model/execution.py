@@ -177,7 +177,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         retry_at: While backing off, when the next attempt is due.
         reason: Why it is in this state, where that is not obvious.
         ready_at: While ready, since when it waits for a slot.
-        place: Its place in the job's definition, from 0.
+        position: Its position in the job's definition, from 0.
     """
 
     name: CheckedName
@@ -188,7 +188,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     retry_at: Instant = Instant(0)
     reason: str = ""
     ready_at: Instant = Instant(0)
-    place: Count = 0
+    position: Count = 0
 
 
 def standing(task: Task) -> UpstreamState:
@@ -200,7 +200,7 @@ def standing(task: Task) -> UpstreamState:
 
 def in_place(tasks: Iterable[Task]) -> dict[str, Task]:
     """Return the tasks of an execution by name, in the order in which its job defines them."""
-    return {task.name: task for task in sorted(tasks, key=lambda task: task.place)}
+    return {task.name: task for task in sorted(tasks, key=lambda task: task.position)}
 
 
 def task_key(execution_id: ExecutionId, task: str) -> str:

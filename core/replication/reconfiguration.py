@@ -22,7 +22,7 @@ from rota.core.model.ids import Epoch, NodeId
 from rota.core.replication.peer_copy import PeerCopy
 from rota.core.replication.primary import WINDOW, Handover, Primary
 from rota.core.timing.instants import Instant, later
-from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy
+from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Copy
 
 TIMES_SLOWER = 10
 """A copy is slow only if it takes so many times as long as the others do."""
@@ -55,7 +55,7 @@ def next_to_join(primary: Primary, now: Instant) -> NodeId | None:
     A learner that is slower than the copies that count would for ever be a little behind them.
     Without a session no change can be asked for, so there is nothing to wait for.
     """
-    if primary.liveness.session == NOBODY:
+    if primary.liveness.session == NO_SESSION:
         return None
     for node_id, peer in _able_learners(primary, now):
         if primary.copy.tip.index - peer.match < WINDOW:

@@ -38,7 +38,7 @@ from rota.core.replication.timing import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.configuration import (
-    NOBODY,
+    NO_SESSION,
     Configuration,
     Copy,
     Swap,
@@ -538,7 +538,7 @@ class Replica:
         me = self._liveness.node_id
         if (
             configuration.primary == me
-            and configuration.primary_session == self._liveness.session != NOBODY
+            and configuration.primary_session == self._liveness.session != NO_SESSION
             and self.copy.allocation is not None
             and configuration.allocation_of(me) == self.copy.allocation
             and configuration.epoch >= self.copy.epoch
@@ -590,7 +590,7 @@ class Replica:
         """Ask to be primary, where this node ought to be and is not."""
         me, session = self._liveness.node_id, self._liveness.session
         allocation = configuration.allocation_of(me)
-        if allocation is None or session == NOBODY:
+        if allocation is None or session == NO_SESSION:
             return
         if configuration.epoch < self.copy.epoch:
             self._wants_view = True
@@ -602,7 +602,7 @@ class Replica:
         elif not is_here:
             if configuration.primary_session == session:
                 # R5: it is named, and has lost what it is named for: let another take over.
-                fresh = _next(configuration, primary=me, session=NOBODY)
+                fresh = _next(configuration, primary=me, session=NO_SESSION)
                 self._swap_to(fresh, expected=configuration)
         elif configuration.primary_session != session:
             # R6: a new life of the primary begins under a new epoch, like any new primary.
@@ -641,7 +641,7 @@ class Replica:
     def _is_vacant(self, configuration: Configuration, now: Instant) -> bool:
         primary, session = configuration.primary, configuration.primary_session
         # R16 d: unless it resigned or its session is over, it may act by that.
-        has_ended = session == NOBODY or self._liveness.is_gone(primary, session)
+        has_ended = session == NO_SESSION or self._liveness.is_gone(primary, session)
         return has_ended and self._has_outlived_leases(now) and self._has_kept_promises(now)
 
     def _has_outlived_leases(self, now: Instant) -> bool:
@@ -666,7 +666,7 @@ class Replica:
             _next(configuration, primary=self._liveness.node_id, session=self._liveness.session),
             sync=sync,
         )
-        gone = None if session == NOBODY else (primary, session)
+        gone = None if session == NO_SESSION else (primary, session)
         swap = self._swap_to(fresh, expected=configuration, gone=gone)
         if swap is not None and all(each.fresh != fresh for each in self._takeovers):
             self._takeovers.append(swap)  # R17: from now on it grants nothing.
@@ -683,7 +683,7 @@ class Replica:
         gone: tuple[NodeId, Session] | None = None,
     ) -> Swap | None:
         """Have *fresh* proposed; None if this node has no session to propose it in (R3)."""
-        if self._liveness.session == NOBODY or self.is_frozen:
+        if self._liveness.session == NO_SESSION or self.is_frozen:
             return None
         self._swap = self._in_flight = Swap(
             shard=self.shard,

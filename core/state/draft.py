@@ -1,7 +1,6 @@
-"""A decision while it is being made.
+"""Drafts: a decision in the making, as an overlay of the state.
 
-`decide` may read what it has just written, may write the same key several times, and leaves the
-state as it was: a draft is the state with a sheet of paper over it.
+A handler reads its own writes, may write a key several times, and leaves the state unchanged.
 """
 
 from collections.abc import Iterator
@@ -18,37 +17,45 @@ from rota.core.vocabulary.effects import (
     Consequence,
     Effect,
     JobEvent,
-    Later,
     Launch,
+    PostponedEffects,
     Publish,
     PublishJob,
 )
 
 
 class Draft:
-    """The state, what the command at hand changes in it, and what is to be done then."""
+    """The state, and the changes and effects of one command.
+
+    Attributes:
+        state: The state, which the draft never changes.
+        situation: The other inputs of the decision.
+        now: Shard time of the decision.
+        free_slots: Attempts that this decision may still start.
+        message_count: Outbox items of this decision so far.
+    """
 
     def __init__(self, state: State, situation: Situation) -> None:
         self.state = state
         self.situation = situation
         self.now = situation.now
-        self.room = situation.place.room
-        self.letter_count = 0
+        self.free_slots = situation.slots.free
+        self.message_count = 0
         self._records: dict[tuple[Table, str], Record | None] = {}
         self._effects: list[Consequence] = []
-        self._born: dict[ExecutionId, Execution] = {}
-        self._gone: set[ExecutionId] = set()
+        self._created: dict[ExecutionId, Execution] = {}
+        self._finished: set[ExecutionId] = set()
         self._censuses: dict[tuple[ExecutionId, str], Census] = {}
 
     @property
     def limits(self) -> Limits:
-        """What the shard may hold."""
+        """The limits of the shard."""
         return self.situation.limits
 
     @property
     def execution_count(self) -> int:
         """Unfinished executions of the shard, this draft's included."""
-        return len(self.state.executions) + len(self._born) - len(self._gone)
+        return len(self.state.executions) + len(self._created) - len(self._finished)
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -59,7 +66,7 @@ class Draft:
         return found
 
     def plan(self, job_id: JobId) -> JobPlan | None:
-        """Return what is owed to the job, or None."""
+        """Return the plan of the job, or None."""
         found = self._records.get((Table.PLAN, job_id), self.state.plans.get(job_id))
         assert found is None or isinstance(found, JobPlan)
         return found
@@ -80,9 +87,9 @@ class Draft:
         return found
 
     def census_after(self, execution_id: ExecutionId, spec: TaskSpec, closed: Task) -> Census:
-        """Return how the tasks stand that a blocked one needs, now that one more is closed.
+        """Return the states of the tasks that a blocked task needs, after the end of *closed*.
 
-        To be asked once for each that this draft closes.
+        To be called once for each task that this draft closes.
         """
         key = (execution_id, spec.name)
         census = self._censuses.get(key) or self.state.census(execution_id, spec)
@@ -90,7 +97,7 @@ class Draft:
         return census
 
     def checkpoint(self, execution_id: ExecutionId, task: str) -> bytes:
-        """Return what the next attempt of a task is to be given; empty if nothing is saved."""
+        """Return the checkpoint for the next attempt of a task; empty if none is saved."""
         key = task_key(execution_id, task)
         if (Table.CHECKPOINT, key) not in self._records:
             return self.state.checkpoints.get(key, b"")
@@ -101,12 +108,12 @@ class Draft:
     def live_of(self, job_id: JobId) -> Iterator[Execution]:
         """Yield the unfinished executions of a job, oldest first."""
         for execution_id in self.state.live_of(job_id):
-            if execution_id not in self._gone:
+            if execution_id not in self._finished:
                 execution = self.execution(execution_id)
                 assert execution is not None, execution_id
                 yield execution
-        for execution_id, execution in self._born.items():
-            if execution.job_id == job_id and execution_id not in self._gone:
+        for execution_id, execution in self._created.items():
+            if execution.job_id == job_id and execution_id not in self._finished:
                 current = self.execution(execution_id)
                 assert current is not None, execution_id
                 yield current
@@ -114,17 +121,17 @@ class Draft:
     # -- writing --------------------------------------------------------------------------------
 
     def put(self, table: Table, key: str, record: Record) -> None:
-        """Give *key* of *table* a record."""
+        """Set *key* of *table* to *record*."""
         self._records[table, key] = record
 
     def drop(self, table: Table, key: str) -> None:
-        """Take *key* of *table* away."""
+        """Delete *key* of *table*."""
         self._records[table, key] = None
 
     def put_execution(self, execution: Execution) -> None:
         """Write an unfinished execution."""
         if execution.id not in self.state.executions:
-            self._born.setdefault(execution.id, execution)
+            self._created.setdefault(execution.id, execution)
         self._records[Table.EXECUTION, execution.id] = execution
 
     def put_task(self, execution_id: ExecutionId, task: Task) -> None:
@@ -132,36 +139,38 @@ class Draft:
         self._records[Table.TASK, task_key(execution_id, task.name)] = task
 
     def put_checkpoint(self, execution_id: ExecutionId, task: str, data: bytes) -> None:
-        """Save *data* for the next attempt of a task."""
+        """Save *data* as checkpoint for the next attempt of a task."""
         self._records[Table.CHECKPOINT, task_key(execution_id, task)] = Checkpoint(data)
 
     def drop_execution(self, execution_id: ExecutionId) -> None:
-        """Take an execution that has finished out of the live tables."""
-        self._gone.add(execution_id)
+        """Remove a finished execution from the live tables."""
+        self._finished.add(execution_id)
         self._records[Table.EXECUTION, execution_id] = None
 
     # -- effects --------------------------------------------------------------------------------
 
     def add(self, effect: Effect) -> None:
-        """Have *effect* carried out after the commit."""
+        """Add *effect*, to be carried out after the commit."""
         self._effects.append(effect)
 
     @property
     def effect_count(self) -> int:
-        """How many effects there are so far."""
+        """The number of effects so far."""
         return len(self._effects)
 
-    def put_off(self, first: int, execution: Execution) -> None:
-        """Have the effects from number *first* on wait until *execution* is due."""
-        effects = tuple(each for each in self._effects[first:] if not isinstance(each, Later))
-        assert len(effects) == len(self._effects) - first, "nothing is put off twice"
-        self._effects[first:] = [Later(execution.fire_at, execution.id, effects)]
+    def postpone_effects(self, first: int, execution: Execution) -> None:
+        """Postpone the effects from number *first* on until *execution* is due."""
+        effects = tuple(
+            each for each in self._effects[first:] if not isinstance(each, PostponedEffects)
+        )
+        assert len(effects) == len(self._effects) - first, "nothing is postponed twice"
+        self._effects[first:] = [PostponedEffects(execution.fire_at, execution.id, effects)]
 
     def launch(self, execution: Execution, task: Task, work: Work) -> None:
-        """Have the newest attempt of *task* run; one place less is left."""
+        """Launch the newest attempt of *task*, which takes one of the free slots."""
         attempt = task.attempts[-1]
         key = AttemptKey(execution.id, task.name, attempt.number)
-        self.room -= 1
+        self.free_slots -= 1
         order = Order(
             key=key,
             token=attempt.token,
@@ -173,7 +182,7 @@ class Draft:
         self._effects.append(Launch(order, attempt.node_id))
 
     def publish_execution(self, execution: Execution) -> None:
-        """Tell those who watch that *execution* is in a new state."""
+        """Publish the new state of *execution*."""
         self._effects.append(
             Publish(
                 at=self.now,
@@ -186,7 +195,7 @@ class Draft:
         )
 
     def publish_task(self, execution: Execution, task: Task, detail: str = "") -> None:
-        """Tell those who watch that *task* is in a new state, because of *detail* or its reason."""
+        """Publish the new state of *task*, with *detail* or the task's reason."""
         self._effects.append(
             Publish(
                 at=self.now,
@@ -201,7 +210,7 @@ class Draft:
         )
 
     def publish_progress(self, execution: Execution, task: Task, percent: int) -> None:
-        """Tell those who watch how far the running attempt of *task* is."""
+        """Publish the progress of the running attempt of *task*, 0 to 100 percent."""
         self._effects.append(
             Publish(
                 at=self.now,
@@ -217,7 +226,7 @@ class Draft:
         )
 
     def publish_job(self, job: Job, event: JobEvent, detail: str = "") -> None:
-        """Tell those who watch what was done to *job*."""
+        """Publish an event of *job*."""
         self._effects.append(
             PublishJob(
                 at=self.now, job_id=job.id, job=job.spec.full_name, event=event, detail=detail
@@ -225,13 +234,13 @@ class Draft:
         )
 
     def decision(self, cause: str, reply: Reply) -> Decision:
-        """Return what has been decided.
+        """Return the decision.
 
-        A key that this draft both made and took away is left as a removal: it costs a few bytes
-        and spares the reader of the journal a puzzle.
+        A key that this draft both created and deleted is recorded as deleted: the cost is a few
+        bytes, and the journal stays readable.
         """
         changes = tuple(
             Change(table, key, record) for (table, key), record in self._records.items()
         )
-        started = self.situation.place.room - self.room
+        started = self.situation.slots.free - self.free_slots
         return Decision(cause, changes, tuple(self._effects), reply, started)

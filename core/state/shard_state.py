@@ -1,7 +1,7 @@
 """The state of one shard in the memory of its primary.
 
-Holds what is needed to schedule, and no history. It is changed by `State.apply` alone, and may
-run ahead of the commit: whoever loses the shard throws it away and loads it again.
+The state holds all that scheduling needs, and no history. Only `State.apply` changes it. It may be
+ahead of the commit: a node that loses the shard discards the state and loads it again.
 """
 
 from bisect import bisect_left, insort
@@ -24,24 +24,24 @@ from rota.core.model.ledger import LedgerEntry
 from rota.core.state.stored_jobs import Jobs
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import (
-    Account,
     Available,
     Change,
     Checkpoint,
-    Claimed,
     Dependent,
-    Mark,
+    LastReceived,
     Name,
     OutboxItem,
     Pointer,
-    Request,
+    RecordedReply,
+    StandInExecution,
+    StandInRun,
     Table,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A version of a job, ready to be walked."""
+    """The tasks of one version of a job as a graph."""
 
     spec: JobSpec
     tasks: dict[str, TaskSpec]
@@ -57,7 +57,7 @@ def graph_of(spec: JobSpec) -> Graph:
 
 @dataclass(slots=True)
 class State:
-    """The tables of a shard, and what follows from them."""
+    """The tables of a shard, and data derived from them."""
 
     jobs: Jobs = field(default_factory=Jobs)
     names: dict[str, JobId] = field(default_factory=dict[str, JobId])
@@ -67,39 +67,39 @@ class State:
     tasks: dict[ExecutionId, dict[str, Task]] = field(
         default_factory=dict[ExecutionId, dict[str, Task]]
     )
-    requests: dict[str, Request] = field(default_factory=dict[str, Request])
-    """Oldest first, for all live equally long."""
+    requests: dict[str, RecordedReply] = field(default_factory=dict[str, RecordedReply])
+    """Oldest first; all have the same time to live."""
     outbox: dict[str, OutboxItem] = field(default_factory=dict[str, OutboxItem])
     dependents: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
-    """By full name, so that a job taken away and made again keeps those that wait for it."""
+    """By full name, so that a job that is deleted and created again keeps its dependents."""
     received: dict[str, str] = field(default_factory=dict[str, str])
-    """The place of the newest letter of each shard that has written to this one, and of the newest
-    account of each stand-in."""
+    """The position of the newest message of each sending shard, and of the newest execution
+    reported by each stand-in."""
     checkpoints: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    """By the key of the task; few tasks have one."""
+    """By the key of the task; few tasks have a checkpoint."""
     available: dict[JobId, None] = field(default_factory=dict[JobId, None])
-    """The jobs that a stand-in may fire."""
-    claims: dict[ExecutionId, NodeId] = field(default_factory=dict[ExecutionId, NodeId])
-    """The stand-ins that have not told yet how these went."""
+    """The jobs that stand-ins may fire."""
+    stand_ins: dict[ExecutionId, NodeId] = field(default_factory=dict[ExecutionId, NodeId])
+    """Executions on stand-ins whose end is not reported yet."""
 
     live: dict[JobId, dict[ExecutionId, None]] = field(
         default_factory=dict[JobId, dict[ExecutionId, None]]
     )
     """Derived: the unfinished executions of each job, oldest first."""
     sorted_names: list[str] = field(default_factory=list[str])
-    """Derived: the keys of `names` in order, so that a page of jobs costs what it shows."""
-    letter_counts: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    """Derived: letters in the outbox by sender and receiver, full names of jobs."""
+    """Derived: the keys of `names` in order, so that listing a page of jobs costs O(page)."""
+    outbox_counts: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """Derived: messages in the outbox by sender and receiver, full names of jobs."""
     _graphs: dict[JobId, dict[int, Graph]] = field(default_factory=dict[JobId, dict[int, Graph]])
-    """Derived: one for each version that something still runs."""
+    """Derived: one for each version of a job with unfinished executions."""
     _censuses: dict[ExecutionId, dict[str, Census]] = field(
         default_factory=dict[ExecutionId, dict[str, Census]]
     )
-    """Derived: of blocked tasks that somebody has asked for. A task may need thousands, and is
-    looked at with the end of each."""
+    """Derived: for blocked tasks, from the first look-up on. A task may need thousands of others,
+    and its rule is applied at the end of each."""
 
     def census(self, execution_id: ExecutionId, spec: TaskSpec) -> Census:
-        """Return how the tasks stand that a blocked one needs; counted once, then kept up."""
+        """Return the states of the tasks that a blocked task needs; counted once, then updated."""
         censuses = self._censuses.setdefault(execution_id, {})
         census = censuses.get(spec.name)
         if census is None:
@@ -109,7 +109,7 @@ class State:
         return census
 
     def graph(self, job_id: JobId, version: int) -> Graph:
-        """Return the graph of a job's *version*; a bug if nothing runs that version any more."""
+        """Return the graph of a job's *version*, which must be current or have executions."""
         graphs = self._graphs.setdefault(job_id, {})
         graph = graphs.get(version)
         if graph is None:
@@ -145,10 +145,10 @@ class State:
             received=dict(self.received),
             checkpoints=dict(self.checkpoints),
             available=dict(self.available),
-            claims=dict(self.claims),
+            stand_ins=dict(self.stand_ins),
             live={each: dict(live) for each, live in self.live.items()},
             sorted_names=list(self.sorted_names),
-            letter_counts=dict(self.letter_counts),
+            outbox_counts=dict(self.outbox_counts),
         )
 
     def apply(self, change: Change) -> None:
@@ -169,25 +169,25 @@ class State:
                 self._put_name(key, record.job_id)
             case Dependent():
                 self.dependents.setdefault(record.upstream, {})[record.name] = None
-            case Mark():
-                self.received[key] = record.place
+            case LastReceived():
+                self.received[key] = record.position
             case Checkpoint():
                 self.checkpoints[key] = record.data
             case Available():
                 self.available[JobId(key)] = None
-            case Claimed():
-                self.claims[ExecutionId(key)] = record.node_id
+            case StandInRun():
+                self.stand_ins[ExecutionId(key)] = record.node_id
             case JobSpec():
                 self.versions[key] = record
-            case Request():
-                # A key used again is young again.
+            case RecordedReply():
+                # A key that is used again moves to the end, as the newest.
                 self.requests.pop(key, None)
                 self.requests[key] = record
             case OutboxItem():
-                self._put_parcel(key, record)
+                self._put_outbox_item(key, record)
             case None:
                 self._remove(table, key)
-            case LedgerEntry() | Pointer() | Account():
+            case LedgerEntry() | Pointer() | StandInExecution():
                 pass
 
     def _put_name(self, full_name: str, job_id: JobId) -> None:
@@ -196,19 +196,19 @@ class State:
             insort(self.sorted_names, full_name)
         self.names[full_name] = job_id
 
-    def _put_parcel(self, key: str, parcel: OutboxItem) -> None:
+    def _put_outbox_item(self, key: str, item: OutboxItem) -> None:
         if key not in self.outbox:
-            way = parcel.sender, parcel.to
-            self.letter_counts[way] = self.letter_counts.get(way, 0) + 1
-        self.outbox[key] = parcel
+            route = item.sender, item.to
+            self.outbox_counts[route] = self.outbox_counts.get(route, 0) + 1
+        self.outbox[key] = item
 
-    def _remove_parcel(self, key: str) -> None:
-        parcel = self.outbox.pop(key, None)
-        if parcel is not None:
-            way = parcel.sender, parcel.to
-            self.letter_counts[way] -= 1
-            if not self.letter_counts[way]:
-                del self.letter_counts[way]
+    def _remove_outbox_item(self, key: str) -> None:
+        item = self.outbox.pop(key, None)
+        if item is not None:
+            route = item.sender, item.to
+            self.outbox_counts[route] -= 1
+            if not self.outbox_counts[route]:
+                del self.outbox_counts[route]
 
     def _put_execution(self, execution: Execution) -> None:
         before = self.executions.get(execution.id)
@@ -233,7 +233,7 @@ class State:
             self._count(execution_id, before, task)
 
     def _count(self, execution_id: ExecutionId, before: Task, task: Task) -> None:
-        """Keep the censuses that a task is in up to date."""
+        """Update the censuses that count a task."""
         censuses = self._censuses[execution_id]
         if task.status is not TaskStatus.BLOCKED:
             censuses.pop(task.name, None)
@@ -259,12 +259,12 @@ class State:
             case Table.EXECUTION:
                 self._remove_execution(ExecutionId(key))
             case Table.TASK:
-                # Tasks go with their execution, in one entry.
+                # Tasks are removed with their execution, in the same entry.
                 pass
             case Table.REQUEST:
                 self.requests.pop(key, None)
             case Table.OUTBOX:
-                self._remove_parcel(key)
+                self._remove_outbox_item(key)
             case Table.DEPENDENT:
                 self._remove_dependent(key)
             case Table.RECEIVED:
@@ -273,15 +273,15 @@ class State:
                 self.checkpoints.pop(key, None)
             case Table.AVAILABLE:
                 self.available.pop(JobId(key), None)
-            case Table.CLAIM:
-                self.claims.pop(ExecutionId(key), None)
+            case Table.STAND_IN:
+                self.stand_ins.pop(ExecutionId(key), None)
             case (
                 Table.HISTORY
                 | Table.PAST_EXECUTION
                 | Table.PAST_TASK
                 | Table.LEDGER
                 | Table.PAST
-                | Table.DOUBLE
+                | Table.DUPLICATE
             ):
                 pass
 
@@ -310,9 +310,9 @@ class State:
 
 
 def load_state(changes: Iterable[Change]) -> State:
-    """Return the state that *changes* make, which come in the order of their keys, as stored.
+    """Return the state made of *changes*, which are in the order of their keys, as stored.
 
-    What `State` keeps in order of age, or as its job is defined, is put in that order again.
+    Tables that `State` keeps in order of age, or of the job's definition, are sorted again.
     """
     state = State()
     for change in changes:
@@ -331,14 +331,14 @@ def version_key(job_id: JobId, version: int) -> str:
 
 
 def dependent_key(upstream: str, dependent: str) -> str:
-    """Return the key that says that *dependent* waits for *upstream*, both full names."""
+    """Return the key of the dependency of *dependent* on *upstream*, both full names."""
     return f"{upstream} {dependent}"
 
 
 def received_key(sender: ShardId) -> str:
-    """Return the key of what was last received from *sender*."""
+    """Return the key of the last position received from *sender*."""
     return f"{sender:04x}"
 
 
-def _expiry(item: tuple[str, Request]) -> Instant:
+def _expiry(item: tuple[str, RecordedReply]) -> Instant:
     return item[1].expires_at

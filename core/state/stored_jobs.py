@@ -1,7 +1,7 @@
-"""The jobs of a shard in memory, each as it is stored.
+"""The jobs of a shard in memory, in encoded form.
 
-A node may have a million of them, nearly all of which do nothing for hours: as objects they would
-take five times the memory of their bytes. Those that were saved or decoded last are kept ready.
+A node may hold a million jobs, nearly all of them idle for hours, and as objects they take five
+times the memory of their bytes. The last jobs saved or decoded are also kept as objects.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -12,33 +12,33 @@ from rota.core.model.job import Job
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.codec import decode_record, encode_record
 
-READY_MAX = 64
-"""Jobs of a shard that stay decoded, 1.5 kB each; another one costs some microseconds."""
+DECODED_MAX = 64
+"""Jobs of a shard that stay decoded, 1.5 kB each; decoding another costs some microseconds."""
 
 
 class Jobs(MutableMapping[JobId, Job]):
-    """Jobs by id, in the order in which they came. Like any dict, but each is kept as bytes."""
+    """A mapping of jobs by id, in the order of insertion, that stores them as bytes."""
 
-    __slots__ = ("_ready", "_stored")
+    __slots__ = ("_decoded", "_stored")
 
     def __init__(self) -> None:
         self._stored: dict[JobId, bytes] = {}
-        self._ready: dict[JobId, Job] = {}
+        self._decoded: dict[JobId, Job] = {}
 
     def __getitem__(self, job_id: JobId) -> Job:
-        job = self._ready.get(job_id)
+        job = self._decoded.get(job_id)
         if job is None:
             job = cast(Job, decode_record(Table.JOB, self._stored[job_id]))
-            self._make_ready(job_id, job)
+            self._keep_decoded(job_id, job)
         return job
 
     def __setitem__(self, job_id: JobId, job: Job) -> None:
         self._stored[job_id] = encode_record(job)
-        self._make_ready(job_id, job)
+        self._keep_decoded(job_id, job)
 
     def __delitem__(self, job_id: JobId) -> None:
         del self._stored[job_id]
-        self._ready.pop(job_id, None)
+        self._decoded.pop(job_id, None)
 
     def __contains__(self, job_id: object) -> bool:
         return job_id in self._stored
@@ -50,12 +50,12 @@ class Jobs(MutableMapping[JobId, Job]):
         return len(self._stored)
 
     def copy(self) -> "Jobs":
-        """Return a mapping of the same jobs that goes its own way."""
+        """Return an independent mapping of the same jobs."""
         other = Jobs()
         other._stored = dict(self._stored)
         return other
 
-    def _make_ready(self, job_id: JobId, job: Job) -> None:
-        if job_id not in self._ready and len(self._ready) >= READY_MAX:
-            del self._ready[next(iter(self._ready))]
-        self._ready[job_id] = job
+    def _keep_decoded(self, job_id: JobId, job: Job) -> None:
+        if job_id not in self._decoded and len(self._decoded) >= DECODED_MAX:
+            del self._decoded[next(iter(self._decoded))]
+        self._decoded[job_id] = job

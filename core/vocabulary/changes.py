@@ -1,8 +1,8 @@
-"""Changes: the only thing that is journaled and replicated.
+"""Changes: the content of journal entries, and the only thing that is replicated.
 
-A shard's state is a set of tables; a change gives one key of one table a record, or takes it
-away. Records are encoded once, when the entry is made; backups store the bytes without knowing
-what they mean.
+A shard's state is a set of tables. A change sets one key of one table to a record, or deletes the
+key. Records are encoded once, when the entry is made; backups store the bytes without decoding
+them.
 """
 
 from enum import IntEnum
@@ -21,8 +21,8 @@ from rota.core.timing.instants import Instant
 class Table(IntEnum):
     """The tables of a shard. Numbers are part of the data format: never reuse one.
 
-    Those from `HISTORY` on are kept apart from the rest: they only grow, are never read to
-    schedule, and go by age.
+    The tables from `HISTORY` on are stored separately: scheduling never reads them, and their
+    records are deleted by age.
     """
 
     JOB = 1
@@ -32,25 +32,25 @@ class Table(IntEnum):
     VERSION = 3
     """job id/version -> JobSpec, of a replaced version that live executions still run"""
     PLAN = 4
-    """job id -> Plan"""
+    """job id -> JobPlan"""
     EXECUTION = 5
     """execution id -> Execution, while it is not finished"""
     TASK = 6
     """execution id/task -> Task, while its execution is not finished"""
     REQUEST = 7
-    """idempotency key -> Request"""
+    """idempotency key -> RecordedReply"""
     OUTBOX = 8
-    """journal index/instant/number, receiver, the two jobs -> Parcel, until its receiver has it"""
+    """journal index/instant/number, receiver, the two jobs -> OutboxItem, until delivered"""
     DEPENDENT = 9
-    """full name of a job, space, full name of one that waits for it -> Dependent"""
+    """full name of a job, space, full name of a job that depends on it -> Dependent"""
     RECEIVED = 10
-    """number of a shard, four hex digits, or "stand-in/" and a node -> Mark"""
+    """number of a shard, four hex digits, or "stand-in/" and a node -> LastReceived"""
     CHECKPOINT = 11
     """execution id/task -> Checkpoint, while the task is not finished"""
     AVAILABLE = 12
-    """job id -> Available, of a job that a stand-in may fire"""
-    CLAIM = 13
-    """execution id -> Claimed, until its stand-in has told how it went"""
+    """job id -> Available, for a job that a stand-in may fire"""
+    STAND_IN = 13
+    """execution id -> StandInRun, until its stand-in has reported its end"""
 
     HISTORY = 32
     PAST_EXECUTION = 33
@@ -60,123 +60,130 @@ class Table(IntEnum):
     LEDGER = 35
     """job id/fire time/schedule -> LedgerEntry"""
     PAST = 36
-    """fire time/key -> Pointer: everything in the history by age, for listing and expiry"""
-    DOUBLE = 37
-    """execution id/node -> Account, of a stand-in that ran what the shard decides by itself"""
+    """fire time/key -> Pointer: the records of the history by age, for listing and expiry"""
+    DUPLICATE = 37
+    """execution id/node -> StandInExecution that the shard decided itself too"""
 
 
 class Name(msgspec.Struct, frozen=True, array_like=True):
-    """The job that a name stands for."""
+    """The id of the job that has a name."""
 
     job_id: JobId
 
 
 class Dependent(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The job *name* waits for the job *upstream*; both are full names."""
+    """The job *name* depends on the job *upstream*; both are full names."""
 
     upstream: str
     name: str
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """The newest of what comes in order.
+class LastReceived(msgspec.Struct, frozen=True, array_like=True):
+    """The position of the newest message that a sender has delivered.
 
-    Of letters from a shard: its key in that shard's outbox. Of accounts from a stand-in: the side's
-    name, and its `rota.core.decide.fallback.place_of`.
+    Attributes:
+        position: For a shard, the key in its outbox. For a stand-in, the allocation of its fallback
+            shard and `rota.core.decide.fallback.reconciliation_order`.
     """
 
-    place: str
+    position: str
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
-    """What a task's last attempt that saved something has saved for the next.
+    """The data that a task's attempts last saved for the next attempt.
 
-    It has a record of its own: the task's is written anew for every attempt and every percent.
+    It has its own record because the task's record is rewritten with every attempt and every
+    percent of progress.
     """
 
     data: bytes
 
 
 class Available(msgspec.Struct, frozen=True, array_like=True):
-    """Says that a job is one: whoever stands in finds it without reading all others."""
+    """Marker of a job that stand-ins may fire: a stand-in finds it without reading all jobs."""
 
 
-class Claimed(msgspec.Struct, frozen=True, array_like=True):
-    """The stand-in that runs an execution, or ran it."""
+class StandInRun(msgspec.Struct, frozen=True, array_like=True):
+    """The stand-in that runs, or ran, an execution whose end it has not reported yet."""
 
     node_id: NodeId
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What a stand-in tells of an execution that has ended there, with its tasks."""
+class StandInExecution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """An execution that has ended on a stand-in, with its tasks."""
 
     node_id: CheckedNodeId
     execution: Execution
     tasks: tuple[Task, ...]
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The answer to a request that may be repeated with its idempotency key.
+class RecordedReply(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The reply to a request with an idempotency key, kept for repetitions.
 
     Attributes:
-        print: Digest of what was asked: the same key with another body is refused.
-        answer: The id of the execution, or of the job; empty if the job was deleted.
-        version: What the job then had; 0 if it is not told, as by a rota that did not keep it.
-        is_new: Whether the request made the job.
+        digest: Of the request's body: the same key with another body is refused.
+        result_id: The id of the execution or of the job; empty if the job was deleted.
+        version: The job's version after the request; 0 if unknown, as in records of early versions.
+        is_new: Whether the request created the job.
     """
 
-    print: str
-    answer: str
+    digest: str
+    result_id: str
     expires_at: Instant
     version: int = 0
     is_new: bool = False
 
 
 class Pointer(msgspec.Struct, frozen=True, array_like=True):
-    """Where a piece of history stands."""
+    """The table and key of a record of the history."""
 
     table: int
     key: str
 
 
 class Subscribe(msgspec.Struct, frozen=True, kw_only=True, tag="subscribe"):
-    """Tell *upstream* that *dependent* waits for its successes."""
+    """*dependent* depends on *upstream* from now on."""
 
     upstream: CheckedFullName
     dependent: CheckedFullName
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, kw_only=True, tag="unsubscribe"):
-    """Tell *upstream* that *dependent* no longer waits."""
+    """*dependent* no longer depends on *upstream*."""
 
     upstream: CheckedFullName
     dependent: CheckedFullName
 
 
 class Succeeded(msgspec.Struct, frozen=True, kw_only=True, tag="succeeded"):
-    """Tell *dependent* that an execution of *upstream* succeeded, in journal entry *index*."""
+    """An execution of *upstream* succeeded, in entry *index* of its shard's journal."""
 
     upstream: CheckedFullName
     dependent: CheckedFullName
     index: CheckedIndex
 
 
-Letter = Subscribe | Unsubscribe | Succeeded
+DependencyMessage = Subscribe | Unsubscribe | Succeeded
 
 
 class OutboxItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A message to another shard, kept until that shard has made it part of its own journal."""
+    """A message to another shard, kept until that shard has committed it.
+
+    Attributes:
+        key: Its key in the outbox.
+        to: The full name of the receiving job.
+        message: Its name in stored records is ``letter``.
+    """
 
     key: str
     to: str
-    """Full name of the job it is for."""
-    letter: Letter
+    message: DependencyMessage = msgspec.field(name="letter")
 
     @property
     def sender(self) -> str:
-        """Full name of the job that it is from."""
-        letter = self.letter
-        return letter.upstream if isinstance(letter, Succeeded) else letter.dependent
+        """The full name of the sending job."""
+        message = self.message
+        return message.upstream if isinstance(message, Succeeded) else message.dependent
 
 
 Record = (
@@ -186,13 +193,13 @@ Record = (
     | JobPlan
     | Execution
     | Task
-    | Request
+    | RecordedReply
     | Dependent
-    | Mark
+    | LastReceived
     | Checkpoint
     | Available
-    | Claimed
-    | Account
+    | StandInRun
+    | StandInExecution
     | OutboxItem
     | LedgerEntry
     | Pointer
@@ -200,7 +207,7 @@ Record = (
 
 
 class Change(NamedTuple):
-    """*key* of *table* becomes *record*, or goes if that is None."""
+    """*key* of *table* is set to *record*, or deleted if *record* is None."""
 
     table: Table
     key: str
@@ -208,5 +215,5 @@ class Change(NamedTuple):
 
 
 def past_key(instant: Instant, pointer: Pointer) -> str:
-    """Return the key by which a piece of history is found by its age."""
+    """Return the key of a record of the history in the index by age."""
     return f"{instant:014x}/{pointer.table:02x}/{pointer.key}"

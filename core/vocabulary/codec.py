@@ -1,8 +1,8 @@
-"""Records and journal bodies as bytes.
+"""The stored form of records, journal bodies and timers.
 
-A record is one byte, the version of its table's format, and then msgpack. Formats evolve by new
-fields with defaults, at the end; what cannot be done so gets a new version and a decoder for the
-old one here. A byte from the future is refused, never guessed at.
+A record is one byte, the version of the record format, followed by msgpack. Formats evolve by new
+fields with defaults, at the end; any other change needs a new version and, here, a decoder for the
+old one. A record of an unknown version is refused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,21 +16,21 @@ from rota.core.model.execution import Execution, Task
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.vocabulary.changes import (
-    Account,
     Available,
     Change,
     Checkpoint,
-    Claimed,
     Dependent,
-    Mark,
+    LastReceived,
     Name,
     OutboxItem,
     Pointer,
     Record,
-    Request,
+    RecordedReply,
+    StandInExecution,
+    StandInRun,
     Table,
 )
-from rota.core.vocabulary.commands import Due
+from rota.core.vocabulary.commands import TimerCommand
 
 RECORD_VERSION = 1
 
@@ -41,50 +41,50 @@ TYPES: Mapping[Table, type[Record]] = {
     Table.PLAN: JobPlan,
     Table.EXECUTION: Execution,
     Table.TASK: Task,
-    Table.REQUEST: Request,
+    Table.REQUEST: RecordedReply,
     Table.OUTBOX: OutboxItem,
     Table.DEPENDENT: Dependent,
-    Table.RECEIVED: Mark,
+    Table.RECEIVED: LastReceived,
     Table.CHECKPOINT: Checkpoint,
     Table.AVAILABLE: Available,
-    Table.CLAIM: Claimed,
+    Table.STAND_IN: StandInRun,
     Table.PAST_EXECUTION: Execution,
     Table.PAST_TASK: Task,
     Table.LEDGER: LedgerEntry,
     Table.PAST: Pointer,
-    Table.DOUBLE: Account,
+    Table.DUPLICATE: StandInExecution,
 }
 
 RawChange = tuple[int, str, bytes | None]
-"""Table, key and encoded record: what a backup sees of a change."""
+"""A change as a backup stores it: table, key and encoded record."""
 
 _encoder = msgspec.msgpack.Encoder()
-# Any: one decoder for each table, and their types differ; `decode_record` gives it back typed.
+# Any: one decoder for each table, and their types differ; `decode_record` returns a typed record.
 _decoders: Mapping[Table, "msgspec.msgpack.Decoder[Any]"] = {
     table: msgspec.msgpack.Decoder(kind) for table, kind in TYPES.items()
 }
 _body_decoder = msgspec.msgpack.Decoder(tuple[tuple[str, ...], tuple[RawChange, ...]])
-_due_decoder: "msgspec.msgpack.Decoder[Due]" = msgspec.msgpack.Decoder(Due)
+_due_decoder: "msgspec.msgpack.Decoder[TimerCommand]" = msgspec.msgpack.Decoder(TimerCommand)
 
 
 class Undecodable(RotaError):
-    """Stored bytes are not what this version of rota writes."""
+    """Stored bytes are damaged, or in the format of another version of rota."""
 
     code = "undecodable"
 
 
 def encode_record(record: Record) -> bytes:
-    """Return *record* with its format version in front."""
+    """Return *record* encoded, with the format version as the first byte."""
     buffer = bytearray((RECORD_VERSION,))
     _encoder.encode_into(record, buffer, 1)
     return bytes(buffer)
 
 
 def decode_record(table: Table, value: bytes) -> Record:
-    """Return the record of *table* that *value* holds.
+    """Return the record of *table* decoded from *value*.
 
     Raises:
-        Undecodable: Another version's format, or damage.
+        Undecodable: *value* is of another format version, or damaged.
     """
     if not value or value[0] != RECORD_VERSION:
         found = value[0] if value else "nothing"
@@ -106,16 +106,15 @@ def encode_change(change: Change) -> RawChange:
 
 
 def decode_change(raw: RawChange) -> Change:
-    """Return the change that `encode_change` made *raw* of.
+    """Return the change decoded from *raw*, the result of `encode_change`.
 
     Raises:
-        Undecodable: Another version's format, or damage.
+        Undecodable: *raw* is of another format version, or damaged.
     """
     number, key, value = raw
     if number not in _decoders:
         raise Undecodable(
-            f"there are no records of table {number} in this rota: use the version of rota that "
-            "wrote them"
+            f"this rota has no table {number}: use the version of rota that wrote the record"
         )
     table = Table(number)
     return Change(table, key, None if value is None else decode_record(table, value))
@@ -130,7 +129,7 @@ def decode_body(body: bytes) -> tuple[tuple[str, ...], tuple[RawChange, ...]]:
     """Return the causes and the changes of a journal entry's body.
 
     Raises:
-        Undecodable: Not such a body.
+        Undecodable: *body* is damaged.
     """
     try:
         return _body_decoder.decode(body)
@@ -138,16 +137,16 @@ def decode_body(body: bytes) -> tuple[tuple[str, ...], tuple[RawChange, ...]]:
         raise Undecodable(f"the body of a journal entry is damaged: {error}") from error
 
 
-def encode_due(command: Due) -> bytes:
-    """Return a timer's command as bytes that are the same every time."""
+def encode_timer_command(command: TimerCommand) -> bytes:
+    """Return a timer's command encoded; equal commands have equal bytes."""
     return _encoder.encode(command)
 
 
-def decode_due(value: bytes) -> Due:
-    """Return the command that `encode_due` made *value* of.
+def decode_timer_command(value: bytes) -> TimerCommand:
+    """Return the command decoded from *value*, the result of `encode_timer_command`.
 
     Raises:
-        Undecodable: Not such bytes.
+        Undecodable: *value* is damaged.
     """
     try:
         return _due_decoder.decode(value)

@@ -1,7 +1,7 @@
 """Commands: requests to a shard, which may refuse them.
 
-They come from people through the API, from timers, from executors and from other shards. A
-command is never journaled; what it led to is.
+Users send commands through the API; timers, executors and other shards send them too. A command is
+never journaled: the journal holds the changes that it led to.
 """
 
 from typing import Annotated
@@ -32,87 +32,93 @@ from rota.core.model.ids import (
 from rota.core.model.job import Job, JobPlan, JobSpec
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.changes import Account, Letter, Pointer
+from rota.core.vocabulary.changes import DependencyMessage, Pointer, StandInExecution
 
-PLACE_LENGTH_MAX = 1_024
-"""Of a letter's key in its sender's outbox: instants, numbers and three full names of jobs, each of
-up to 257 characters (`rota.core.decide.outbox`)."""
+OUTBOX_KEY_LENGTH_MAX = 1_024
+"""Characters of an outbox item's key: instants, numbers and three full names of jobs, each of up to
+257 characters (`rota.core.decide.outbox`)."""
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a request safe to repeat: its idempotency key and a digest of its body."""
+class Idempotency(msgspec.Struct, frozen=True, kw_only=True):
+    """Identification of a repeated request.
+
+    Attributes:
+        key: The idempotency key that the client chose.
+        digest: Of the request's body: the same key with another body is refused.
+    """
 
     key: str
-    print: str
+    digest: str
 
 
 class SaveJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Create a job; an identical one that exists is the answer.
+    """Create a job; if an identical job exists, return that one.
 
     Attributes:
-        may_replace: Whether a different one that exists is replaced; else it is a conflict.
-        if_version: Only if the job that exists has this version.
-        may_be_past: Whether an ``@at`` that is new in the job may lie in the past: the misfire
-            policy, which then decides it, was given and not assumed.
+        may_replace: Whether to replace a job of that name with another definition; otherwise it is
+            a conflict.
+        if_version: Only if the existing job has this version.
+        may_be_past: Whether an ``@at`` that is new in the job may lie in the past: True if the
+            request names the misfire policy, which then decides it.
     """
 
     spec: JobSpec
-    ask: Ask | None = None
+    idempotency: Idempotency | None = None
     may_replace: bool = False
     if_version: int | None = None
     may_be_past: bool = True
 
 
 class DeleteJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Take a job away; what runs of it is cancelled, its history stays.
+    """Delete a job and cancel its executions; its history stays.
 
     Attributes:
-        if_version: Only if it has this version.
+        if_version: Only if the job has this version.
     """
 
     job_id: JobId
     if_version: int | None = None
-    ask: Ask | None = None
+    idempotency: Idempotency | None = None
 
 
 class PauseJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Keep a job from making executions by itself."""
+    """Stop a job from firing by schedule and by dependencies."""
 
     job_id: JobId
     by: str = ""
     reason: str = ""
-    ask: Ask | None = None
+    idempotency: Idempotency | None = None
 
 
 class ResumeJob(msgspec.Struct, frozen=True, kw_only=True):
     """Let a paused job fire again."""
 
     job_id: JobId
-    ask: Ask | None = None
+    idempotency: Idempotency | None = None
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
-    """Make one execution now, as a person asked.
+    """Create one execution now, at a user's request.
 
     Attributes:
-        parameters: JSON; override the job's.
+        parameters: JSON that replaces the job's parameters.
         traceparent: The trace that the request is part of.
     """
 
     job_id: JobId
     parameters: str = ""
     traceparent: str = ""
-    ask: Ask | None = None
+    idempotency: Idempotency | None = None
 
 
 class Cancel(msgspec.Struct, frozen=True, kw_only=True):
-    """End an execution: nothing more of it starts, what runs is stopped."""
+    """Cancel an execution: running attempts are stopped, and no further task starts."""
 
     execution_id: ExecutionId
 
 
 class Fire(msgspec.Struct, frozen=True, kw_only=True, tag="fire"):
-    """A job's next fire time has come."""
+    """A job's next fire time is due."""
 
     job_id: JobId
 
@@ -126,14 +132,14 @@ class Wake(msgspec.Struct, frozen=True, kw_only=True, tag="wake"):
 
 
 class StartTask(msgspec.Struct, frozen=True, kw_only=True):
-    """There is room for a task that was ready and waited for it."""
+    """A slot is free for a task that is ready."""
 
     execution_id: ExecutionId
     task: str
 
 
 class FinishAttempt(msgspec.Struct, frozen=True, kw_only=True, tag="finish"):
-    """An executor reports how an attempt ended; or the primary, that it is lost."""
+    """The end of an attempt, reported by its executor, or by the primary if the attempt is lost."""
 
     attempt: AttemptKey
     token: Token
@@ -141,7 +147,7 @@ class FinishAttempt(msgspec.Struct, frozen=True, kw_only=True, tag="finish"):
 
 
 class ReportAttempt(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
-    """A running attempt tells how far it is, or what its next attempt is to be given."""
+    """Progress of a running attempt, or a checkpoint for the next attempt of its task."""
 
     attempt: AttemptKey
     token: Token
@@ -149,7 +155,7 @@ class ReportAttempt(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
 
 
 class LoseSession(msgspec.Struct, frozen=True, kw_only=True):
-    """Every attempt of this life of a node has ended, and nobody knows how (PROTOCOL R36)."""
+    """Every attempt under this session of a node has ended, with unknown outcome (PROTOCOL R36)."""
 
     node_id: NodeId
     session: Session
@@ -162,40 +168,45 @@ class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
     is_start: bool = False
 
 
-class Receive(msgspec.Struct, frozen=True, kw_only=True, tag="receive"):
-    """A letter from another shard has come; it may come again, but after none that follows it.
+class ReceiveMessage(msgspec.Struct, frozen=True, kw_only=True, tag="receive"):
+    """A message from another shard about a dependency.
+
+    A message may arrive more than once. After a later message it counts as a repetition.
 
     Attributes:
+        message: Its name on the wire is ``letter``.
         sender: The shard that sent it.
-        place: Its key in the sender's outbox, in whose order the letters of a shard are brought;
-            empty where nobody counts.
+        outbox_key: Its key in the sender's outbox, ``place`` on the wire. A shard's messages are
+            delivered in the order of these keys; empty if the order is not checked.
     """
 
-    letter: Letter
+    message: DependencyMessage = msgspec.field(name="letter")
     sender: CheckedShard = ShardId(0)
-    place: Annotated[str, msgspec.Meta(max_length=PLACE_LENGTH_MAX)] = ""
+    outbox_key: Annotated[str, msgspec.Meta(max_length=OUTBOX_KEY_LENGTH_MAX)] = msgspec.field(
+        default="", name="place"
+    )
 
 
-class Delivered(msgspec.Struct, frozen=True, kw_only=True):
-    """The receiver of a parcel has made it part of its own journal."""
+class ConfirmDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """The receiver of an outbox item has committed its message."""
 
     key: str
 
 
 class FollowJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A stand-in's side is to fire a job, as its shard's copy here has it."""
+    """Let a fallback shard fire a job, with the definition and plan of this node's copy."""
 
     job: Job
     plan: JobPlan
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
-    """A stand-in tells what it has decided of a job; it may come again.
+class ReconcileFires(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
+    """The outcomes of a job's fire times that a stand-in decided; a repetition changes nothing.
 
     Attributes:
-        version: Of the job that it decided by.
+        version: The version of the job that the stand-in used.
         node_id: The stand-in.
-        entries: Its ledger of the job, oldest first.
+        entries: The stand-in's ledger of the job, oldest first.
     """
 
     job_id: CheckedJobId
@@ -204,7 +215,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     entries: tuple[LedgerEntry, ...]
 
     def __post_init__(self) -> None:
-        """Refuse entries of another job, and ids that are none."""
+        """Refuse entries of another job and malformed ids."""
         for entry in self.entries:
             if entry.job_id != self.job_id:
                 raise ValueError(f"a ledger entry of {entry.job_id!r} is not of {self.job_id}")
@@ -212,30 +223,31 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
                 raise ValueError(f"{entry.execution_id!r} is not the id of an execution")
 
 
-class TakeAccount(msgspec.Struct, frozen=True, kw_only=True, tag="account"):
-    """A stand-in tells of an execution that has ended; it may come again.
+class ReconcileExecution(msgspec.Struct, frozen=True, kw_only=True, tag="account"):
+    """An execution that has ended on a stand-in; a repetition changes nothing.
 
     Attributes:
-        side: Names the side that it ended on; the accounts of one come in the order of
-            `rota.core.decide.fallback.place_of`.
+        fallback_copy: Identifies the fallback shard, ``side`` on the wire. The executions of one
+            fallback shard arrive in the order of `rota.core.decide.fallback.reconciliation_order`.
+        ended: The execution, ``account`` on the wire.
     """
 
-    side: CheckedAllocation
-    account: Account
+    fallback_copy: CheckedAllocation = msgspec.field(name="side")
+    ended: StandInExecution = msgspec.field(name="account")
 
     def __post_init__(self) -> None:
-        """Refuse ids and names that are none: they become keys of the history."""
-        execution = self.account.execution
+        """Refuse malformed ids and names: they become keys of the history."""
+        execution = self.ended.execution
         if not is_execution_id(execution.id) or job_of(execution.id) != execution.job_id:
             raise ValueError(f"{execution.id!r} is not the id of an execution of its job")
         if not is_full_name(execution.job_name):
             raise ValueError(f"{execution.job_name!r} is not the full name of a job")
-        if not all(is_name(task.name) for task in self.account.tasks):
-            raise ValueError("a task has no proper name")
+        if not all(is_name(task.name) for task in self.ended.tasks):
+            raise ValueError("a task has a malformed name")
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of history: its age, where it stands and, for an execution, its tasks' names."""
+    """A record of the history: its instant, its key and, for an execution, its tasks' names."""
 
     instant: Instant
     pointer: Pointer
@@ -243,23 +255,23 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Forget(msgspec.Struct, frozen=True, kw_only=True):
-    """Drop old history."""
+    """Delete old records of the history."""
 
     pasts: tuple[Past, ...]
 
 
 class ForgetRequests(msgspec.Struct, frozen=True, kw_only=True):
-    """Drop the answers to requests whose time to be repeated is over."""
+    """Delete the recorded replies whose time to live has ended."""
 
 
-Askable = Trigger | SaveJob | DeleteJob | PauseJob | ResumeJob
-"""The commands that may come again, late, and must then do nothing: those with an ``ask``.
+IdempotentCommand = Trigger | SaveJob | DeleteJob | PauseJob | ResumeJob
+"""The commands with an idempotency key: a late repetition must change nothing.
 
-A `Cancel` needs none: it names one execution, and what it does to that is final.
+`Cancel` needs none: it names one execution, and cancelling that execution is final.
 """
 
-Due = Fire | Wake
-"""The commands that timers give."""
+TimerCommand = Fire | Wake
+"""The commands that timers send; their tags are in stored timers."""
 
 Command = (
     SaveJob
@@ -275,25 +287,25 @@ Command = (
     | ReportAttempt
     | LoseSession
     | TakeOver
-    | Receive
-    | Delivered
+    | ReceiveMessage
+    | ConfirmDelivery
     | FollowJob
-    | Claim
-    | TakeAccount
+    | ReconcileFires
+    | ReconcileExecution
     | Forget
     | ForgetRequests
 )
 
 
-def own_bytes(command: Command) -> int:
-    """Return about how many bytes *command* has recorded that are its user's, or a task's, own.
+def payload_bytes(command: Command) -> int:
+    """Return the approximate size of the users' and tasks' data that *command* records, in bytes.
 
-    What else a decision writes is short.
+    Everything else that a decision writes is short.
     """
     if isinstance(command, FinishAttempt):
         return len(command.ending.result) + len(command.ending.output)
-    if isinstance(command, TakeAccount):
-        return sum(map(_ending_bytes, command.account.tasks))
+    if isinstance(command, ReconcileExecution):
+        return sum(map(_ending_bytes, command.ended.tasks))
     if isinstance(command, ReportAttempt):
         return len(command.report.checkpoint or b"")
     if isinstance(command, Trigger):

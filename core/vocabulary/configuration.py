@@ -1,12 +1,12 @@
-"""Who holds a shard: the one small truth that all nodes share, changed by compare-and-set alone.
+"""Configurations: the primary and the counting copies of a shard, changed by compare-and-set alone.
 
-A configuration names a primary, in one of its lives, and the copies that count: every entry that
-anyone was told is committed is on all of them. Each change is a new configuration with the next
-epoch, so epochs order all that ever held a shard (PROTOCOL R1).
+A configuration is stored in the coordinator and shared by all nodes. It names a primary, with its
+session, and the copies that count: every entry reported as committed is on all of them. Each change
+is a new configuration with the next epoch, so epochs order all configurations of a shard (R1).
 
-The upper bits of an epoch are its *generation*. Changes stay in their generation. Only the recovery
-of a coordinator that lost its state begins another one, above every generation known, so that no
-epoch is used twice: not even one that only a node out of reach has seen.
+The upper bits of an epoch are its *generation*. A change stays within the generation. Only the
+recovery of a coordinator that lost its state begins a new generation, above every known one. So no
+epoch is used twice, not even one that only an unreachable node has seen.
 """
 
 from typing import Annotated
@@ -22,11 +22,11 @@ from rota.core.model.checked_fields import (
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 
 COPIES_MAX = 64
-"""More than any cluster wants of one shard."""
-NOBODY = Session("")
+"""Copies of one shard in a configuration: more than any cluster uses."""
+NO_SESSION = Session("")
 """The session of a primary that resigned: any in-sync backup may take over (PROTOCOL R5)."""
 GENERATION_BITS = 40
-"""A generation has room for a change every millisecond for 34 years; there are 4 million."""
+"""Room for a change every millisecond for 34 years; there are 4 million generations."""
 
 
 def generation_of(epoch: Epoch) -> int:
@@ -40,23 +40,23 @@ def first_epoch(generation: int) -> Epoch:
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):
-    """One copy of a shard, told from every earlier one on the same node by its allocation."""
+    """One copy of a shard; its allocation distinguishes it from earlier copies on the same node."""
 
     node_id: CheckedNodeId
     allocation: CheckedAllocation
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who holds a shard under an epoch.
+    """The primary and the counting copies of a shard under an epoch.
 
-    It is compared byte by byte in its stored form. A field added later must have a default, which
-    is not stored: so a version that knows the field still writes old values as they are, and one
-    that does not cannot replace, and thereby lose, a value that has it.
+    The stored form is compared byte by byte. A field added later must have a default, which is not
+    stored. So a version with the field still writes old values unchanged, and a version without the
+    field cannot replace a value that has it, which would lose the field.
 
     Attributes:
-        epoch: 1 for the first one; each that replaces another has the next.
-        primary: The node that decides.
-        primary_session: The life of that node which does; `NOBODY` after it resigned.
+        epoch: 1 for the first configuration; each later one has the next epoch.
+        primary: The node that decides for the shard.
+        primary_session: The session of that node; `NO_SESSION` after it resigned.
         sync: The copies that count, the primary's among them, in order of node.
     """
 
@@ -80,14 +80,15 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Swap(msgspec.Struct, frozen=True, kw_only=True):
-    """A compare-and-set: *fresh* replaces *expected*, if three things hold (PROTOCOL R3).
+    """A compare-and-set that replaces *expected* by *fresh* under three conditions (PROTOCOL R3).
 
     Attributes:
-        expected: The configuration to be replaced, whole; None if there is none yet.
-        by: The node that asks, which must be in *session*.
-        gone: For a takeover: a node and the session of it that must no longer be alive.
-        is_repair: An operator has it, to raise the epoch above promises that no coordinator gave
-            cause for; it alone may skip epochs.
+        expected: The configuration to be replaced, which must be the current one; None if the shard
+            has none yet.
+        by: The requesting node, whose session must be *session*.
+        gone: For a takeover: a node and its session, which must no longer be alive.
+        is_repair: Whether an operator requests it, to raise the epoch above promises of epochs that
+            the coordinator never issued; only a repair may skip epochs.
     """
 
     shard: ShardId
@@ -100,7 +101,7 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Swapped(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a swap: whether it was done, and the configuration after it."""
+    """The result of a swap: whether it was carried out, and the configuration after it."""
 
     is_done: bool
     current: Configuration | None

@@ -1,4 +1,4 @@
-"""What a command leads to, and what `decide` is told of the world at that moment."""
+"""Decisions, and the situation that a decision is based on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from rota.core.model.attempt import Selector, Token
 from rota.core.model.ids import ExecutionId, JobId, NodeId, Session
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.changes import Change
-from rota.core.vocabulary.configuration import NOBODY
+from rota.core.vocabulary.configuration import NO_SESSION
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.core.vocabulary.effects import Consequence
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one shard may hold; beyond it requests are refused and fires wait."""
+    """Limits of one shard; at a limit requests are refused and fires wait."""
 
     executions: int = 10_000
     jobs: int = 1_000_000
@@ -25,56 +25,57 @@ class Limits:
 
 
 class FreeSlots(NamedTuple):
-    """Where attempts may start: on this node, or on another that lends a place.
+    """Free slots of one node: the primary's own, or slots that another node lends.
 
     Attributes:
         node_id: The node.
-        session: Its present life.
-        labels: What it says of itself.
-        room: Attempts that may start at once.
+        session: Its current session.
+        labels: The node's labels.
+        free: How many attempts may start at once.
     """
 
     node_id: NodeId
     session: Session
     labels: Mapping[str, str]
-    room: int
+    free: int
 
-    def suits(self, selector: Selector) -> bool:
-        """Tell whether the node is as a task wants it."""
+    def matches(self, selector: Selector) -> bool:
+        """Return True if the node has all labels of *selector*."""
         return all(self.labels.get(name) == value for name, value in selector)
 
 
-NOWHERE = FreeSlots(NodeId(""), NOBODY, {}, 0)
-"""What is ready then, waits."""
+NO_SLOTS = FreeSlots(NodeId(""), NO_SESSION, {}, 0)
+"""No attempt may start: ready tasks wait."""
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """What a decision may depend on besides the state and the command.
+    """The inputs of a decision besides the state and the command.
 
     Attributes:
         now: Shard time: the wall clock, but never earlier than the last entry (PROTOCOL R7).
         entropy: 64 random bits.
-        position: Where the entry that holds this decision will stand: the token of the attempts
-            that it starts.
-        place: Where they start.
-        ahead: How long before it is due a fire may be decided.
-        space: What is left on the disk of the node that decides.
+        position: The journal position of the entry that will hold this decision; it is the fencing
+            token of the attempts that the decision starts.
+        slots: Where these attempts may start.
+        decide_ahead: How long before its fire time a fire may be decided.
+        disk_space: The space left on the disk of the deciding node.
     """
 
     now: Instant
     entropy: int
     position: Token
-    place: FreeSlots
+    slots: FreeSlots
     limits: Limits = Limits()
-    ahead: Duration = Duration(0)
-    space: DiskSpace = DiskSpace.AMPLE
+    decide_ahead: Duration = Duration(0)
+    disk_space: DiskSpace = DiskSpace.AMPLE
 
 
 class JobSaved(msgspec.Struct, frozen=True):
-    """The job that now stands, in *version*; *is_new* unless it was there before.
+    """The saved job.
 
     Attributes:
-        version: 0 in the answer to a repetition whose first answer did not keep it.
+        version: Its version now; 0 for a repeated request whose recorded reply lacks it.
+        is_new: Whether the command created the job.
     """
 
     job_id: JobId
@@ -83,27 +84,27 @@ class JobSaved(msgspec.Struct, frozen=True):
 
 
 class Triggered(msgspec.Struct, frozen=True):
-    """The execution that was made."""
+    """The created execution."""
 
     execution_id: ExecutionId
 
 
 class Done(msgspec.Struct, frozen=True):
-    """It is done, and there is nothing to tell."""
+    """The reply to a command without a result."""
 
 
 Reply = JobSaved | Triggered | Done
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What a command leads to.
+    """The result of a command.
 
     Attributes:
-        cause: The command in a few words, kept in the entry so that the journal explains itself.
-        changes: At most one for each key; empty when nothing is to be recorded.
+        cause: The command in a few words, stored in the entry to make the journal readable.
+        changes: At most one for each key; empty if nothing is to be recorded.
         effects: To be carried out in this order once the changes are committed.
-        reply: For whoever sent the command, once the changes are committed.
-        started: Attempts that this decision starts: that much less room is left.
+        reply: For the sender of the command, once the changes are committed.
+        started: How many attempts this decision starts, each of which takes a slot.
     """
 
     cause: str

@@ -1,10 +1,11 @@
-"""How much space is left on a node's disk, in steps, and what each step allows.
+"""Levels of free space on a node's disk, and the limits at each level.
 
-    AMPLE    everything
+    AMPLE    none
     LOW      requests that add load are refused; a node of a cluster hands its shards over
-    SCARCE   likewise; and no fire begins an execution: it is recorded as missed
+    SCARCE   in addition, no fire starts an execution: it is recorded as missed
 
-What reduces the load (cancel, pause, delete) is taken at every step, and so is what runs already.
+Requests that reduce the load (cancel, pause, delete) and running executions are served at every
+level.
 """
 
 from enum import IntEnum
@@ -13,7 +14,7 @@ from rota.core.vocabulary.commands import Command, ResumeJob, SaveJob, Trigger
 
 
 class DiskSpace(IntEnum):
-    """A step; the module says what it allows. The less space there is, the higher it is."""
+    """A level, described in the module docstring; higher values mean less space."""
 
     AMPLE = 0
     LOW = 1

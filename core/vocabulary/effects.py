@@ -1,7 +1,7 @@
-"""Effects: what a shard's host is to do once the deciding entry is committed, and not before.
+"""Effects: actions of a shard's host, carried out only after the deciding entry is committed.
 
-A new primary finds the outstanding ones again from the state (`rota.core.decide.dispatch.pending`),
-so every effect may be carried out twice and none is lost.
+A new primary derives the outstanding effects from the state (`rota.core.decide.dispatch.pending`).
+So no effect is lost, and each may be carried out twice.
 """
 
 from enum import Enum
@@ -13,38 +13,38 @@ from rota.core.model.execution import ExecutionStatus, TaskStatus
 from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import OutboxItem
-from rota.core.vocabulary.commands import Due
+from rota.core.vocabulary.commands import TimerCommand
 
 
 class Timescale(Enum):
-    """Which clock a timer goes by."""
+    """The clock that a timer uses."""
 
     WALL = "wall"
-    """The calendar's: fire times. A clock set back makes them wait."""
+    """The wall clock, for fire times. Setting the clock back delays them."""
     ELAPSED = "elapsed"
-    """The time that passes: delays. Setting the clock does not touch them."""
+    """The monotonic clock, for delays. Setting the wall clock does not change them."""
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """Run an attempt whose start is committed, on the node that is recorded with it."""
+    """Run an attempt whose start is committed, on the node recorded with it."""
 
     order: Order
     node_id: NodeId
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """End a running attempt."""
+    """Stop a running attempt."""
 
     attempt: AttemptKey
 
 
-class Wait(msgspec.Struct, frozen=True):
-    """A task is ready and there was no room: send `StartTask` when there is.
+class WaitForSlot(msgspec.Struct, frozen=True):
+    """Send `StartTask` for a ready task when a slot that suits it is free.
 
     Attributes:
-        since: When it began to wait.
-        priority: Its job's.
-        selector: What it wants of a node.
+        since: The instant from which the task waits.
+        priority: Of its job.
+        selector: The labels that its node must have.
     """
 
     execution_id: ExecutionId
@@ -58,36 +58,34 @@ class SetTimer(msgspec.Struct, frozen=True):
     """Send *command* at *due*, or as soon after it as possible."""
 
     due: Instant
-    command: Due
+    command: TimerCommand
     timescale: Timescale
 
 
 class ClearTimer(msgspec.Struct, frozen=True):
-    """Forget a timer; one that goes off nevertheless does no harm."""
+    """Clear a timer; a timer that fires all the same does no harm."""
 
     due: Instant
-    command: Due
+    command: TimerCommand
     timescale: Timescale
 
 
 class Deliver(msgspec.Struct, frozen=True):
-    """Bring a parcel to its shard, then say `Delivered`."""
+    """Deliver an outbox item to the receiving shard, then send `ConfirmDelivery`."""
 
-    parcel: OutboxItem
+    item: OutboxItem
 
 
 class Publish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An execution, or a task of one, has come into another state, or further in it.
-
-    People may be watching.
+    """Publish an event: an execution or task has a new state, or an attempt has made progress.
 
     Attributes:
         at: Shard time of the decision.
         job: Full name of the job.
-        task: Empty when the whole execution is meant.
+        task: Empty if the event is about the whole execution.
         attempt: Number of the task's newest attempt; 0 if there is none yet.
-        detail: Why, in a few words, where that is not obvious.
-        percent: How far that attempt is, where this is the news and its state is none.
+        detail: The reason in a few words, where it is not obvious.
+        percent: The progress of that attempt, 0 to 100; None if the event is a new state.
     """
 
     at: Instant
@@ -102,13 +100,13 @@ class Publish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class TaskEvent(Enum):
-    """What may happen to a task besides coming into another state."""
+    """Events of a task other than a new state."""
 
     PROGRESS = "progress"
 
 
 class JobEvent(Enum):
-    """What may happen to a job as such."""
+    """Events of a job."""
 
     CREATED = "created"
     REPLACED = "replaced"
@@ -119,12 +117,12 @@ class JobEvent(Enum):
 
 
 class PublishJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Something was done to a job that people may be watching.
+    """Publish an event of a job.
 
     Attributes:
         at: Shard time of the decision.
-        job: Its full name.
-        detail: Which version it has now, or why it is paused.
+        job: Full name of the job.
+        detail: The job's new version, or the reason of the pause.
     """
 
     at: Instant
@@ -134,16 +132,16 @@ class PublishJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     detail: str = ""
 
 
-Effect = Launch | Stop | Wait | SetTimer | ClearTimer | Deliver | Publish | PublishJob
+Effect = Launch | Stop | WaitForSlot | SetTimer | ClearTimer | Deliver | Publish | PublishJob
 
 
-class Later(msgspec.Struct, frozen=True):
-    """Do all this at *at*, and not before: it is of an execution that is not due yet.
+class PostponedEffects(msgspec.Struct, frozen=True):
+    """Effects of an execution that was decided before it is due; held until *at*.
 
     Attributes:
-        at: By the calendar.
+        at: When the execution is due, by the wall clock.
         execution_id: The execution.
-        effects: In this order.
+        effects: To be carried out in this order.
     """
 
     at: Instant
@@ -151,5 +149,5 @@ class Later(msgspec.Struct, frozen=True):
     effects: tuple[Effect, ...]
 
 
-Consequence = Effect | Later
-"""What an entry leads to."""
+Consequence = Effect | PostponedEffects
+"""An effect of an entry, at once or delayed."""

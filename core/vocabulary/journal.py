@@ -1,4 +1,4 @@
-"""Journal entries: the bytes on disk and on the wire, and the chain that binds them.
+"""Journal entries: their bytes on disk and on the wire, and their hash chain.
 
     offset  size
          0     1  format, 1
@@ -10,8 +10,9 @@
         34     4  CRC-32 of everything but these four bytes
         38        body
 
-All integers are big-endian. The checksum finds damage; the chain finds an entry that is whole but
-not the one that followed (PROTOCOL R7, I5). One node alone and three replicas write the same.
+All integers are big-endian. The checksum detects damage; the chain detects an intact entry that is
+not the successor of the entry before (PROTOCOL R7, I5). The format does not depend on the number of
+replicas.
 """
 
 import struct
@@ -27,7 +28,7 @@ from rota.core.timing.instants import Instant
 
 FORMAT = 1
 ORIGIN_HASH = bytes(8)
-"""What the first entry of a shard has for the hash of the entry before."""
+"""The hash of the entry before, in the first entry of a shard."""
 
 _HEAD = struct.Struct(">BBQQq8s")
 _CRC = struct.Struct(">I")
@@ -35,7 +36,7 @@ _BODY_AT = _HEAD.size + _CRC.size
 
 
 class EntryKind(IntEnum):
-    """What an entry is for."""
+    """The kind of an entry."""
 
     CHANGES = 1
     TAKEOVER = 2
@@ -57,22 +58,22 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class DamagedEntry(RotaError):
-    """Bytes that are not the journal entry that should stand there."""
+    """The bytes are not the expected journal entry."""
 
     code = "damaged_entry"
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Return *entry* as it is stored and sent."""
+    """Return *entry* encoded, as it is stored and sent."""
     head = _HEAD.pack(FORMAT, entry.kind, entry.epoch, entry.index, entry.at, entry.previous_hash)
     return head + _CRC.pack(crc32(entry.body, crc32(head))) + entry.body
 
 
 def decode_entry(value: bytes) -> Entry:
-    """Return the entry that *value* holds.
+    """Return the entry decoded from *value*.
 
     Raises:
-        DamagedEntry: Too short, of another format, or not what its checksum says.
+        DamagedEntry: *value* is too short, of another format, or does not match its checksum.
     """
     if len(value) < _BODY_AT:
         raise DamagedEntry(f"is cut short: {len(value)} bytes")
@@ -84,17 +85,17 @@ def decode_entry(value: bytes) -> Entry:
     if crc32(body, crc32(value[: _HEAD.size])) != checksum:
         raise DamagedEntry("does not match its checksum")
     if kind not in _KINDS:
-        raise DamagedEntry(f"is of kind {kind}, which this rota does not know")
+        raise DamagedEntry(f"is of kind {kind}, which this version of rota does not have")
     return Entry(EntryKind(kind), Epoch(epoch), Index(index), Instant(at), previous_hash, body)
 
 
 def hash_of(value: bytes) -> bytes:
-    """Return the hash by which the next entry refers to the encoded entry *value*."""
+    """Return the hash of the encoded entry *value*, as the next entry contains it."""
     return blake2b(value, digest_size=8).digest()
 
 
 class Tip(msgspec.Struct, frozen=True):
-    """Where a journal ends: what the next entry has to follow."""
+    """The end of a journal: position, time and hash of its last entry."""
 
     epoch: Epoch
     index: Index
@@ -110,11 +111,11 @@ def follow(tip: Tip, value: bytes) -> tuple[Entry, Tip]:
     """Return the entry in *value*, which must follow *tip*, and the tip after it.
 
     Raises:
-        DamagedEntry: It is damaged, or whole but another entry than the one that followed.
+        DamagedEntry: The entry is damaged, or intact but not the successor of *tip*.
     """
     entry = decode_entry(value)
     if entry.index != tip.index + 1:
-        raise DamagedEntry(f"is entry {entry.index} in the place of entry {tip.index + 1}")
+        raise DamagedEntry(f"is entry {entry.index} instead of entry {tip.index + 1}")
     if entry.previous_hash != tip.hash:
         raise DamagedEntry("does not follow the entry before it (chain hash)")
     if entry.epoch < tip.epoch or entry.at < tip.at:

@@ -20,7 +20,7 @@ from rota.core.replication.authority.lease_deadlines import NEVER, deadline, lea
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import LATEST_INSTANT, MICROSECOND, Instant, later
-from rota.core.vocabulary.configuration import NOBODY
+from rota.core.vocabulary.configuration import NO_SESSION
 from rota.executor.warden.node_link import Right
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.peers.messages import AskLease, GiveLease
@@ -129,7 +129,7 @@ class AttemptLeases:
     def _note_session(self) -> None:
         # That of a session that is over stays as it was when it was renewed last. One that never
         # is, of a node alone, says nothing of when that is gone.
-        if self._liveness.session != NOBODY and self._liveness.session_end != LATEST_INSTANT:
+        if self._liveness.session != NO_SESSION and self._liveness.session_end != LATEST_INSTANT:
             self._session_ends[self._liveness.session] = self._liveness.session_end
 
     def _lease(self, shard: Shard, now: Instant) -> bool:

@@ -17,7 +17,7 @@ from rota.core.model.ids import ExecutionId
 from rota.core.model.runnable import is_unsandboxed
 from rota.core.timing.instants import Duration
 from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt, StartTask
-from rota.core.vocabulary.effects import Wait
+from rota.core.vocabulary.effects import WaitForSlot
 from rota.executor.executor import Executor, Output
 from rota.node.attempts.delivery import Delivery
 from rota.node.attempts.progress import ProgressRelay
@@ -170,7 +170,7 @@ class LocalAttempts:
         order = self._running.get(key)
         return self._executors.get(order.work.executor) if order else None
 
-    def wait_for_place(self, shard: Shard, waiting: Wait) -> None:
+    def wait_for_place(self, shard: Shard, waiting: WaitForSlot) -> None:
         """Have a ready task started when there is a place."""
         self.slot_table.wait(shard, waiting)
         self._lending.fill()

@@ -1,8 +1,8 @@
 """Letters between jobs, brought from this node's shards to others in the order of their journal.
 
-Between two shards one load of letters is under way at a time, and what is written meanwhile is the
+Between two shards one load of messages is under way at a time, and what is written meanwhile is the
 next load. So none overtakes another, however often they have to be brought, and a busy pair of
-shards pays for one commit a load and not a letter.
+shards pays for one commit a load and not a message.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rota.core.model.ids import ShardId
 from rota.core.vocabulary.changes import OutboxItem
-from rota.core.vocabulary.commands import Delivered, Receive
+from rota.core.vocabulary.commands import ConfirmDelivery, ReceiveMessage
 from rota.node.attempts.delivery import Delivery
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
@@ -32,7 +32,7 @@ class _Way:
 
 
 class OutboxRelay:
-    """The letters of the shards that are open here.
+    """The messages of the shards that are open here.
 
     Args:
         shards: Of this node.
@@ -44,15 +44,15 @@ class OutboxRelay:
         self._delivery = delivery
         self._ways: dict[Route, _Way] = {}
 
-    def send(self, sender: Shard, parcel: OutboxItem) -> None:
-        """Bring a parcel of *sender*, which forgets it when its receiver has it committed."""
-        namespace, _, name = parcel.to.rpartition("/")
+    def send(self, sender: Shard, item: OutboxItem) -> None:
+        """Bring a item of *sender*, which forgets it when its receiver has it committed."""
+        namespace, _, name = item.to.rpartition("/")
         lane = sender.id, self._shards.of_name(namespace, name).id
         way = self._ways.get(lane)
         if way is not None:
-            way.waiting.append(parcel)
+            way.waiting.append(item)
             return
-        way = self._ways[lane] = _Way(waiting=deque([parcel]))
+        way = self._ways[lane] = _Way(waiting=deque([item]))
         self._load(lane, way)
 
     def closed(self, sender: Shard) -> None:
@@ -63,7 +63,8 @@ class OutboxRelay:
     def _load(self, lane: Route, way: _Way) -> None:
         way.load = tuple(way.waiting.popleft() for _ in range(min(LOAD_MAX, len(way.waiting))))
         commands = tuple(
-            Receive(letter=parcel.letter, sender=lane[0], place=parcel.key) for parcel in way.load
+            ReceiveMessage(message=item.message, sender=lane[0], outbox_key=item.key)
+            for item in way.load
         )
         way.number = self._delivery.bring(
             self._shards[lane[1]], commands, lambda _: self._brought(lane, way)
@@ -71,8 +72,8 @@ class OutboxRelay:
 
     def _brought(self, lane: Route, way: _Way) -> None:
         sender = self._shards[lane[0]]
-        for parcel in way.load:
-            self._shards.submit(sender, Delivered(key=parcel.key))
+        for item in way.load:
+            self._shards.submit(sender, ConfirmDelivery(key=item.key))
         if way.waiting:
             self._load(lane, way)
         else:

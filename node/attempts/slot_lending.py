@@ -24,7 +24,7 @@ from rota.core.model.attempt import Selector
 from rota.core.model.ids import NodeId, Session
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import StartTask
-from rota.core.vocabulary.configuration import NOBODY
+from rota.core.vocabulary.configuration import NO_SESSION
 from rota.core.vocabulary.decision import FreeSlots
 from rota.node.attempts.slots import SlotTable
 from rota.node.cluster.membership import Membership
@@ -226,7 +226,7 @@ class SlotLending:
 
     def _lend(self) -> None:
         now, session = self._clock.elapsed(), self._membership.session
-        if session == NOBODY:
+        if session == NO_SESSION:
             return
         for borrower, request in list(self._requests.items()):
             lent = min(request.count, self._slot_table.lendable())

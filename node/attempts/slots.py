@@ -15,7 +15,7 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import Command, StartTask
 from rota.core.vocabulary.decision import FreeSlots
-from rota.core.vocabulary.effects import Wait
+from rota.core.vocabulary.effects import WaitForSlot
 from rota.node.shards.shard import Shard
 
 PRIORITY_STEP = Duration(10 * SECOND)
@@ -140,13 +140,13 @@ class SlotTable:
             node_id=self._liveness.node_id,
             session=self._liveness.session,
             labels=self._labels,
-            room=room,
+            free=room,
         )
 
     def _room_for(self, command: Command) -> int:
         if isinstance(command, StartTask):
             return self.slots - self.used
-        return self.own_place().room
+        return self.own_place().free
 
     def decided(self, command: Command, started: int) -> FreeSlots | None:
         """Take the places of *started* attempts.
@@ -166,7 +166,7 @@ class SlotTable:
         """Give places back."""
         self.used -= count
 
-    def wait(self, shard: Shard, waiting: Wait) -> None:
+    def wait(self, shard: Shard, waiting: WaitForSlot) -> None:
         """Have a ready task started when there is a place and nobody is before it."""
         command = StartTask(execution_id=waiting.execution_id, task=waiting.task)
         rank = later(waiting.since, Duration(-waiting.priority * PRIORITY_STEP))
@@ -203,7 +203,7 @@ class SlotTable:
             count: How many places it lends.
         """
         called = self._take(count, labels)
-        place = FreeSlots(node_id=node_id, session=session, labels=labels, room=1)
+        place = FreeSlots(node_id=node_id, session=session, labels=labels, free=1)
         self._borrowed |= {command: place for _, command in called}
         return called
 

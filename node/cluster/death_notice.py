@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from rota.core.model.ids import NodeId, Session
-from rota.core.vocabulary.configuration import NOBODY
+from rota.core.vocabulary.configuration import NO_SESSION
 from rota.executor.warden.messages import OnDeathRequest
 from rota.node.coordination.coordinator import Member
 from rota.node.peers.death_proof import PATH, DeathProof, encode
@@ -50,7 +50,7 @@ class DeathNotice:
         self._cluster = cluster
         self._node_id = node_id
         self._secret = secret
-        self._session = NOBODY
+        self._session = NO_SESSION
         self._others: tuple[Member, ...] = ()
 
     def begun(self, session: Session) -> None:
@@ -64,7 +64,7 @@ class DeathNotice:
         self._write()
 
     def _write(self) -> None:
-        if self._session == NOBODY:
+        if self._session == NO_SESSION:
             return
         news = encode(
             DeathProof(

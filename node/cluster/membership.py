@@ -27,7 +27,7 @@ from rota.core.replication.coordinator_continuity import CoordinatorContinuity, 
 from rota.core.replication.messages import Message
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import LATEST_INSTANT, SECOND, Duration, Instant, later, seconds
-from rota.core.vocabulary.configuration import NOBODY, Swap, Swapped
+from rota.core.vocabulary.configuration import NO_SESSION, Swap, Swapped
 from rota.node.cluster.health_gossip import HealthGossip
 from rota.node.cluster.self_check import SelfCheck
 from rota.node.coordination.coordinator import (
@@ -147,7 +147,7 @@ class Membership:
         """Of what is known: news that are not newer come too late."""
         self._is_registered = False
         """In the present session."""
-        self._recordless = NOBODY
+        self._recordless = NO_SESSION
         """The session of this node that a view did not have, though it had begun."""
         self._looking = asyncio.Lock()
         self._members: dict[NodeId, Member] = {}
@@ -178,8 +178,8 @@ class Membership:
         finally:
             session = self._liveness.session
             # Before it is asked for: others may act as soon as it is over, whenever we hear of it.
-            self._liveness.session = NOBODY
-            if session != NOBODY:
+            self._liveness.session = NO_SESSION
+            if session != NO_SESSION:
                 with suppress(CoordinatorUnavailable, OutcomeUnknown):
                     await self._coordinator.end_session(session)
 
@@ -192,7 +192,7 @@ class Membership:
 
     @property
     def session(self) -> Session:
-        """This node's own; `NOBODY` while it has none."""
+        """This node's own; `NO_SESSION` while it has none."""
         return self._liveness.session
 
     @property
@@ -294,7 +294,7 @@ class Membership:
             try:
                 await self._renew()
                 await self._end_if_recordless()
-                if self._liveness.session != NOBODY and not self._is_registered:
+                if self._liveness.session != NO_SESSION and not self._is_registered:
                     # Only then: who lives under this id with other data keeps its record.
                     await self._register()
                 self._liveness.reaches_coordinator = True
@@ -305,13 +305,13 @@ class Membership:
                 log.warning("session not renewed", extra={"reason": str(error)})
                 await asyncio.sleep(RETRY_S)
                 continue
-            if self._liveness.session != NOBODY:
+            if self._liveness.session != NO_SESSION:
                 await asyncio.sleep(self._timing.session / SECOND / 5)
 
     async def _renew(self) -> None:
         """Renew the session, or begin one; its time counts from before it was asked for (R15)."""
         liveness, asked_at = self._liveness, self._clock.elapsed()
-        if liveness.session == NOBODY:
+        if liveness.session == NO_SESSION:
             grant = await self._coordinator.begin_session(
                 self._claim, self._timing.session / SECOND
             )
@@ -329,7 +329,7 @@ class Membership:
         ttl_s = await self._coordinator.renew(liveness.session)
         if ttl_s is None:
             log.warning("session over", extra={"session": liveness.session})
-            liveness.session = NOBODY
+            liveness.session = NO_SESSION
         else:
             liveness.session_end = self._session_end(asked_at, ttl_s)
             self._renewed_at = asked_at
@@ -341,9 +341,9 @@ class Membership:
         must not go on in that session.
         """
         session = self._liveness.session
-        if session == NOBODY or session != self._recordless:
+        if session == NO_SESSION or session != self._recordless:
             return
-        self._liveness.session = NOBODY
+        self._liveness.session = NO_SESSION
         reason = (
             "keys of rota were deleted in etcd, which nothing of rota does: find out who writes "
             "there. This node begins another session; if configurations of shards are gone too, "
@@ -486,7 +486,7 @@ class Membership:
                 raise
             self._liveness.reaches_coordinator = True
             self._take(view, known, linked)
-            if session not in (NOBODY, self._liveness.sessions.get(self._member.node_id)):
+            if session not in (NO_SESSION, self._liveness.sessions.get(self._member.node_id)):
                 self._recordless = session
 
     def _take(self, view: View, known: Known, linked: Collection[NodeId]) -> None:

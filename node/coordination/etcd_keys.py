@@ -115,7 +115,7 @@ def session_of(lease: int) -> Session:
 
 
 def lease_of(session: Session) -> int:
-    """Return the lease of a session; `NO_LEASE` for `NOBODY` and whatever else never lived here."""
+    """Return the lease of a session; `NO_LEASE` for `NO_SESSION` and sessions not of this etcd."""
     try:
         return int(session, 16) or NO_LEASE
     except ValueError:

@@ -9,15 +9,21 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rota.core.decide.fallback import place_of
+from rota.core.decide.fallback import reconciliation_order
 from rota.core.model.execution import Execution, Task
 from rota.core.model.fallback_ids import outward_task
 from rota.core.model.ids import ExecutionId, NodeId, ShardId
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import LATEST_INSTANT, Instant
-from rota.core.vocabulary.changes import Account, Table
+from rota.core.vocabulary.changes import StandInExecution, Table
 from rota.core.vocabulary.codec import Undecodable
-from rota.core.vocabulary.commands import Claim, Forget, Past, TakeAccount, own_bytes
+from rota.core.vocabulary.commands import (
+    Forget,
+    Past,
+    ReconcileExecution,
+    ReconcileFires,
+    payload_bytes,
+)
 from rota.node.attempts.delivery import Delivery
 from rota.node.peers.messages import DeliveredCommand
 from rota.node.shards.fallback_shards import EXECUTIONS_MAX, FallbackShards
@@ -38,7 +44,7 @@ PIECES_MAX = 4 * EXECUTIONS_MAX
 class _Telling:
     """How far the telling of one side is: the jobs not yet claimed, None before they are listed."""
 
-    unclaimed: list[Claim] | None = None
+    unclaimed: list[ReconcileFires] | None = None
     is_under_way: bool = False
 
 
@@ -94,7 +100,7 @@ class Reconciliation:
             return
         if pasts:
             accounts = self._load(side, sorted(pasts, key=lambda past: self._place(side, past)))
-            told = tuple(pasts[each.account.execution.id] for each in accounts)
+            told = tuple(pasts[each.ended.execution.id] for each in accounts)
             forget = Forget(pasts=told)
             self._bring(
                 shard, telling, accounts, lambda: self._fallback_shards.submit(side, forget)
@@ -124,12 +130,12 @@ class Reconciliation:
 
     # -- what there is to tell ------------------------------------------------------------------
 
-    def _claims(self, side: Shard) -> list[Claim]:
-        claims: list[Claim] = []
+    def _claims(self, side: Shard) -> list[ReconcileFires]:
+        claims: list[ReconcileFires] = []
         for job in side.state.jobs.values():
             rows = self._history.ledger(side.id, job.id, Instant(0), LATEST_INSTANT)
             entries = tuple(row for row in rows if isinstance(row, LedgerEntry))
-            claim = Claim(
+            claim = ReconcileFires(
                 job_id=job.id, version=job.version, node_id=self._node_id, entries=entries
             )
             if claim.entries:
@@ -158,17 +164,17 @@ class Reconciliation:
             return False
         return True
 
-    def _load(self, side: Shard, ids: list[ExecutionId]) -> tuple[TakeAccount, ...]:
+    def _load(self, side: Shard, ids: list[ExecutionId]) -> tuple[ReconcileExecution, ...]:
         """Return the accounts of the first of *ids*, in their order; at least one."""
         allocation = side.replica.copy.allocation
         assert allocation is not None, side.id
-        load: list[TakeAccount] = []
+        load: list[ReconcileExecution] = []
         size = 0
         for execution_id in ids[:LOAD_MAX]:
             execution, tasks = self._past(side, execution_id)
-            account = Account(node_id=self._node_id, execution=execution, tasks=tasks)
-            command = TakeAccount(side=allocation, account=account)
-            size += own_bytes(command)
+            account = StandInExecution(node_id=self._node_id, execution=execution, tasks=tasks)
+            command = ReconcileExecution(fallback_copy=allocation, ended=account)
+            size += payload_bytes(command)
             if load and size > LOAD_BYTES_MAX:
                 break
             load.append(command)
@@ -181,4 +187,4 @@ class Reconciliation:
         return execution, tuple(map(outward_task, tasks))
 
     def _place(self, side: Shard, execution_id: ExecutionId) -> str:
-        return place_of(self._past(side, execution_id)[0])
+        return reconciliation_order(self._past(side, execution_id)[0])

@@ -29,11 +29,11 @@ from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import (
     Command,
     DeleteJob,
-    Due,
     FinishAttempt,
     Fire,
     FollowJob,
     StartTask,
+    TimerCommand,
 )
 from rota.core.vocabulary.configuration import Swap
 from rota.core.vocabulary.decision import FreeSlots
@@ -47,7 +47,7 @@ from rota.core.vocabulary.effects import (
     SetTimer,
     Stop,
     Timescale,
-    Wait,
+    WaitForSlot,
 )
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.attempts.slots import SlotTable
@@ -185,7 +185,7 @@ class StandIns:
         """Note since when this node decides for a shard."""
         self._opened_at[shard.id] = self._clock.elapsed()
 
-    def puts_off(self, shard: Shard, command: Due) -> bool:
+    def puts_off(self, shard: Shard, command: TimerCommand) -> bool:
         """Put a fire off that a stand-in may have done, until it can have claimed it.
 
         Only one that is overdue by so much that somebody may have stood in, and only just after
@@ -245,9 +245,9 @@ class StandIns:
     def _may_run(self, job: Job) -> bool:
         """Return True if this node has the labels that all tasks of *job* want."""
         place = self._slot_table.own_place()
-        return all(place.suits(task.selector) for task in job.spec.tasks)
+        return all(place.matches(task.selector) for task in job.spec.tasks)
 
-    def alarm(self, number: ShardId, command: Due) -> None:
+    def alarm(self, number: ShardId, command: TimerCommand) -> None:
         """Have a side's timer go off; it fires only while this node stands in, and has room."""
         side = self._fallback_shards[number]
         if isinstance(command, Fire) and not self._may_fire(side):
@@ -266,7 +266,7 @@ class StandIns:
 
     def _start_waiting(self) -> None:
         """Offer places to the tasks of sides that wait for one, the first that waits first."""
-        for side, command in list(self._waiting)[: max(0, self._slot_table.own_place().room)]:
+        for side, command in list(self._waiting)[: max(0, self._slot_table.own_place().free)]:
             del self._waiting[side, command]
             self._fallback_shards.submit(side, command)
 
@@ -335,7 +335,7 @@ class StandIns:
                 self._timers.set(side.id, effect, side.time(self._clock))
             case ClearTimer():
                 self._timers.clear(side.id, effect)
-            case Wait(execution_id=execution_id, task=task):
+            case WaitForSlot(execution_id=execution_id, task=task):
                 self._waiting[side, StartTask(execution_id=execution_id, task=task)] = None
             case Publish(status=status) if status in FINAL_EXECUTION_STATES:
                 self._ended_count[side.id] += 1

@@ -42,7 +42,13 @@ from rota.core.model.checked_fields import (
 from rota.core.model.ids import ShardId
 from rota.core.replication.messages import Message
 from rota.core.replication.row_digests import DIGEST_BYTES
-from rota.core.vocabulary.commands import Claim, FinishAttempt, Receive, ReportAttempt, TakeAccount
+from rota.core.vocabulary.commands import (
+    FinishAttempt,
+    ReceiveMessage,
+    ReconcileExecution,
+    ReconcileFires,
+    ReportAttempt,
+)
 
 COMMANDS_MAX = 1_024
 """In one message, four times what a node brings at once."""
@@ -56,7 +62,9 @@ Number = Annotated[int, msgspec.Meta(ge=0)]
 """Of a message of its sender, which counts on from 64 random bits."""
 AttemptKeys = Annotated[tuple[AttemptKey, ...], msgspec.Meta(max_length=ATTEMPTS_MAX)]
 RowsDigestValue = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
-DeliveredCommand = FinishAttempt | ReportAttempt | Receive | Claim | TakeAccount
+DeliveredCommand = (
+    FinishAttempt | ReportAttempt | ReceiveMessage | ReconcileFires | ReconcileExecution
+)
 """The commands that come from other nodes; each changes nothing the second time."""
 
 
@@ -93,8 +101,9 @@ class AskLease(msgspec.Struct, frozen=True, kw_only=True, tag="ask_lease"):
         epoch: Of the newest configuration known to the sender: it started nothing after that.
         attempts: All that run, wait to be confirmed, or whose outcome is not known to be recorded.
         sent_at: By the sender's clock; it comes back with the answer, and the lease counts from it.
-        only_of: The sender knows of attempts of this session alone, `NOBODY` while it has none: its
-            data directory is so new that a warden of another may still run those of earlier ones.
+        only_of: The sender knows of attempts of this session alone (`NO_SESSION`: none yet):
+            its data directory is so new that a warden of another may still run attempts of earlier
+            sessions.
             None: It knows of all.
     """
 

@@ -18,7 +18,7 @@ from enum import Enum
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import Epoch, NodeId, ShardId
 from rota.core.vocabulary.configuration import (
-    NOBODY,
+    NO_SESSION,
     Configuration,
     Copy,
     first_epoch,
@@ -259,7 +259,7 @@ def _filled(plan: ShardPlan, told: Mapping[NodeId, Inventory], epoch: Epoch) -> 
         epoch=epoch,
         primary=primary,
         # It begins under an epoch of its own, after all promises have run out (R16).
-        primary_session=NOBODY,
+        primary_session=NO_SESSION,
         sync=plan.holders,
     )
     return replace(plan, fresh=fresh)
@@ -331,7 +331,7 @@ def plan_from(
     fresh = Configuration(
         epoch=epoch,
         primary=source,
-        primary_session=NOBODY,
+        primary_session=NO_SESSION,
         sync=(Copy(source, held.allocation),),
     )
     return RecoveryPlan(generation=generation, shards=(replace(plan, fresh=fresh),))

@@ -38,7 +38,7 @@ from rota.core.errors import Kind, Refused
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.timing.instants import Instant, format_instant, parse_instant
-from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, Swap
+from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, View
 from rota.node.recovery.configuration_lineage import EntryOf, Hashes
 from rota.node.recovery.inventory import HeldCopy, Inventory
@@ -88,7 +88,7 @@ class Recovery(NamedTuple):
         now: Gives the calendar's time.
         view: What the coordinator has; read before the nodes were asked.
         told: What each node that answered has.
-        session: Gives this node's session; `NOBODY` while it has none.
+        session: Gives this node's session; `NO_SESSION` while it has none.
         read_hashes: Asks a node for hashes of entries.
         found: Has this node found shards of which no node has anything.
         without: Nodes that are lost: their absence is accepted.
@@ -388,7 +388,7 @@ def _check_cluster(recovery: Recovery) -> None:
 
 async def _write(recovery: Recovery, plan: RecoveryPlan) -> set[ShardId]:
     """Write what is planned, and return the shards that changed meanwhile and were left alone."""
-    if recovery.session() == NOBODY:
+    if recovery.session() == NO_SESSION:
         raise Refused(
             Kind.UNAVAILABLE,
             "coordinator_unavailable",

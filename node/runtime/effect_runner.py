@@ -23,7 +23,7 @@ from rota.core.vocabulary.effects import (
     PublishJob,
     SetTimer,
     Stop,
-    Wait,
+    WaitForSlot,
 )
 from rota.node.attempts.inbound_attempts import InboundAttempts
 from rota.node.attempts.local_attempts import LocalAttempts
@@ -177,14 +177,14 @@ class EffectRunner:
                 self._timers.set(shard.id, effect, shard.time(self._clock))
             case ClearTimer():
                 self._timers.clear(shard.id, effect)
-            case Wait():
+            case WaitForSlot():
                 self._attempts.wait_for_place(shard, effect)
             case Stop(attempt=attempt) if attempt in self._attempts.orders:
                 self._attempts.stop(attempt)
             case Stop(attempt=attempt):
                 self._outbound.stop(shard, attempt)
-            case Deliver(parcel=parcel):
-                self._outbox_relay.send(shard, parcel)
+            case Deliver(item=item):
+                self._outbox_relay.send(shard, item)
 
     def _published(self, event: Publish) -> None:
         self._events.publish(event)

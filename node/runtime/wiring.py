@@ -10,14 +10,14 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
-from rota.core.decide.outbox import LETTERS_MAX
+from rota.core.decide.outbox import OUTBOX_ITEMS_MAX
 from rota.core.model.fallback_ids import is_fallback_shard
 from rota.core.model.ids import ShardId
 from rota.core.replication.authority.clock_skew import ClockSkew
 from rota.core.replication.authority.lease_deadlines import NEVER, outlasting
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import SECOND, Duration, Instant, later
-from rota.core.vocabulary.commands import Due
+from rota.core.vocabulary.commands import TimerCommand
 from rota.core.vocabulary.decision import Limits
 from rota.executor.executor import Executor
 from rota.node.attempts.attempt_leases import AttemptLeases
@@ -462,7 +462,7 @@ class NodeWiring:
 
     # -- what goes off by itself ----------------------------------------------------------------
 
-    def _alarm(self, shard: ShardId, command: Due) -> None:
+    def _alarm(self, shard: ShardId, command: TimerCommand) -> None:
         if is_fallback_shard(shard):
             self._stand_ins.alarm(shard, command)
         elif not self._stand_ins.puts_off(self._shards[shard], command):
@@ -544,7 +544,7 @@ def _always_ready(*, exclude_cluster: bool = False) -> str | None:
 
 
 def _full_count(shard: Shard) -> int:
-    return sum(count >= LETTERS_MAX for count in shard.state.letter_counts.values())
+    return sum(count >= OUTBOX_ITEMS_MAX for count in shard.state.outbox_counts.values())
 
 
 def _new_until(environment: NodeEnvironment, clock: Clock) -> Instant:

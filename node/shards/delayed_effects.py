@@ -13,7 +13,7 @@ from itertools import count
 
 from rota.core.model.ids import ExecutionId
 from rota.core.timing.instants import Duration, Instant
-from rota.core.vocabulary.effects import Effect, Later, Launch
+from rota.core.vocabulary.effects import Effect, Launch, PostponedEffects
 from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock, whole_ms
 
@@ -26,13 +26,13 @@ class _Held:
     """Effects of one execution, and when they are due by the time that passes."""
 
     due: Instant
-    later: Later
+    later: PostponedEffects
 
 
 class DelayedEffects:
     """Effects that wait for their time, by shard.
 
-    There are at most as many as fires of `Situation.ahead`.
+    There are at most as many as fires of `Situation.decide_ahead`.
 
     Args:
         clock: Both of its times are used.
@@ -49,7 +49,7 @@ class DelayedEffects:
         self._numbers = count()
         self._handle: asyncio.TimerHandle | None = None
 
-    def hold(self, shard: Shard, later: Later) -> None:
+    def hold(self, shard: Shard, later: PostponedEffects) -> None:
         """Keep effects of a shard until they are due."""
         wait = max(0, min(later.at - self._clock.now(), self._most))
         due = Instant(self._clock.elapsed() + wait + wait // SLEW_PART)

@@ -9,7 +9,7 @@ from rota.core.state.shard_state import State
 from rota.core.timing.instants import Duration, later
 from rota.core.vocabulary.changes import Change, Record, Table
 from rota.core.vocabulary.commands import Command
-from rota.core.vocabulary.decision import NOWHERE
+from rota.core.vocabulary.decision import NO_SLOTS
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Answer, Shard
 from rota.node.system.clock import Clock
@@ -57,7 +57,7 @@ async def rehearse(
             state = rehearsal.states[shard] = shard.state.fork()
         now = later(shard.time(clock), Duration(len(rehearsal.answers)))
         try:
-            decision = decide(state, command, shards.situation(shard, now, NOWHERE))
+            decision = decide(state, command, shards.situation(shard, now, NO_SLOTS))
         except Refused as refusal:
             rehearsal.answers.append(refusal)
         else:

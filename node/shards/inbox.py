@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rota.core.errors import Kind, Refused
 from rota.core.timing.instants import SECOND, Duration, Instant
-from rota.core.vocabulary.commands import Command, own_bytes
+from rota.core.vocabulary.commands import Command, payload_bytes
 from rota.node.shards.shard import Answer, OnAnswer, Shard
 
 INBOX_MAX = 20_000
@@ -138,7 +138,7 @@ def _end_of_entry(commands: list[Waiting]) -> int:
     """Return how many of *commands* one entry holds; at least one."""
     size = 0
     for count, (command, on_answer) in enumerate(commands, 1):
-        size += own_bytes(command)
+        size += payload_bytes(command)
         # What came together and is to be in one entry stands before one that has an answer.
         if size >= ENTRY_BYTES_MAX and on_answer is not None:
             return count

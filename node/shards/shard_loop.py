@@ -32,7 +32,7 @@ from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import Command, FinishAttempt
 from rota.core.vocabulary.decision import FreeSlots, Limits, Situation
 from rota.core.vocabulary.disk_space import DiskSpace
-from rota.core.vocabulary.effects import Later, Launch, Stop
+from rota.core.vocabulary.effects import Launch, PostponedEffects, Stop
 from rota.node.shards.delayed_effects import DelayedEffects
 from rota.node.shards.entry_builder import EntryBuilder
 from rota.node.shards.inbox import Inbox, Taken, Waiting
@@ -274,10 +274,10 @@ class ShardLoop:
             now=now,
             entropy=self._entropy.draw(),
             position=shard.replica.copy.position,
-            place=place,
+            slots=place,
             limits=self._limits,
-            ahead=self._ahead,
-            space=self.space,
+            decide_ahead=self._ahead,
+            disk_space=self.space,
         )
 
     # -- writes and commits ---------------------------------------------------------------------
@@ -425,19 +425,19 @@ class ShardLoop:
             self._end_turns()
             _give(entry.answers)
             for effect in entry.effects:
-                if isinstance(effect, Later | Stop):
+                if isinstance(effect, PostponedEffects | Stop):
                     self._perform_or_hold(shard, effect)
                 else:
                     self._host.perform(shard, effect)
         if shard.replica.is_owing:
             self._perform_held(shard)
 
-    def _perform_or_hold(self, shard: Shard, effect: Later | Stop) -> None:
+    def _perform_or_hold(self, shard: Shard, effect: PostponedEffects | Stop) -> None:
         assert self._host is not None
         match effect:
-            case Later(at=at) if at > self._clock.now():
+            case PostponedEffects(at=at) if at > self._clock.now():
                 self._holding.hold(shard, effect)
-            case Later(effects=effects):
+            case PostponedEffects(effects=effects):
                 for each in effects:
                     self._host.perform(shard, each)
             case Stop(attempt=key) if unstarted := self._holding.withdraw(shard, key.execution_id):
@@ -516,7 +516,7 @@ def _launches(entries: Iterable[Entry]) -> Iterator[Launch]:
     """Yield the attempts that entries start, now or in a moment."""
     for entry in entries:
         for effect in entry.effects:
-            for each in effect.effects if isinstance(effect, Later) else (effect,):
+            for each in effect.effects if isinstance(effect, PostponedEffects) else (effect,):
                 if isinstance(each, Launch):
                     yield each
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from rota.core.model.ids import ShardId
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.core.timing.timer_wheel import HORIZON, TimerWheel
-from rota.core.vocabulary.codec import Undecodable, decode_due, encode_due
-from rota.core.vocabulary.commands import Due
+from rota.core.vocabulary.codec import Undecodable, decode_timer_command, encode_timer_command
+from rota.core.vocabulary.commands import TimerCommand
 from rota.core.vocabulary.effects import ClearTimer, SetTimer, Timescale
 from rota.node.system.clock import Clock, whole_ms
 from rota.storage.shards import shard_prefix
@@ -33,8 +33,8 @@ CLEARED_MAX = 1_000
 SETBACK = Duration(SECOND)
 """A calendar set back by more than this has its wheel made anew."""
 
-Alarm = Callable[[ShardId, Due], None]
-Key = tuple[ShardId, Due]
+Alarm = Callable[[ShardId, TimerCommand], None]
+Key = tuple[ShardId, TimerCommand]
 
 
 class Timers:
@@ -71,7 +71,7 @@ class Timers:
         # calendar set forward, that lags until everything overdue has gone off, and what is near
         # by then stays on disk.
         self._has_near_rows = False
-        self._delays: list[tuple[Instant, int, ShardId, Due]] = []
+        self._delays: list[tuple[Instant, int, ShardId, TimerCommand]] = []
         self._order = 0
         # The newest setting of each delay; what the heap holds of others is cleared.
         self._order_of: dict[Key, int] = {}
@@ -164,7 +164,10 @@ class Timers:
         batch = self._store.batch()
         for key, _ in list(self._store.scan(Family.TIMER, start, end)):
             try:
-                due, command = Instant(int.from_bytes(key[2:10], "big")), decode_due(key[10:])
+                due, command = (
+                    Instant(int.from_bytes(key[2:10], "big")),
+                    decode_timer_command(key[10:]),
+                )
             except Undecodable as error:
                 # Derived from the state like all timers: the next opening of the shard sets it.
                 log.error("timer dropped", extra={"shard": shard, "reason": str(error)})
@@ -235,8 +238,8 @@ class Timers:
             self.set(shard, SetTimer(due, command, Timescale.WALL), now)
 
 
-def _row(shard: ShardId, due: Instant, command: Due) -> bytes:
-    return shard_prefix(shard) + max(0, due).to_bytes(8, "big") + encode_due(command)
+def _row(shard: ShardId, due: Instant, command: TimerCommand) -> bytes:
+    return shard_prefix(shard) + max(0, due).to_bytes(8, "big") + encode_timer_command(command)
 
 
 def _end(shard: ShardId) -> bytes:

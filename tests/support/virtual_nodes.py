@@ -19,7 +19,7 @@ from rota.core.model.ids import ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.replication.primary import Copies
 from rota.core.replication.timing import Timing
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
-from rota.core.vocabulary.configuration import NOBODY, Swap
+from rota.core.vocabulary.configuration import NO_SESSION, Swap
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.executor.executor import Executor
 from rota.executor.scripted import ScriptedExecutor
@@ -401,7 +401,7 @@ class Nodes:
                 expected=shard.expected,
                 fresh=shard.fresh,
                 by=running[0].id,
-                session=self.session_of(running[0].id) or NOBODY,
+                session=self.session_of(running[0].id) or NO_SESSION,
                 is_repair=True,
             )
             [swapped] = self.server.change(partial(CoordinationState.swap, swaps=[swap]))

@@ -22,9 +22,15 @@ from rota.core.replication.messages import (
 )
 from rota.core.replication.row_digests import DIGEST_BYTES
 from rota.core.timing.instants import Duration
-from rota.core.vocabulary.changes import Account, Name, Subscribe, Succeeded, Unsubscribe
+from rota.core.vocabulary.changes import Name, StandInExecution, Subscribe, Succeeded, Unsubscribe
 from rota.core.vocabulary.codec import encode_record
-from rota.core.vocabulary.commands import Claim, FinishAttempt, Receive, ReportAttempt, TakeAccount
+from rota.core.vocabulary.commands import (
+    FinishAttempt,
+    ReceiveMessage,
+    ReconcileExecution,
+    ReconcileFires,
+    ReportAttempt,
+)
 from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.core.vocabulary.journal import ORIGIN
 from rota.executor.warden import messages as warden
@@ -102,17 +108,17 @@ SENT: list[Sent] = [
         commands=(
             FinishAttempt(attempt=KEY, token=TOKEN, ending=ENDING),
             ReportAttempt(attempt=KEY, token=TOKEN, report=Report(percent=50, checkpoint=b"7")),
-            Receive(letter=Subscribe(upstream="a/b", dependent="c/d"), sender=ShardId(3)),
-            Receive(letter=Unsubscribe(upstream="a/b", dependent="c/d"), sender=ShardId(3)),
-            Receive(
-                letter=Succeeded(upstream="a/b", dependent="c/d", index=Index(9)),
+            ReceiveMessage(message=Subscribe(upstream="a/b", dependent="c/d"), sender=ShardId(3)),
+            ReceiveMessage(message=Unsubscribe(upstream="a/b", dependent="c/d"), sender=ShardId(3)),
+            ReceiveMessage(
+                message=Succeeded(upstream="a/b", dependent="c/d", index=Index(9)),
                 sender=ShardId(3),
-                place="9/0",
+                outbox_key="9/0",
             ),
-            Claim(job_id=JOB, version=1, node_id=NODE, entries=(FIRED,)),
-            TakeAccount(
-                side=AllocationId("side-1"),
-                account=Account(node_id=NODE, execution=STOOD_IN_FOR, tasks=(TOLD,)),
+            ReconcileFires(job_id=JOB, version=1, node_id=NODE, entries=(FIRED,)),
+            ReconcileExecution(
+                fallback_copy=AllocationId("side-1"),
+                ended=StandInExecution(node_id=NODE, execution=STOOD_IN_FOR, tasks=(TOLD,)),
             ),
         ),
     ),

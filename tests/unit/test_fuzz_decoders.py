@@ -31,11 +31,11 @@ from rota.core.vocabulary.codec import (
     Undecodable,
     decode_body,
     decode_change,
-    decode_due,
     decode_record,
+    decode_timer_command,
     encode_body,
     encode_change,
-    encode_due,
+    encode_timer_command,
 )
 from rota.core.vocabulary.commands import Fire, Wake
 from rota.core.vocabulary.journal import (
@@ -209,12 +209,12 @@ DECODERS = [
     *map(record_decoder, dict.fromkeys(table for table, _ in RECORDS)),
     Decoder(
         name="timer",
-        decode=decode_due,
+        decode=decode_timer_command,
         refuses=(Undecodable,),
         form=MSGPACK,
         documents=(
-            encode_due(Fire(job_id=JOB)),
-            encode_due(Wake(execution_id=EXECUTION, task="main", number=2)),
+            encode_timer_command(Fire(job_id=JOB)),
+            encode_timer_command(Wake(execution_id=EXECUTION, task="main", number=2)),
         ),
     ),
     Decoder(

@@ -17,18 +17,23 @@ from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.ids import Epoch, Index, ShardId
 from rota.core.replication.messages import Part
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.changes import Change, Letter, Record, Table
+from rota.core.vocabulary.changes import Change, DependencyMessage, Record, Table
 from rota.core.vocabulary.codec import (
     RECORD_VERSION,
     TYPES,
     decode_body,
     decode_change,
-    decode_due,
+    decode_timer_command,
     encode_body,
     encode_change,
-    encode_due,
+    encode_timer_command,
 )
-from rota.core.vocabulary.commands import Claim, Due, Receive, TakeAccount
+from rota.core.vocabulary.commands import (
+    ReceiveMessage,
+    ReconcileExecution,
+    ReconcileFires,
+    TimerCommand,
+)
 from rota.core.vocabulary.journal import ORIGIN, Entry, EntryKind, encode_entry, follow
 from rota.executor.warden import messages as warden
 from rota.node.links import frames, handshake_messages
@@ -40,12 +45,12 @@ from unit.values import Overrides, kinds_of, values_of
 other: Any = msgpack  # Any: it has no types.
 Plain = Any  # Any: numbers, texts, bytes, and lists and maps of them.
 
-ACCOUNT = next(record for table, record in RECORDS if table is Table.DOUBLE)
+ACCOUNT = next(record for table, record in RECORDS if table is Table.DUPLICATE)
 OVERRIDES: Overrides = {
     (Order, "key"): st.builds(AttemptKey, st.just(EXECUTION), st.just("main"), st.integers(0, 9)),
-    (Claim, "job_id"): st.just(JOB),
-    (Claim, "entries"): st.lists(st.just(FIRED), max_size=3).map(tuple),
-    (TakeAccount, "account"): st.just(ACCOUNT),
+    (ReconcileFires, "job_id"): st.just(JOB),
+    (ReconcileFires, "entries"): st.lists(st.just(FIRED), max_size=3).map(tuple),
+    (ReconcileExecution, "ended"): st.just(ACCOUNT),
     (Part, "rows"): st.lists(st.tuples(st.binary(min_size=1), st.binary())).map(tuple),
 }
 """Fields that a message checks against one another, or more closely than their types tell."""
@@ -108,11 +113,11 @@ def in_batch(message: Sent) -> bytes:
 
 def test_every_kind_of_message_has_a_sample() -> None:
     carried = [command for each in SENT if isinstance(each, Deliver) for command in each.commands]
-    letters = [each.letter for each in carried if isinstance(each, Receive)]
+    messages = [each.message for each in carried if isinstance(each, ReceiveMessage)]
 
     assert {type(each) for each in SENT} == set(kinds_of(Sent))
     assert {type(each) for each in carried} == set(kinds_of(DeliveredCommand))
-    assert {type(each) for each in letters} == set(kinds_of(Letter))
+    assert {type(each) for each in messages} == set(kinds_of(DependencyMessage))
 
 
 def assert_message_agreed(message: Sent) -> None:
@@ -222,12 +227,12 @@ def test_any_entry_is_msgpack(table: Table) -> None:
     check()
 
 
-@pytest.mark.parametrize("kind", kinds_of(Due), ids=lambda each: each.__name__)
-def test_a_timer_is_msgpack(kind: type[Due]) -> None:
+@pytest.mark.parametrize("kind", kinds_of(TimerCommand), ids=lambda each: each.__name__)
+def test_a_timer_is_msgpack(kind: type[TimerCommand]) -> None:
     @settings(max_examples=25, deadline=None)
     @given(values_of(kind, OVERRIDES))
-    def check(command: Due) -> None:
-        assert_agreed(command, encode_due, decode_due)
+    def check(command: TimerCommand) -> None:
+        assert_agreed(command, encode_timer_command, decode_timer_command)
 
     check()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from rota.core.model.ids import NodeId, Session
 from rota.core.replication.authority.health_conditions import HealthCondition
 from rota.core.timing.instants import Duration, Instant, later
-from rota.core.vocabulary.configuration import NOBODY
+from rota.core.vocabulary.configuration import NO_SESSION
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class Liveness:
         node_id: Whose knowledge this is.
         born_at: When this life began, by the clock that all instants here go by. It only ever
             passes, also while the machine sleeps.
-        session: The node's own; `NOBODY` while it has none.
+        session: The node's own; `NO_SESSION` while it has none.
         session_end: Until when that gives authority; counted from before it was asked for.
         sessions: The live session of each node, as last seen at the coordinator.
         dead: Lives proven to be over, because somebody saw the process end; with until when that
@@ -32,7 +32,7 @@ class Liveness:
 
     node_id: NodeId
     born_at: Instant
-    session: Session = NOBODY
+    session: Session = NO_SESSION
     session_end: Instant = Instant(0)
     sessions: dict[NodeId, Session] = field(default_factory=dict[NodeId, Session])
     dead: dict[tuple[NodeId, Session], Instant] = field(
@@ -68,7 +68,7 @@ class Liveness:
 
     def gives_authority(self, session: Session, now: Instant) -> bool:
         """Tell whether *session* is this node's own and holds."""
-        return session != NOBODY and session == self.session and now < self.session_end
+        return session != NO_SESSION and session == self.session and now < self.session_end
 
     @property
     def is_leaving(self) -> bool:

@@ -17,7 +17,7 @@ from rota.core.model.ledger import LedgerEntry
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import LATEST_INSTANT, MILLISECOND, SECOND, Instant, format_instant
 from rota.core.timing.schedule import FirePreview
-from rota.core.vocabulary.changes import Account
+from rota.core.vocabulary.changes import StandInExecution
 from rota.node.api.documents.broken_records import (
     broken_entry,
     broken_execution,
@@ -126,7 +126,7 @@ def job_view(
 def execution_view(
     execution: Execution | UnreadableExecution,
     tasks: Mapping[str, Task] | None = None,
-    accounts: Iterable[Account] | None = None,
+    accounts: Iterable[StandInExecution] | None = None,
 ) -> ExecutionView:
     """Return an execution's document, with its tasks and what else ran if they are given."""
     if isinstance(execution, UnreadableExecution):
@@ -140,7 +140,7 @@ def execution_view(
 def _execution_view(
     execution: Execution,
     tasks: Mapping[str, Task] | None,
-    accounts: Iterable[Account] | None,
+    accounts: Iterable[StandInExecution] | None,
 ) -> ExecutionView:
     return ExecutionView(
         execution_id=execution.id,
@@ -165,7 +165,7 @@ def _execution_view(
     )
 
 
-def _duplicate_view(account: Account) -> DuplicateView:
+def _duplicate_view(account: StandInExecution) -> DuplicateView:
     return DuplicateView(
         node_id=account.node_id,
         status=account.execution.status.value,

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rota.core.decide.idempotency import answered
 from rota.core.model.job import Job
-from rota.core.vocabulary.commands import Ask, Command
+from rota.core.vocabulary.commands import Command, Idempotency
 from rota.core.vocabulary.decision import Reply
 from rota.node.api.documents.job_bodies import print_of
 from rota.node.api.requests.access import PRINCIPAL, Verb, check
@@ -29,7 +29,7 @@ from rota.node.shards.shard import Shard
 CONDITIONS = ("If-Match", "If-None-Match")
 
 
-async def ask_of(request: web.Request) -> Ask | None:
+async def idempotency_of(request: web.Request) -> Idempotency | None:
     """Return what makes *request* safe to repeat, if it has a key.
 
     Raises:
@@ -42,22 +42,24 @@ async def ask_of(request: web.Request) -> Ask | None:
     told.append(request.query.get("namespace", ""))
     told += [", ".join(request.headers.getall(name, [])) for name in CONDITIONS]
     content = await read_content(request)
-    return Ask(key=key, print=print_of(*(each.encode(errors="replace") for each in told), content))
+    return Idempotency(
+        key=key, digest=print_of(*(each.encode(errors="replace") for each in told), content)
+    )
 
 
 async def answer_before(
-    request: web.Request, shard: Shard, ask: Ask | None
+    request: web.Request, shard: Shard, idempotency: Idempotency | None
 ) -> tuple[Reply, Written] | None:
-    """Return the first answer to *ask*, if there was one, and that nothing is written for it.
+    """Return the recorded reply to a repeated request, of which nothing is written; else None.
 
     Raises:
         Refused: Code ``idempotency_key_reused``: the key was used for another request; or this node
             may not answer for *shard*.
     """
-    if ask is None:
+    if idempotency is None:
         return None
     context = request.app[CONTEXT]
-    reply = answered(shard.state, ask, shard.time(context.clock))
+    reply = answered(shard.state, idempotency, shard.time(context.clock))
     if reply is None:
         return None
     # Memory may be ahead of what is committed.
@@ -66,7 +68,7 @@ async def answer_before(
 
 
 async def write_once(
-    request: web.Request, command_of: Callable[[Job, Ask | None], Command]
+    request: web.Request, command_of: Callable[[Job, Idempotency | None], Command]
 ) -> tuple[Reply, Written]:
     """Have the job that the path names written, unless the request has been answered before.
 
@@ -77,10 +79,10 @@ async def write_once(
     Raises:
         Refused: There is no such job; by the decision, or because it cannot be taken.
     """
-    named, ask = request.match_info["job"], await ask_of(request)
-    before = await answer_before(request, shard_named(request, named), ask)
+    named, idempotency = request.match_info["job"], await idempotency_of(request)
+    before = await answer_before(request, shard_named(request, named), idempotency)
     if before is not None:
         return before
     shard, job = find_job(request, named)
     check(request, Verb.WRITE, job.spec.namespace)
-    return await write(request, shard, command_of(job, ask))
+    return await write(request, shard, command_of(job, idempotency))

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.model.job import Job
-from rota.core.vocabulary.commands import Ask, PauseJob, ResumeJob, SaveJob
+from rota.core.vocabulary.commands import Idempotency, PauseJob, ResumeJob, SaveJob
 from rota.core.vocabulary.decision import Reply
 from rota.node.api.documents.job_bodies import reading
 from rota.node.api.documents.job_definitions import definition_of
-from rota.node.api.handlers.idempotency import answer_before, ask_of, write_once
+from rota.node.api.handlers.idempotency import answer_before, idempotency_of, write_once
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.handlers.jobs import NAMESPACE, saved_document
 from rota.node.api.requests.access import PRINCIPAL, Verb, check
@@ -87,11 +87,14 @@ async def put_job(request: web.Request) -> web.Response:
         if content.setdefault(field, value) != value:
             detail = f"is {content[field]!r}, but the address says {value!r}"
             raise invalid("invalid_job", f"{field} {detail}", Problem(f"/{field}", detail))
-    shard, ask = request.app[CONTEXT].shards.of_name(namespace, name), await ask_of(request)
-    saved = await answer_before(request, shard, ask)
+    shard, idempotency = (
+        request.app[CONTEXT].shards.of_name(namespace, name),
+        await idempotency_of(request),
+    )
+    saved = await answer_before(request, shard, idempotency)
     if saved is None:
         made = await _definition_in(request, content)
-        saved = await _save(request, made, expected_version(request), ask)
+        saved = await _save(request, made, expected_version(request), idempotency)
     return await saved_document(request, *saved)
 
 
@@ -110,11 +113,11 @@ async def patch_job(request: web.Request) -> web.Response:
     The body is a JSON merge patch (RFC 7396) of the job's ``definition``: what it names is changed,
     null takes a member away, the rest stays. A job cannot be renamed.
     """
-    patch, ask = await read_object(request), await ask_of(request)
+    patch, idempotency = await read_object(request), await idempotency_of(request)
     named, expected = request.match_info["job"], expected_version(request)
-    saved = await answer_before(request, shard_named(request, named), ask)
+    saved = await answer_before(request, shard_named(request, named), idempotency)
     if saved is None:
-        saved = await _patched(request, named, patch, expected, ask)
+        saved = await _patched(request, named, patch, expected, idempotency)
     return await saved_document(request, *saved)
 
 
@@ -123,7 +126,7 @@ async def _patched(
     named: str,
     patch: dict[str, Json],
     expected: int | None,
-    ask: Ask | None,
+    idempotency: Idempotency | None,
 ) -> tuple[Reply, Written]:
     for _ in range(PATCHES_MAX):
         _, job = find_job(request, named)
@@ -134,7 +137,9 @@ async def _patched(
             detail = f"a job keeps its name {job.spec.full_name!r}; create another one instead"
             raise invalid("invalid_job", detail, Problem("/name", detail))
         try:
-            return await _save(request, made, job.version if expected is None else expected, ask)
+            return await _save(
+                request, made, job.version if expected is None else expected, idempotency
+            )
         except Refused as refusal:
             if refusal.kind is not Kind.PRECONDITION or expected is not None:
                 raise
@@ -162,8 +167,8 @@ async def pause_job(request: web.Request) -> web.Response:
     body = await read_body(request, PauseBody, if_empty=PauseBody())
     by = request[PRINCIPAL].name
 
-    def pause(job: Job, ask: Ask | None) -> PauseJob:
-        return PauseJob(job_id=job.id, by=by, reason=body.reason, ask=ask)
+    def pause(job: Job, idempotency: Idempotency | None) -> PauseJob:
+        return PauseJob(job_id=job.id, by=by, reason=body.reason, idempotency=idempotency)
 
     return await saved_document(request, *await write_once(request, pause))
 
@@ -182,8 +187,8 @@ async def resume_job(request: web.Request) -> web.Response:
     If its dependencies succeeded meanwhile, it runs now.
     """
 
-    def resumption(job: Job, ask: Ask | None) -> ResumeJob:
-        return ResumeJob(job_id=job.id, ask=ask)
+    def resumption(job: Job, idempotency: Idempotency | None) -> ResumeJob:
+        return ResumeJob(job_id=job.id, idempotency=idempotency)
 
     return await saved_document(request, *await write_once(request, resumption))
 
@@ -202,12 +207,12 @@ def merged(target: Json, patch: Json) -> Json:
 
 
 async def _save(
-    request: web.Request, made: SaveJob, expected: int | None, ask: Ask | None
+    request: web.Request, made: SaveJob, expected: int | None, idempotency: Idempotency | None
 ) -> tuple[Reply, Written]:
     shard = request.app[CONTEXT].shards.of_name(made.spec.namespace, made.spec.name)
     may_replace = not only_creates(request)
     if_version = expected if may_replace else None
-    command = replace(made, may_replace=may_replace, if_version=if_version, ask=ask)
+    command = replace(made, may_replace=may_replace, if_version=if_version, idempotency=idempotency)
     return await write(request, shard, command)
 
 

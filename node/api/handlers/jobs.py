@@ -12,7 +12,7 @@ from rota.core.model.job import Job
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import MICROSECOND, later
 from rota.core.timing.schedule import coming
-from rota.core.vocabulary.commands import Ask, DeleteJob, SaveJob, Trigger
+from rota.core.vocabulary.commands import DeleteJob, Idempotency, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved, Reply, Triggered
 from rota.node.api.documents.field_reader import Hints
 from rota.node.api.documents.job_bodies import parameters_json, print_of, reading
@@ -138,8 +138,10 @@ async def delete_job(request: web.Request) -> web.Response:
     they are kept; they are found by the job's id.
     """
 
-    def deletion(job: Job, ask: Ask | None) -> DeleteJob:
-        return DeleteJob(job_id=job.id, if_version=expected_version(request), ask=ask)
+    def deletion(job: Job, idempotency: Idempotency | None) -> DeleteJob:
+        return DeleteJob(
+            job_id=job.id, if_version=expected_version(request), idempotency=idempotency
+        )
 
     await write_once(request, deletion)
     return web.Response(status=204)
@@ -302,8 +304,10 @@ async def creation_of(
     # Its primary says whether it could work: that node is to run it.
     shard.check_open()
     spec = await resolve(request, spec)
-    ask = Ask(key=key, print=print_of(msgspec.msgpack.encode(spec))) if key else None
-    return shard, SaveJob(spec=spec, ask=ask, may_be_past=body.misfire is not None)
+    idempotency = (
+        Idempotency(key=key, digest=print_of(msgspec.msgpack.encode(spec))) if key else None
+    )
+    return shard, SaveJob(spec=spec, idempotency=idempotency, may_be_past=body.misfire is not None)
 
 
 def trigger_of(
@@ -323,6 +327,10 @@ def trigger_of(
     shard, job = find_job(request, named)
     check(request, Verb.RUN, job.spec.namespace)
     text = parameters_json(parameters)
-    ask = Ask(key=key, print=print_of(job.id.encode(), text.encode())) if key else None
+    idempotency = (
+        Idempotency(key=key, digest=print_of(job.id.encode(), text.encode())) if key else None
+    )
     traceparent = traceparent_of(request)
-    return shard, Trigger(job_id=job.id, parameters=text, traceparent=traceparent, ask=ask)
+    return shard, Trigger(
+        job_id=job.id, parameters=text, traceparent=traceparent, idempotency=idempotency
+    )

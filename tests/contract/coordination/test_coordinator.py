@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
-from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, Swap
+from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Copy, Swap
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,
@@ -385,7 +385,7 @@ async def test_an_ended_session_is_over_for_ever(coordinator: Coordinator) -> No
     assert (await coordinator.view()).lives == {}
 
 
-@pytest.mark.parametrize("session", [NOBODY, Session("0" * 16), Session("no session")])
+@pytest.mark.parametrize("session", [NO_SESSION, Session("0" * 16), Session("no session")])
 async def test_what_never_was_a_session_is_over(coordinator: Coordinator, session: Session) -> None:
     await life(coordinator)
 
@@ -467,7 +467,7 @@ async def test_a_swap_compares_all_of_a_configuration(coordinator: Coordinator) 
     assert not swapped.is_done
 
 
-@pytest.mark.parametrize("session", [NOBODY, Session("0" * 16), Session("000000000000beef")])
+@pytest.mark.parametrize("session", [NO_SESSION, Session("0" * 16), Session("000000000000beef")])
 async def test_who_does_not_live_swaps_nothing(coordinator: Coordinator, session: Session) -> None:
     [swapped] = await coordinator.swap([swap(1, None, session)])
 
@@ -526,7 +526,7 @@ async def test_who_resigned_is_taken_over_from_at_once(coordinator: Coordinator)
     alive, heir = await life(coordinator, A), await life(coordinator, B)
     there = await take(coordinator, 1, alive)
 
-    [swapped] = await coordinator.swap([swap(1, there, heir, by=B, gone=(A, NOBODY))])
+    [swapped] = await coordinator.swap([swap(1, there, heir, by=B, gone=(A, NO_SESSION))])
 
     assert swapped.is_done
 

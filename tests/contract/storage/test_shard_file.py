@@ -179,7 +179,7 @@ def test_a_missing_entry_is_refused() -> None:
     batch.delete(Family.JOURNAL, journal_key(3))
     store.write(batch)
 
-    with pytest.raises(StoreDamaged, match="is entry 4 in the place of entry 3"):
+    with pytest.raises(StoreDamaged, match="is entry 4 instead of entry 3"):
         ShardFile(store, SHARD)
 
 

@@ -10,7 +10,7 @@ from aiohttp import StreamReader, web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 
-from rota.node.api.handlers.idempotency import ask_of
+from rota.node.api.handlers.idempotency import idempotency_of
 from rota.node.api.requests.access import OPERATOR, PRINCIPAL, Principal
 from rota.node.api.requests.body_memory import BodyMemory
 from rota.node.api.requests.request_reader import BODY_MEMORY
@@ -203,12 +203,12 @@ async def test_a_request_is_told_from_another_by_all_that_it_says() -> None:
         said(principal=Principal("ann", OPERATOR.verbs)),
     ]
 
-    prints = [ask.print for request in requests if (ask := await ask_of(request))]
-    tried = await ask_of(said(path="/jobs/a?dryRun=true"))
+    prints = [ask.digest for request in requests if (ask := await idempotency_of(request))]
+    tried = await idempotency_of(said(path="/jobs/a?dryRun=true"))
 
     assert len(set(prints)) == len(requests)
     assert tried is not None
-    assert tried.print == prints[0]
+    assert tried.digest == prints[0]
 
 
 def said(

@@ -721,7 +721,7 @@ def test_a_place_that_was_called_for_a_shard_that_then_went_is_free() -> None:
         await until(lambda: not shards.of_id(job_id).is_open)
 
         await until(lambda: not slot_table.used)
-        assert slot_table.place_for(Trigger(job_id=job_id)).room == 1
+        assert slot_table.place_for(Trigger(job_id=job_id)).free == 1
 
     run(story, slots=1)
 

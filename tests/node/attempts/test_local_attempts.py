@@ -18,7 +18,7 @@ from rota.core.model.ids import ExecutionId, JobId, NodeId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.commands import Cancel, DeleteJob, StartTask, Trigger
-from rota.core.vocabulary.effects import Wait
+from rota.core.vocabulary.effects import WaitForSlot
 from rota.executor.scripted import ScriptedExecutor
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.attempts.slots import SlotTable, WaitQueue
@@ -45,8 +45,8 @@ LONG = {"sleepMs": 10**9}
 def is_idle(attempts: LocalAttempts) -> bool:
     """Tell whether every place is free and nothing waits or was called for one."""
     slot_table = attempts.slot_table
-    free = slot_table.place_for(StartTask(execution_id=ExecutionId(""), task="")).room
-    offered = slot_table.place_for(Trigger(job_id=JobId(""))).room
+    free = slot_table.place_for(StartTask(execution_id=ExecutionId(""), task="")).free
+    offered = slot_table.place_for(Trigger(job_id=JobId(""))).free
     return attempts.running == slot_table.waiting == slot_table.used == 0 and free == offered
 
 
@@ -109,11 +109,11 @@ async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
         slot_table = SlotTable(1, Liveness(NodeId("n"), born_at=Instant(0)), {})
         gone, next_one = (StartTask(execution_id=ExecutionId("e"), task=task) for task in "ab")
         for command in (gone, next_one):
-            slot_table.wait(shard, Wait(command.execution_id, command.task, Instant(0), 0))
+            slot_table.wait(shard, WaitForSlot(command.execution_id, command.task, Instant(0), 0))
 
         [called] = slot_table.call()
         slot_table.decided(gone, 0)
-        room = slot_table.place_for(Trigger(job_id=JobId(""))).room
+        room = slot_table.place_for(Trigger(job_id=JobId(""))).free
 
         assert called == (shard, gone)
         assert room == 0, "whoever asks now was not there first"
@@ -133,7 +133,7 @@ async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -
         }
         for name, (since_s, priority) in waits.items():
             since = Instant(since_s * SECOND)
-            slot_table.wait(shard, Wait(ExecutionId("e"), name, since, priority))
+            slot_table.wait(shard, WaitForSlot(ExecutionId("e"), name, since, priority))
 
         slot_table.slots = len(waits)
         called = [command.task for _, command in slot_table.call()]
@@ -150,7 +150,9 @@ async def test_tasks_of_one_instant_that_want_different_labels_are_called_as_the
         slot_table = SlotTable(0, Liveness(NodeId("n"), born_at=Instant(0)), labels)
         selectors = [(("gpu", "a100"),), (), (("disk", "ssd"),), ()]
         for number, selector in enumerate(selectors):
-            slot_table.wait(shard, Wait(ExecutionId("e"), f"{number}", Instant(0), 0, selector))
+            slot_table.wait(
+                shard, WaitForSlot(ExecutionId("e"), f"{number}", Instant(0), 0, selector)
+            )
 
         slot_table.slots = len(selectors)
         called = [command.task for _, command in slot_table.call()]

@@ -12,7 +12,7 @@ import pytest
 
 from support.rotad import Json, Rotad, warden_of
 
-NOBODY = 65534
+NO_SESSION = 65534
 SECRET = "the combination is 1 2 3 4 5"
 TASK_UMASK = "0027"
 
@@ -38,11 +38,18 @@ WAYS = {
 def node() -> Iterator[Rotad]:
     """A node of the user nobody, with a secret in its environment and a umask of its own."""
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        os.chown(name, NOBODY, NOBODY)
+        os.chown(name, NO_SESSION, NO_SESSION)
         patch.setenv("NODE_SECRET", SECRET)
         with Rotad(Path(name) / "data", "--drain", "0s") as rotad:
             rotad.prefix = (
-                *("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"),
+                *(
+                    "setpriv",
+                    "--reuid",
+                    str(NO_SESSION),
+                    "--regid",
+                    str(NO_SESSION),
+                    "--clear-groups",
+                ),
                 *("sh", "-c", f'umask {TASK_UMASK}; exec "$@"', "sh"),
             )
             yield rotad.start()

@@ -9,7 +9,7 @@ from rota.core.model.fallback_ids import inward, is_of_fallback
 from rota.core.model.ids import ExecutionId, JobId, NodeId, ShardId
 from rota.core.model.ledger import LedgerEntry
 from rota.core.timing.instants import LATEST_INSTANT, Instant
-from rota.core.vocabulary.changes import Account
+from rota.core.vocabulary.changes import StandInExecution
 from rota.node.shards.shard import Shard
 from support.in_process import save
 from support.virtual_nodes import A, B, C, Nodes, run, until
@@ -322,7 +322,7 @@ def past(nodes: Nodes, execution_id: ExecutionId) -> Execution | None:
     return nodes[node_id].running.context.history.execution(shard.id, execution_id)
 
 
-def double(nodes: Nodes, execution_id: ExecutionId, stand_in: NodeId) -> Account | None:
+def double(nodes: Nodes, execution_id: ExecutionId, stand_in: NodeId) -> StandInExecution | None:
     """Return what a stand-in told of an execution that was not its own."""
     shard, node_id = home(nodes, nodes.shard_of(execution_id))
     accounts = nodes[node_id].running.context.history.accounts(shard.id, execution_id)

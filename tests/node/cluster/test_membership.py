@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rota.core.errors import Refused
 from rota.core.model.ids import ShardId
 from rota.core.timing.instants import SECOND
-from rota.core.vocabulary.configuration import NOBODY
+from rota.core.vocabulary.configuration import NO_SESSION
 from rota.node.cluster.membership import AUDIT_S
 from rota.node.shards.inbox import HELD_MAX
 from rota.node.shards.shard import Shard
@@ -214,7 +214,7 @@ def test_a_node_whose_record_was_deleted_may_not_act_by_its_session() -> None:
         nodes[A].refusal = "mvcc: database space exceeded"
         nodes.server.change(lambda state: state.lose_life(A))
 
-        await until(lambda: membership.session == NOBODY)
+        await until(lambda: membership.session == NO_SESSION)
         nodes[A].refusal = ""
 
         await nodes.settle()

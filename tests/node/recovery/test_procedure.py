@@ -13,7 +13,7 @@ from rota.core.errors import Refused
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.configuration import (
-    NOBODY,
+    NO_SESSION,
     Configuration,
     Copy,
     Swap,
@@ -120,7 +120,7 @@ async def begun(there: Coordinator, folder: Path, *, is_dry: bool = False) -> Re
         now=lambda: NOON,
         view=await there.view(),
         told={A: inventory(A, NEW), B: inventory(B, NEW), C: inventory(C, OLD)},
-        session=lambda: life.session if life else NOBODY,
+        session=lambda: life.session if life else NO_SESSION,
         read_hashes=no_hashes,
         found=found_none,
         without=(),
@@ -164,7 +164,7 @@ async def test_a_recovery_writes_the_record_and_the_configurations(
     assert view.cluster == msgspec.structs.replace(CLUSTER, generation=1)
     assert dict(view.configurations) == dict.fromkeys(
         SHARDS,
-        Configuration(epoch=first_epoch(1), primary=A, primary_session=NOBODY, sync=NEW.sync),
+        Configuration(epoch=first_epoch(1), primary=A, primary_session=NO_SESSION, sync=NEW.sync),
     )
     begin, end = lines(tmp_path)
     assert (begin.pop("step"), end.pop("step")) == ("begun", "done")
@@ -282,7 +282,7 @@ async def test_the_loss_of_a_shard_is_on_record_before_it_can_happen(tmp_path: P
     without_lives = msgspec.structs.replace(recovery.view, lives={})
     recovery = recovery._replace(
         view=without_lives,
-        session=lambda: NOBODY,
+        session=lambda: NO_SESSION,
         told={C: inventory(C, NEW, lost=None)},
         without=(A, B),
     )

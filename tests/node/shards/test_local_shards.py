@@ -10,7 +10,7 @@ import pytest
 from rota.core.errors import Refused
 from rota.core.model.ids import JobId, ShardId
 from rota.core.vocabulary.changes import Subscribe
-from rota.core.vocabulary.commands import Delivered, Receive, SaveJob, Trigger
+from rota.core.vocabulary.commands import ConfirmDelivery, ReceiveMessage, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.inbox import INBOX_MAX, TURN_MAX
@@ -179,7 +179,11 @@ async def test_a_failed_sync_refuses_all_who_wait_and_ends_the_node(tmp_path: Pa
     ):
         shards = wiring.context.shards
         store.hold()
-        submit(shards, JobId("0" * 16), Receive(letter=Subscribe(upstream="a/b", dependent="c/d")))
+        submit(
+            shards,
+            JobId("0" * 16),
+            ReceiveMessage(message=Subscribe(upstream="a/b", dependent="c/d")),
+        )
         await until(lambda: store.held_count == 1)
         second = group.create_task(code_of_refusal(save(shards, "second")))
         await turns()
@@ -302,7 +306,7 @@ async def test_a_turn_decides_no_more_than_its_share(tmp_path: Path) -> None:
         shards = wiring.context.shards
         before = shards.decision_count
         for _ in range(TURN_MAX + 100):
-            shards.submit(shards[ShardId(0)], Delivered(key="nothing"))
+            shards.submit(shards[ShardId(0)], ConfirmDelivery(key="nothing"))
 
         await asyncio.sleep(0)
         after_one = shards.decision_count
@@ -318,7 +322,7 @@ async def test_what_is_asked_together_is_decided_together_however_much_waits(
     async with running_works(HeldStore(), tmp_path) as wiring, asyncio.TaskGroup() as group:
         shards = wiring.context.shards
         [shard, *_] = shards
-        nothing = Delivered(key="nothing")
+        nothing = ConfirmDelivery(key="nothing")
         before = shards.decision_count
         decided: list[int] = []
 
@@ -340,11 +344,11 @@ async def test_a_full_inbox_refuses_requests_and_takes_the_nodes_own(tmp_path: P
     async with running_works(HeldStore(), tmp_path) as wiring:
         shards = wiring.context.shards
         for _ in range(INBOX_MAX):
-            shards.submit(shards[ShardId(0)], Delivered(key="nothing"))
+            shards.submit(shards[ShardId(0)], ConfirmDelivery(key="nothing"))
 
         with pytest.raises(Refused, match="busy") as raised:
             await save(shards, "job")
-        shards.submit(shards[ShardId(0)], Delivered(key="nothing"))
+        shards.submit(shards[ShardId(0)], ConfirmDelivery(key="nothing"))
 
         assert raised.value.retry_after_s == 1
         assert shards.inbox_length == INBOX_MAX + 1
@@ -394,11 +398,13 @@ async def test_stopping_commits_what_has_come_in_and_takes_nothing_more(tmp_path
     async with running_works(store, tmp_path) as wiring:
         shards = wiring.context.shards
         shard = shards.of_name("default", "upstream")
-        letter = Subscribe(upstream="default/upstream", dependent="default/job")
+        message = Subscribe(upstream="default/upstream", dependent="default/job")
 
-        shards.submit(shard, Receive(letter=letter))
+        shards.submit(shard, ReceiveMessage(message=message))
         await shards.stop()
-        shards.submit(shard, Receive(letter=Subscribe(upstream="default/upstream", dependent="x")))
+        shards.submit(
+            shard, ReceiveMessage(message=Subscribe(upstream="default/upstream", dependent="x"))
+        )
         left = shards.inbox_length
         with pytest.raises(Refused, match="stopping"):
             await save(shards, "late")

@@ -109,7 +109,7 @@ def _unwell_inside(world: World, machine: Machine, shard: Shard) -> str:
                 if not is_alive and attempt.placed_at < now - OVERDUE:
                     return f"{execution_id}/{task.name} runs, and no attempt is alive: {attempt}"
     if shard.state.outbox:
-        return f"letters wait: {list(shard.state.outbox)}"
+        return f"messages wait: {list(shard.state.outbox)}"
     return ""
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from rota.core.timing.instants import SECOND
-from rota.core.vocabulary.configuration import NOBODY
+from rota.core.vocabulary.configuration import NO_SESSION
 from rota.node.coordination.coordinator import (
     Claim,
     CoordinatorUnavailable,
@@ -52,5 +52,5 @@ def _see_taken(world: World, machine: Machine) -> None:
     if wiring is None or world.now() <= world.excused_until:
         return
     membership, session_s = wiring.context.membership, world.plan.timing.session / SECOND
-    if membership.session != NOBODY and membership.session_age_s < session_s / 2:
+    if membership.session != NO_SESSION and membership.session_age_s < session_s / 2:
         raise Violation(f"R4: a copy of the data of {machine.id} took the session of the node")

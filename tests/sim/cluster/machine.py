@@ -13,7 +13,7 @@ from rota.core.model.ids import NodeId, Session, ShardId, job_of
 from rota.core.model.job import Consistency, Job
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.core.vocabulary.changes import Table
-from rota.core.vocabulary.configuration import NOBODY
+from rota.core.vocabulary.configuration import NO_SESSION
 from rota.node.cluster.membership import Placement
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
@@ -292,7 +292,7 @@ class Life:
     def __init__(self, world: Surrounding, machine: Machine) -> None:
         self.gate = Gate(f"{machine.id}.{machine.life_count}")
         self.wiring: NodeWiring | None = None
-        self.session = NOBODY
+        self.session = NO_SESSION
         self._world = world
         self._machine = machine
         self._number = machine.life_count

@@ -9,7 +9,7 @@ from rota.core.model.ids import Index, ShardId
 from rota.core.replication.row_digests import DIGEST_BYTES
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.commands import FinishAttempt
-from rota.core.vocabulary.configuration import NOBODY, Configuration
+from rota.core.vocabulary.configuration import NO_SESSION, Configuration
 from rota.node.peers.messages import (
     AskDigest,
     AskLease,
@@ -78,7 +78,7 @@ def _party(machine: Machine, wiring: NodeWiring, number: ShardId) -> Party:
     shard = wiring.context.shards[number]
     return Party(
         node_id=machine.id,
-        session=machine.life.session if machine.life else NOBODY,
+        session=machine.life.session if machine.life else NO_SESSION,
         copy=shard.replica.copy,
         now=machine.clock.elapsed(),
         born_at=Instant(0),

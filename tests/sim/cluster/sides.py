@@ -8,7 +8,7 @@ from rota.core.model.ids import ExecutionId, NodeId, ShardId, instant_of, job_of
 from rota.core.model.job import Job, JobPlan
 from rota.core.model.ledger import FireOutcome
 from rota.core.timing.instants import SECOND
-from rota.core.vocabulary.changes import Account, Table
+from rota.core.vocabulary.changes import StandInExecution, Table
 from rota.core.vocabulary.codec import decode_record
 from rota.node.shards.shard import Shard
 from rota.storage.shards import shard_prefix
@@ -131,7 +131,7 @@ def _see_sighting(
     world: World,
     sighting: Sighting,
     records: Records,
-    accounts: dict[tuple[ExecutionId, NodeId], Account],
+    accounts: dict[tuple[ExecutionId, NodeId], StandInExecution],
 ) -> None:
     execution_id, node_id = sighting.key.execution_id, sighting.node_id
     account = accounts.get((execution_id, node_id))
@@ -165,15 +165,15 @@ def _see_tokens(sighting: Sighting, records: Records) -> None:
             raise Violation(f"stand-in: {sighting} outranks the shard's own {attempt}")
 
 
-def _accounts(world: World) -> Iterator[tuple[tuple[ExecutionId, NodeId], Account]]:
+def _accounts(world: World) -> Iterator[tuple[tuple[ExecutionId, NodeId], StandInExecution]]:
     for number in range(world.plan.shard_count):
         found = world.primary_of(ShardId(number))
         assert found is not None, number
         prefix = shard_prefix(ShardId(number))
-        start, end = prefix + bytes((Table.DOUBLE,)), prefix + bytes((Table.DOUBLE + 1,))
+        start, end = prefix + bytes((Table.DUPLICATE,)), prefix + bytes((Table.DUPLICATE + 1,))
         for _, value in found[0].store.scan(Family.HIST, start, end):
-            account = decode_record(Table.DOUBLE, value)
-            assert isinstance(account, Account)
+            account = decode_record(Table.DUPLICATE, value)
+            assert isinstance(account, StandInExecution)
             yield (account.execution.id, account.node_id), account
 
 

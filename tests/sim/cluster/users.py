@@ -16,10 +16,10 @@ from rota.core.model.execution import FINAL_EXECUTION_STATES, ExecutionStatus
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.model.job import JobSpec
 from rota.core.vocabulary.commands import (
-    Ask,
     Cancel,
     Command,
     DeleteJob,
+    Idempotency,
     PauseJob,
     ResumeJob,
     SaveJob,
@@ -169,7 +169,7 @@ class User:
         command = Trigger(
             job_id=story.job_id,
             parameters=msgspec.json.encode(script).decode(),
-            ask=Ask(key=key, print=key),
+            idempotency=Idempotency(key=key, digest=key),
         )
         told = await self._do(story, command)
         if isinstance(told.answer, Triggered):

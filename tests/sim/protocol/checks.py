@@ -10,7 +10,7 @@ from rota.core.model.ids import AllocationId, Epoch, Index, NodeId
 from rota.core.replication.messages import Appended, Message, Mismatch, PartTaken
 from rota.core.replication.primary import Copies
 from rota.core.vocabulary.configuration import (
-    NOBODY,
+    NO_SESSION,
     Configuration,
     Swap,
     first_epoch,
@@ -94,7 +94,7 @@ class Checks:
         first = first_epoch(generation_of(fresh.epoch))
         if fresh.epoch != (before.epoch + 1 if before else first):
             raise Violation(f"I6: epoch {fresh.epoch} follows {before}")
-        if fresh.allocation_of(fresh.primary) is None and fresh.primary_session != NOBODY:
+        if fresh.allocation_of(fresh.primary) is None and fresh.primary_session != NO_SESSION:
             raise Violation(f"I6: the primary of {fresh} does not count")
         if before and len(before.sync) >= self._copies.least > len(fresh.sync):
             raise Violation(f"I6: {fresh} has too few copies")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import product
 
 from rota.core.timing.instants import SECOND, Instant
-from rota.core.vocabulary.configuration import NOBODY
+from rota.core.vocabulary.configuration import NO_SESSION
 from sim.forgeries import Party, forged
 from sim.protocol.node import Node
 from sim.protocol.plan import MS, TIMING
@@ -23,8 +23,8 @@ def crash(world: World, node: Node) -> bool:
 
 def see_death(world: World, node: Node) -> bool:
     """A process dies, its warden sees it, ends its session and tells the others (note 2)."""
-    session = node.liveness.session if node.is_up else NOBODY
-    if not crash(world, node) or session == NOBODY:
+    session = node.liveness.session if node.is_up else NO_SESSION
+    if not crash(world, node) or session == NO_SESSION:
         return False
     world.coordination.end_session(node.id, session)
     for other in world.nodes:

@@ -13,7 +13,7 @@ from rota.core.replication.replica import Replica
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.codec import decode_body, encode_body
-from rota.core.vocabulary.configuration import NOBODY, Configuration, Swap
+from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Swap
 from rota.core.vocabulary.journal import ORIGIN, decode_entry
 from sim.protocol.disk import Apply, Disk
 from sim.protocol.plan import MS, TIMING, Plan
@@ -55,7 +55,7 @@ class Surroundings(Protocol):
         ...
 
     def renew(self, node_id: NodeId, session: Session) -> Session | None:
-        """Renew a session at the coordinator; None if it is over; `NOBODY` begins one."""
+        """Renew a session at the coordinator; None if it is over; `NO_SESSION` begins one."""
         ...
 
     def view(self) -> View:
@@ -277,8 +277,8 @@ class Node:
         def renewed(answer: Session | None) -> None:
             if answer is None:
                 if self.liveness.session == session:
-                    self.liveness.session = NOBODY
-            elif self.liveness.session in (answer, NOBODY):
+                    self.liveness.session = NO_SESSION
+            elif self.liveness.session in (answer, NO_SESSION):
                 self.liveness.session = answer
                 end = TIMING.session_end(asked_at)
                 self.liveness.session_end = max(self.liveness.session_end, end)

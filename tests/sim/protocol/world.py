@@ -17,7 +17,7 @@ from rota.core.model.ids import Index, NodeId, Session
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
 from rota.core.timing.instants import SECOND, Duration, Instant
-from rota.core.vocabulary.configuration import NOBODY, Configuration, Swap, Swapped
+from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Swap, Swapped
 from sim.protocol.checks import Checks
 from sim.protocol.coordinator import Coordination
 from sim.protocol.node import Node, View
@@ -229,9 +229,9 @@ class World:
         return self.delay()
 
     def renew(self, node_id: NodeId, session: Session) -> Session | None:
-        """Renew a session; None if it is over; `NOBODY` begins one."""
+        """Renew a session; None if it is over; `NO_SESSION` begins one."""
         now = Instant(self.now)
-        if session == NOBODY:
+        if session == NO_SESSION:
             if now < self.refuses_until:
                 return None
             return self.coordination.begin_session(node_id, now)
@@ -309,7 +309,7 @@ class World:
 
 
 def _kind_of(before: Configuration, fresh: Configuration) -> str:
-    if fresh.primary_session == NOBODY:
+    if fresh.primary_session == NO_SESSION:
         return "resignations"
     if fresh.primary != before.primary:
         is_takeover = fresh.allocation_of(before.primary) is None

@@ -1,7 +1,7 @@
 """A shard in memory, for tests that tell the core what happened and look at what it decided.
 
 Every entry takes the way that a node gives it: decided, encoded, chained into a journal, decoded,
-applied. Timers go off, letters arrive and effects happen only when a test says so.
+applied. Timers go off, messages arrive and effects happen only when a test says so.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ from rota.core.replication.local_copy import LocalCopy, Rows, Stored
 from rota.core.state.shard_state import State, load_state
 from rota.core.timing.instants import MICROSECOND, Duration, Instant, later, parse_instant
 from rota.core.timing.schedule import Schedule, parse_schedule
-from rota.core.vocabulary.changes import Change, Letter, Pointer, Record, Table
+from rota.core.vocabulary.changes import Change, DependencyMessage, Pointer, Record, Table
 from rota.core.vocabulary.codec import (
     RawChange,
     decode_body,
@@ -40,20 +40,20 @@ from rota.core.vocabulary.codec import (
     encode_change,
 )
 from rota.core.vocabulary.commands import (
-    Ask,
     Cancel,
     Command,
+    ConfirmDelivery,
     DeleteJob,
-    Delivered,
-    Due,
     FinishAttempt,
     Fire,
+    Idempotency,
     LoseSession,
     Past,
-    Receive,
+    ReceiveMessage,
     ReportAttempt,
     SaveJob,
     StartTask,
+    TimerCommand,
     Trigger,
 )
 from rota.core.vocabulary.decision import (
@@ -70,7 +70,7 @@ from rota.core.vocabulary.effects import (
     ClearTimer,
     Consequence,
     Deliver,
-    Later,
+    PostponedEffects,
     Publish,
     SetTimer,
     Timescale,
@@ -161,7 +161,7 @@ def check_moves(before: State, effects: Iterable[Consequence]) -> None:
     executions: dict[ExecutionId, ExecutionStatus] = {}
     tasks: dict[tuple[ExecutionId, str], TaskStatus] = {}
     for effect in effects:
-        for event in effect.effects if isinstance(effect, Later) else (effect,):
+        for event in effect.effects if isinstance(effect, PostponedEffects) else (effect,):
             if not isinstance(event, Publish):
                 continue
             if isinstance(event.status, TaskStatus):
@@ -183,7 +183,7 @@ class Timer:
     """A timer that has been set and has not gone off."""
 
     due: Instant
-    command: Due
+    command: TimerCommand
     timescale: Timescale
 
 
@@ -200,7 +200,7 @@ class Shard:
         elapsed: The clock that nobody can set; it passes with `pass_time`.
         effects: Everything that the last command led to.
         timers: Those set and not yet gone off.
-        letters: Those sent and not yet delivered, oldest first, by their key in the outbox.
+        messages: Those sent and not yet delivered, oldest first, by their key in the outbox.
         rows: The stored state and history, encoded.
     """
 
@@ -219,7 +219,7 @@ class Shard:
     copy: LocalCopy = field(default_factory=lambda: copy_from(ORIGIN, Epoch(1)))
     effects: list[Consequence] = field(default_factory=list[Consequence])
     timers: dict[Timer, int] = field(default_factory=dict[Timer, int])
-    letters: dict[str, Letter] = field(default_factory=dict[str, Letter])
+    messages: dict[str, DependencyMessage] = field(default_factory=dict[str, DependencyMessage])
     rows: dict[tuple[Table, str], bytes] = field(default_factory=dict[tuple[Table, str], bytes])
     causes: list[str] = field(default_factory=list[str])
     decided_at: Instant = NEVER
@@ -272,7 +272,7 @@ class Shard:
         """Make a decision part of the state, and return its changes as they are stored."""
         raws = {(change.table, change.key): encode_change(change) for change in decision.changes}
         assert len(raws) == len(decision.changes), f"{decision.cause} changes a key twice"
-        assert 0 <= decision.started <= max(0, situation.place.room)
+        assert 0 <= decision.started <= max(0, situation.slots.free)
         check_moves(self.state, decision.effects)
         for raw in raws.values():
             self.state.apply(decode_change(raw))
@@ -288,12 +288,12 @@ class Shard:
             now=now,
             entropy=int.from_bytes(digest, "big") if self.entropy is None else self.entropy,
             position=self.copy.position,
-            place=FreeSlots(
+            slots=FreeSlots(
                 self.node_id, self.session, self.labels, self.slots - self.running_count
             ),
             limits=self.limits,
-            ahead=self.ahead,
-            space=self.space,
+            decide_ahead=self.ahead,
+            disk_space=self.space,
         )
 
     def _commit(self, body: bytes, now: Instant) -> None:
@@ -321,28 +321,34 @@ class Shard:
                 self.timers[Timer(due, command, timescale)] = counted
             case ClearTimer(due, command, timescale):
                 self.timers.pop(Timer(due, command, timescale), None)
-            case Deliver(parcel):
-                self.letters[parcel.key] = parcel.letter
+            case Deliver(item):
+                self.messages[item.key] = item.message
             case _:
                 pass
 
     # -- what people ask for --------------------------------------------------------------------
 
     def save(
-        self, *tasks: TaskSpec, name: str = "job", ask: Ask | None = None, **fields: Unpack[Fields]
+        self,
+        *tasks: TaskSpec,
+        name: str = "job",
+        idempotency: Idempotency | None = None,
+        **fields: Unpack[Fields],
     ) -> JobId:
         """Save a job, of one task if none are given; *fields* are those of `JobSpec`."""
-        return self.save_spec(job(*tasks, name=name, **fields), ask)
+        return self.save_spec(job(*tasks, name=name, **fields), idempotency)
 
-    def save_spec(self, spec: JobSpec, ask: Ask | None = None) -> JobId:
+    def save_spec(self, spec: JobSpec, idempotency: Idempotency | None = None) -> JobId:
         """Save a job."""
-        reply = self.do(SaveJob(spec=spec, ask=ask))
+        reply = self.do(SaveJob(spec=spec, idempotency=idempotency))
         assert isinstance(reply, JobSaved)
         return reply.job_id
 
-    def trigger(self, job_id: JobId, parameters: str = "", ask: Ask | None = None) -> ExecutionId:
+    def trigger(
+        self, job_id: JobId, parameters: str = "", idempotency: Idempotency | None = None
+    ) -> ExecutionId:
         """Trigger a job."""
-        reply = self.do(Trigger(job_id=job_id, parameters=parameters, ask=ask))
+        reply = self.do(Trigger(job_id=job_id, parameters=parameters, idempotency=idempotency))
         assert isinstance(reply, Triggered)
         return reply.execution_id
 
@@ -448,12 +454,12 @@ class Shard:
         return counted <= (self.clock if timer.timescale is Timescale.WALL else self.elapsed)
 
     def deliver(self, to: "Shard | None" = None) -> None:
-        """Bring all letters to the shard *to*, or to this one, and confirm them."""
-        while self.letters:
-            key, letter = next(iter(self.letters.items()))
-            del self.letters[key]
-            (to or self).do(Receive(letter=letter))
-            self.do(Delivered(key=key))
+        """Bring all messages to the shard *to*, or to this one, and confirm them."""
+        while self.messages:
+            key, message = next(iter(self.messages.items()))
+            del self.messages[key]
+            (to or self).do(ReceiveMessage(message=message))
+            self.do(ConfirmDelivery(key=key))
 
     # -- looking --------------------------------------------------------------------------------
 

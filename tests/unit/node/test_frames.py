@@ -8,7 +8,7 @@ import pytest
 from rota.core.model.ids import NAME_LENGTH_MAX, ShardId
 from rota.core.timing.instants import LATEST_INSTANT
 from rota.core.vocabulary.changes import Subscribe
-from rota.core.vocabulary.commands import Receive
+from rota.core.vocabulary.commands import ReceiveMessage
 from rota.node.links import frames
 from rota.node.links.frames import Batch, Chunk, Garbage, Joining, Lane, Partials
 from rota.node.peers.messages import ATTEMPTS_MAX, COMMANDS_MAX, Deliver
@@ -125,11 +125,13 @@ def test_a_message_with_too_long_a_list_is_garbage(tag: str, field: str, most: i
 
 def test_a_letter_between_jobs_with_the_longest_names_is_taken() -> None:
     full = f"{'n' * NAME_LENGTH_MAX}/{'j' * NAME_LENGTH_MAX}"
-    letter = Subscribe(upstream=full, dependent=full)
+    message = Subscribe(upstream=full, dependent=full)
     place = (
         f"{1:016x}/{1:014x}/{1:04x} {full} {full} {full}"  # As `rota.core.decide.outbox` makes it.
     )
-    carry = Deliver(number=1, commands=(Receive(letter=letter, sender=ShardId(3), place=place),))
+    carry = Deliver(
+        number=1, commands=(ReceiveMessage(message=message, sender=ShardId(3), outbox_key=place),)
+    )
 
     frame = frames.batch_of([frames.encode_item(ShardId(1), carry)])
 

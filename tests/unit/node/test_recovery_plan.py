@@ -8,7 +8,7 @@ import pytest
 from rota.core.errors import Refused
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
-from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, first_epoch
+from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Copy, first_epoch
 from rota.node.coordination.coordinator import Cluster, Life, Member, View
 from rota.node.recovery.configuration_lineage import Hashes
 from rota.node.recovery.inventory import HeldCopy, Inventory
@@ -109,7 +109,7 @@ def test_the_newest_configuration_that_a_node_has_seen_is_written_in_a_new_gener
     assert shard.finding is Finding.RECOVERABLE
     assert shard.expected == OLD
     assert shard.fresh == Configuration(
-        epoch=first_epoch(1), primary=A, primary_session=NOBODY, sync=NEW.sync
+        epoch=first_epoch(1), primary=A, primary_session=NO_SESSION, sync=NEW.sync
     )
 
 
@@ -461,7 +461,7 @@ def test_one_copy_becomes_the_configuration_where_no_copy_that_counts_is_left() 
     assert only(plan).fresh == Configuration(
         epoch=first_epoch(1),
         primary=C,
-        primary_session=NOBODY,
+        primary_session=NO_SESSION,
         sync=(Copy(C, copy_of(C)),),
     )
 

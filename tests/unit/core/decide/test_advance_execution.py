@@ -33,7 +33,7 @@ from rota.core.vocabulary.effects import (
     SetTimer,
     Stop,
     Timescale,
-    Wait,
+    WaitForSlot,
 )
 from unit.core.shard import Shard, at, copy_from, task, tokens_of
 
@@ -75,12 +75,12 @@ def test_a_task_starts_only_on_a_node_with_the_labels_that_it_wants() -> None:
     shard = Shard(labels={"disk": "ssd"})
     execution_id = shard.run(picky)
     waiting = shard.task(execution_id)
-    [waits] = [effect for effect in pending(shard.reloaded()) if isinstance(effect, Wait)]
+    [waits] = [effect for effect in pending(shard.reloaded()) if isinstance(effect, WaitForSlot)]
 
     shard.labels["gpu"] = "a100"
     shard.start(execution_id)
 
-    assert waits == Wait(execution_id, "main", waiting.ready_at, 0, picky.selector)
+    assert waits == WaitForSlot(execution_id, "main", waiting.ready_at, 0, picky.selector)
     assert waiting.status is TaskStatus.READY
     assert waiting.reason == "waits for a node with disk=ssd, gpu=a100"
     assert shard.statuses(execution_id) == {"main": "running"}
@@ -731,7 +731,7 @@ def test_without_room_tasks_wait_and_the_execution_is_queued() -> None:
     execution_id = shard.run(task("a"), task("b"))
 
     assert shard.status(execution_id) == "queued"
-    waits = [(wait.execution_id, wait.task) for wait in shard.all_effects(Wait)]
+    waits = [(wait.execution_id, wait.task) for wait in shard.all_effects(WaitForSlot)]
     assert waits == [(execution_id, "a"), (execution_id, "b")]
     assert shard.all_effects(Launch) == []
 
@@ -758,14 +758,14 @@ def test_a_waiting_task_starts_when_there_is_room() -> None:
 def test_a_task_offered_a_place_that_is_gone_waits_again_since_it_first_did() -> None:
     shard = Shard(slots=0)
     execution_id = shard.run(priority=7)
-    [first] = shard.all_effects(Wait)
+    [first] = shard.all_effects(WaitForSlot)
     shard.pass_time(TEN_SECONDS)
 
     shard.start(execution_id)
 
     assert shard.statuses(execution_id) == {"main": "ready"}
-    assert shard.all_effects(Wait) == [first]
-    assert first == Wait(execution_id, "main", first.since, 7)
+    assert shard.all_effects(WaitForSlot) == [first]
+    assert first == WaitForSlot(execution_id, "main", first.since, 7)
 
 
 def test_a_task_that_waits_anew_after_it_ran_waits_since_then() -> None:
@@ -778,7 +778,7 @@ def test_a_task_that_waits_anew_after_it_ran_waits_since_then() -> None:
 
     shard.pass_time(TEN_SECONDS)
 
-    [wait] = shard.all_effects(Wait)
+    [wait] = shard.all_effects(WaitForSlot)
     assert wait.since == shard.decided_at
 
 
@@ -977,7 +977,7 @@ def test_a_new_primary_finds_tasks_that_wait_for_room_or_for_time() -> None:
     retry_at = shard.task(execution_id, "a").retry_at
     assert found == [
         SetTimer(retry_at, wake, Timescale.ELAPSED),
-        Wait(execution_id, "b", shard.task(execution_id, "b").ready_at, 3),
+        WaitForSlot(execution_id, "b", shard.task(execution_id, "b").ready_at, 3),
     ]
 
 

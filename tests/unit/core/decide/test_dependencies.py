@@ -9,15 +9,21 @@ from rota.core.model.ids import ExecutionId, Index, JobId, ShardId
 from rota.core.model.job import Overlap
 from rota.core.timing.instants import MINUTE
 from rota.core.vocabulary.changes import (
+    DependencyMessage,
     Dependent,
-    Letter,
     OutboxItem,
     Subscribe,
     Succeeded,
     Table,
     Unsubscribe,
 )
-from rota.core.vocabulary.commands import DeleteJob, Delivered, FinishAttempt, Receive, SaveJob
+from rota.core.vocabulary.commands import (
+    ConfirmDelivery,
+    DeleteJob,
+    FinishAttempt,
+    ReceiveMessage,
+    SaveJob,
+)
 from rota.core.vocabulary.effects import Deliver, Launch
 from unit.core.shard import Shard, at, every, job
 
@@ -37,8 +43,8 @@ def executions_of(shard: Shard, job_id: JobId) -> list[ExecutionId]:
     return [one.id for one in shard.executions() if one.job_id == job_id]
 
 
-def letters_of(shard: Shard) -> list[Letter]:
-    return [effect.parcel.letter for effect in shard.all_effects(Deliver)]
+def messages_of(shard: Shard) -> list[DependencyMessage]:
+    return [effect.item.message for effect in shard.all_effects(Deliver)]
 
 
 # --- without a schedule --------------------------------------------------------------------------
@@ -90,7 +96,7 @@ def test_a_success_is_used_once() -> None:
 def test_for_a_closed_shard_so_many_successes_wait_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rota.core.decide.outbox.LETTERS_MAX", 3)
+    monkeypatch.setattr("rota.core.decide.outbox.OUTBOX_ITEMS_MAX", 3)
     shard = Shard()
     a, b = shard.save(name="a"), shard.save(name="b", dependencies=(A,))
     c = shard.save(name="c", dependencies=(A,))
@@ -98,7 +104,7 @@ def test_for_a_closed_shard_so_many_successes_wait_and_no_more(
 
     for _ in range(5):
         shard.finish(shard.trigger(a))
-    waiting = dict(shard.state.letter_counts)
+    waiting = dict(shard.state.outbox_counts)
     shard.deliver()
     ran = len(executions_of(shard, b)), len(executions_of(shard, c))
     succeed(shard, a)
@@ -106,13 +112,13 @@ def test_for_a_closed_shard_so_many_successes_wait_and_no_more(
     assert waiting == {(A, B): 3, (A, C): 3}
     assert ran == (3, 3)
     assert len(executions_of(shard, b)) == 4
-    assert not shard.state.letter_counts
+    assert not shard.state.outbox_counts
 
 
 def test_dependencies_are_not_changed_while_too_many_changes_wait_for_a_closed_shard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rota.core.decide.outbox.LETTERS_MAX", 2)
+    monkeypatch.setattr("rota.core.decide.outbox.OUTBOX_ITEMS_MAX", 2)
     shard = Shard()
     shard.save(name="a")
     with_it = SaveJob(spec=B_AFTER_A, may_replace=True)
@@ -126,7 +132,7 @@ def test_dependencies_are_not_changed_while_too_many_changes_wait_for_a_closed_s
     shard.do(with_it)
 
     assert refusal.value.kind is Kind.UNAVAILABLE
-    assert shard.state.letter_counts == {(B, A): 1}
+    assert shard.state.outbox_counts == {(B, A): 1}
 
 
 def test_a_failure_and_a_cancellation_open_no_gate() -> None:
@@ -328,17 +334,17 @@ def test_cancelling_the_one_that_waits_leaves_the_gates_as_they_are() -> None:
     assert shard.status(executions_of(shard, c)[1]) == "running"
 
 
-# --- letters -------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------
 
 
 def test_a_letter_that_comes_again_changes_nothing() -> None:
     shard = Shard()
     b = shard.save(name="b", dependencies=(A,))
-    letter = Succeeded(upstream=A, dependent=B, index=Index(50))
-    shard.do(Receive(letter=letter))
+    message = Succeeded(upstream=A, dependent=B, index=Index(50))
+    shard.do(ReceiveMessage(message=message))
     shard.finish(executions_of(shard, b)[0])
 
-    shard.do(Receive(letter=letter))
+    shard.do(ReceiveMessage(message=message))
 
     assert len(executions_of(shard, b)) == 1
 
@@ -346,9 +352,9 @@ def test_a_letter_that_comes_again_changes_nothing() -> None:
 def test_an_older_letter_after_a_newer_one_changes_nothing() -> None:
     shard = Shard()
     b = shard.save(name="b", dependencies=(A,))
-    shard.do(Receive(letter=Succeeded(upstream=A, dependent=B, index=Index(50))))
+    shard.do(ReceiveMessage(message=Succeeded(upstream=A, dependent=B, index=Index(50))))
 
-    shard.do(Receive(letter=Succeeded(upstream=A, dependent=B, index=Index(49))))
+    shard.do(ReceiveMessage(message=Succeeded(upstream=A, dependent=B, index=Index(49))))
 
     assert len(executions_of(shard, b)) == 1
 
@@ -357,12 +363,12 @@ def test_a_late_repetition_does_not_undo_what_came_after_it() -> None:
     shard = Shard()
     waits, waits_not = Subscribe(upstream=A, dependent=B), Unsubscribe(upstream=A, dependent=B)
     sender = ShardId(3)
-    for place, letter in (("1", waits), ("2", waits_not), ("3", waits)):
-        shard.do(Receive(letter=letter, sender=sender, place=place))
+    for key, message in (("1", waits), ("2", waits_not), ("3", waits)):
+        shard.do(ReceiveMessage(message=message, sender=sender, outbox_key=key))
 
-    shard.do(Receive(letter=waits_not, sender=sender, place="2"))
+    shard.do(ReceiveMessage(message=waits_not, sender=sender, outbox_key="2"))
     after_repetition = dict(shard.reloaded().dependents)
-    shard.do(Receive(letter=waits_not, sender=ShardId(4), place="2"))
+    shard.do(ReceiveMessage(message=waits_not, sender=ShardId(4), outbox_key="2"))
 
     assert after_repetition == {A: {B: None}}
     assert not shard.state.dependents
@@ -371,38 +377,38 @@ def test_a_late_repetition_does_not_undo_what_came_after_it() -> None:
 def test_letters_of_one_decision_have_their_places_in_the_order_of_sending() -> None:
     shard = Shard()
     for name in ("z", "a"):
-        shard.do(Receive(letter=Subscribe(upstream=A, dependent=f"default/{name}")))
+        shard.do(ReceiveMessage(message=Subscribe(upstream=A, dependent=f"default/{name}")))
 
     shard.finish(shard.trigger(shard.save(name="a")))
 
-    parcels = [effect.parcel for effect in shard.all_effects(Deliver)]
-    assert [parcel.to for parcel in parcels] == ["default/z", "default/a"]
-    assert [parcel.key for parcel in parcels] == sorted(parcel.key for parcel in parcels)
+    items = [effect.item for effect in shard.all_effects(Deliver)]
+    assert [item.to for item in items] == ["default/z", "default/a"]
+    assert [item.key for item in items] == sorted(item.key for item in items)
 
 
 def test_each_dependency_remembers_its_own_letters() -> None:
     shard = Shard()
     c = shard.save(name="c", dependencies=(A, B))
-    shard.do(Receive(letter=Succeeded(upstream=A, dependent=C, index=Index(50))))
+    shard.do(ReceiveMessage(message=Succeeded(upstream=A, dependent=C, index=Index(50))))
 
-    shard.do(Receive(letter=Succeeded(upstream=B, dependent=C, index=Index(3))))
+    shard.do(ReceiveMessage(message=Succeeded(upstream=B, dependent=C, index=Index(3))))
 
     assert len(executions_of(shard, c)) == 1
 
 
 @pytest.mark.parametrize(
-    "letter",
+    "message",
     [
         Succeeded(upstream=B, dependent=C, index=Index(1)),
         Succeeded(upstream=A, dependent="default/gone", index=Index(1)),
     ],
     ids=["not a dependency", "no such job"],
 )
-def test_a_letter_for_nobody_does_no_harm(letter: Letter) -> None:
+def test_a_message_to_an_unknown_job_does_no_harm(message: DependencyMessage) -> None:
     shard = Shard()
     shard.save(name="c", dependencies=(A,))
 
-    shard.do(Receive(letter=letter))
+    shard.do(ReceiveMessage(message=message))
 
     assert shard.executions() == []
 
@@ -410,14 +416,14 @@ def test_a_letter_for_nobody_does_no_harm(letter: Letter) -> None:
 def test_a_parcel_stays_until_it_is_delivered() -> None:
     shard = Shard()
     shard.save(name="b", dependencies=(A,))
-    (key,) = shard.letters
+    (key,) = shard.messages
 
     found = list(pending(shard.reloaded()))
-    shard.do(Delivered(key=key))
-    shard.do(Delivered(key=key))
+    shard.do(ConfirmDelivery(key=key))
+    shard.do(ConfirmDelivery(key=key))
 
-    letter = Subscribe(upstream=A, dependent=B)
-    assert found == [Deliver(OutboxItem(key=key, to=A, letter=letter))]
+    message = Subscribe(upstream=A, dependent=B)
+    assert found == [Deliver(OutboxItem(key=key, to=A, message=message))]
     assert shard.keys(Table.OUTBOX) == []
 
 
@@ -449,12 +455,12 @@ def test_a_deleted_job_no_longer_waits() -> None:
     shard.deliver()
 
     shard.delete(b)
-    letters = letters_of(shard)
+    messages = messages_of(shard)
     shard.deliver()
     shard.finish(shard.trigger(a))
 
-    assert letters == [Unsubscribe(upstream=A, dependent=B)]
-    assert letters_of(shard) == []
+    assert messages == [Unsubscribe(upstream=A, dependent=B)]
+    assert messages_of(shard) == []
     assert shard.read_all(Table.DEPENDENT, Dependent) == []
     assert shard.state.dependents == {}
 
@@ -501,7 +507,7 @@ def test_a_job_deleted_and_made_again_in_one_entry_still_waits() -> None:
 
 
 def test_a_success_in_the_entry_of_a_new_subscription_does_not_replace_it() -> None:
-    """Both letters are about the same two jobs; one goes each way."""
+    """Both messages are about the same two jobs; one goes each way."""
     shard = Shard()
     a, b = shard.save(name="a"), shard.save_spec(B_AFTER_A)
     shard.deliver()

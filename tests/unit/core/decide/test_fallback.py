@@ -3,14 +3,21 @@
 *home* is the shard at its primary, *side* what a node that is cut off makes of its copy.
 """
 
-from rota.core.decide.fallback import double_key
+from rota.core.decide.fallback import duplicate_key
 from rota.core.model.attempt import Outcome
 from rota.core.model.execution import ExecutionStatus
 from rota.core.model.ids import AllocationId, ExecutionId, JobId, NodeId
 from rota.core.model.job import Consistency, Misfire, Overlap, problems_of
 from rota.core.timing.instants import SECOND, Duration
-from rota.core.vocabulary.changes import Account, Table
-from rota.core.vocabulary.commands import Claim, DeleteJob, FollowJob, Forget, SaveJob, TakeAccount
+from rota.core.vocabulary.changes import StandInExecution, Table
+from rota.core.vocabulary.commands import (
+    DeleteJob,
+    FollowJob,
+    Forget,
+    ReconcileExecution,
+    ReconcileFires,
+    SaveJob,
+)
 from rota.core.vocabulary.effects import JobEvent, PublishJob
 from unit.core.shard import Shard, at, every, job
 
@@ -38,7 +45,7 @@ def test_what_a_side_decided_and_the_shard_did_not_becomes_the_ledgers() -> None
     assert home.outcomes() == [("12:00:10", 1, "fired"), ("12:00:20", 1, "fired")]
     assert [each.reason for each in home.ledger()] == ["decided by n3, which stood in"] * 2
     assert home.state.plans[job_id].next_fires == (at("12:00:30"),)
-    assert list(home.state.claims.values()) == [N3, N3]
+    assert list(home.state.stand_ins.values()) == [N3, N3]
     assert home.executions() == []
     home.ring_timers()
     assert len(home.outcomes()) == 2
@@ -84,7 +91,7 @@ def test_a_claim_with_a_gap_before_it_is_not_taken() -> None:
     whole = claim_of(side, job_id)
     home.clock = side.clock
 
-    home.do(Claim(job_id=job_id, version=1, node_id=N3, entries=whole.entries[1:]))
+    home.do(ReconcileFires(job_id=job_id, version=1, node_id=N3, entries=whole.entries[1:]))
 
     assert home.outcomes() == []
     assert home.state.plans[job_id].next_fires == (at("12:00:10"),)
@@ -109,7 +116,7 @@ def test_a_claim_of_another_version_is_not_taken() -> None:
 
     claim(home, side, job_id)
 
-    assert home.state.claims == {}
+    assert home.state.stand_ins == {}
 
 
 def test_the_account_of_a_claimed_execution_is_its_record() -> None:
@@ -123,8 +130,8 @@ def test_the_account_of_a_claimed_execution_is_its_record() -> None:
     assert home.execution(execution_id).status is ExecutionStatus.FAILED
     assert home.execution(execution_id).stand_in == N3
     assert home.task(execution_id) == side.task(execution_id)
-    assert home.state.claims == {}
-    assert home.keys(Table.DOUBLE) == []
+    assert home.state.stand_ins == {}
+    assert home.keys(Table.DUPLICATE) == []
 
 
 def test_the_account_of_what_the_shard_ran_itself_is_kept_as_a_possible_duplicate() -> None:
@@ -136,7 +143,7 @@ def test_the_account_of_what_the_shard_ran_itself_is_kept_as_a_possible_duplicat
 
     home.do(account_of(side, execution_id))
 
-    double = home.read(Table.DOUBLE, double_key(execution_id, N3), Account)
+    double = home.read(Table.DUPLICATE, duplicate_key(execution_id, N3), StandInExecution)
     assert double.execution == side.execution(execution_id)
     assert home.execution(execution_id).status is ExecutionStatus.RUNNING
     [event] = [each for each in home.effects if isinstance(each, PublishJob)]
@@ -168,7 +175,7 @@ def test_of_two_stand_ins_that_claim_a_fire_time_one_has_it_and_the_others_is_a_
     home.do(account_of(side, execution_id, NodeId("n2")))
 
     assert home.execution(execution_id).stand_in == "n2"
-    assert home.keys(Table.DOUBLE) == [double_key(execution_id, N3)]
+    assert home.keys(Table.DUPLICATE) == [duplicate_key(execution_id, N3)]
 
 
 def test_jobs_that_depend_on_a_claimed_execution_are_told_of_its_success() -> None:
@@ -249,12 +256,12 @@ def test_claims_and_duplicates_go_by_age_like_all_history() -> None:
     home, side, job_id = parted()
     first, second = fire_twice(side)
     claim(home, side, job_id)
-    assert home.state.claims == {first: N3, second: N3}
+    assert home.state.stand_ins == {first: N3, second: N3}
     home.do(account_of(side, first))
 
     home.do(Forget(pasts=home.pasts()))
 
-    assert not [key for key in home.rows if key[0] > Table.HISTORY or key[0] is Table.CLAIM]
+    assert not [key for key in home.rows if key[0] > Table.HISTORY or key[0] is Table.STAND_IN]
 
 
 # -- a shard and a side ----------------------------------------------------------------------------
@@ -295,16 +302,20 @@ def claim(home: Shard, side: Shard, job_id: JobId, node_id: NodeId = N3) -> None
     home.do(claim_of(side, job_id, node_id))
 
 
-def claim_of(side: Shard, job_id: JobId, node_id: NodeId = N3) -> Claim:
+def claim_of(side: Shard, job_id: JobId, node_id: NodeId = N3) -> ReconcileFires:
     """Return what a stand-in tells of its ledger."""
     version = side.state.jobs[job_id].version
-    return Claim(job_id=job_id, version=version, node_id=node_id, entries=tuple(side.ledger()))
+    return ReconcileFires(
+        job_id=job_id, version=version, node_id=node_id, entries=tuple(side.ledger())
+    )
 
 
-def account_of(side: Shard, execution_id: ExecutionId, node_id: NodeId = N3) -> TakeAccount:
+def account_of(side: Shard, execution_id: ExecutionId, node_id: NodeId = N3) -> ReconcileExecution:
     """Return what a stand-in tells of an execution, ended by now."""
     if execution_id in side.state.executions:
         side.finish(execution_id)
     execution = side.execution(execution_id)
-    account = Account(node_id=node_id, execution=execution, tasks=(side.task(execution_id),))
-    return TakeAccount(side=AllocationId(f"side of {node_id}"), account=account)
+    account = StandInExecution(
+        node_id=node_id, execution=execution, tasks=(side.task(execution_id),)
+    )
+    return ReconcileExecution(fallback_copy=AllocationId(f"side of {node_id}"), ended=account)

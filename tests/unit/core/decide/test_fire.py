@@ -26,12 +26,12 @@ from rota.core.vocabulary.commands import Fire, PauseJob, ResumeJob, SaveJob, St
 from rota.core.vocabulary.decision import Limits
 from rota.core.vocabulary.effects import (
     ClearTimer,
-    Later,
     Launch,
+    PostponedEffects,
     Publish,
     SetTimer,
     Timescale,
-    Wait,
+    WaitForSlot,
 )
 from unit.core.shard import Shard, at, clock_of, every, job
 
@@ -201,7 +201,7 @@ def test_a_fire_decided_ahead_starts_when_it_is_due() -> None:
     shard.fire(job_id)
 
     [entry] = shard.ledger()
-    [waiting] = shard.all_effects(Later)
+    [waiting] = shard.all_effects(PostponedEffects)
     assert (entry.outcome, entry.fire_at) == (FireOutcome.FIRED, at("12:01"))
     assert entry.recorded_at == shard.decided_at < at("12:01")
     assert (waiting.at, waiting.execution_id) == (at("12:01"), entry.execution_id)
@@ -232,10 +232,10 @@ def test_without_a_place_a_task_waits_from_when_it_is_due() -> None:
     shard.set_clock(ALMOST)
     shard.fire(job_id)
 
-    [waiting] = shard.all_effects(Later)
-    [wait] = [effect for effect in waiting.effects if isinstance(effect, Wait)]
+    [waiting] = shard.all_effects(PostponedEffects)
+    [wait] = [effect for effect in waiting.effects if isinstance(effect, WaitForSlot)]
     assert wait.since == at("12:01")
-    assert shard.all_effects(Wait) == []
+    assert shard.all_effects(WaitForSlot) == []
 
 
 def test_a_place_that_comes_before_a_task_is_due_is_kept_for_it() -> None:
@@ -248,7 +248,7 @@ def test_a_place_that_comes_before_a_task_is_due_is_kept_for_it() -> None:
     [one] = shard.live()
     shard.do(StartTask(execution_id=one, task="main"))
 
-    [waiting] = shard.all_effects(Later)
+    [waiting] = shard.all_effects(PostponedEffects)
     assert waiting.at == at("12:01")
     assert shard.all_effects(Launch) == []
 

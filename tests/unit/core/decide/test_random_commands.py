@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rota.core.decide.dependencies import is_open
+from rota.core.decide.dependencies import is_met
 from rota.core.decide.dispatch import pending
 from rota.core.decide.fire import first_fire
 from rota.core.errors import Refused
@@ -50,12 +50,12 @@ from rota.core.vocabulary.decision import Limits
 from rota.core.vocabulary.effects import (
     Consequence,
     Deliver,
-    Later,
     Launch,
+    PostponedEffects,
     SetTimer,
     Stop,
     Timescale,
-    Wait,
+    WaitForSlot,
 )
 from unit.core.shard import Shard, Timer, copy_from, every, job, task
 
@@ -82,11 +82,11 @@ class WatchedShard(Shard):
                 self.launched[order.key] += 1
                 key = task_key(order.key.execution_id, order.key.task)
                 assert order.checkpoint == self.state.checkpoints.get(key, b"")
-            case Wait(execution_id, name):
+            case WaitForSlot(execution_id, name):
                 self.waiting.add((execution_id, name))
             case Stop(key):
                 self.stopped.add(key)
-            case Later(due, _, effects):
+            case PostponedEffects(due, _, effects):
                 assert due > self.decided_at, "it could have been done at once"
                 for each in effects:
                     self.note(each)
@@ -243,7 +243,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
         shard = self.shard
         shard.state = shard.reloaded()
         shard.copy = copy_from(shard.copy.tip, Epoch(shard.copy.epoch + 1))
-        for forgotten in (shard.timers, shard.waiting, shard.stopped, shard.letters):
+        for forgotten in (shard.timers, shard.waiting, shard.stopped, shard.messages):
             forgotten.clear()
         shard.do(TakeOver(epoch=shard.copy.epoch, is_start=is_start))
         for effect in pending(shard.state, shard.ahead):
@@ -384,7 +384,7 @@ class _ShardUnderFire(RuleBasedStateMachine):
     @invariant()
     def jobs_that_wait_are_known_where_they_wait(self) -> None:
         state = self.shard.state
-        assert state.outbox.keys() == self.shard.letters.keys()
+        assert state.outbox.keys() == self.shard.messages.keys()
         if state.outbox:
             return
         waits = {
@@ -416,12 +416,12 @@ class _ShardUnderFire(RuleBasedStateMachine):
             if name not in ("_graphs", "_censuses"):
                 assert getattr(loaded, name) == getattr(state, name), name
         found = list(pending(loaded))
-        assert {(one.execution_id, one.task) for one in found if isinstance(one, Wait)} == {
+        assert {(one.execution_id, one.task) for one in found if isinstance(one, WaitForSlot)} == {
             (execution_id, one.name)
             for execution_id, one in _tasks(state)
             if one.status is TaskStatus.READY
         }
-        assert [one.parcel.key for one in found if isinstance(one, Deliver)] == sorted(state.outbox)
+        assert [one.item.key for one in found if isinstance(one, Deliver)] == sorted(state.outbox)
         timers = {one.command for one in found if isinstance(one, SetTimer)}
         assert timers <= {timer.command for timer in self.shard.timers}
 
@@ -443,7 +443,7 @@ def _next(one: Task) -> int:
 def _comes_to_an_end(state: State, execution: Execution) -> bool:
     """Tell whether what a held execution waits for is still to come."""
     if execution.hold is Hold.DEPENDENCIES:
-        return not is_open(state.plans[execution.job_id])
+        return not is_met(state.plans[execution.job_id])
     others = [state.executions[one] for one in state.live_of(execution.job_id)]
     return any(other.hold is Hold.NONE for other in others)
 

@@ -184,8 +184,8 @@ def test_only_those_whose_part_changes_are_told() -> None:
 
     replace(shard, job(name="c", dependencies=("default/b",)))
 
-    letters = [effect.parcel.letter for effect in shard.all_effects(Deliver)[told:]]
-    assert letters == [
+    messages = [effect.item.message for effect in shard.all_effects(Deliver)[told:]]
+    assert messages == [
         Unsubscribe(upstream="default/a", dependent="default/c"),
         Subscribe(upstream="default/b", dependent="default/c"),
     ]

@@ -2,7 +2,7 @@
 
 from rota.core.decide.dispatch import decide
 from rota.core.vocabulary.commands import DeleteJob
-from rota.core.vocabulary.decision import NOWHERE, Situation
+from rota.core.vocabulary.decision import NO_SLOTS, Situation
 from unit.core.shard import Shard, task
 
 
@@ -39,7 +39,7 @@ def test_a_fork_goes_its_own_way() -> None:
         now=shard.clock,
         entropy=0,
         position=shard.copy.position,
-        place=NOWHERE,
+        slots=NO_SLOTS,
     )
     for change in decide(fork, DeleteJob(job_id=job_id), situation).changes:
         fork.apply(change)

@@ -2,7 +2,7 @@
 
 from rota.core.model.ids import JobId
 from rota.core.model.job import Job, JobSpec
-from rota.core.state.stored_jobs import READY_MAX, Jobs
+from rota.core.state.stored_jobs import DECODED_MAX, Jobs
 from rota.core.timing.instants import Instant
 from unit.core.shard import task
 
@@ -21,7 +21,7 @@ def _some(count: int) -> Jobs:
 
 
 def test_jobs_are_found_whether_or_not_they_are_ready() -> None:
-    count = 3 * READY_MAX
+    count = 3 * DECODED_MAX
     jobs = _some(count)
 
     assert len(jobs) == count
@@ -57,11 +57,11 @@ def test_a_job_is_what_it_was_saved_as_last() -> None:
 
 
 def test_only_those_saved_or_decoded_last_stay_objects() -> None:
-    jobs = _some(READY_MAX + 1)
-    early, late = JobId("1"), JobId(f"{READY_MAX}")
+    jobs = _some(DECODED_MAX + 1)
+    early, late = JobId("1"), JobId(f"{DECODED_MAX}")
     kept, kept_late = jobs[early], jobs[late]
 
-    for number in range(READY_MAX + 1, 2 * READY_MAX):
+    for number in range(DECODED_MAX + 1, 2 * DECODED_MAX):
         jobs[JobId(f"{number}")] = _job(number)
 
     assert jobs[late] is kept_late, "it is not decoded each time"

@@ -21,7 +21,7 @@ from rota.core.replication.timing import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.vocabulary.codec import decode_body, encode_body
-from rota.core.vocabulary.configuration import NOBODY, Configuration, Copy, Swap, Swapped
+from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Copy, Swap, Swapped
 from rota.core.vocabulary.journal import decode_entry
 from sim.cluster.chance import SeededEntropy
 from sim.protocol.coordinator import Coordination
@@ -307,4 +307,4 @@ class Cluster:
     def lose_session(self, name: str) -> None:
         """Have a node's session be over, and the node know it."""
         self.end_session(name)
-        self.member(name).liveness.session = NOBODY
+        self.member(name).liveness.session = NO_SESSION

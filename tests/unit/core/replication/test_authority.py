@@ -7,7 +7,7 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.backup import Promises
 from rota.core.replication.messages import Append, Appended, Fenced, Query
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
-from rota.core.vocabulary.configuration import NOBODY, Swapped
+from rota.core.vocabulary.configuration import NO_SESSION, Swapped
 from unit.core.replication.replicas import TIMING, A, B, Cluster, Letter
 
 LEASE = TIMING.lease_end(Cluster().now) - Cluster().now
@@ -501,7 +501,7 @@ def test_a_node_named_for_a_copy_that_it_lost_resigns() -> None:
     cluster.tick("a")
     cluster.answer("a")
 
-    assert cluster.configuration.primary_session == NOBODY
+    assert cluster.configuration.primary_session == NO_SESSION
 
     cluster.see()
     cluster.sleep(10 * SECOND)

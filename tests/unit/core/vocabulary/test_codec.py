@@ -27,18 +27,18 @@ from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import Explicit, Exponential, Fixed, RetryPolicy
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.core.vocabulary.changes import (
-    Account,
     Available,
     Change,
     Checkpoint,
-    Claimed,
     Dependent,
-    Mark,
+    LastReceived,
     Name,
     OutboxItem,
     Pointer,
     Record,
-    Request,
+    RecordedReply,
+    StandInExecution,
+    StandInRun,
     Subscribe,
     Succeeded,
     Table,
@@ -50,14 +50,14 @@ from rota.core.vocabulary.codec import (
     Undecodable,
     decode_body,
     decode_change,
-    decode_due,
     decode_record,
+    decode_timer_command,
     encode_body,
     encode_change,
-    encode_due,
     encode_record,
+    encode_timer_command,
 )
-from rota.core.vocabulary.commands import Due, Fire, Wake
+from rota.core.vocabulary.commands import Fire, TimerCommand, Wake
 from unit.core.shard import at, every, job, task
 from unit.core.vocabulary.golden_records import GOLDEN
 
@@ -241,24 +241,24 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
             retry_at=NOON,
         ),
     ),
-    (Table.REQUEST, Request(print="d1", answer=JOB, expires_at=NOON)),
+    (Table.REQUEST, RecordedReply(digest="d1", result_id=JOB, expires_at=NOON)),
     (
         Table.OUTBOX,
         OutboxItem(
-            key="k", to="a/b", letter=Succeeded(upstream="c/d", dependent="a/b", index=Index(3))
+            key="k", to="a/b", message=Succeeded(upstream="c/d", dependent="a/b", index=Index(3))
         ),
     ),
     (
         Table.OUTBOX,
-        OutboxItem(key="k", to="c/d", letter=Subscribe(upstream="c/d", dependent="a/b")),
+        OutboxItem(key="k", to="c/d", message=Subscribe(upstream="c/d", dependent="a/b")),
     ),
     (
         Table.OUTBOX,
-        OutboxItem(key="k", to="c/d", letter=Unsubscribe(upstream="c/d", dependent="a/b")),
+        OutboxItem(key="k", to="c/d", message=Unsubscribe(upstream="c/d", dependent="a/b")),
     ),
     (Table.DEPENDENT, Dependent(upstream="a/b", name="c/d")),
     (Table.PAST_TASK, Task(name="main", status=TaskStatus.SKIPPED, reason="upstream_failed")),
-    (Table.TASK, Task(name="third", status=TaskStatus.READY, ready_at=NOON, place=2)),
+    (Table.TASK, Task(name="third", status=TaskStatus.READY, ready_at=NOON, position=2)),
     (Table.VERSION, job(priority=-7)),
     (
         Table.PAST_EXECUTION,
@@ -290,14 +290,20 @@ RECORDS: tuple[tuple[Table, Record], ...] = (
         ),
     ),
     (Table.PAST, Pointer(Table.LEDGER, "key")),
-    (Table.RECEIVED, Mark("place")),
+    (Table.RECEIVED, LastReceived("place")),
     (Table.CHECKPOINT, Checkpoint(b"\x00 row 7")),
     (Table.VERSION, CONFINED),
     (Table.PAST_TASK, TOLD),
-    (Table.REQUEST, Request(print="d2", answer=JOB, expires_at=NOON, version=3, is_new=True)),
+    (
+        Table.REQUEST,
+        RecordedReply(digest="d2", result_id=JOB, expires_at=NOON, version=3, is_new=True),
+    ),
     (Table.AVAILABLE, Available()),
-    (Table.CLAIM, Claimed(NodeId("node-a"))),
-    (Table.DOUBLE, Account(node_id=NodeId("node-a"), execution=STOOD_IN_FOR, tasks=(TOLD,))),
+    (Table.STAND_IN, StandInRun(NodeId("node-a"))),
+    (
+        Table.DUPLICATE,
+        StandInExecution(node_id=NodeId("node-a"), execution=STOOD_IN_FOR, tasks=(TOLD,)),
+    ),
     (Table.VERSION, job(consistency=Consistency.AVAILABLE)),
 )
 
@@ -397,10 +403,10 @@ def test_bytes_that_are_no_body_are_refused_and_do_no_harm(value: bytes) -> None
     [Fire(job_id=JOB), Wake(execution_id=EXECUTION, task="main", number=2)],
     ids=["fire", "wake"],
 )
-def test_a_timers_command_is_read_as_it_was_written(command: Due) -> None:
-    assert decode_due(encode_due(command)) == command
+def test_a_timers_command_is_read_as_it_was_written(command: TimerCommand) -> None:
+    assert decode_timer_command(encode_timer_command(command)) == command
 
 
 def test_bytes_that_are_no_timers_command_are_refused() -> None:
     with pytest.raises(Undecodable):
-        decode_due(b"\x81\xa4type\xa4boom")
+        decode_timer_command(b"\x81\xa4type\xa4boom")

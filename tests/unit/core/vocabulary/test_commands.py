@@ -13,7 +13,7 @@ from rota.core.vocabulary.commands import (
     SaveJob,
     StartTask,
     Trigger,
-    own_bytes,
+    payload_bytes,
 )
 
 LONG = 100_000
@@ -41,4 +41,4 @@ TASK = TaskSpec(name="main", work=Work(stdin="x" * LONG))
     ids=["result and output", "checkpoint", "parameters", "definition", "nothing of one's own"],
 )
 def test_what_is_long_of_a_command_is_counted(command: Command, at_least: int) -> None:
-    assert at_least <= own_bytes(command) <= at_least + 1_000
+    assert at_least <= payload_bytes(command) <= at_least + 1_000

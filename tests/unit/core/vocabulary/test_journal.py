@@ -107,14 +107,14 @@ def test_a_journal_is_followed_from_its_origin() -> None:
 def test_a_left_out_entry_is_noticed() -> None:
     first, _, third = journal(3)
 
-    with pytest.raises(DamagedEntry, match="is entry 3 in the place of entry 2"):
+    with pytest.raises(DamagedEntry, match="is entry 3 instead of entry 2"):
         tip_after([first, third])
 
 
 def test_a_repeated_entry_is_noticed() -> None:
     first, second = journal(2)
 
-    with pytest.raises(DamagedEntry, match="is entry 2 in the place of entry 3"):
+    with pytest.raises(DamagedEntry, match="is entry 2 instead of entry 3"):
         tip_after([first, second, second])
 
 
