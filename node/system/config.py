@@ -124,12 +124,12 @@ class NodeConfig:
     etcd_cert: Path | None = ETCD.setting(
         None, kinds.FILE, "Certificate of this node, in PEM, if etcd requires one.")
     etcd_key: Path | None = ETCD.setting(None, kinds.FILE, "Key of that certificate, in PEM.")
-    # An etcd that does not know the cluster may be the wrong one.
+    # An etcd without a record of the cluster may be the wrong one.
     await_recovery: bool = ETCD.setting(False, kinds.TRUTH,
-        "Start with the data of a cluster that etcd does not know, and wait for a recovery.")
+        "Start with the data of a cluster that etcd has no record of, and wait for a recovery.")
 
     cluster: str = CLUSTER.setting("default", kinds.NAME, "Name of the cluster in etcd.")
-    # 256 cost a node alone nothing that can be measured, and are enough for 85 nodes with three
+    # The cost of 256 on a single node is not measurable, and 256 are enough for 85 nodes with three
     # replicas each; see docs/decisions/0003.
     shards: int = CLUSTER.setting(256, kinds.count(1, SHARD_COUNT_MAX, note="a power of two"),
         "Shards of a new cluster or data directory.")
@@ -149,7 +149,7 @@ class NodeConfig:
     attempt_lease: Duration = CLUSTER.setting(Duration(15 * SECOND), kinds.duration(SECOND, DAY),
         "Time for which attempts continue without contact to their node or their shard's primary.")
 
-    # Far more than NTP leaves, and little for a calendar.
+    # Far more than NTP leaves, and little for a schedule.
     clock_skew_max: Duration = TIMING.setting(
         Duration(500 * MILLISECOND), kinds.duration(Duration(50 * MILLISECOND), DAY),
         "Difference to the clocks of most nodes beyond which this node fires nothing.")
@@ -178,10 +178,10 @@ class NodeConfig:
         "What a stop does with running attempts: they continue under the warden, or end.")
     drain: Duration = ATTEMPTS.setting(Duration(5 * SECOND), kinds.ANY_DURATION,
         "Time for attempts to finish before a stopping node ends them.")
-    # It is memory, and up to `slots` sandboxes have it at the same time.
+    # It is memory, and up to `slots` sandboxes use it at the same time.
     sandbox_tmp_mb: int = ATTEMPTS.setting(256, kinds.count(1, 1 << 20, unit="MiB"),
         "Size of `/tmp`, and of `/dev/shm`, in each sandbox.")
-    # A task that leaks memory does not take the machine down.
+    # A task that leaks memory does not exhaust the machine's memory.
     container_memory_mb: int = ATTEMPTS.setting(
         2048, kinds.count(0, 1 << 20, unit="MiB", note="0: no limit"),
         "Memory of a container whose task sets no limit.")
@@ -203,7 +203,7 @@ class NodeConfig:
     # Half of all: one client cannot exclude the others, and a balancer seldom needs more.
     connections_per_address_max: int = API.setting(
         4_096, kinds.count(1, 1_000_000), "Connections to the API from one address.")
-    # None: DNS rebinding needs a name that anyone may point here.
+    # None: DNS rebinding needs a name that an attacker can point at this node.
     allowed_hosts: tuple[str, ...] = API.setting((), kinds.HOSTS,
         "Names of the API besides addresses, `localhost` and those of `listen` and `advertise`.")
     allowed_origins: tuple[str, ...] = API.setting(
@@ -211,7 +211,7 @@ class NodeConfig:
 
     log_level: str = LOG.setting(
         "info", kinds.one_of("debug", "info", "warning", "error"), "Least level of the log.")
-    # Failures are what people ask about, and cost next to nothing at full load.
+    # Failures are the usual subject of questions, and cost almost nothing at full load.
     access_log: str = LOG.setting("errors", kinds.one_of("off", "errors", "all"),
         "Answers with a line in the log; `errors` are those with a status of 400 and above.")
     # fmt: on

@@ -1,6 +1,7 @@
-"""Everything that a node measures: `Metrics` counts it, and the page of the reference lists it.
+"""Definitions of a node's metrics: name, kind, unit, labels and meaning.
 
-Names and labels are part of the interface: a query or an alert may rest on each.
+`Metrics` exposes them and docs/reference/metrics.md lists them. Names and labels are part of the
+interface: queries and alerts depend on them.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from rota.core.replication.row_digests import Result
 
 
 class Kind(Enum):
-    """What Prometheus calls a metric; the value is the word in its text format."""
+    """Type of a metric in Prometheus; the value is the word of its text format."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -21,10 +22,12 @@ class Kind(Enum):
 
 
 class Label(NamedTuple):
-    """What tells the series of one metric apart.
+    """Label that distinguishes the series of one metric.
 
     Attributes:
-        values: All that it can be; none where only `text` can say what that is.
+        name: Its name.
+        values: All of its values; empty if only `text` can describe them.
+        text: Description of the values.
     """
 
     name: str
@@ -36,11 +39,13 @@ class MetricDefinition(NamedTuple):
     """One metric.
 
     Attributes:
-        name: As it is exposed: counters end in ``_total``.
-        unit: Of its value; of what is observed, for a histogram.
-        meaning: A phrase that a query can be written from.
-        see: The page that says more, from ``docs/reference`` on.
-        buckets: Their upper bounds, of a histogram.
+        name: Exposed name; counters end in ``_total``.
+        kind: Type of the metric.
+        unit: Unit of its value; of the observations, for a histogram.
+        meaning: Phrase with enough detail for a query.
+        labels: Labels of its series.
+        see: Page with details, relative to ``docs/reference``.
+        buckets: Upper bounds of the buckets, for a histogram.
     """
 
     name: str
@@ -60,8 +65,8 @@ _ROUND_TRIP_S = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0
 _SYNC_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 
 _ENDED = Label("status", tuple(each.value for each, moves in EXECUTION_MOVES.items() if not moves))
-_ILL = Label("reason", tuple(each.value for each in HealthCondition))
-_WAY = Label("direction", ("sent", "received"))
+_CONDITION = Label("reason", tuple(each.value for each in HealthCondition))
+_DIRECTION = Label("direction", ("sent", "received"))
 
 _ALL = (
     MetricDefinition(
@@ -71,7 +76,7 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_journal_sync_seconds", _HISTOGRAM, _S,
-        "how long making the journal durable took",
+        "duration of a sync of the journal",
         buckets=_SYNC_S,
     ),
     MetricDefinition(
@@ -86,7 +91,7 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_possible_duplicates_total", _COUNTER, "executions",
-        "executions that a stand-in ran besides the shard that is decided for here",
+        "executions of shards whose primary is this node that a stand-in ran as well",
         see="../explanation/available.md",
     ),
     MetricDefinition(
@@ -97,18 +102,18 @@ _ALL = (
     MetricDefinition("rota_http_connections", _GAUGE, "connections", "open connections to the API"),
     MetricDefinition(
         "rota_http_connections_closed_total", _COUNTER, "connections",
-        "connections to the API that the node closed: more than there may be in all or of one "
-        "address, or without a whole request head for 10 s",
+        "connections to the API that the node closed: beyond the limit in all or of one address, "
+        "or without a complete request head for 10 s",
         labels=(Label("reason", ("total", "address", "slow_head")),),
-        see="configuration.md#what-they-are-for",
+        see="configuration.md#details",
     ),
     MetricDefinition(
         "rota_decisions_total", _COUNTER, "commands",
-        "commands decided, those of timers and attempts too",
+        "commands decided, including those of timers and attempts",
     ),
     MetricDefinition(
         "rota_events_total", _COUNTER, "events",
-        "events published, whether or not anybody follows them",
+        "events published, with or without a reader",
         see="events.md",
     ),
     MetricDefinition(
@@ -130,46 +135,48 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_inbox", _GAUGE, "commands",
-        "commands that wait to be decided; at 20,000 requests are refused",
+        "commands that wait for a decision; at 20,000 requests are refused",
     ),
     MetricDefinition(
         "rota_executions_unfinished", _GAUGE, "executions",
         "executions queued or running",
     ),
-    MetricDefinition("rota_jobs", _GAUGE, "jobs", "jobs of the shards that this node decides for"),
-    MetricDefinition("rota_slots_used", _GAUGE, "slots", "attempts that run or are about to"),
-    MetricDefinition("rota_tasks_waiting", _GAUGE, "tasks", "ready tasks, which wait for a slot"),
-    MetricDefinition("rota_waits", _GAUGE, "waits", "ends of executions that requests wait for"),
+    MetricDefinition("rota_jobs", _GAUGE, "jobs", "jobs of the shards whose primary is this node"),
     MetricDefinition(
-        "rota_errands", _GAUGE, "errands",
-        "outcomes of attempts, and loads of letters between jobs, that their shards are not known "
-        "to have recorded",
+        "rota_slots_used", _GAUGE, "slots",
+        "slots with an attempt that runs or is about to start",
+    ),
+    MetricDefinition("rota_tasks_waiting", _GAUGE, "tasks", "ready tasks that wait for a slot"),
+    MetricDefinition("rota_waits", _GAUGE, "waits", "executions whose end a request waits for"),
+    MetricDefinition(
+        "rota_deliveries", _GAUGE, "deliveries",
+        "outcomes of attempts, and batches of outbox items, that their shards have not confirmed",
     ),
     MetricDefinition(
-        "rota_letters", _GAUGE, "letters",
-        "letters between jobs, of the shards that this node decides for, that wait for the shards "
-        "of other jobs",
+        "rota_outbox_items", _GAUGE, "items",
+        "outbox items between jobs, of the shards whose primary is this node, that wait for the "
+        "shards of other jobs",
     ),
     MetricDefinition(
-        "rota_letters_full", _GAUGE, "dependencies",
-        "dependencies with as many letters as may wait; further successes of the job that is "
-        "waited for do not count",
+        "rota_outboxes_full", _GAUGE, "dependencies",
+        "dependencies with the maximum of waiting outbox items; further successes of the "
+        "upstream job do not count",
         see="jobs.md#dependencies-between-jobs",
     ),
     MetricDefinition(
         "rota_shards_frozen", _GAUGE, "shards",
-        "shards that cannot change hands, because etcd lost its state or a promise is too high: "
-        "a primary that runs goes on; 0 unless an operator has to act",
+        "shards whose primary cannot change, because etcd lost its state or a promise is too high: "
+        "a running primary continues; 0 unless an operator has to act",
         see="../explanation/coordination.md#faults-of-etcd",
     ),
     MetricDefinition(
         "rota_stand_ins", _GAUGE, "shards",
-        "shards for whose primary this node stands in",
+        "shards for which this node stands in, because they have no reachable primary",
         see="../explanation/available.md",
     ),
     MetricDefinition(
-        "rota_sides", _GAUGE, "shards",
-        "shards of which this node did something as a stand-in that is not all told yet",
+        "rota_fallback_shards", _GAUGE, "shards",
+        "fallback shards of this node with records that their primaries have not taken over",
         see="../explanation/available.md",
     ),
     MetricDefinition(
@@ -179,40 +186,39 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_timers", _GAUGE, "timers",
-        "timers in memory; far ones are in the store",
+        "timers in memory; those due later are in the store",
     ),
     MetricDefinition("rota_store_bytes", _GAUGE, _BYTES, "size of the store on disk"),
     MetricDefinition(
         "rota_shards", _GAUGE, "copies",
-        "copies on this node that count; opening: it is to decide and does not yet",
+        "copies on this node that count; `opening`: its primary does not decide yet",
         labels=(Label("role", ("primary", "opening", "backup")),),
     ),
     MetricDefinition(
         "rota_role_changes_total", _COUNTER, "shards",
-        "shards for which the node began, or ceased, to decide",
+        "changes of shards on this node to primary or to backup",
         labels=(Label("to", ("primary", "backup")),),
     ),
     MetricDefinition(
         "rota_replication_lag_entries", _GAUGE, "entries",
-        "entries that another node is not known to have, of the shard where it is most behind; "
-        "only shards that this node decides for",
+        "entries that another node has not acknowledged, of the shard with the largest lag; only "
+        "shards whose primary is this node",
         labels=(Label("node", text="the other node"),),
     ),
     MetricDefinition(
         "rota_session_age_seconds", _GAUGE, _S,
-        "since the renewal of the node's session that was granted last; at session_ttl the session "
-        "is over",
+        "since the last successful renewal of the session; at `session_ttl` the session ends",
     ),
     MetricDefinition(
         "rota_coordinator_refusals_total", _COUNTER, "calls",
-        "calls that etcd answered and did not do: quota, permission, too many requests. The node "
-        "works on as if etcd were away; an operator has to act",
+        "calls that etcd refused: quota, permission, too many requests. The node works as while "
+        "etcd is down; an operator has to act",
         see="../explanation/coordination.md#faults-of-etcd",
     ),
     MetricDefinition(
         "rota_etcd_bytes", _GAUGE, _BYTES,
         "size of etcd's database, of the member that is nearest to its quota; not a number while "
-        "no member tells it, and on a node that is alone",
+        "no member reports it, and on a single node",
         see="../how-to/operate.md#etcd-is-full",
     ),
     MetricDefinition(
@@ -222,7 +228,7 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_swaps_waiting", _GAUGE, "changes",
-        "changes of configurations that wait to be asked of etcd",
+        "changes of configurations that wait to be sent to etcd",
     ),
     MetricDefinition(
         "rota_peer_links", _GAUGE, "links",
@@ -231,12 +237,12 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_peer_links_made_total", _COUNTER, "links",
-        "links made; more than there are nodes means that they break",
+        "links made; more than there are nodes means that links break",
     ),
     MetricDefinition(
         "rota_peer_refused_total", _COUNTER, "connections",
         "requests and connections to the peer port that were refused: a node without a current "
-        "record, a limit for those that are not known yet, a browser",
+        "record, a limit for unauthenticated connections, a browser",
         labels=(
             Label(
                 "reason",
@@ -250,24 +256,24 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_peer_garbage_total", _COUNTER, "links",
-        "links that ended because the other node sent what no node of this version sends, or more "
-        "than there is room for",
+        "links that ended because the other node sent data that no node of this version sends, or "
+        "that exceeds a limit",
         see="../explanation/links.md#limits",
     ),
     MetricDefinition(
         "rota_peer_partial_bytes", _GAUGE, _BYTES,
-        "bytes of messages in chunks that are not complete, over all links; 256 MiB at most",
+        "bytes of incomplete messages in chunks, over all links; 256 MiB at most",
         see="../explanation/links.md#limits",
     ),
     MetricDefinition(
         "rota_peer_frames_total", _COUNTER, "frames",
         "frames; one may hold many messages",
-        labels=(_WAY,),
+        labels=(_DIRECTION,),
     ),
     MetricDefinition(
         "rota_peer_bytes_total", _COUNTER, _BYTES,
         "bytes of frames",
-        labels=(_WAY,),
+        labels=(_DIRECTION,),
     ),
     MetricDefinition(
         "rota_peer_waiting_bytes", _GAUGE, _BYTES,
@@ -276,27 +282,27 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_peer_messages_dropped_total", _COUNTER, "messages",
-        "messages that were not sent; the protocol sends again what is still wanted",
+        "messages that were not sent; the protocol repeats those that are still needed",
         labels=(Label("reason", ("no_link", "no_room")),),
     ),
     MetricDefinition(
         "rota_peer_messages_refused_total", _COUNTER, "messages",
-        "messages that were not taken, because their sender had no right to send them or they "
-        "answer nothing that was asked; a few after a change of primary, else none",
+        "messages that were refused, because their sender had no right to send them or they answer "
+        "no request; a few after a change of primary, else none",
         labels=(Label("message", text="the kind of message"),),
         see="../explanation/protocol.md",
     ),
     MetricDefinition(
         "rota_state_comparisons_total", _COUNTER, "comparisons",
-        "comparisons of the copies of a shard, made by its primary, by result: `incomplete` where "
-        "a copy gave no digest in time; `different` never while all is well",
+        "comparisons of the copies of a shard, made by its primary, by result: `incomplete` if a "
+        "copy gave no digest in time; `different` only after a fault",
         labels=(Label("result", tuple(each.value for each in Result)),),
         see="../how-to/operate.md#copies-that-differ",
     ),
     MetricDefinition(
         "rota_copies_diverged", _GAUGE, "shards",
-        "shards decided for here whose copies had different rows when they were compared last; the "
-        "log names shard and nodes",
+        "shards whose primary is this node and whose copies had different rows at the last "
+        "comparison; the log names shard and nodes",
         see="../how-to/operate.md#copies-that-differ",
     ),
     MetricDefinition(
@@ -306,21 +312,21 @@ _ALL = (
     ),
     MetricDefinition(
         "rota_fenced", _GAUGE, _FLAG,
-        "1 while the node is unfit for that reason: it hands its shards over; one that is alone "
-        "goes on",
-        labels=(_ILL,),
+        "1 while the node is unfit for that reason: it hands its shards over; a single node keeps "
+        "them",
+        labels=(_CONDITION,),
         see="../explanation/protocol.md#when-a-node-misbehaves",
     ),
     MetricDefinition(
         "rota_fences_total", _COUNTER, "times",
-        "how often the node became unfit for that reason",
-        labels=(_ILL,),
+        "changes of the node to unfit for that reason",
+        labels=(_CONDITION,),
     ),
     MetricDefinition(
         "rota_ready", _GAUGE, _FLAG,
-        "1 if requests are taken, 0 if not; /readyz says why",
+        "1 if requests are accepted, 0 if not; `/readyz` has the reason",
     ),
 )  # fmt: skip
 
-MEASURES: Mapping[str, MetricDefinition] = {measure.name: measure for measure in _ALL}
-"""By name, in the order of the page."""
+METRICS: Mapping[str, MetricDefinition] = {metric.name: metric for metric in _ALL}
+"""Definitions by name, in the order of the page."""

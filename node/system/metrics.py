@@ -1,6 +1,6 @@
-"""What Prometheus may ask of this node: each of `rota.node.system.metric_definitions`.
+"""Prometheus metrics of a node, as in `rota.node.system.metric_definitions`.
 
-Gauges are read when they are asked for. Nothing on the path of an execution does more than count.
+Gauges are read at each scrape. The path of an execution only increments counters.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from rota.core.timing.instants import SECOND
-from rota.node.system.metric_definitions import MEASURES, MetricDefinition
+from rota.node.system.metric_definitions import METRICS, MetricDefinition
 
 
 class Metrics:
@@ -32,31 +32,31 @@ class Metrics:
         self.links = LinkMetrics(self._registry)
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
-        """Add a gauge that is read when asked for."""
+        """Add a gauge that *read* returns at each scrape."""
         _gauge(name, self._registry).set_function(read)
 
     def counter(self, name: str, read: Callable[[], float]) -> None:
-        """Add a counter kept elsewhere, read when asked for."""
-        self._registry.register(_Read(MEASURES[name], read))
+        """Add a counter that *read* returns at each scrape."""
+        self._registry.register(_Read(METRICS[name], read))
 
     def gauges(self, name: str, read: Callable[[], Mapping[str, float]]) -> None:
-        """Add a gauge with one label, whose values are read when asked for."""
-        self._registry.register(_ReadEach(MEASURES[name], read))
+        """Add a gauge with one label; *read* returns its values by label at each scrape."""
+        self._registry.register(_ReadEach(METRICS[name], read))
 
     def counters(self, name: str, read: Callable[[], Mapping[str, float]]) -> None:
-        """Add a counter with one label, kept elsewhere and read when asked for."""
-        self._registry.register(_ReadEach(MEASURES[name], read, CounterMetricFamily))
+        """Add a counter with one label; *read* returns its values by label at each scrape."""
+        self._registry.register(_ReadEach(METRICS[name], read, CounterMetricFamily))
 
     def text(self) -> bytes:
-        """Return everything in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
 class LinkMetrics:
-    """What goes over the links to other nodes, all of them together.
+    """Metrics of the links to other nodes, as sums over all links.
 
     Args:
-        registry: Where it is asked for.
+        registry: Registry of the node.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -72,17 +72,17 @@ class LinkMetrics:
         self._round_trip = _histogram("rota_peer_round_trip_seconds", registry)
 
     def sent(self, size: int) -> None:
-        """Count a frame that went."""
+        """Count a frame of *size* bytes that was sent."""
         self._frames.labels("sent").inc()
         self._bytes.labels("sent").inc(size)
 
     def received(self, size: int) -> None:
-        """Count a frame that came."""
+        """Count a frame of *size* bytes that was received."""
         self._frames.labels("received").inc()
         self._bytes.labels("received").inc(size)
 
     def waits(self, read: Callable[[], float]) -> None:
-        """Have the bytes that wait on all links read when they are asked for."""
+        """Expose *read* as the bytes that wait on all links."""
         self._waiting.set_function(read)
 
     def dropped(self, reason: str) -> None:
@@ -94,7 +94,7 @@ class LinkMetrics:
         self._garbage.inc()
 
     def partials(self, read: Callable[[], float]) -> None:
-        """Have the bytes of incomplete messages read when they are asked for."""
+        """Expose *read* as the bytes of incomplete messages."""
         self._partial.set_function(read)
 
     def refused(self, kind: str) -> None:
@@ -109,51 +109,53 @@ class LinkMetrics:
             yield
 
     def round_trip(self, duration: int) -> None:
-        """Take note of how long an answer took, in microseconds."""
+        """Record the time from a ping to its answer, in microseconds."""
         self._round_trip.observe(max(0, duration) / SECOND)
 
 
 class _Read:
-    def __init__(self, measure: MetricDefinition, read: Callable[[], float]) -> None:
-        self._measure, self._read = measure, read
+    def __init__(self, definition: MetricDefinition, read: Callable[[], float]) -> None:
+        self._definition, self._read = definition, read
 
     def collect(self) -> list[Metric]:
-        name, meaning = self._measure.name, self._measure.meaning
+        name, meaning = self._definition.name, self._definition.meaning
         return [CounterMetricFamily(name, meaning, value=self._read())]
 
 
 class _ReadEach:
     def __init__(
         self,
-        measure: MetricDefinition,
+        definition: MetricDefinition,
         read: Callable[[], Mapping[str, float]],
         kind: type[CounterMetricFamily | GaugeMetricFamily] = GaugeMetricFamily,
     ) -> None:
-        self._measure, self._read, self._kind = measure, read, kind
+        self._definition, self._read, self._kind = definition, read, kind
 
     def collect(self) -> list[Metric]:
-        name, meaning = self._measure.name, self._measure.meaning
-        family = self._kind(name, meaning, labels=_labels(self._measure))
+        name, meaning = self._definition.name, self._definition.meaning
+        family = self._kind(name, meaning, labels=_labels(self._definition))
         for value, number in self._read().items():
             family.add_metric([value], number)
         return [family]
 
 
 def _gauge(name: str, registry: CollectorRegistry) -> Gauge:
-    measure = MEASURES[name]
-    return Gauge(name, measure.meaning, _labels(measure), registry=registry)
+    definition = METRICS[name]
+    return Gauge(name, definition.meaning, _labels(definition), registry=registry)
 
 
 def _counter(name: str, registry: CollectorRegistry) -> Counter:
-    measure = MEASURES[name]
-    return Counter(name, measure.meaning, _labels(measure), registry=registry)
+    definition = METRICS[name]
+    return Counter(name, definition.meaning, _labels(definition), registry=registry)
 
 
 def _histogram(name: str, registry: CollectorRegistry) -> Histogram:
-    measure = MEASURES[name]
-    labels = _labels(measure)
-    return Histogram(name, measure.meaning, labels, registry=registry, buckets=measure.buckets)
+    definition = METRICS[name]
+    labels = _labels(definition)
+    return Histogram(
+        name, definition.meaning, labels, registry=registry, buckets=definition.buckets
+    )
 
 
-def _labels(measure: MetricDefinition) -> list[str]:
-    return [label.name for label in measure.labels]
+def _labels(definition: MetricDefinition) -> list[str]:
+    return [label.name for label in definition.labels]

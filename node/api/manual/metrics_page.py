@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rota.node.api.manual.api_pages import cell, table, with_section
-from rota.node.system.metric_definitions import MEASURES, Label, MetricDefinition
+from rota.node.system.metric_definitions import METRICS, Label, MetricDefinition
 
 HEADER = ("metric", "type", "unit", "labels", "meaning")
 
@@ -43,7 +43,7 @@ def _meaning(measure: MetricDefinition) -> str:
 def main() -> None:
     """Write the table into a page."""
     file = Path(sys.argv[1])
-    file.write_text(with_table(file.read_text(), MEASURES.values()))
+    file.write_text(with_table(file.read_text(), METRICS.values()))
 
 
 if __name__ == "__main__":

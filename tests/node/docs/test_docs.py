@@ -18,7 +18,8 @@ from rota.node import main
 from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.manual import metrics_page
 from rota.node.system.config import SETTINGS, load_config
-from rota.node.system.metric_definitions import MEASURES, Kind
+from rota.node.system.metric_definitions import METRICS as DEFINITIONS
+from rota.node.system.metric_definitions import Kind
 from rota.wire import documents
 from support.rotad import Rotad
 
@@ -92,7 +93,7 @@ def test_every_metric_is_told_with_its_type_and_no_other(node: Rotad) -> None:
 
 
 def test_the_table_of_metrics_is_up_to_date() -> None:
-    made = metrics_page.with_table(METRICS, MEASURES.values())
+    made = metrics_page.with_table(METRICS, DEFINITIONS.values())
 
     assert made == METRICS, "run: make docs"
 
@@ -100,7 +101,7 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
 def test_a_metric_is_named_after_its_kind_and_unit() -> None:
     units = {"_seconds": "s", "_bytes": "bytes"}
 
-    for measure in MEASURES.values():
+    for measure in DEFINITIONS.values():
         noun = measure.name.removesuffix("_total")
         assert (noun != measure.name) is (measure.kind is Kind.COUNTER), measure
         for suffix, unit in units.items():
