@@ -5,7 +5,7 @@ import re
 import pytest
 
 from rota.core.model.ids import NodeId
-from rota.node.system.metric_definitions import MEASURES
+from rota.node.system.metric_definitions import METRICS
 from support.cluster import SHARDS, Cluster
 from support.etcd import needs_etcd
 from support.rotad import Rotad
@@ -58,7 +58,7 @@ def test_labels_are_those_that_are_declared(cluster: Cluster) -> None:
         ("rota_peer_frames_total", "direction"), ("rota_http_requests_total", "method"),
     }  # fmt: skip
     for name, label_name, value in told:
-        [label] = [each for each in MEASURES[name].labels if each.name == label_name]
+        [label] = [each for each in METRICS[name].labels if each.name == label_name]
         assert label.text or value in label.values, (name, value)
 
 
