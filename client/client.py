@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar, overload
 
 from rota.client import requests
-from rota.client.blocking import BlockingConnection, follow_events, follow_output
+from rota.client.blocking_connection import BlockingConnection, follow_events, follow_output
 from rota.client.errors import TooBusy, Unreachable
 from rota.client.paging import Page, Pages, Patience
 from rota.client.requests import MAIN_TASK, Body, EventFilter, Labels, When

@@ -1,7 +1,8 @@
 """What each method of the clients asks, without IO.
 
 `AsyncClient` and `Client` are this and a way to send it (`rota.client.transport.connection`,
-`rota.client.blocking`). *named* is a job's id, ``namespace/name``, or its name in *namespace*.
+`rota.client.blocking_connection`). *named* is a job's id, ``namespace/name``, or its name in
+*namespace*.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -34,8 +34,8 @@ from rota.core.replication.local_copy import (
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Change, Record, Table
 from rota.core.vocabulary.codec import RawChange, Undecodable, decode_record
-from rota.core.vocabulary.configuration import Configuration
 from rota.core.vocabulary.journal import ORIGIN, DamagedEntry, Tip, decode_entry, follow, hash_of
+from rota.core.vocabulary.shard_configuration import Configuration
 from rota.storage.store import Batch, Family, Store, StoreDamaged
 
 JOURNAL_KEPT = 1_000

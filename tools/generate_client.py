@@ -24,7 +24,10 @@ SUBSTITUTIONS = (
     (r" *>>> import asyncio\n", ""),
     (r"\basyncio\.run\((.+)\)", r"\1"),
     # Names.
-    (r"\brota\.client\.(transport\.connection|streams\.streams)\b", "rota.client.blocking"),
+    (
+        r"\brota\.client\.(transport\.connection|streams\.streams)\b",
+        "rota.client.blocking_connection",
+    ),
     (r"\bConnection\b", "BlockingConnection"),
     (r"\bAsyncClient\b", "Client"),
     (r"\baclosing\b", "closing"),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
-from rota.core.vocabulary.configuration import Configuration, Copy, Swap
+from rota.core.vocabulary.shard_configuration import Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Claim
 from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.etcd_gateway import GatewayOptions

@@ -17,11 +17,11 @@ from rota.core.replication.local_copy import Rows, Stored
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import WINDOW, Copies
 from rota.core.replication.replica import Replica
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import HOUR, Instant
-from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.core.vocabulary.journal import ORIGIN, EntryKind
+from rota.core.vocabulary.shard_configuration import Configuration, Copy
 
 NAMES = [NodeId("a"), NodeId("b"), NodeId("c")]
 BODY = bytes(400)

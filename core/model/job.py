@@ -10,7 +10,7 @@ from rota.core.model.attempt import Selector, Work
 from rota.core.model.dag import TriggerRule, problems_of_graph
 from rota.core.model.ids import NAME_RULE, Index, JobId, is_full_name, is_name
 from rota.core.model.retry import DELAY_MAX, RETRIES_MAX, Explicit, Exponential, Fixed, RetryPolicy
-from rota.core.model.runnable import TIMEOUT_MAX, problems_of_work
+from rota.core.model.work_checks import TIMEOUT_MAX, problems_of_work
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.core.timing.schedule import Schedule

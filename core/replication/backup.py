@@ -21,11 +21,11 @@ from rota.core.replication.messages import (
     PartTaken,
     Query,
 )
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import SECOND, Duration, Instant, later
-from rota.core.vocabulary.configuration import Configuration
 from rota.core.vocabulary.journal import DamagedEntry, hash_of
+from rota.core.vocabulary.shard_configuration import Configuration
 
 ANSWERS_MAX = 1_024
 """Answers that may wait for the disk; one more is dropped, and its message comes again."""

@@ -19,7 +19,7 @@ answers may overtake each other:
 from dataclasses import dataclass
 
 from rota.core.model.ids import Epoch
-from rota.core.vocabulary.configuration import generation_of
+from rota.core.vocabulary.shard_configuration import generation_of
 
 AHEAD_MAX = 1_000
 """A member's word counts up to so many generations above those known here: each is a recovery."""

@@ -15,7 +15,6 @@ from rota.core.model.attempt import Token
 from rota.core.model.ids import AllocationId, Epoch, Index
 from rota.core.replication.messages import Base
 from rota.core.timing.instants import MICROSECOND, Instant
-from rota.core.vocabulary.configuration import Configuration
 from rota.core.vocabulary.journal import (
     ORIGIN,
     Entry,
@@ -26,6 +25,7 @@ from rota.core.vocabulary.journal import (
     follow,
     hash_of,
 )
+from rota.core.vocabulary.shard_configuration import Configuration
 
 TAIL_MAX = 256
 """Entries kept in memory beyond those not yet committed; older ones are read from the storage.

@@ -27,8 +27,8 @@ from rota.core.model.checked_fields import (
     Count,
 )
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.configuration import Configuration
 from rota.core.vocabulary.journal import ORIGIN_HASH
+from rota.core.vocabulary.shard_configuration import Configuration
 
 EntryHash = Annotated[bytes, msgspec.Meta(min_length=len(ORIGIN_HASH), max_length=len(ORIGIN_HASH))]
 

@@ -29,12 +29,12 @@ from rota.core.replication.messages import (
     Query,
 )
 from rota.core.replication.peer_copy import NEVER, Asked, Outgoing, PeerCopy
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import MICROSECOND, SECOND, Duration, Instant, later
 from rota.core.vocabulary.codec import encode_body
-from rota.core.vocabulary.configuration import Configuration, Swap
 from rota.core.vocabulary.journal import EntryKind
+from rota.core.vocabulary.shard_configuration import Configuration, Swap
 
 WINDOW = 256
 """Entries that may be on their way to being committed; beyond it nothing is admitted (R12)."""

@@ -22,7 +22,7 @@ from enum import Enum
 from rota.core.model.ids import Epoch, NodeId
 from rota.core.replication.messages import Append, Part, Query, Succeed
 from rota.core.timing.instants import SECOND, Duration, Instant
-from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.shard_configuration import Configuration
 
 Claim = Append | Part | Query | Succeed
 """The messages that only a primary may send."""

@@ -22,7 +22,7 @@ from rota.core.model.ids import Epoch, NodeId
 from rota.core.replication.peer_copy import PeerCopy
 from rota.core.replication.primary import WINDOW, Handover, Primary
 from rota.core.timing.instants import Instant, later
-from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Copy
+from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Copy
 
 TIMES_SLOWER = 10
 """A copy is slow only if it takes so many times as long as the others do."""

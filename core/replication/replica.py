@@ -34,10 +34,11 @@ from rota.core.replication.reconfiguration import (
     next_handover,
     next_to_join,
 )
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.configuration import (
+from rota.core.vocabulary.journal import ORIGIN, EntryKind
+from rota.core.vocabulary.shard_configuration import (
     NO_SESSION,
     Configuration,
     Copy,
@@ -46,7 +47,6 @@ from rota.core.vocabulary.configuration import (
     first_epoch,
     generation_of,
 )
-from rota.core.vocabulary.journal import ORIGIN, EntryKind
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ from rota.core.model.attempt import Selector, Token
 from rota.core.model.ids import ExecutionId, JobId, NodeId, Session
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.changes import Change
-from rota.core.vocabulary.configuration import NO_SESSION
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.core.vocabulary.effects import Consequence
+from rota.core.vocabulary.shard_configuration import NO_SESSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rota.core.model.attempt import Bind, Sandbox, Work
-from rota.core.model.runnable import PROFILES
+from rota.core.model.work_checks import PROFILES
 
 PRIVATE = "/tmp"
 ARRANGED = ".rota-arranged"

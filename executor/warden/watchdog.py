@@ -14,7 +14,7 @@ from rota.core.timing.instants import Instant
 
 LATE_S = 0.75
 """A busy machine delays a loop for less; between a deadline and a new start elsewhere are seconds
-(`rota.core.replication.timing.Timing.kill_grace`)."""
+(`rota.core.replication.timeouts.Timing.kill_grace`)."""
 LOOKS = 3
 """Looks at one deadline before it counts as missed: a machine that slept wakes its threads in any
 order, and the time that passed meanwhile is no fault of the loop."""

@@ -18,9 +18,9 @@ from rota.core.model.fallback_ids import is_of_fallback
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.replication.authority.lease_deadlines import NEVER, deadline, lease_end
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import LATEST_INSTANT, MICROSECOND, Instant, later
-from rota.core.vocabulary.configuration import NO_SESSION
+from rota.core.vocabulary.shard_configuration import NO_SESSION
 from rota.executor.warden.node_link import Right
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.peers.messages import AskLease, GiveLease

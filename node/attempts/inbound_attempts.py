@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.ids import NodeId
 from rota.core.replication.authority.lease_deadlines import lease_end
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import Instant
 from rota.node.attempts.attempt_leases import AttemptLeases
 from rota.node.attempts.local_attempts import LocalAttempts

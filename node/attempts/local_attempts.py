@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report
 from rota.core.model.ids import ExecutionId
-from rota.core.model.runnable import is_unsandboxed
+from rota.core.model.work_checks import is_unsandboxed
 from rota.core.timing.instants import Duration
 from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt, StartTask
 from rota.core.vocabulary.effects import WaitForSlot

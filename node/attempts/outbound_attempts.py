@@ -29,7 +29,7 @@ from rota.core.model.execution import TaskStatus
 from rota.core.model.ids import Epoch, NodeId, Session
 from rota.core.replication.authority.lease_deadlines import NEVER, is_lost
 from rota.core.replication.authority.liveness import Liveness
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.state.shard_state import State
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.core.vocabulary.commands import FinishAttempt, LoseSession

@@ -24,8 +24,8 @@ from rota.core.model.attempt import Selector
 from rota.core.model.ids import NodeId, Session
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.vocabulary.commands import StartTask
-from rota.core.vocabulary.configuration import NO_SESSION
 from rota.core.vocabulary.decision import FreeSlots
+from rota.core.vocabulary.shard_configuration import NO_SESSION
 from rota.node.attempts.slots import SlotTable
 from rota.node.cluster.membership import Membership
 from rota.node.coordination.coordinator import ACTIVE, Member

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from rota.core.model.ids import NodeId, Session
-from rota.core.vocabulary.configuration import NO_SESSION
+from rota.core.vocabulary.shard_configuration import NO_SESSION
 from rota.executor.warden.messages import OnDeathRequest
 from rota.node.coordination.coordinator import Member
 from rota.node.peers.death_proof import PATH, DeathProof, encode

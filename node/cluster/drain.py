@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.primary import Copies
 from rota.core.timing.instants import MILLISECOND
-from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.shard_configuration import Configuration
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from rota.core.model.ids import NodeId
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import MILLISECOND, Duration, format_duration
 from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, Member
 from rota.node.shards.local_shards import Shards

@@ -25,9 +25,9 @@ from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
 from rota.core.replication.messages import Message
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import LATEST_INSTANT, SECOND, Duration, Instant, later, seconds
-from rota.core.vocabulary.configuration import NO_SESSION, Swap, Swapped
+from rota.core.vocabulary.shard_configuration import NO_SESSION, Swap, Swapped
 from rota.node.cluster.health_gossip import HealthGossip
 from rota.node.cluster.self_check import SelfCheck
 from rota.node.coordination.coordinator import (

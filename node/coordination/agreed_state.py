@@ -13,7 +13,7 @@ import msgspec
 
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.timing.instants import SECOND, Instant
-from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
+from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,

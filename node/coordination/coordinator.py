@@ -24,7 +24,7 @@ import msgspec
 from rota.core.errors import RotaError
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.timing.instants import SECOND, Duration
-from rota.core.vocabulary.configuration import (
+from rota.core.vocabulary.shard_configuration import (
     Configuration,
     Swap,
     Swapped,

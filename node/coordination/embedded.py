@@ -17,7 +17,7 @@ import msgspec
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
+from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import (
     Claim,

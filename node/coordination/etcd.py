@@ -10,7 +10,7 @@ import math
 from collections.abc import AsyncGenerator, Sequence
 
 from rota.core.model.ids import NodeId, Session
-from rota.core.vocabulary.configuration import Swap, Swapped
+from rota.core.vocabulary.shard_configuration import Swap, Swapped
 from rota.executor.warden.messages import OnDeathRequest
 from rota.node.coordination.coordinator import (
     Claim,

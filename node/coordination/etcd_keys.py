@@ -14,7 +14,7 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId, Session, ShardId, is_name
-from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.shard_configuration import Configuration
 from rota.node.coordination.coordinator import CoordinatorError, Life, Member
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from rota.core.model.ids import JobId, NodeId, ShardId
 from rota.core.model.job import Job, JobPlan
 from rota.core.replication.authority.fallback_eligibility import FallbackEligibility
 from rota.core.replication.messages import Message
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import SECOND, Duration, Instant, later
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.codec import Undecodable
@@ -35,7 +35,6 @@ from rota.core.vocabulary.commands import (
     StartTask,
     TimerCommand,
 )
-from rota.core.vocabulary.configuration import Swap
 from rota.core.vocabulary.decision import FreeSlots
 from rota.core.vocabulary.effects import (
     ClearTimer,
@@ -49,6 +48,7 @@ from rota.core.vocabulary.effects import (
     Timescale,
     WaitForSlot,
 )
+from rota.core.vocabulary.shard_configuration import Swap
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.attempts.slots import SlotTable
 from rota.node.fallback.reconciliation import Reconciliation

@@ -27,7 +27,7 @@ from rota.core.replication.messages import (
     Query,
     Succeed,
 )
-from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.shard_configuration import Configuration
 from rota.node.peers.messages import (
     AskDigest,
     AskLease,

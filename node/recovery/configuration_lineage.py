@@ -34,7 +34,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from rota.core.model.ids import Index, NodeId, ShardId
-from rota.core.vocabulary.configuration import Configuration, Copy
+from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from rota.node.recovery.inventory import HeldCopy
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from rota.core.model.ids import AllocationId, Epoch, Index, ShardId
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.configuration import Configuration
 from rota.core.vocabulary.journal import ORIGIN_HASH
+from rota.core.vocabulary.shard_configuration import Configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

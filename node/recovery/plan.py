@@ -17,7 +17,7 @@ from enum import Enum
 
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import Epoch, NodeId, ShardId
-from rota.core.vocabulary.configuration import (
+from rota.core.vocabulary.shard_configuration import (
     NO_SESSION,
     Configuration,
     Copy,

@@ -38,7 +38,7 @@ from rota.core.errors import Kind, Refused
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.timing.instants import Instant, format_instant, parse_instant
-from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Copy, Swap
+from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Cluster, Coordinator, CoordinatorError, View
 from rota.node.recovery.configuration_lineage import EntryOf, Hashes
 from rota.node.recovery.inventory import HeldCopy, Inventory

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import Epoch, NodeId, ShardId
-from rota.core.vocabulary.configuration import Configuration, Swap
+from rota.core.vocabulary.shard_configuration import Configuration, Swap
 from rota.node.coordination.coordinator import Coordinator
 from rota.node.shards.shard import Shard
 from rota.wire.documents import PromiseView, RepairView

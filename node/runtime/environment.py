@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from rota.core.model.attempt import AttemptKey, Ending
 from rota.core.model.ids import NodeId, Session
 from rota.core.replication.primary import Copies
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import Executor
 from rota.executor.warden.node_link import WardenLink

@@ -17,11 +17,11 @@ import msgspec
 import rota
 from rota.core.model.ids import NodeId
 from rota.core.replication.primary import Copies
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.attempt_settings import MIB, AttemptSettings
 from rota.executor.executor import Executor
-from rota.executor.scripted import ScriptedExecutor
+from rota.executor.testing.scripted_executor import ScriptedExecutor
 from rota.executor.warden.node_link import WardenLink
 from rota.node.api.app import make_app
 from rota.node.api.http.server import serving
@@ -45,7 +45,7 @@ from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.etcd_gateway import GatewayOptions
 from rota.node.links.identity_proof import KEY_BYTES, PeerCredentials, draw_bytes
-from rota.node.links.links import Links
+from rota.node.links.link_pool import Links
 from rota.node.peers.death_proof import life_of
 from rota.node.peers.network import NoNetwork
 from rota.node.peers.peer_apis import PeerApis

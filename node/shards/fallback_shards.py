@@ -14,7 +14,7 @@ from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.primary import Copies
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import LATEST_INSTANT, Duration
 from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt
 from rota.core.vocabulary.decision import Limits

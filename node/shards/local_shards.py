@@ -24,13 +24,13 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.commands import Command
-from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
 from rota.core.vocabulary.decision import FreeSlots, Limits, Reply, Situation
 from rota.core.vocabulary.disk_space import adds_load
+from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 from rota.node.shards.inbox import Asked, Caller
 from rota.node.shards.seams import Commit, EffectHandler, Outside
 from rota.node.shards.shard import Answer, OnAnswer, Shard

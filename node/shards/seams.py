@@ -7,9 +7,9 @@ from rota.core.model.ids import NodeId, ShardId
 from rota.core.replication.messages import Message
 from rota.core.timing.instants import Duration
 from rota.core.vocabulary.commands import Command
-from rota.core.vocabulary.configuration import Swap
 from rota.core.vocabulary.decision import FreeSlots
 from rota.core.vocabulary.effects import Effect
+from rota.core.vocabulary.shard_configuration import Swap
 from rota.node.shards.shard import Shard
 from rota.storage.store import Ticket
 

@@ -11,7 +11,7 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.primary import Copies, Primary
 from rota.core.replication.replica import Replica
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.state.shard_state import State, load_state
 from rota.core.timing.instants import Instant

@@ -16,7 +16,7 @@ from rota.core.model.ids import AllocationId, Epoch, JobId, NodeId, Session, Sha
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Name, Table
 from rota.core.vocabulary.codec import Undecodable, encode_record
-from rota.core.vocabulary.configuration import Configuration, Copy
+from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from rota.executor.warden.journal import Ended, Forgotten, Journal, Record, Started
 from rota.node.coordination.coordinator import Cluster, Member
 from rota.node.coordination.embedded import CoordinationFailed, EmbeddedCoordinator

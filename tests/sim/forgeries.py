@@ -17,8 +17,8 @@ from rota.core.replication.messages import (
     Succeed,
 )
 from rota.core.timing.instants import SECOND, Instant
-from rota.core.vocabulary.configuration import Configuration
 from rota.core.vocabulary.journal import ORIGIN
+from rota.core.vocabulary.shard_configuration import Configuration
 
 FORGED = AllocationId("forged")
 

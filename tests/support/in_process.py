@@ -18,7 +18,7 @@ from rota.core.vocabulary.commands import Command, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved, Triggered
 from rota.executor.executor import Executor
 from rota.executor.process.executor import ProcessExecutor
-from rota.executor.scripted import ScriptedExecutor
+from rota.executor.testing.scripted_executor import ScriptedExecutor
 from rota.node.api.app import make_app
 from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.http.server import serving as serving_api

@@ -17,15 +17,19 @@ from rota.core.model.execution import Execution, Task
 from rota.core.model.fallback_ids import is_of_fallback
 from rota.core.model.ids import ExecutionId, JobId, NodeId, Session, ShardId
 from rota.core.replication.primary import Copies
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
-from rota.core.vocabulary.configuration import NO_SESSION, Swap
 from rota.core.vocabulary.disk_space import DiskSpace
+from rota.core.vocabulary.shard_configuration import NO_SESSION, Swap
 from rota.executor.executor import Executor
-from rota.executor.scripted import ScriptedExecutor
+from rota.executor.testing.scripted_executor import ScriptedExecutor
 from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import Member
-from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
+from rota.node.coordination.testing.simulated_coordinator import (
+    Fate,
+    SimulatedCoordinator,
+    SimulatedServer,
+)
 from rota.node.peers.messages import Sent
 from rota.node.recovery.inventory import Inventory
 from rota.node.recovery.plan import Finding, plan_of

@@ -31,8 +31,8 @@ from rota.core.vocabulary.commands import (
     ReconcileFires,
     ReportAttempt,
 )
-from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.core.vocabulary.journal import ORIGIN
+from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from rota.executor.warden import messages as warden
 from rota.node.peers.messages import (
     AskDigest,

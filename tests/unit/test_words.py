@@ -73,11 +73,13 @@ BANNED = (
     Banned(
         "letters?", "see the glossary", "outbox item",
         allowed=r"letters?,? (or|and) digits?|letters?, digits?|digits? (or|and) letters?"
-        r"|(one|two|a|capital|lower-case|upper-case|ASCII|first|Greek|single) letters?|dead letters?",
+        r"|(one|two|a|capital|lower-case|upper-case|ASCII|first|Greek|single) letters?"
+        r"|dead letters?",
     ),
     Banned(
         "calendars?", "the glossary: calendars are dates", "wall clock",
-        allowed=r"calendars, backfill|calendars are dates|calendar days?|calendar \(those are dates",
+        allowed=r"calendars, backfill|calendars are dates|calendar days?"
+        r"|calendar \(those are dates",
     ),
 )  # fmt: skip
 
@@ -156,5 +158,7 @@ def _classes() -> set[str]:
     for name in _files():
         if name.endswith(".py") and not name.startswith(("tests/", "bench/")):
             found.update(re.findall(r"^class (\w+)", _text(name), re.MULTILINE))
-            found.update(re.findall(r"^(\w+) = (?:NewType\(|\w+(?: \| \w+)+$)", _text(name), re.M))
+            found.update(
+                re.findall(r"^(\w+) = (?:NewType\(|\w+(?: \| \w+)+$)", _text(name), re.MULTILINE)
+            )
     return found

@@ -1,7 +1,7 @@
 """An execution as it goes: what happens is told, line by line, on standard error."""
 
-from rota.client.cli.display.looks import tasks_in_order
 from rota.client.cli.display.printing import one_line, say
+from rota.client.cli.display.table_columns import tasks_in_order
 from rota.client.cli.human import now, span, took
 from rota.client.client import Client
 from rota.client.errors import WaitTimedOut

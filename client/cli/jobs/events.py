@@ -5,9 +5,9 @@ from contextlib import suppress
 
 import click
 
-from rota.client.cli.display.looks import EVENT
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import Rows
+from rota.client.cli.display.table_columns import EVENT
 from rota.client.cli.inputs.options import (
     as_seconds,
     complete_job,

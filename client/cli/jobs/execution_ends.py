@@ -2,9 +2,9 @@
 
 import click
 
-from rota.client.cli.display.looks import EXECUTION
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import show_many
+from rota.client.cli.display.table_columns import EXECUTION
 from rota.client.cli.inputs.options import (
     as_seconds,
     connect,

@@ -7,9 +7,9 @@ import msgspec
 
 from rota.client.cli.display import live_table
 from rota.client.cli.display.live_table import WatchCommand, watch_option
-from rota.client.cli.display.looks import EXECUTION, duration, lateness, tasks_in_order
 from rota.client.cli.display.printing import one_line, out, say
 from rota.client.cli.display.show import print_facts, print_table, show_many, show_one
+from rota.client.cli.display.table_columns import EXECUTION, duration, lateness, tasks_in_order
 from rota.client.cli.human import absolute, now, relative, size, span, took
 from rota.client.cli.inputs.options import (
     as_time,

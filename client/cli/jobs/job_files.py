@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import msgspec
 
-from rota.client.cli.display.looks import APPLIED, CREATED, JOB, AppliedView
 from rota.client.cli.display.printing import Piece, Styled, out, say
 from rota.client.cli.display.show import Counter, as_yaml, is_coloured, show_many
+from rota.client.cli.display.table_columns import APPLIED, CREATED, JOB, AppliedView
 from rota.client.cli.inputs.options import (
     connect,
     dry_run_option,

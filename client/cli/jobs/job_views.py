@@ -6,9 +6,9 @@ import click
 
 from rota.client.cli.display import live_table
 from rota.client.cli.display.live_table import WatchCommand, watch_option
-from rota.client.cli.display.looks import JOB, full_name, schedule_text
 from rota.client.cli.display.printing import out, say
 from rota.client.cli.display.show import print_facts, print_table, show_many, show_one
+from rota.client.cli.display.table_columns import JOB, full_name, schedule_text
 from rota.client.cli.human import absolute, counted, now, relative, size, span
 from rota.client.cli.inputs.options import (
     connect,

@@ -6,9 +6,9 @@ import click
 
 from rota.client.cli.display import live_table
 from rota.client.cli.display.live_table import WatchCommand, watch_option
-from rota.client.cli.display.looks import LEDGER
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import show_many
+from rota.client.cli.display.table_columns import LEDGER
 from rota.client.cli.inputs.options import (
     as_time,
     connect,

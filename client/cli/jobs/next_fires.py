@@ -2,9 +2,9 @@
 
 import click
 
-from rota.client.cli.display.looks import NEXT_FIRE
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.show import show_many
+from rota.client.cli.display.table_columns import NEXT_FIRE
 from rota.client.cli.human import now
 from rota.client.cli.inputs.options import (
     as_time,

@@ -2,8 +2,8 @@
 
 import click
 
-from rota.client.cli.display.looks import tasks_in_order
 from rota.client.cli.display.printing import OutputCopy, say
+from rota.client.cli.display.table_columns import tasks_in_order
 from rota.client.cli.inputs.execution_names import execution_id_of
 from rota.client.cli.inputs.options import (
     connect,

@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from rota.client.cli.display.looks import EXECUTION, TRIGGERED
 from rota.client.cli.display.printing import say
 from rota.client.cli.display.progress import follow, print_failed_output
 from rota.client.cli.display.show import show_one
+from rota.client.cli.display.table_columns import EXECUTION, TRIGGERED
 from rota.client.cli.inputs.options import (
     as_seconds,
     connect,

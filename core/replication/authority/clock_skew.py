@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from rota.core.model.ids import NodeId
 from rota.core.replication.messages import Beacon
-from rota.core.replication.timing import DRIFT_PERCENT
+from rota.core.replication.timeouts import DRIFT_PERCENT
 from rota.core.timing.instants import SECOND, Duration, Instant
 
 KEPT = Duration(10 * SECOND)

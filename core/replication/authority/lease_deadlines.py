@@ -5,7 +5,7 @@ early; the primary counts from when it gave the lease, waits longer, and leaves 
 (PROTOCOL R36, R37). So a task starts again only when its last attempt has ended, or was killed.
 """
 
-from rota.core.replication.timing import DRIFT_PERCENT, Timing
+from rota.core.replication.timeouts import DRIFT_PERCENT, Timing
 from rota.core.timing.instants import Duration, Instant, later
 
 NEVER = Instant(0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from rota.core.model.ids import NodeId, Session
 from rota.core.replication.authority.health_conditions import HealthCondition
 from rota.core.timing.instants import Duration, Instant, later
-from rota.core.vocabulary.configuration import NO_SESSION
+from rota.core.vocabulary.shard_configuration import NO_SESSION
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ import msgspec
 
 from rota.core.errors import Problem, Refused
 from rota.core.model.attempt import Bind
-from rota.core.model.runnable import PROFILES
 from rota.core.model.sizes import parse_size
+from rota.core.model.work_checks import PROFILES
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import Duration, parse_duration, seconds
 from rota.core.timing.schedule import Schedule, is_zone, parse_schedule, unknown_zone

@@ -10,8 +10,8 @@ import msgspec
 
 from rota.core.errors import Problem
 from rota.core.model.attempt import Bind, Call, Image, Limits, Sandbox, Work
-from rota.core.model.runnable import LIMITED, SANDBOXED
 from rota.core.model.sizes import format_size
+from rota.core.model.work_checks import LIMITED, SANDBOXED
 from rota.node.api.documents.field_reader import Reader
 from rota.wire.documents import (
     ContainerBody,

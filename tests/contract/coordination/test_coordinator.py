@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
-from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Copy, Swap
+from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Copy, Swap
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,
@@ -25,7 +25,11 @@ from rota.node.coordination.coordinator import (
 from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.coordination.etcd import EtcdCoordinator
 from rota.node.coordination.etcd_gateway import GatewayOptions
-from rota.node.coordination.simulated import PerfectLink, SimulatedCoordinator, SimulatedServer
+from rota.node.coordination.testing.simulated_coordinator import (
+    PerfectLink,
+    SimulatedCoordinator,
+    SimulatedServer,
+)
 from rota.node.system.clock import SystemClock
 from rota.node.system.entropy import SystemEntropy
 from support.etcd import EtcdCluster, needs_etcd

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
-from rota.core.vocabulary.configuration import Configuration, Copy, Swap
+from rota.core.vocabulary.shard_configuration import Configuration, Copy, Swap
 from rota.node.coordination.coordinator import Claim, Cluster, Member
 from rota.node.coordination.embedded import CoordinationFailed, EmbeddedCoordinator
 from rota.node.system.entropy import SystemEntropy

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
-from rota.core.vocabulary.configuration import Configuration, Copy, Swap, Swapped
+from rota.core.vocabulary.shard_configuration import Configuration, Copy, Swap, Swapped
 from rota.executor.warden.on_death_requests import post_all
 from rota.node.coordination.coordinator import (
     Claim,

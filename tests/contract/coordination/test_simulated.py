@@ -10,7 +10,7 @@ import pytest
 
 from rota.core.model.ids import Epoch, NodeId, Session, ShardId
 from rota.core.timing.instants import SECOND, Instant
-from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
+from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 from rota.node.coordination.coordinator import (
     Claim,
     CoordinatorUnavailable,
@@ -18,7 +18,11 @@ from rota.node.coordination.coordinator import (
     OutcomeUnknown,
     WatchLost,
 )
-from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
+from rota.node.coordination.testing.simulated_coordinator import (
+    Fate,
+    SimulatedCoordinator,
+    SimulatedServer,
+)
 
 A, B = NodeId("node-a"), NodeId("node-b")
 

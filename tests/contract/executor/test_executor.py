@@ -27,7 +27,7 @@ from contract.executor.python_host import (
 )
 from rota.core.model.attempt import OUTPUT_TAIL_BYTES, AttemptKey, Ending, Image, Outcome, Work
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
-from rota.executor.scripted import ScriptedExecutor
+from rota.executor.testing.scripted_executor import ScriptedExecutor
 from support.docker import needs_docker
 
 T = TypeVar("T")

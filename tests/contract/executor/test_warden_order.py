@@ -22,10 +22,10 @@ from contract.executor.executor_host import (
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Work
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import HOUR, Duration, Instant, later
-from rota.executor import scripted
 from rota.executor.attempt_settings import USUAL
 from rota.executor.executor import Ended as OnEnded
 from rota.executor.executor import Reported as OnReported
+from rota.executor.testing import scripted_executor as scripted
 from rota.executor.warden.connections import FromNode
 from rota.executor.warden.hosted_executors import EXECUTORS, HostEnvironment, Row
 from rota.executor.warden.journal import Journal

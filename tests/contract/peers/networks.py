@@ -12,11 +12,11 @@ from prometheus_client import CollectorRegistry
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.messages import Append, Base, Fenced, Part
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.shard_configuration import Configuration
 from rota.node.coordination.coordinator import Member
 from rota.node.links import handshake
 from rota.node.links.identity_proof import PeerCredentials, draw_bytes
-from rota.node.links.links import Links
+from rota.node.links.link_pool import Links
 from rota.node.peers.death_proof import Left, life_of
 from rota.node.peers.messages import Sent
 from rota.node.system.clock import SystemClock

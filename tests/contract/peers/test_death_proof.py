@@ -13,7 +13,7 @@ from rota.core.model.ids import NodeId, Session
 from rota.executor.warden.messages import HELD_TOLD_MAX, OnDeathRequest
 from rota.executor.warden.on_death_requests import post_all
 from rota.node.cluster.death_notice import DeathNotice
-from rota.node.links.links import LIVES_MAX
+from rota.node.links.link_pool import LIVES_MAX
 from rota.node.peers.death_proof import PATH, DeathProof, encode, life_of
 
 SESSION = Session("5e55")

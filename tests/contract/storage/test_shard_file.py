@@ -12,8 +12,8 @@ from rota.core.replication.local_copy import Clear, LocalCopy, PutSeen, Write
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.changes import Change, Name, Table
 from rota.core.vocabulary.codec import RawChange, encode_body, encode_change
-from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.core.vocabulary.journal import EntryKind
+from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from rota.storage.continuity import put_continuity, stored_continuity
 from rota.storage.memory import MemoryStore
 from rota.storage.rocks import RocksStore

@@ -19,7 +19,7 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.commands import Cancel, DeleteJob, StartTask, Trigger
 from rota.core.vocabulary.effects import WaitForSlot
-from rota.executor.scripted import ScriptedExecutor
+from rota.executor.testing.scripted_executor import ScriptedExecutor
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.attempts.slots import SlotTable, WaitQueue
 from rota.node.runtime.wiring import NodeWiring

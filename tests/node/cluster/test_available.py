@@ -61,7 +61,9 @@ def test_what_is_left_fires_available_jobs_and_tells_of_it_when_the_others_are_b
     with lone_etcd.members[0].paused(), paused(first), paused(second):
         loose.wait_until(lambda: len(beside(tmp_path, "available")) > 3, "nobody stands in", 60)
     loose.wait_whole()
-    loose.wait_until(lambda: "rota_fallback_shards 0.0" in third.call("GET", "/metrics"), "not told", 60)
+    loose.wait_until(
+        lambda: "rota_fallback_shards 0.0" in third.call("GET", "/metrics"), "not told", 60
+    )
 
     assert beside(tmp_path, "strict") == []
     assert len({run.key for run in runs(tmp_path, "strict")}) == len(runs(tmp_path, "strict"))

@@ -12,7 +12,7 @@ import pytest
 
 from rota.core.errors import Refused
 from rota.core.model.ids import NodeId, ShardId
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.node.api.documents.cluster_status import ETCD_SILENT
 from rota.node.cluster.copy_placement import CopyPlacement

@@ -11,7 +11,11 @@ import pytest
 
 from rota.node.cluster.node_admin import hold_again
 from rota.node.coordination.coordinator import Member
-from rota.node.coordination.simulated import PerfectLink, SimulatedCoordinator, SimulatedServer
+from rota.node.coordination.testing.simulated_coordinator import (
+    PerfectLink,
+    SimulatedCoordinator,
+    SimulatedServer,
+)
 from rota.node.system.clock import SystemClock
 from rota.node.system.entropy import SystemEntropy
 from support.cluster import SHARDS, Cluster

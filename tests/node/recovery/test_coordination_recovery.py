@@ -10,7 +10,7 @@ import pytest
 
 from rota.client.client import Client
 from rota.client.errors import Conflict
-from rota.core.vocabulary.configuration import GENERATION_BITS
+from rota.core.vocabulary.shard_configuration import GENERATION_BITS
 from rota.wire.documents import RecoveryView
 from support import runbook
 from support.cluster import SHARDS, Cluster, answer

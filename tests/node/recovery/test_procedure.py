@@ -12,7 +12,7 @@ import pytest
 from rota.core.errors import Refused
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.configuration import (
+from rota.core.vocabulary.shard_configuration import (
     NO_SESSION,
     Configuration,
     Copy,
@@ -27,7 +27,11 @@ from rota.node.coordination.coordinator import (
     Member,
     OutcomeUnknown,
 )
-from rota.node.coordination.simulated import PerfectLink, SimulatedCoordinator, SimulatedServer
+from rota.node.coordination.testing.simulated_coordinator import (
+    PerfectLink,
+    SimulatedCoordinator,
+    SimulatedServer,
+)
 from rota.node.recovery.configuration_lineage import EntryOf
 from rota.node.recovery.procedure import RECORD_FILE, Recovery, recover_cluster, recover_shard
 from rota.node.system.clock import SystemClock

@@ -16,11 +16,11 @@ from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, Sha
 from rota.core.replication.local_copy import PutHeader
 from rota.core.replication.messages import Append, Query
 from rota.core.timing.instants import Instant
-from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.core.vocabulary.journal import ORIGIN
+from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from rota.node.coordination.coordinator import Member
 from rota.node.links.identity_proof import KEY_BYTES, PeerCredentials
-from rota.node.links.links import Links
+from rota.node.links.link_pool import Links
 from rota.node.peers.messages import Sent
 from rota.node.recovery.shard_repair import EPOCH_MAX, repaired
 from rota.node.system.clock import SystemClock

@@ -5,14 +5,14 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.messages import Append
 from rota.core.replication.primary import Copies
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import HOUR, SECOND, Instant
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.codec import RawChange, encode_body
-from rota.core.vocabulary.configuration import Configuration, Copy, Swap, Swapped
 from rota.core.vocabulary.journal import Entry as JournalEntry
 from rota.core.vocabulary.journal import EntryKind, encode_entry
+from rota.core.vocabulary.shard_configuration import Configuration, Copy, Swap, Swapped
 from rota.node.shards.shard import Entry, Shard, Turn
 from rota.storage.memory import MemoryStore
 

@@ -3,14 +3,14 @@
 import asyncio
 
 from rota.core.timing.instants import SECOND
-from rota.core.vocabulary.configuration import NO_SESSION
+from rota.core.vocabulary.shard_configuration import NO_SESSION
 from rota.node.coordination.coordinator import (
     Claim,
     CoordinatorUnavailable,
     OutcomeUnknown,
     Taken,
 )
-from rota.node.coordination.simulated import SimulatedCoordinator
+from rota.node.coordination.testing.simulated_coordinator import SimulatedCoordinator
 from sim.cluster.chance import SeededEntropy
 from sim.cluster.checks import Violation
 from sim.cluster.machine import Machine

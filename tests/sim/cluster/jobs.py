@@ -65,7 +65,7 @@ def _want_pool(fields: dict[str, Any], number: int) -> None:
 
 
 def draw_script(chance: Random, longest_ms: int = 4_000) -> dict[str, Any]:
-    """Draw how an attempt goes (`rota.executor.scripted.Script`)."""
+    """Draw how an attempt goes (`rota.executor.testing.scripted_executor.Script`)."""
     return {
         "sleepMs": chance.choice([0, 50, 300, 1_500, longest_ms, longest_ms]),
         "failTimes": chance.choice([0, 0, 0, 1, 2]),

@@ -5,7 +5,7 @@ from random import Random
 
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
-from rota.node.coordination.simulated import Fate
+from rota.node.coordination.testing.simulated_coordinator import Fate
 from sim.cluster.plan import Plan
 from sim.loop import VirtualLoop
 
@@ -92,7 +92,7 @@ class Links:
             self.later(self.delay(), arrive)
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
-        """Decide what becomes of a call to the coordinator (`rota.node.coordination.simulated`)."""
+        """Return the fate of a call to the coordinator."""
         if node_id in self.cut_off or self.is_alone(node_id):
             # A link that is cut lets callers wait, or tells them at once.
             return Fate(is_refused=self._chance.random() < 0.3, arrives_s=None)

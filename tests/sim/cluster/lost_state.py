@@ -6,7 +6,7 @@ from functools import partial
 from rota.core.errors import Refused
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND
-from rota.core.vocabulary.configuration import Swap
+from rota.core.vocabulary.shard_configuration import Swap
 from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.recovery.inventory import Inventory
 from rota.node.recovery.plan import Finding, plan_of

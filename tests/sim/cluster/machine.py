@@ -13,10 +13,14 @@ from rota.core.model.ids import NodeId, Session, ShardId, job_of
 from rota.core.model.job import Consistency, Job
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.core.vocabulary.changes import Table
-from rota.core.vocabulary.configuration import NO_SESSION
+from rota.core.vocabulary.shard_configuration import NO_SESSION
 from rota.node.cluster.membership import Placement
 from rota.node.coordination.coordinator import Member
-from rota.node.coordination.simulated import Fate, SimulatedCoordinator, SimulatedServer
+from rota.node.coordination.testing.simulated_coordinator import (
+    Fate,
+    SimulatedCoordinator,
+    SimulatedServer,
+)
 from rota.node.peers.death_proof import Left
 from rota.node.peers.messages import Dispatch, Sent
 from rota.node.runtime.environment import NodeEnvironment, OnEnded

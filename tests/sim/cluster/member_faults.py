@@ -9,7 +9,7 @@ from rota.core.model.ids import Index, ShardId
 from rota.core.replication.row_digests import DIGEST_BYTES
 from rota.core.timing.instants import Instant
 from rota.core.vocabulary.commands import FinishAttempt
-from rota.core.vocabulary.configuration import NO_SESSION, Configuration
+from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration
 from rota.node.peers.messages import (
     AskDigest,
     AskLease,

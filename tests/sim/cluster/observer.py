@@ -9,7 +9,7 @@ from rota.core.model.fallback_ids import is_of_fallback
 from rota.core.model.ids import ExecutionId, NodeId
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import CLOSE_GRACE, Ended, Output
-from rota.executor.scripted import ScriptedExecutor
+from rota.executor.testing.scripted_executor import ScriptedExecutor
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from rota.core.replication.primary import Copies
-from rota.core.replication.timing import DRIFT_PERCENT, Timing
+from rota.core.replication.timeouts import DRIFT_PERCENT, Timing
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.node.shards.copy_comparison import COMPARE_EVERY
 from sim.apart import chance_apart

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId
 from rota.core.replication.messages import Appended, Message, Mismatch, PartTaken
 from rota.core.replication.primary import Copies
-from rota.core.vocabulary.configuration import (
+from rota.core.vocabulary.journal import decode_entry
+from rota.core.vocabulary.shard_configuration import (
     NO_SESSION,
     Configuration,
     Swap,
     first_epoch,
     generation_of,
 )
-from rota.core.vocabulary.journal import decode_entry
 from sim.protocol.disk import Image
 from sim.protocol.node import Node, rows_of
 

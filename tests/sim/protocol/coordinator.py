@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from rota.core.model.ids import NodeId, Session
 from rota.core.timing.instants import Duration, Instant
-from rota.core.vocabulary.configuration import Configuration, Swap, Swapped
+from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 
 
 @dataclass(slots=True)

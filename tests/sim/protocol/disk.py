@@ -18,8 +18,8 @@ from rota.core.replication.local_copy import (
     Stored,
     Write,
 )
-from rota.core.vocabulary.configuration import Configuration
 from rota.core.vocabulary.journal import ORIGIN, Tip, decode_entry, hash_of
+from rota.core.vocabulary.shard_configuration import Configuration
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import product
 
 from rota.core.timing.instants import SECOND, Instant
-from rota.core.vocabulary.configuration import NO_SESSION
+from rota.core.vocabulary.shard_configuration import NO_SESSION
 from sim.forgeries import Party, forged
 from sim.protocol.node import Node
 from sim.protocol.plan import MS, TIMING

@@ -13,8 +13,8 @@ from rota.core.replication.replica import Replica
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.codec import decode_body, encode_body
-from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Swap
 from rota.core.vocabulary.journal import ORIGIN, decode_entry
+from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Swap
 from sim.protocol.disk import Apply, Disk
 from sim.protocol.plan import MS, TIMING, Plan
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-from rota.core.replication.timing import DRIFT_PERCENT, Timing
+from rota.core.replication.timeouts import DRIFT_PERCENT, Timing
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from sim.apart import chance_apart
 from sim.sizes import Sizes, draw_sizes

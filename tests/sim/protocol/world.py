@@ -17,7 +17,7 @@ from rota.core.model.ids import Index, NodeId, Session
 from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
 from rota.core.timing.instants import SECOND, Duration, Instant
-from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Swap, Swapped
+from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Swap, Swapped
 from sim.protocol.checks import Checks
 from sim.protocol.coordinator import Coordination
 from sim.protocol.node import Node, View

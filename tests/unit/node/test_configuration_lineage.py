@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
-from rota.core.vocabulary.configuration import Configuration, Copy
+from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from rota.node.recovery.configuration_lineage import ConfigurationLineage, EntryOf, Hashes
 from rota.node.recovery.inventory import HeldCopy
 

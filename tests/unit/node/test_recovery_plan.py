@@ -8,7 +8,7 @@ import pytest
 from rota.core.errors import Refused
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, Session, ShardId
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
-from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Copy, first_epoch
+from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Copy, first_epoch
 from rota.node.coordination.coordinator import Cluster, Life, Member, View
 from rota.node.recovery.configuration_lineage import Hashes
 from rota.node.recovery.inventory import HeldCopy, Inventory

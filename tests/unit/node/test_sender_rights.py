@@ -6,7 +6,7 @@ import pytest
 
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session
 from rota.core.replication.messages import Message
-from rota.core.vocabulary.configuration import Configuration, Copy
+from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from rota.node.peers.messages import (
     AskDigest,
     AskLease,

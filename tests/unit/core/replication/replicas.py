@@ -17,12 +17,12 @@ from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies, Primary
 from rota.core.replication.primary_claims import Claim, claimed_epoch
 from rota.core.replication.replica import Replica
-from rota.core.replication.timing import Timing
+from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 from rota.core.vocabulary.codec import decode_body, encode_body
-from rota.core.vocabulary.configuration import NO_SESSION, Configuration, Copy, Swap, Swapped
 from rota.core.vocabulary.journal import decode_entry
+from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Copy, Swap, Swapped
 from sim.cluster.chance import SeededEntropy
 from sim.protocol.coordinator import Coordination
 from sim.protocol.disk import Apply, Disk

@@ -7,7 +7,7 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.backup import Promises
 from rota.core.replication.messages import Append, Appended, Fenced, Query
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
-from rota.core.vocabulary.configuration import NO_SESSION, Swapped
+from rota.core.vocabulary.shard_configuration import NO_SESSION, Swapped
 from unit.core.replication.replicas import TIMING, A, B, Cluster, Letter
 
 LEASE = TIMING.lease_end(Cluster().now) - Cluster().now

@@ -15,7 +15,7 @@ from rota.core.replication.messages import (
 )
 from rota.core.replication.primary import Copies
 from rota.core.timing.instants import SECOND, Instant
-from rota.core.vocabulary.configuration import Configuration
+from rota.core.vocabulary.shard_configuration import Configuration
 from unit.core.replication.replicas import TICK, TIMING, A, B, C, Cluster, D, Letter
 
 

@@ -7,8 +7,8 @@ from rota.core.model.ids import AllocationId, Epoch, Index
 from rota.core.replication.messages import Append, Appended, Mismatch
 from rota.core.replication.primary import WINDOW, WINDOW_BYTES, Copies
 from rota.core.vocabulary.codec import encode_body
-from rota.core.vocabulary.configuration import Copy
 from rota.core.vocabulary.journal import EntryKind
+from rota.core.vocabulary.shard_configuration import Copy
 from unit.core.replication.replicas import B, Cluster, Letter
 
 

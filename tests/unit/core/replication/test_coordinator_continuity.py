@@ -9,7 +9,7 @@ from rota.core.replication.local_copy import PutHeader, PutSeen
 from rota.core.replication.messages import Appended
 from rota.core.replication.primary import Copies
 from rota.core.timing.instants import SECOND
-from rota.core.vocabulary.configuration import (
+from rota.core.vocabulary.shard_configuration import (
     GENERATION_BITS,
     Configuration,
     Swapped,

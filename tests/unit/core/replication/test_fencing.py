@@ -13,7 +13,7 @@ from rota.core.replication.authority.health_conditions import (
 )
 from rota.core.replication.messages import Append, Appended, Beacon, Fenced
 from rota.core.timing.instants import MILLISECOND, SECOND, Instant
-from rota.core.vocabulary.configuration import Swapped
+from rota.core.vocabulary.shard_configuration import Swapped
 from unit.core.replication.replicas import TIMING, A, B, C, Cluster
 
 NOON = Instant(12 * 3_600 * SECOND)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.replication.authority.lease_deadlines import NEVER, deadline, is_lost, lease_end
-from rota.core.replication.timing import DRIFT_PERCENT, Timing
+from rota.core.replication.timeouts import DRIFT_PERCENT, Timing
 from rota.core.timing.instants import SECOND, Duration, Instant
 
 S = SECOND

@@ -28,8 +28,8 @@ from rota.core.replication.primary_claims import (
     judge,
 )
 from rota.core.timing.instants import SECOND, Instant, later
-from rota.core.vocabulary.configuration import Configuration, Copy
 from rota.core.vocabulary.journal import ORIGIN
+from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from unit.core.replication.replicas import A, B, C, Cluster, D, Letter
 
 FAR = Epoch(2**40)

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rota.core.replication.messages import Append, Appended
-from rota.core.replication.timing import DRIFT_PERCENT, Timing
+from rota.core.replication.timeouts import DRIFT_PERCENT, Timing
 from rota.core.timing.instants import HOUR, SECOND, Duration, Instant
 from unit.core.replication.replicas import TICK, TIMING, B, Cluster
 

@@ -17,7 +17,7 @@ import msgspec
 from rota.core.errors import RotaError
 from rota.core.model.ids import NodeId, Session
 from rota.core.timing.instants import SECOND
-from rota.core.vocabulary.configuration import Swap, Swapped
+from rota.core.vocabulary.shard_configuration import Swap, Swapped
 from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import (
     Claim,

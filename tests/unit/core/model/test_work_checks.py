@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.core.model.runnable import why_never_bound
+from rota.core.model.work_checks import why_never_bound
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Executors for tests and simulations; no node uses them in production."""

@@ -1,0 +1,1 @@
+"""A coordinator in memory for tests and simulations; no node uses it in production."""
