@@ -34,7 +34,7 @@ from rota.core.model.attempt import (
     Usage,
 )
 from rota.core.model.ids import NodeId
-from rota.core.timing.instants import SECOND, Duration, Instant, format_duration, from_datetime
+from rota.core.timing.instants import Duration, Instant, from_datetime
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.container.creation import (
     LOG_DRIVER,
@@ -59,6 +59,7 @@ from rota.executor.container.shared_folder import SharedFolder
 from rota.executor.kernel.cgroups import Counted
 from rota.executor.launch.binds import ProtectedPaths
 from rota.executor.output import Capture, OutputFiles
+from rota.executor.stop_ladder import StopLadder
 
 DRAIN_S = 2.0  # Between two parts of what a container that has ended wrote.
 RETRY_S = 1.0  # Until the engine is asked again.
@@ -118,12 +119,15 @@ class ContainerAttempt:
         self._id = ""  # Of the container, as soon as there is one.
         self._init: InitProcess | None = None
         self._stop_signal = "SIGTERM"
-        self._has_started = self._is_over = False
-        self._outcome: Outcome | None = None  # Set by whoever ends it before it ends itself.
-        self._grace = Duration(0)
-        self._was_killed = False
-        self._timeout_timer: asyncio.TimerHandle | None = None
-        self._kill_timer: asyncio.TimerHandle | None = None
+        self._is_over = False
+        self._ladder = StopLadder(
+            self._loop,
+            order.work,
+            has_ended=self._has_ended,
+            terminate=self._terminate,
+            kill=self._kill,
+            stop_signal="the signal to stop",
+        )
         self._pulling: asyncio.Timeout | None = None
         self._draining: asyncio.Timeout | None = None
         self._started_at = Instant(0)
@@ -132,17 +136,10 @@ class ContainerAttempt:
         self._unenforced: tuple[str, ...] = ()
 
     def stop(self, grace: Duration) -> None:
-        """Ask the container to end; a grace already running can only become shorter."""
-        if self._is_over:
-            return  # Its end is only still to be told.
-        if not self._has_started:
-            self._grace = grace if self._outcome is None else min(grace, self._grace)
-            self._outcome = Outcome.CANCELLED
-            if self._pulling is not None and not self._pulling.expired():
-                self._pulling.reschedule(self._loop.time())
-        elif self._outcome is not None or not self._has_ended():
-            self._outcome = self._outcome or Outcome.CANCELLED
-            self._end_container(grace)
+        """Stop the attempt; a grace already running can only become shorter."""
+        self._ladder.stop(grace)
+        if self._pulling is not None and not self._pulling.expired():
+            self._pulling.reschedule(self._loop.time())
 
     async def run(self) -> None:
         """Make the container, see it through, report its end, remove it."""
@@ -181,7 +178,7 @@ class ContainerAttempt:
         try:
             self._id = await self._create()
             async with self._engine.attached(self._id, has_input=bool(work.stdin)) as streams:
-                if self._outcome is not None:
+                if self._ladder.outcome is not None:
                     return self._never_ran(_STOPPED_EARLY)
                 await self._start()
                 async with asyncio.TaskGroup() as group:
@@ -207,7 +204,7 @@ class ContainerAttempt:
         if not container.state.running:
             finished_at = _instant_of(container.state.finished_at)
             self._finished_at = min(finished_at, self._environment.now())
-            self._outcome = None  # Whoever has stopped it meanwhile came too late.
+            self._ladder.withdraw()  # A request to stop it came too late.
         self._started(_instant_of(container.state.started_at))
         await self._look()
         await self._follow(self._engine.logs(self._id))
@@ -273,13 +270,7 @@ class ContainerAttempt:
 
     def _started(self, at: Instant) -> None:
         self._started_at = at
-        self._has_started = True
-        timeout = self.order.work.timeout
-        if self._outcome is not None:
-            self._end_container(self._grace)
-        elif timeout > 0:
-            left = timeout - (self._environment.now() - at)
-            self._timeout_timer = self._loop.call_later(max(left, 0) / SECOND, self._timed_out)
+        self._ladder.start(elapsed=Duration(self._environment.now() - at))
 
     async def _look(self) -> None:
         """Learn what the engine and the kernel tell of a container that has started."""
@@ -294,7 +285,7 @@ class ContainerAttempt:
         self._init = InitProcess.find(container.state.pid, self._id)
         if self._init is not None:
             self._loop.add_reader(self._init.pidfd, self._init_ended)
-            if self._was_killed:
+            if self._ladder.was_killed:
                 self._init.kill()
 
     # While it runs.
@@ -338,37 +329,20 @@ class ContainerAttempt:
 
     # To its end.
 
-    def _timed_out(self) -> None:
-        if self._outcome is None and not self._has_ended():
-            self._outcome = Outcome.TIMED_OUT
-            self._end_container(self.order.work.stop_grace)
-
-    def _end_container(self, grace: Duration) -> None:
-        kill_at = self._loop.time() + grace / SECOND
-        if self._kill_timer is None:
-            if grace > 0:
-                self._environment.begin(self._send_stop_signal())
-        elif self._was_killed or kill_at >= self._kill_timer.when():
-            return
-        else:
-            self._kill_timer.cancel()
-        self._grace = grace
-        self._kill_timer = self._loop.call_at(kill_at, self._kill)
-        if grace <= 0:
-            self._kill()  # Not a turn later: a node that lost its lease has no time left.
+    def _terminate(self) -> None:
+        if self._ladder.grace > 0:  # Else KILL follows at once, and may overtake the signal.
+            self._environment.begin(self._send_stop_signal())
 
     async def _send_stop_signal(self) -> None:
-        with suppress(EngineError):  # KILL follows, whatever becomes of this.
+        with suppress(EngineError):  # KILL follows in any case.
             await self._engine.kill(self._id, self._stop_signal)
 
-    def _kill(self) -> None:
-        if self._was_killed:
-            return
-        self._was_killed = True
+    def _kill(self) -> bool:
         if self._init is not None:
             self._init.kill()
-        # And the engine, which may do what this process may not, and knows of paused containers.
+        # And by the engine, which may have more rights and can kill a paused container.
         self._environment.begin(self._kill_by_engine())
+        return True
 
     async def _kill_by_engine(self) -> None:
         while not self._is_over:
@@ -383,9 +357,7 @@ class ContainerAttempt:
 
     def _let_go(self) -> None:
         self._is_over = True
-        for timer in (self._timeout_timer, self._kill_timer):
-            if timer is not None:
-                timer.cancel()
+        self._ladder.end()
         if self._init is not None:
             self._loop.remove_reader(self._init.pidfd)
             self._init.close()
@@ -400,7 +372,7 @@ class ContainerAttempt:
                 container = await self._inspect()
             except EngineError:
                 untold_at = untold_at or self._loop.time() + UNTOLD_S
-                is_enough = self._outcome is not None or self._loop.time() >= untold_at
+                is_enough = self._ladder.outcome is not None or self._loop.time() >= untold_at
                 if self._has_ended() and is_enough:
                     return None
             else:
@@ -449,8 +421,8 @@ class ContainerAttempt:
 
     def _never_ran(self, reason: str, outcome: Outcome = Outcome.FAILED) -> Ending:
         now = self._environment.now()
-        if outcome is Outcome.FAILED and self._outcome is not None:
-            outcome = self._outcome
+        if outcome is Outcome.FAILED and self._ladder.outcome is not None:
+            outcome = self._ladder.outcome
         return Ending(outcome=outcome, started_at=now, finished_at=now, reason=reason)
 
     async def _ending_of_container(self) -> Ending:
@@ -459,14 +431,14 @@ class ContainerAttempt:
             self._init_ended()  # The loop has not heard of it yet.
         finished_at = self._finished_at or self._environment.now()
         by_itself = Outcome.SUCCEEDED if state and state.exit_code == 0 else Outcome.FAILED
-        outcome = self._outcome or by_itself
+        outcome = self._ladder.outcome or by_itself
         cut = f"its output is kept only in part: {self.capture.cut}" if self.capture.cut else ""
         return Ending(
             outcome=outcome,
             started_at=self._started_at,
             finished_at=max(finished_at, self._started_at),
             exit_code=state.exit_code if state else -1,
-            signal=signal_of(state.exit_code) if state else 9 if self._was_killed else 0,
+            signal=signal_of(state.exit_code) if state else 9 if self._ladder.was_killed else 0,
             reason=_joined(self._reason(state), cut),
             output=self.capture.tail,
             output_bytes=self.capture.byte_count,
@@ -484,20 +456,7 @@ class ContainerAttempt:
         return self._counted.oom_kills > 0 or (state is not None and state.oom_killed)
 
     def _reason(self, state: State | None) -> str:
-        killed = ""
-        if self._was_killed:
-            grace = format_duration(self._grace)
-            killed = f"; killed, as it had not ended {grace} after the signal to stop"
-            if self._grace <= 0:
-                killed = "; killed at once"
-        match self._outcome:
-            case Outcome.CANCELLED:
-                return f"stopped on request{killed}"
-            case Outcome.TIMED_OUT:
-                timeout = format_duration(self.order.work.timeout)
-                return f"still running after its timeout of {timeout}{killed}"
-            case _:
-                return self._reason_of_its_own(state)
+        return self._ladder.reason or self._reason_of_its_own(state)
 
     def _reason_of_its_own(self, state: State | None) -> str:
         if state is None:

@@ -20,7 +20,7 @@ import signal
 from typing import Protocol
 
 from rota.core.model.attempt import Ending, Order, Outcome, Usage
-from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
+from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.executor import READ_BYTES
 from rota.executor.kernel.cgroups import Counted
 from rota.executor.kernel.fd_watch import FdWatch
@@ -30,6 +30,7 @@ from rota.executor.launch.sandbox import unenforced
 from rota.executor.launch.spawn import NotStartedError, StartedProcess
 from rota.executor.launch.task_channel import Collected
 from rota.executor.output import OutputFiles
+from rota.executor.stop_ladder import StopLadder
 
 DRAIN_S = 0.25  # A killed process is gone within milliseconds.
 
@@ -91,21 +92,17 @@ class ProcessAttempt:
         "_drain_timer",
         "_exit_code",
         "_finished_at",
-        "_grace",
         "_is_drain_over",
         "_is_finishing",
         "_is_leader_gone",
         "_keeper",
-        "_kill_timer",
-        "_outcome",
+        "_ladder",
         "_pidfd",
         "_pipe",
         "_signal",
         "_started_at",
-        "_timeout_timer",
         "_trees",
         "_usage",
-        "_was_killed",
         "capture",
         "order",
         "started",
@@ -119,14 +116,16 @@ class ProcessAttempt:
         self._trees: tuple[Tree, ...] = ()
         self._pidfd = -1
         self._pipe = -1
-        self._outcome: Outcome | None = None  # Set by whoever ends it before it ends itself.
-        self._grace = Duration(0)
-        self._was_killed = False
+        self._ladder = StopLadder(
+            keeper.loop,
+            order.work,
+            has_ended=self._has_exited,
+            terminate=self._terminate,
+            kill=self._kill,
+        )
         self._is_leader_gone = False
         self._is_finishing = False
         self._is_drain_over = False
-        self._timeout_timer: asyncio.TimerHandle | None = None
-        self._kill_timer: asyncio.TimerHandle | None = None
         self._drain_timer: asyncio.TimerHandle | None = None
         self._started_at = self._finished_at = Instant(0)
         self._exit_code = -1
@@ -138,7 +137,7 @@ class ProcessAttempt:
 
     def start(self) -> StartedProcess | str:
         """Start the process; return it, or why there is none, for `begin`."""
-        if self._outcome is not None:
+        if self._ladder.outcome is not None:
             return "stopped before it started"
         try:
             started = self._keeper.start(self.order)
@@ -157,13 +156,8 @@ class ProcessAttempt:
             self._begin(started)
 
     def stop(self, grace: Duration) -> None:
-        """Ask all of it to end; a grace already running can only become shorter."""
-        if self.started is None:
-            self._grace = grace if self._outcome is None else min(grace, self._grace)
-            self._outcome = Outcome.CANCELLED
-        elif self._pidfd >= 0 and (self._outcome is not None or not self._has_exited()):
-            self._outcome = self._outcome or Outcome.CANCELLED
-            self._end(grace)
+        """Stop the attempt; a grace already running can only become shorter."""
+        self._ladder.stop(grace)
 
     def collected(self, told: Collected) -> None:
         """Tell its end: *told* was the last thing missing."""
@@ -171,7 +165,6 @@ class ProcessAttempt:
 
     def _not_started(self, reason: str) -> None:
         self._started_at = self._finished_at = self._keeper.now()
-        self._outcome = self._outcome or Outcome.FAILED
         self.capture.finish()
         self._keeper.done(self, self._ending(reason, Collected()))
 
@@ -181,11 +174,7 @@ class ProcessAttempt:
         self._trees = self._trees_of(started)
         self._keeper.watch.add(self._pipe, self._read)
         self._keeper.watch.add(self._pidfd, self._leader_exited)
-        if self._outcome is not None:
-            self._end(self._grace)
-        elif self.order.work.timeout > 0:
-            timeout_s = self.order.work.timeout / SECOND
-            self._timeout_timer = self._keeper.loop.call_later(timeout_s, self._timed_out)
+        self._ladder.start()
 
     def _trees_of(self, started: StartedProcess) -> tuple[Tree, ...]:
         """Return what holds all its processes together, by what it was started with."""
@@ -200,41 +189,22 @@ class ProcessAttempt:
             found = (Group(started.leader.pid),)
         return found if cgroup is None else (cgroup, *found)
 
-    def _timed_out(self) -> None:
-        if self._outcome is None and not self._has_exited():
-            self._outcome = Outcome.TIMED_OUT
-            self._end(self.order.work.stop_grace)
-
     def _has_exited(self) -> bool:
         """Tell whether the leader has ended, though the loop may not have heard of it."""
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PIDFD, self._pidfd, flags) is not None
-
-    def _end(self, grace: Duration) -> None:
-        loop = self._keeper.loop
-        kill_at = loop.time() + grace / SECOND
-        if self._kill_timer is None:
-            self._terminate()
-        elif self._was_killed or kill_at >= self._kill_timer.when():
-            return
-        else:
-            self._kill_timer.cancel()
-        self._grace = grace
-        self._kill_timer = loop.call_at(kill_at, self._kill)
-        if grace <= 0:
-            self._kill()  # Not a turn later: a node that lost its lease has no time left.
 
     def _terminate(self) -> None:
         assert self.started is not None, f"{self.order.key} is to end before it began"
         namespace = self.started.namespace
         (namespace or Group(self.started.leader.pid)).terminate()
 
-    def _kill(self) -> None:
+    def _kill(self) -> bool:
         if self._is_leader_gone:
             self._finish()
-        elif not self._was_killed:
-            self._was_killed = True
-            self._kill_trees()
+            return False
+        self._kill_trees()
+        return True
 
     def _kill_trees(self) -> None:
         for tree in self._trees:
@@ -243,8 +213,7 @@ class ProcessAttempt:
     def _leader_exited(self) -> None:
         self._keeper.watch.remove(self._pidfd)
         self._is_leader_gone = True
-        is_grace_running = self._kill_timer is not None and not self._was_killed
-        if not is_grace_running or self._pipe < 0:
+        if not self._ladder.is_in_grace or self._pipe < 0:
             self._finish()
         # Else a shell may have died of the TERM that its child is still obeying.
 
@@ -252,9 +221,7 @@ class ProcessAttempt:
         if self._is_finishing:
             return
         self._is_finishing = True
-        for timer in (self._timeout_timer, self._kill_timer):
-            if timer is not None:
-                timer.cancel()
+        self._ladder.end()
         self._finished_at = self._keeper.now()
         self._kill_trees()
         self._finish_when_gone(_LOOK_S)
@@ -365,7 +332,7 @@ class ProcessAttempt:
     # What is told.
 
     def _ending(self, reason: str, told: Collected) -> Ending:
-        outcome = self._outcome or self._outcome_of_its_own()
+        outcome = self._ladder.outcome or self._outcome_of_its_own()
         result = b""
         if outcome is Outcome.SUCCEEDED:
             result = told.result
@@ -392,7 +359,7 @@ class ProcessAttempt:
         return Outcome.SUCCEEDED if self._exit_code == 0 else Outcome.FAILED
 
     def _is_out_of_memory(self) -> bool:
-        by_itself = self._outcome is None and self._exit_code != 0
+        by_itself = self._ladder.outcome is None and self._exit_code != 0
         return by_itself and self._counted is not None and self._counted.oom_kills > 0
 
     def _bubblewrap_failed(self) -> bool:
@@ -405,19 +372,7 @@ class ProcessAttempt:
         )
 
     def _reason(self) -> str:
-        killed = (
-            f"; killed, as it had not ended {format_duration(self._grace)} after TERM"
-            if self._was_killed
-            else ""
-        )
-        match self._outcome:
-            case Outcome.CANCELLED:
-                return f"stopped on request{killed}"
-            case Outcome.TIMED_OUT:
-                timeout = format_duration(self.order.work.timeout)
-                return f"still running after its timeout of {timeout}{killed}"
-            case _:
-                return self._reason_of_its_own()
+        return self._ladder.reason or self._reason_of_its_own()
 
     def _reason_of_its_own(self) -> str:
         if self._bubblewrap_failed():

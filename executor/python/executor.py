@@ -33,7 +33,7 @@ from pathlib import Path
 
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Raised, Report, Usage
 from rota.core.model.ids import NodeId
-from rota.core.timing.instants import SECOND, Duration, Instant, format_duration
+from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.attempt_settings import USUAL, AttemptSettings
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported, merged
 from rota.executor.kernel.limits import Limiter
@@ -44,6 +44,7 @@ from rota.executor.python.environment import Environment, environment, variables
 from rota.executor.python.pool import Bounds, Pools
 from rota.executor.python.worker_process import WorkerEnd, WorkerProcess
 from rota.executor.python.worker_start import Starter
+from rota.executor.stop_ladder import StopLadder
 
 OUTPUT_BYTES_MAX = 10 << 20
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30
@@ -208,9 +209,8 @@ class _Attempt:
         "_environment",
         "_executor",
         "_finished_at",
-        "_grace",
         "_is_over",
-        "_kill_timer",
+        "_ladder",
         "_message",
         "_outcome",
         "_output_left",
@@ -218,9 +218,7 @@ class _Attempt:
         "_report",
         "_report_timer",
         "_started_at",
-        "_timeout_timer",
         "_unenforced",
-        "_was_killed",
         "_worker",
         "capture",
         "order",
@@ -233,10 +231,15 @@ class _Attempt:
         self._environment: Environment | None = None  # While it waits for a worker.
         self._worker: WorkerProcess | None = None
         self._unenforced: tuple[str, ...] = ()
-        self._outcome: Outcome | None = None  # Set by whoever ends it before it ends itself.
+        self._ladder = StopLadder(
+            executor.loop,
+            order.work,
+            has_ended=self._has_answered,
+            terminate=self._terminate,
+            kill=self._kill,
+        )
+        self._outcome: Outcome | None = None  # Of an attempt without a call.
         self._reason = ""
-        self._grace = Duration(0)
-        self._was_killed = False
         self._is_over = False  # Nothing is left to be stopped.
         self._message: worker_protocol.Ended | None = (
             None  # How the call ended, or the worker: one of both.
@@ -244,8 +247,6 @@ class _Attempt:
         self._death: WorkerEnd | None = None
         self._output_left = 0  # What the pipe held at the end and has not been taken.
         self._report: Report | None = None
-        self._timeout_timer: asyncio.TimerHandle | None = None
-        self._kill_timer: asyncio.TimerHandle | None = None
         self._report_timer: asyncio.TimerHandle | None = None
         self._started_at = self._finished_at = Instant(0)
 
@@ -271,14 +272,12 @@ class _Attempt:
 
     def begin(self, worker: WorkerProcess) -> None:
         """Send the call to *worker*."""
-        call, work = self.order.work.call, self.order.work
+        call = self.order.work.call
         assert call is not None, self.order.key
         self._worker = worker
         self._unenforced = worker.unenforced
         self._started_at = self._executor.now()
-        if work.timeout > 0:
-            timeout_s = work.timeout / SECOND
-            self._timeout_timer = self._executor.loop.call_later(timeout_s, self._timed_out)
+        self._ladder.start()
         worker.call(
             self,
             worker_protocol.Call(
@@ -306,34 +305,20 @@ class _Attempt:
             assert self._environment is not None, self.order.key
             self._executor.pools.withdraw(self._environment, self)
             self.end_soon(Outcome.CANCELLED, "stopped before it started")
-        elif self._outcome is not None or not self._worker.has_answered():
-            self._end(self._worker, self._outcome or Outcome.CANCELLED, grace)
-
-    def _timed_out(self) -> None:
-        worker = self._worker
-        assert worker is not None, self.order.key
-        if self._outcome is None and not self._is_over and not worker.has_answered():
-            self._end(worker, Outcome.TIMED_OUT, self.order.work.stop_grace)
-
-    def _end(self, worker: WorkerProcess, outcome: Outcome, grace: Duration) -> None:
-        loop = self._executor.loop
-        kill_at = loop.time() + grace / SECOND
-        self._outcome = outcome
-        if self._kill_timer is None:
-            worker.terminate()
-        elif self._was_killed or kill_at >= self._kill_timer.when():
-            return
         else:
-            self._kill_timer.cancel()
-        self._grace = grace
-        self._kill_timer = loop.call_at(kill_at, self._kill)
-        if grace <= 0:
-            self._kill()  # Not a turn later: a node that lost its lease has no time left.
+            self._ladder.stop(grace)
 
-    def _kill(self) -> None:
-        if self._worker is not None and not self._was_killed:
-            self._was_killed = True
-            self._worker.kill()
+    def _has_answered(self) -> bool:
+        return self._is_over or self._worker is None or self._worker.has_answered()
+
+    def _terminate(self) -> None:
+        assert self._worker is not None, self.order.key
+        self._worker.terminate()
+
+    def _kill(self) -> bool:
+        assert self._worker is not None, self.order.key
+        self._worker.kill()
+        return True
 
     # -- what comes from the worker: `rota.executor.python.worker_process.Served` ------------------
 
@@ -355,7 +340,7 @@ class _Attempt:
         """End with the worker, or wait for another one if it has not begun."""
         if self._is_over:
             return  # Its last output is still on its way to the disk.
-        if death.is_call_unread and self._outcome is None:
+        if death.is_call_unread and self._ladder.outcome is None:
             self._cancel_timers()
             worker, self._worker = self._worker, None
             assert worker is not None, self.order.key
@@ -429,9 +414,9 @@ class _Attempt:
         )
 
     def _cancel_timers(self) -> None:
-        for timer in (self._timeout_timer, self._kill_timer, self._report_timer):
-            if timer is not None:
-                timer.cancel()
+        self._ladder.end()
+        if self._report_timer is not None:
+            self._report_timer.cancel()
 
     def _ending(self) -> Ending:
         outcome, exit_code, number, reason = self._how_it_ended()
@@ -461,14 +446,11 @@ class _Attempt:
     def _how_it_ended(self) -> tuple[Outcome, int, int, str]:
         """Return outcome, exit code, signal and reason."""
         exit_code, number, reason = self._end_of_its_own()
-        if self._outcome is Outcome.CANCELLED and not self._reason:
-            reason = f"stopped on request{self._killed()}"
-        elif self._outcome is Outcome.TIMED_OUT:
-            timeout = format_duration(self.order.work.timeout)
-            reason = f"still running after its timeout of {timeout}{self._killed()}"
+        reason = self._ladder.reason or reason
         has_returned = self._message is not None and exit_code == 0
         by_itself = Outcome.SUCCEEDED if has_returned else Outcome.FAILED
-        return self._outcome or by_itself, exit_code, number, reason
+        outcome = self._outcome or self._ladder.outcome or by_itself
+        return outcome, exit_code, number, reason
 
     def _end_of_its_own(self) -> tuple[int, int, str]:
         """Return exit code, signal and reason as if nobody had ended it."""
@@ -486,11 +468,6 @@ class _Attempt:
             return -1, death.signal, f"its worker was ended by signal {death.signal}"
         reason = f"its worker exited with code {death.exit_code} before the function had returned"
         return death.exit_code, 0, reason
-
-    def _killed(self) -> str:
-        if not self._was_killed:
-            return ""
-        return f"; killed, as it had not ended {format_duration(self._grace)} after TERM"
 
 
 def _is_memory_error(raised: Raised | None) -> bool:
