@@ -1,10 +1,13 @@
-"""The replication protocol of one shard: events in, what is to be written, sent and asked out.
+"""The replication protocol of one shard as a state machine without input and output.
 
-Pure: no clock, no disk, no network. `Replica` is one copy of a shard on one node; the node hands it
-messages, answers and the passing of time, and carries out what its `Ready` says:
+`Replica` is one copy of a shard on one node. The node passes messages, answers and ticks in, and
+carries out the `Ready` that comes out:
 
     propose, receive, tick,
     learn, answered, made_durable  ->  Replica  ->  Ready(writes, sends, swap)
 
-The rules are those of docs/explanation/protocol.md; the line that obeys one names it.
+Reading order: `messages`, `replica`, then the roles `backup` and `primary`, `reconfiguration` (the
+primary's proposals), `local_copy` (journal and durability), `authority` (liveness, health, leases).
+The rules are those of docs/explanation/protocol.md; a line that implements one cites it. Imports
+`rota.core.vocabulary` and below, neither `state` nor `decide`.
 """
