@@ -1,7 +1,7 @@
-"""How quickly a copy answers: the median of what it took over the last while (R24).
+"""Response times of a copy: the median over a recent window (R24).
 
-One answer is noted in a twentieth of that while, so a hundred that a single stall held up count as
-one; and nothing is said before half of it has been seen.
+One answer is recorded per twentieth of the window, so a hundred answers delayed by a single stall
+count as one. There is no median before half of the window has passed.
 """
 
 from collections import deque
@@ -9,11 +9,11 @@ from collections import deque
 from rota.core.timing.instants import Duration, Instant
 
 NOTED_MAX = 20
-"""Answers that are remembered: at 5 s, one in 250 ms; a median of them takes about 1 us."""
+"""Recorded answers: with a window of 5 s, one in 250 ms; their median takes about 1 us."""
 
 
 class AnswerPace:
-    """What the latest answers of one copy took."""
+    """The response times of one copy's latest answers."""
 
     __slots__ = ("_noted",)
 
@@ -21,12 +21,12 @@ class AnswerPace:
         self._noted: deque[tuple[Instant, Duration]] = deque(maxlen=NOTED_MAX)
 
     def note(self, took: Duration, now: Instant, window: Duration) -> None:
-        """Note an answer, unless one was just noted; *window* is the while that matters."""
+        """Record a response time, unless one was recorded within a twentieth of *window*."""
         if not self._noted or now - self._noted[-1][0] >= window // NOTED_MAX:
             self._noted.append((now, took))
 
     def median(self, now: Instant, window: Duration) -> Duration | None:
-        """Return what answers took, the lower of the middle two; None if too little is known."""
+        """Return the median response time, the lower of the middle two; None with too few."""
         noted = self._noted
         while noted and now - noted[0][0] > window:
             noted.popleft()

@@ -1,7 +1,7 @@
-"""The backup's part, and a learner's: obey the primary, remember what it sends, promise it time.
+"""The role of backups and learners: store the primary's entries and grant it leases.
 
-A backup never guesses. What does not follow is refused (R8), and what is acknowledged is durable
-first (R9), the promise to obey no lower epoch included (R2).
+An entry that does not follow the journal is refused (R8). Everything acknowledged is durable first
+(R9), including the promise to obey no lower epoch (R2).
 """
 
 from collections import deque
@@ -28,31 +28,32 @@ from rota.core.vocabulary.journal import DamagedEntry, hash_of
 from rota.core.vocabulary.shard_configuration import Configuration
 
 ANSWERS_MAX = 1_024
-"""Answers that may wait for the disk; one more is dropped, and its message comes again."""
+"""Answers that may wait for the disk; beyond it answers are dropped, and messages are resent."""
 PART_AWAITED = Duration(5 * SECOND)
-"""A snapshot of which no part came for so long has no place; its sender repeats each second."""
+"""A snapshot without a part for so long loses its place; its sender resends every second."""
 
 
 class Promises:
-    """Until when this node keeps from taking over from each life of a primary (R14, R16).
+    """The leases that this node has granted to primaries, by node and session (R14, R16).
 
-    They are in memory alone, so a node that has just started keeps from it for the full time.
+    A promise ends at an instant before which this node does not take over. Promises are in memory
+    only, so a node that has just started waits for the longest possible time.
     """
 
     def __init__(self) -> None:
         self._until: dict[tuple[NodeId, Session], Instant] = {}
 
     def give(self, node_id: NodeId, session: Session, until: Instant) -> None:
-        """Promise a primary time until *until*."""
+        """Promise a primary not to take over before *until*."""
         key = node_id, session
         self._until[key] = max(self._until.get(key, Instant(0)), until)
 
     def have_run_out(self, now: Instant, dead: Collection[tuple[NodeId, Session]]) -> bool:
-        """Tell whether nobody can act by them any more; who is *dead* cannot."""
-        return all(until <= now or life in dead for life, until in self._until.items())
+        """Return True if no primary can act by a promise; those in *dead* cannot."""
+        return all(until <= now or session in dead for session, until in self._until.items())
 
     def prune(self, now: Instant) -> None:
-        """Forget those that have run out."""
+        """Forget the promises that have run out."""
         self._until = {key: until for key, until in self._until.items() if until > now}
 
 
@@ -67,7 +68,7 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Filling:
-    """The copy that is being made from a snapshot: how many parts are here, the last since when."""
+    """A copy that is being made from a snapshot: parts received, and when the last one arrived."""
 
     allocation: AllocationId
     count: int
@@ -75,14 +76,14 @@ class _Filling:
 
 
 class Backup:
-    """The duty of every copy that is not the primary's.
+    """The role of every copy that is not the primary's.
 
     Args:
-        copy: This node's copy, perhaps none yet.
+        copy: This node's copy, which may be none yet.
         promises: Of this node for this shard.
         timing: Of the cluster.
         transfers: Of this node.
-        since: When this life of the node began.
+        since: When the node started.
 
     Attributes:
         may_promise: False while this copy may be about to take over (R17).
@@ -107,16 +108,16 @@ class Backup:
         self._answers: deque[_Answer] = deque()
         self._filling: _Filling | None = None
         self._since = since
-        """When what is here came to be here, as far as this duty knows."""
+        """When the present data came into being, or when the node started, if that is later."""
 
     def receive(
         self, message: Message, sender: NodeId, newest: Configuration | None, now: Instant
     ) -> None:
-        """Take a message of a primary whose epoch is the promised one.
+        """Process a message of a primary whose epoch is the promised one.
 
         Args:
-            message: What came; answers to a primary are for none.
-            sender: From whom.
+            message: The message; answers to a primary are ignored.
+            sender: The node that sent it.
             newest: The newest configuration known, that of *message* included.
             now: By the node's own clock.
         """
@@ -126,12 +127,12 @@ class Backup:
             case Part():
                 self._take_part(message, sender, newest, now)
             case Query():
-                self._tell_holding(sender, message, now)
+                self._send_holding(sender, message, now)
             case _:
                 pass
 
     def made_durable(self) -> None:
-        """Send what waited for it; but nothing to one whose epoch is too low by now (R2)."""
+        """Send the answers that waited for durability, except those of a lower epoch (R2)."""
         while self._answers and self._answers[0].number <= self.copy.durable_number:
             answer = self._answers.popleft()
             if answer.message.epoch == self.copy.epoch:
@@ -143,7 +144,7 @@ class Backup:
         self, message: Append, sender: NodeId, newest: Configuration | None, now: Instant
     ) -> None:
         if self.copy.allocation is None or self.copy.allocation != message.allocation:
-            self._tell_holding(sender, message, now)  # R5: the copy that is meant is not here.
+            self._send_holding(sender, message, now)  # R5: the receiver has another copy.
             return
         is_same = self.copy.hash_at(message.previous) == message.previous_hash
         if not is_same:
@@ -175,7 +176,7 @@ class Backup:
         self._answer_durably(sender, appended)
 
     def _promise(self, theirs: Configuration, newest: Configuration | None, now: Instant) -> bool:
-        """Give the primary time, unless another may be primary already or soon (R14, R17)."""
+        """Grant the primary a lease, unless another node may be primary now or soon (R14, R17)."""
         is_newest = newest is None or (
             newest.primary == theirs.primary and newest.primary_session == theirs.primary_session
         )
@@ -186,12 +187,12 @@ class Backup:
         return True
 
     def _accept(self, message: Append) -> Index:
-        """Make the journal as the primary's up to the last of its entries; return its index.
+        """Make the journal equal to the primary's up to the message's last entry; return its index.
 
-        A damaged entry, and those after it, are as if they had not come: they are sent again.
+        A damaged entry and those after it are ignored; the primary sends them again.
 
         Raises:
-            Diverged: One of them is another than the one that is committed here (R8).
+            Diverged: An entry differs from the committed entry of this copy (R8).
         """
         index = message.previous
         for value in message.entries:
@@ -200,7 +201,7 @@ class Backup:
                 self.copy.check_committed(index, hash_of(value))
                 if index <= self.copy.committed or self.copy.entry(index) == value:
                     continue
-                self.copy.cut_after(Index(index - 1))  # R8: it refuses to cut what is committed.
+                self.copy.cut_after(Index(index - 1))  # R8: it never cuts committed entries.
             try:
                 self.copy.accept(value)
             except DamagedEntry:
@@ -208,7 +209,7 @@ class Backup:
         return index
 
     def _answer_durably(self, to: NodeId, message: Answer) -> None:
-        """Answer once all that was written is durable: entries (R9), the promised epoch (R2)."""
+        """Answer once all writes so far are durable: entries (R9) and the promised epoch (R2)."""
         if self.copy.is_durable and not self._answers:
             self.outbox.append((to, message))
         elif len(self._answers) < ANSWERS_MAX:
@@ -217,11 +218,11 @@ class Backup:
     # -- snapshots ------------------------------------------------------------------------------
 
     def is_taking(self, now: Instant) -> bool:
-        """Tell whether a snapshot of several parts is being taken, and goes on."""
+        """Return True if a snapshot of several parts is being received."""
         return self._filling is not None and now - self._filling.at < PART_AWAITED
 
     def _has_place(self, now: Instant) -> bool:
-        """Tell whether one may be taken; one for this shard takes the place of what it replaces."""
+        """Return True if a snapshot of several parts may be received for this shard now."""
         return self.is_taking(now) or self.transfers.may_take(now)
 
     def _take_part(
@@ -229,14 +230,14 @@ class Backup:
     ) -> None:
         if self.copy.allocation != part.allocation:
             number = self._filled(part.allocation)
-            is_begun = number > 0
-            if not (is_begun or self._may_begin(part, newest)):
-                self._tell_holding(sender, part, now)
+            is_continued = number > 0
+            if not (is_continued or self._may_begin(part, newest)):
+                self._send_holding(sender, part, now)
                 return
             if part.number > number:
                 return
             if not (part.is_whole or self._has_place(now)):
-                self._tell_holding(sender, part, now)  # R23: it is to come again.
+                self._send_holding(sender, part, now)  # R23: to be sent again later.
                 return
             if part.number == number:
                 self._store_part(part, now)
@@ -249,19 +250,19 @@ class Backup:
         self._answer_durably(sender, taken)
 
     def _may_begin(self, part: Part, newest: Configuration | None) -> bool:
-        """Tell whether what is here may be given up for the copy that *part* is of.
+        """Return True if the present data may be replaced by the copy that *part* belongs to.
 
-        What counts, or may by now, is not given up because of a message that was late. Nor does a
-        copy begin twice (R5): a part that came once more, to a disk that was lost meanwhile, would
-        make a lesser copy by the name of one that may count (found by the simulation, seed 5260).
+        A late message must not replace a copy that counts, or may count by now. And no copy begins
+        twice (R5): a duplicate part that reaches a disk lost in the meantime would make a lesser
+        copy under the allocation of one that may count (found by the simulation, seed 5260).
         """
-        is_as_told = (self.copy.allocation, self._since) == (part.replaces, part.since)
-        # A snapshot that lacks what is committed here is old, or of a copy that was set back.
+        is_unchanged = (self.copy.allocation, self._since) == (part.replaces, part.since)
+        # A snapshot without entries that are committed here is old, or of a copy that was set back.
         has_all = part.base.index >= self.copy.committed
-        return is_as_told and has_all and not self._counts(newest)
+        return is_unchanged and has_all and not self._counts(newest)
 
     def _filled(self, allocation: AllocationId) -> int:
-        """Return how many parts of the copy *allocation* are here."""
+        """Return how many parts of the copy *allocation* have been received."""
         filling = self._filling
         return filling.count if filling and filling.allocation == allocation else 0
 
@@ -269,7 +270,7 @@ class Backup:
         if part.number == 0:
             self.copy.clear()
             self._since = now
-            self._answers.clear()  # R9: what they tell of is not here any more.
+            self._answers.clear()  # R9: they acknowledge data that is gone.
         self.copy.put_rows(part.rows)
         if part.is_last:
             self.copy.become_whole(part.allocation, part.base)
@@ -278,7 +279,7 @@ class Backup:
             self._filling = _Filling(part.allocation, part.number + 1, now)
 
     def _counts(self, newest: Configuration | None) -> bool:
-        """Tell whether the copy here is one that counts."""
+        """Return True if this node's copy counts."""
         allocation = self.copy.allocation
         return (
             newest is not None
@@ -286,7 +287,7 @@ class Backup:
             and any(copy.allocation == allocation for copy in newest.sync)
         )
 
-    def _tell_holding(self, to: NodeId, message: Append | Part | Query, now: Instant) -> None:
+    def _send_holding(self, to: NodeId, message: Append | Part | Query, now: Instant) -> None:
         epoch = message.epoch if isinstance(message, Query) else message.configuration.epoch
         holding = Holding(
             epoch=epoch,

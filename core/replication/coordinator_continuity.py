@@ -1,19 +1,18 @@
-"""Whether the coordinator still has what it had: shared by a node's replicas, kept on its disk.
+"""Detection of a coordinator that lost its state; shared by a node's replicas, stored on its disk.
 
 An epoch is a *generation*, which only a recovery raises, and a count within it (`generation_of`).
 A coordinator that was restored from a backup, emptied or replaced has lost configurations of the
-generations that there were: what it has of these is not obeyed any more (PROTOCOL R31).
+generations so far: its configurations of these generations are not obeyed any more (PROTOCOL R31).
 
-Evidence of a loss, always against what had been seen before the coordinator was asked, because
-answers may overtake each other:
+Evidence of a loss; an answer is compared with what was known when it was requested, because answers
+may be reordered:
 
-    a view without a configuration that was seen, or with an older one     `Replica.compare`
-    a refused swap, answered with an older configuration than the expected `Replica.answered`
-    another configuration of an epoch that was seen                        `Replica.learn`
-    a view of a lower revision
-    `CoordinatorContinuity.see_revision` a view without the cluster's record, or with another
-    cluster's         the node the word of another member
-    `CoordinatorContinuity.hear`
+    a view without a configuration that was seen, or with an older one      `Replica.compare`
+    a refused swap whose answer has an older configuration than expected    `Replica.answered`
+    another configuration of an epoch that was seen                         `Replica.learn`
+    a view of a lower revision                         `CoordinatorContinuity.check_revision`
+    a view without the cluster's record, or with another cluster's          the node
+    a report of another member                         `CoordinatorContinuity.accept_report`
 """
 
 from dataclasses import dataclass
@@ -22,17 +21,18 @@ from rota.core.model.ids import Epoch
 from rota.core.vocabulary.shard_configuration import generation_of
 
 AHEAD_MAX = 1_000
-"""A member's word counts up to so many generations above those known here: each is a recovery."""
+"""A member's report is accepted up to so many generations above the highest known one; there is one
+generation per recovery."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What had been seen when a view was requested: the view has all of it, or it is lost.
+    """What was known when a view was requested; if the view has less, the coordinator lost it.
 
     Attributes:
-        count: How many configurations had been learned.
-        revision: The highest revision.
-        generation: The highest generation.
+        count: The number of configurations learned.
+        revision: The highest revision seen.
+        generation: The highest generation seen.
     """
 
     count: int
@@ -42,16 +42,16 @@ class Known:
 
 @dataclass(slots=True)
 class CoordinatorContinuity:
-    """What a node knows of the coordinator's past.
+    """A node's record of the coordinator's past states.
 
     Attributes:
         lost: The coordinator lost configurations of this generation or of earlier ones; None if
-            nothing is known to be lost. It never falls.
+            no loss is known. It never falls.
         revision: The highest revision of the coordinator that was seen.
-        generation: The highest generation that was seen, be it of the cluster or of a shard.
-        revision_generation: That of the cluster in the view which had the revision.
-        count: Configurations that were learned in this life of the node.
-        reason: What showed the loss, for the log.
+        generation: The highest generation that was seen, of the cluster or of a shard.
+        revision_generation: The cluster's generation in the view with that revision.
+        count: Configurations learned since the node started.
+        reason: The evidence of the loss, for the log.
     """
 
     lost: int | None = None
@@ -62,11 +62,11 @@ class CoordinatorContinuity:
     reason: str = ""
 
     def known(self) -> Known:
-        """Return what a view must have that is requested now."""
+        """Return what a view that is requested now must have."""
         return Known(self.count, self.revision, self.generation)
 
-    def saw(self, epoch: Epoch) -> None:
-        """Note that there was a configuration of *epoch*."""
+    def add_epoch(self, epoch: Epoch) -> None:
+        """Record that there was a configuration of *epoch*."""
         self.generation = max(self.generation, generation_of(epoch))
 
     def is_void(self, epoch: Epoch) -> bool:
@@ -74,31 +74,31 @@ class CoordinatorContinuity:
         return self.lost is not None and generation_of(epoch) <= self.lost
 
     def lose(self, generation: int, reason: str) -> None:
-        """Note that configurations of *generation* are lost, and with them all earlier ones."""
+        """Record that configurations of *generation* and all earlier ones are lost."""
         if self.lost is None or generation > self.lost:
             self.lost, self.reason = generation, reason
 
-    def see_revision(self, revision: int, generation: int, known: Known) -> None:
-        """Note a view's revision, which is evidence if it is lower than one seen before.
+    def check_revision(self, revision: int, generation: int, known: Known) -> None:
+        """Record a view's revision; it is evidence of a loss if it is lower than one seen before.
 
-        What is lost is the generation that had the higher revision. A node that was cut off during
-        a loss and its recovery may learn of the next generation by an answer before its next view.
+        The lost generation is that of the higher revision. A node that was cut off during a loss
+        and its recovery may learn of the next generation from an answer before its next view.
 
         Args:
             revision: Of the view.
             generation: Of the cluster in the view.
-            known: What had been seen when the view was requested.
+            known: What was known when the view was requested.
         """
         if revision < known.revision:
             self.lose(
                 self.revision_generation, f"its revision fell from {known.revision} to {revision}"
             )
         if revision < known.revision or revision > self.revision:
-            # A fall, too, so that it is not found again after a recovery.
+            # A fall is recorded too, so that it is not found again after a recovery.
             self.revision, self.revision_generation = revision, generation
 
-    def hear(self, generation: int, member: str) -> bool:
-        """Take a member's word that *generation* is lost; False if that cannot be (R42)."""
+    def accept_report(self, generation: int, member: str) -> bool:
+        """Record a member's report that *generation* is lost; False if it cannot be true (R42)."""
         if generation > self.generation + AHEAD_MAX:
             return False
         self.lose(generation, f"{member} has evidence of it")

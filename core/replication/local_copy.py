@@ -1,7 +1,7 @@
-"""A node's own copy of a shard: its journal, what of it is durable, what of it is committed.
+"""A node's own copy of a shard: its journal, and how far that is durable and committed.
 
-Both roles have one. It decides nothing; it keeps what PROTOCOL I4 demands: epoch, committed and
-durable never go back while the copy lives, and nothing committed is ever cut away.
+Both roles, primary and backup, use it. It enforces PROTOCOL I4: epoch, committed and durable never
+go back while the copy exists, and committed entries are never cut.
 """
 
 from collections import deque
@@ -28,13 +28,13 @@ from rota.core.vocabulary.journal import (
 from rota.core.vocabulary.shard_configuration import Configuration
 
 TAIL_MAX = 256
-"""Entries kept in memory beyond those not yet committed; older ones are read from the storage.
+"""Committed entries kept in memory; older ones are read from the storage.
 
-As many as may be on their way to a backup, so that one which missed a few costs no reading.
+As many as may be on their way to a backup, so that resending lost entries needs no reading.
 """
 
 
-# -- what the storage is asked to do, in this order ------------------------------------------------
+# -- writes to the storage, carried out in their order ---------------------------------------------
 
 
 class AppendEntry(msgspec.Struct, frozen=True):
@@ -46,14 +46,14 @@ class AppendEntry(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CutAfter:
-    """Remove all entries after *index*: they were never committed."""
+    """Delete all entries after *index*, which were never committed."""
 
     index: Index
 
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Remove everything of the shard: another copy begins."""
+    """Delete all data of the shard, before another copy begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class PutRows:
 
 
 class PutHeader(msgspec.Struct, frozen=True):
-    """Store what the copy is.
+    """Store the header of the copy.
 
     Attributes:
         epoch: The highest promised.
-        allocation: None while the copy is not whole.
-        base: Given when the copy has just become whole: the entry that its journal follows, and
-            up to which its rows are.
+        allocation: None while the copy is incomplete.
+        base: Given when the copy has just become complete: the entry that its journal follows and
+            up to which its rows have the changes.
     """
 
     epoch: Epoch
@@ -79,7 +79,7 @@ class PutHeader(msgspec.Struct, frozen=True):
 
 
 class PutSeen(msgspec.Struct, frozen=True):
-    """Store the newest configuration of the shard that the coordinator was seen to have."""
+    """Store the newest configuration of the shard that was read from the coordinator."""
 
     configuration: Configuration
 
@@ -89,11 +89,11 @@ Write = AppendEntry | CutAfter | Clear | PutRows | PutHeader | PutSeen
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A piece of a shard's rows.
+    """Some of a shard's rows.
 
     Attributes:
         rows: Keys, without the shard, and values, in order of key.
-        is_last: Whether there are none after them.
+        is_last: Whether no rows follow.
     """
 
     rows: tuple[tuple[bytes, bytes], ...]
@@ -101,11 +101,11 @@ class Rows:
 
 
 class Storage(Protocol):
-    """What a replica reads of its node's store: all that `Ready.writes` had so far."""
+    """Read access of a replica to its node's store, which has all of `Ready.writes` so far."""
 
     @property
     def applied(self) -> Index:
-        """Index of the last entry whose changes the rows have; it may be behind the commit."""
+        """Index of the last entry whose changes are in the rows; at most the committed index."""
         ...
 
     def entry(self, index: Index) -> bytes:
@@ -113,19 +113,21 @@ class Storage(Protocol):
         ...
 
     def rows(self, after: bytes | None, size_max: int) -> Rows:
-        """Return rows whose keys come after *after*, about *size_max* bytes and at least one."""
+        """Return rows with keys after *after*, about *size_max* bytes and at least one row."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What a copy finds of itself when its node starts.
+    """The stored form of a copy, read when its node starts.
 
     Attributes:
+        epoch: The highest promised.
+        allocation: None if there is no complete copy.
         before_first: The entry before the oldest one that is kept.
-        tip: Where its journal ends.
-        committed: Up to where its rows are, and so certainly committed.
-        seen: The newest configuration that the coordinator was seen to have; None if it had none.
+        tip: The end of its journal.
+        committed: Index up to which the rows have the changes, which are therefore committed.
+        seen: The newest configuration that was read from the coordinator; None if there was none.
     """
 
     epoch: Epoch
@@ -142,25 +144,25 @@ NOTHING = Stored(
 
 
 class Diverged(RotaError):
-    """The primary has another entry in the place of one that is committed here (R8).
+    """The primary's entry differs from the committed entry of this copy at the same index (R8).
 
-    One of the two copies was set back, or etcd was, and which of them clients were answered from
-    cannot be known here: the node ends, and its data stays as it is.
+    One of the two copies, or etcd, was set back. This node cannot determine from which copy clients
+    were answered, so the node stops and its data stays unchanged.
     """
 
     code = "copy_diverged"
 
     def __init__(self, index: Index, committed: Index) -> None:
         super().__init__(
-            f"the primary has another entry {index} than this copy, which knows all up to "
-            f"{committed} to be committed: a disk or etcd was set back. Keep the data directories "
+            f"entry {index} of the primary differs from that of this copy, in which all entries up "
+            f"to {committed} are committed: a disk or etcd was set back. Keep the data directories "
             "of all nodes as they are, and see docs/how-to/operate.md, Copies that differ"
         )
 
 
 @dataclass(slots=True)
 class _Written:
-    """What is durable once batch *number* is."""
+    """The index and epoch that are durable once batch *number* is."""
 
     number: int
     index: Index
@@ -171,20 +173,20 @@ class LocalCopy:
     """A node's copy of a shard.
 
     Args:
-        stored: What is there already.
-        storage: For what is no longer in memory.
+        stored: The data on disk.
+        storage: For reading data that is no longer in memory.
 
     Attributes:
-        epoch: The highest promised: no message of a lower one is obeyed (R2).
-        allocation: None while there is no whole copy.
-        tip: Where the journal ends.
+        epoch: The highest promised: no message of a lower epoch is obeyed (R2).
+        allocation: None while there is no complete copy.
+        tip: The end of the journal.
         committed: Index up to which entries are known to be committed.
         durable: Index up to which the journal survives a power loss.
-        durable_epoch: The promised epoch that does.
-        taken_number: Counts the batches of writes taken.
-        durable_number: Up to which of them all is durable.
-        seen: The newest configuration that the coordinator was seen to have, also in earlier lives
-            and while there is no copy; None if it had none.
+        durable_epoch: The promised epoch that survives a power loss.
+        taken_number: The number of batches of writes taken so far.
+        durable_number: The number of the last durable batch.
+        seen: The newest configuration that was read from the coordinator, also before a restart and
+            while there is no copy; None if there was none.
     """
 
     def __init__(self, stored: Stored, storage: Storage) -> None:
@@ -215,7 +217,7 @@ class LocalCopy:
         return self._tail[offset] if offset >= 0 else self._storage.entry(index)
 
     def hash_at(self, index: Index) -> bytes | None:
-        """Return the hash of the entry *index*, or None if it is not known any more or yet."""
+        """Return the hash of the entry *index*; None if it was trimmed or does not exist yet."""
         if index == self.tip.index:
             return self.tip.hash
         if index == self._before_first.index:
@@ -223,21 +225,21 @@ class LocalCopy:
         return hash_of(self.entry(index)) if self.first <= index < self.tip.index else None
 
     def base(self) -> Base:
-        """Return the last entry that the rows have, for a snapshot of them to begin with."""
+        """Return the last entry whose changes are in the rows, as the base of a snapshot."""
         tip = self._tip_at(self._storage.applied)
         return Base(tip.epoch, tip.index, tip.at, tip.hash)
 
     def rows(self, after: bytes | None, size_max: int) -> Rows:
-        """Return rows as applied by now, which is at or after `base`."""
+        """Return rows as they are now, at or after `base`."""
         return self._storage.rows(after, size_max)
 
     @property
     def position(self) -> Token:
-        """Where an entry of one's own would stand next."""
+        """The position of the next entry that this copy appends as a primary."""
         return Token(self.epoch, Index(self.tip.index + 1))
 
     def check_committed(self, index: Index, its_hash: bytes) -> None:
-        """Compare a primary's entry with the one here, if that is committed and still known.
+        """Compare the hash of a primary's entry with that of the committed entry here, if kept.
 
         Raises:
             Diverged: They differ.
@@ -246,7 +248,7 @@ class LocalCopy:
             raise Diverged(index, self.committed)
 
     def shard_time(self, wall: Instant) -> Instant:
-        """Return the instant of a decision made now: later than every one before (R7)."""
+        """Return the shard time of a decision made now, later than all earlier ones (R7)."""
         return max(wall, Instant(self.tip.at + MICROSECOND))
 
     # -- writing --------------------------------------------------------------------------------
@@ -258,34 +260,34 @@ class LocalCopy:
             self.epoch = epoch
             self._writes.append(PutHeader(epoch, self.allocation))
 
-    def see(self, configuration: Configuration) -> None:
-        """Note that the coordinator has *configuration*; older ones change nothing.
+    def save_seen(self, configuration: Configuration) -> None:
+        """Store a configuration read from the coordinator; an older one changes nothing.
 
-        It is written before any promise under it, so a promise that is durable here implies that
-        its configuration is, unless the promise is of a version that kept none.
+        It is written before any promise under it. So if a promise is durable, its configuration is
+        too, unless a version without this record wrote the promise.
         """
         if self.seen is None or configuration.epoch > self.seen.epoch:
             self.seen = configuration
             self._writes.append(PutSeen(configuration))
 
     def append(self, body: bytes, at: Instant, kind: EntryKind) -> int:
-        """Add an entry of one's own as a primary, stamped with the epoch; return its size (R7)."""
+        """Append an entry as a primary, under the promised epoch; return its size in bytes (R7)."""
         index = Index(self.tip.index + 1)
         value = encode_entry(Entry(kind, self.epoch, index, at, self.tip.hash, body))
         self._add(value, Tip(self.epoch, index, at, hash_of(value)))
         return len(value)
 
     def accept(self, value: bytes) -> None:
-        """Add the primary's next entry, which must follow the tip.
+        """Append the primary's next entry, which must follow the tip.
 
         Raises:
-            DamagedEntry: It does not.
+            DamagedEntry: The entry is damaged or does not follow.
         """
         _, tip = follow(self.tip, value)
         self._add(value, tip)
 
     def cut_after(self, index: Index) -> None:
-        """Remove what comes after *index*, which an earlier primary never committed (R8)."""
+        """Delete the entries after *index*, which were never committed (R8)."""
         assert index >= self.committed, f"entry {index + 1} is committed, and was to be cut away"
         tip = self._tip_at(index)
         kept = max(0, len(self._tail) - (self.tip.index - index))
@@ -298,7 +300,7 @@ class LocalCopy:
         self._writes.append(CutAfter(index))
 
     def clear(self) -> None:
-        """Give up what is here: a copy from a snapshot comes in its place."""
+        """Delete all data, before a copy from a snapshot replaces it."""
         self.allocation = None
         self.tip = self._before_first = ORIGIN
         self.committed = self.durable = Index(0)
@@ -313,19 +315,19 @@ class LocalCopy:
         self._writes.append(PutRows(rows))
 
     def become_whole(self, allocation: AllocationId, base: Base) -> None:
-        """Be the copy *allocation* from now on, made by a snapshot that began at *base*."""
+        """Complete the copy *allocation*, made from a snapshot that began at *base*."""
         self.allocation = allocation
         self.tip = self._before_first = Tip(base.epoch, base.index, base.at, base.hash)
         self.committed = base.index
         self._writes.append(PutHeader(self.epoch, allocation, base))
 
     def commit(self, index: Index) -> None:
-        """Note that all up to *index* is committed."""
+        """Record that all entries up to *index* are committed."""
         assert self.committed <= index <= self.tip.index, (self.committed, index, self.tip.index)
         self.committed = index
 
     def trimmed(self, before_first: Tip) -> None:
-        """Note that the storage dropped all entries up to *before_first*, which are applied."""
+        """Record that the storage deleted the entries up to *before_first*, which are applied."""
         assert self._before_first.index <= before_first.index <= self.committed
         self._before_first = before_first
 
@@ -333,12 +335,13 @@ class LocalCopy:
 
     @property
     def next_number(self) -> int:
-        """The batch after which all that was written until now is durable."""
+        """The number of the batch that makes all writes until now durable."""
         return self.taken_number + bool(self._writes)
 
     def take_writes(self) -> tuple[Write, ...]:
-        """Return what is to be written since the last call, in order: one batch."""
-        # What is returned here is applied before it is written, so it stays until the next call.
+        """Return the writes since the last call, in order, as one batch."""
+        # Entries returned here are applied before they are stored, so they stay in memory until
+        # the next call.
         kept = max(TAIL_MAX, sum(isinstance(write, AppendEntry) for write in self._writes))
         while len(self._tail) > kept and self.tip.index - len(self._tail) < self.committed:
             self._tail.popleft()
@@ -350,7 +353,7 @@ class LocalCopy:
         return writes
 
     def made_durable(self, number: int) -> None:
-        """Note that the batches up to *number* survive a power loss now."""
+        """Record that the batches up to *number* survive a power loss."""
         self.durable_number = max(self.durable_number, number)
         while self._written and self._written[0].number <= number:
             written = self._written.popleft()
@@ -358,12 +361,12 @@ class LocalCopy:
 
     @property
     def has_applied_all(self) -> bool:
-        """Whether the rows have all that is committed."""
+        """Whether the rows have the changes of all committed entries."""
         return self._storage.applied == self.committed
 
     @property
     def is_durable(self) -> bool:
-        """Whether all that was written is durable."""
+        """Whether all writes are durable."""
         return not self._written and not self._writes
 
     def _add(self, value: bytes, tip: Tip) -> None:

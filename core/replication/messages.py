@@ -1,18 +1,18 @@
-"""Messages between the copies of a shard. Whoever carries them adds the shard, sender and receiver.
+"""Messages between the copies of a shard. The network adds shard, sender and receiver.
 
-They may be lost, doubled, delayed and overtaken by one another; each is understood by itself.
+Messages may be lost, duplicated, delayed and reordered; each can be processed on its own.
 
     primary                         backup or learner
-      Append  ----------------------->            entries; a beat when there are none
-              <----------------------- Appended   all up to an index is durable here
-              <----------------------- Mismatch   something is missing before them
+      Append  ----------------------->            entries; without entries a heartbeat
+              <----------------------- Appended   all entries up to an index are durable
+              <----------------------- Mismatch   an entry before them is missing
               <----------------------- Fenced     a higher epoch is promised (R2)
-              <----------------------- Holding    another copy is here, or none (R5)
-      Query   ----------------------->            which copy is there?
+              <----------------------- Holding    the node has another copy, or none (R5)
+      Query   ----------------------->            which copy does the node have?
               <----------------------- Holding
-      Part    ----------------------->            a piece of a snapshot
-              <----------------------- PartTaken
-      Succeed ----------------------->            the shard is yours (R27)
+      Part    ----------------------->            one part of a snapshot
+              <----------------------- PartTaken  the part is durable
+      Succeed ----------------------->            the receiver is primary now (R27)
 """
 
 from typing import Annotated
@@ -34,17 +34,17 @@ EntryHash = Annotated[bytes, msgspec.Meta(min_length=len(ORIGIN_HASH), max_lengt
 
 
 class Beacon(msgspec.Struct, frozen=True, array_like=True):
-    """What a node tells of itself, now and then, with whatever it sends a peer anyway (R19, R20).
+    """The clocks and the health of a node, sent along with other messages (R19, R20).
 
     Attributes:
-        wall: What its calendar shows.
-        at: Its time that only passes.
-        echo: The receiver's time that only passes, or a little less, by what that told of it last;
-            None if it told nothing of late.
-        is_fit: Whether it ought to be primary of anything.
-        is_prompt: Whether its disk keeps up, so that others may wait for it.
-        is_leaving: Whether it is about to stop, so that nobody is to wait for it any more.
-        free: Places for attempts that it has to spare.
+        wall: The sender's wall clock.
+        at: The sender's monotonic clock.
+        echo: The receiver's monotonic clock at most, estimated from its last beacon; None if that
+            is too old.
+        is_fit: Whether the sender should be primary of any shard.
+        is_prompt: Whether its disk is fast enough for others to wait for it.
+        is_leaving: Whether it is about to stop, so that no write should wait for it.
+        free: Free slots that it can lend.
     """
 
     wall: CheckedInstant
@@ -57,14 +57,15 @@ class Beacon(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, tag="append", omit_defaults=True):
-    """The primary's entries after *previous*, in order; none in a mere beat.
+    """The primary's entries after *previous*, in order; a heartbeat has none.
 
     Attributes:
-        configuration: Under which it is primary; its epoch is the message's.
-        allocation: The copy that is meant.
-        previous: Index of the entry before *entries*, 0 if there is none; with its hash.
-        committed: All up to here is committed.
-        sent_at: By the sender's clock; it comes back with the answer, and leases count from it.
+        configuration: The one under which the sender is primary; its epoch is the message's.
+        allocation: Of the receiver's copy.
+        previous: Index of the entry before *entries*, 0 if there is none.
+        previous_hash: Hash of that entry.
+        committed: All entries up to this index are committed.
+        sent_at: By the sender's clock; the answer returns it, and leases count from it.
     """
 
     configuration: Configuration
@@ -78,10 +79,10 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, tag="append", omit_defau
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True, tag="appended", omit_defaults=True):
-    """This copy has the primary's entries up to *match*, durably (R9).
+    """The sender's copy has the primary's entries up to *match*, durably (R9).
 
     Attributes:
-        gives_lease: Whether the sender keeps from taking over for a while (R14).
+        gives_lease: Whether the sender promises not to take over for a while (R14).
     """
 
     epoch: CheckedEpoch
@@ -93,12 +94,12 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True, tag="appended", omit_d
 
 
 class Mismatch(msgspec.Struct, frozen=True, kw_only=True, tag="mismatch"):
-    """The entry before those sent is not here.
+    """The sender's copy lacks the entry before those of an `Append`.
 
     Attributes:
-        previous: Which entry was looked for.
-        last: Where this copy's journal ends.
-        committed: Up to where it certainly is the primary's: send from there.
+        previous: Index of the missing entry.
+        last: Index of the last entry of this copy's journal.
+        committed: Index up to which the journal certainly equals the primary's: send from there.
     """
 
     epoch: CheckedEpoch
@@ -111,30 +112,29 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True, tag="mismatch"):
 
 
 class Fenced(msgspec.Struct, frozen=True, kw_only=True, tag="fenced"):
-    """A message was of a lower epoch than the one promised here (R2)."""
+    """The sender has promised a higher epoch than that of the message (R2)."""
 
     epoch: CheckedEpoch
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, tag="query"):
-    """Asks a node which copy it has; it is wanted as a learner."""
+    """A question to a node that should become a learner: which copy does it have?"""
 
     epoch: CheckedEpoch
     sent_at: CheckedInstant
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
-    """Tells which copy is here.
+    """The copy that the sender has.
 
     Attributes:
         epoch: Of the message that this answers.
-        allocation: None if there is no whole copy.
-        committed: Up to where it is certainly as any primary's.
-        has_place: Whether a snapshot of several parts can be taken now.
-        since: When what is here came to be here, or, if it was there before, when this life of the
-            node began; by the sender's clock. It comes back with a part, for that to be refused
-            when anything else is here by then, another nothing included (R5). 0 where the sender
-            is of a version that does not tell.
+        allocation: None if the sender has no complete copy.
+        committed: Index up to which the journal certainly equals any primary's.
+        has_place: Whether the sender can receive a snapshot of several parts now.
+        since: When the present data came into being, or when the node started, if that is later;
+            by the sender's clock. A part returns it, and is refused if the data has changed since,
+            even from one absence to another (R5). 0 from versions without this field.
     """
 
     epoch: CheckedEpoch
@@ -146,7 +146,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, tag="holding"):
 
 
 class Base(msgspec.Struct, frozen=True, array_like=True):
-    """The entry after which a copy that comes from a snapshot goes on."""
+    """The entry that the journal of a copy made from a snapshot follows."""
 
     epoch: CheckedEpoch
     index: CheckedIndex
@@ -155,17 +155,17 @@ class Base(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
-    """A piece of a snapshot, from which a new copy is made.
+    """One part of a snapshot, from which a new copy is made.
 
-    Rows of different parts may be of different moments, all at or after *base*. That does no harm:
-    entries hold whole values, so applying those after *base* makes all rows what they must be.
+    The parts may show the rows at different moments, all at or after *base*. That does no harm:
+    entries hold whole values, so applying the entries after *base* corrects all rows.
 
     Attributes:
-        replaces: The copy that the receiver said it has, which is given up for this one.
-        number: From 0.
+        replaces: The allocation in the receiver's `Holding`, whose copy is replaced.
+        number: Of the part, from 0.
         base: The entry at which the snapshot began.
         rows: Keys, without the shard, and values.
-        since: What the receiver said with what it has.
+        since: The value in the receiver's `Holding`.
     """
 
     configuration: Configuration
@@ -179,13 +179,13 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part"):
     since: CheckedInstant = Instant(0)
 
     def __post_init__(self) -> None:
-        """Have no row without a key; of a decoded part this is garbage (`msgspec`)."""
+        """Refuse rows without a key: a decoded part with one is garbage."""
         if not all(key for key, _ in self.rows):
             raise ValueError("a row has no key")
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of the snapshot."""
+        """Whether this part is the whole snapshot."""
         return self.number == 0 and self.is_last
 
 
@@ -199,7 +199,7 @@ class PartTaken(msgspec.Struct, frozen=True, kw_only=True, tag="part_taken"):
 
 
 class Succeed(msgspec.Struct, frozen=True, kw_only=True, tag="succeed"):
-    """The receiver is primary now, which the coordinator is to confirm (R27, R41)."""
+    """The receiver is primary now; it acts once the coordinator confirms that (R27, R41)."""
 
     configuration: Configuration
 
@@ -211,5 +211,5 @@ Message = Append | Query | Part | Succeed | Fenced | Answer
 
 
 def name_of(message: msgspec.Struct) -> str:
-    """Return the name of a message's kind, as it is sent and as metrics have it."""
+    """Return the name of a message's kind, as on the wire and in metrics."""
     return str(message.__struct_config__.tag)

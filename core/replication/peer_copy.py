@@ -1,4 +1,4 @@
-"""What a primary knows of another node's copy of its shard."""
+"""The primary's record of another node's copy of its shard."""
 
 from dataclasses import dataclass, field
 
@@ -14,10 +14,10 @@ NEVER = Instant(0)
 
 @dataclass(slots=True)
 class Outgoing:
-    """A snapshot on its way.
+    """A snapshot that is being sent.
 
     Attributes:
-        part: The last part sent, which is sent again until it is taken.
+        part: The last part sent, which is resent until it is acknowledged.
     """
 
     part: Part
@@ -25,23 +25,23 @@ class Outgoing:
 
 @dataclass(slots=True)
 class PeerCopy:
-    """One copy on another node, one that counts or a learner.
+    """One copy on another node, counting or a learner.
 
     Attributes:
-        allocation: The copy that is meant; another one there is none of ours (R5).
-        next: Index of the entry to be sent next, in the hope that all before arrive.
-        heard_at: When the last answer came.
-        match: Up to here it has our entries, durably.
-        epoch: The highest under which it answered so, whose configuration it has therefore seen.
-        lease_end: Until when it keeps from taking over (R15).
-        answered_to: When that was sent of which an answer tells that this copy is there; an answer
-            to what was sent before was overtaken, and tells no news.
-        sent_at: When something was sent last.
-        resent_at: When entries that it had missed were sent again.
-        matched_at: When the answer came that told of *match*.
-        is_broken: It lost what it had acknowledged, or has another copy: it cannot count.
-        snapshot: While it is being filled.
-        pace: What its answers took that told of more entries; not those to mere beats.
+        allocation: Identifies the copy; a copy of another allocation is not this one (R5).
+        next: Index of the entry to be sent next, on the assumption that all before arrive.
+        heard_at: When the last answer arrived.
+        match: Index up to which the copy has the primary's entries durably.
+        epoch: The highest epoch of its `Appended` answers; it has seen that configuration.
+        lease_end: End of the lease that it gave (R15).
+        answered_to: When the newest message was sent to which this copy has answered; answers to
+            earlier messages are out of date.
+        sent_at: When the last message was sent.
+        resent_at: When missing entries were last sent again.
+        matched_at: When the answer with *match* arrived.
+        is_broken: Whether the copy lost acknowledged entries or was replaced: it cannot count.
+        snapshot: The snapshot that is being sent to it, if any.
+        pace: Response times of its answers to entries; answers to heartbeats do not count.
     """
 
     allocation: AllocationId
@@ -59,15 +59,15 @@ class PeerCopy:
     pace: AnswerPace = field(default_factory=AnswerPace)
 
     def is_silent(self, since: Instant) -> bool:
-        """Tell whether no answer came since then."""
+        """Return True if no answer arrived since *since*."""
         return self.heard_at < since
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A node that was asked which copy it has.
+    """A query to a node for the copy that it has.
 
     Attributes:
-        allocation: For the copy that is made there if it has none.
+        allocation: For the new copy, if the node has none.
     """
 
     at: Instant

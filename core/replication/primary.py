@@ -1,8 +1,8 @@
-"""The primary's part: append, send, count answers, commit; and the right to act.
+"""The role of the primary: append, send, count answers, commit; and its authority to act.
 
-It never commits by itself (`advance` is R10 whole), and never acts without asking
-`Primary.has_authority` at that very moment (R15). Which other configuration it wants is decided in
-`rota.core.replication.reconfiguration`.
+An entry is committed only by R10, all of which is in `Primary.advance`. The node acts for the shard
+only after a check of `Primary.has_authority` at that moment (R15). Which configuration the primary
+proposes next is decided in `rota.core.replication.reconfiguration`.
 """
 
 from collections import deque
@@ -37,24 +37,24 @@ from rota.core.vocabulary.journal import EntryKind
 from rota.core.vocabulary.shard_configuration import Configuration, Swap
 
 WINDOW = 256
-"""Entries that may be on their way to being committed; beyond it nothing is admitted (R12)."""
+"""Uncommitted entries at which no further work is admitted (R12)."""
 WINDOW_BYTES = 1 << 20
 """Likewise, in bytes of entries."""
 PART_BYTES = 256 << 10
 RESEND = Duration(SECOND)
-"""After so long without an answer a part of a snapshot is sent again."""
+"""Time without an answer after which a part of a snapshot is sent again."""
 WAITING_TICKS = 10
-"""A node that waits for a place is asked at one tick in so many, by chance: what all shards of a
-node ask at the same moment would get two answers that help, and then none for a second."""
+"""A node whose limit of snapshots was reached is asked again at one tick in so many, at random. If
+all shards asked at the same moment, two would succeed, and none for the next second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copies:
-    """How many copies there are to be.
+    """The intended number of copies.
 
     Attributes:
-        wanted: Copies that count, when all is well.
-        least: Fewer than these commit nothing (R10 c, R13).
+        wanted: Copies that count in normal operation.
+        least: With fewer counting copies nothing is committed (R10 c, R13).
     """
 
     wanted: int = 3
@@ -63,39 +63,39 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """The primary refuses work until *to* has everything, at most until *deadline* (R27)."""
+    """A handover: the primary refuses work until *to* has all entries, or *deadline* (R27)."""
 
     to: NodeId
     deadline: Instant
 
 
 class Primary:
-    """The duty of the primary, from one takeover to its end.
+    """The role of the primary, from one takeover to its end.
 
     Args:
-        copy: This node's copy, whole and counting.
-        configuration: Which names this node, in its present session.
+        copy: This node's copy, complete and counting.
+        configuration: The one that names this node, with its current session, as primary.
         liveness: Of this node.
-        continuity: Likewise.
+        continuity: Of this node.
         timing: Of the cluster.
         transfers: Of this node.
-        copies: How many there are to be.
-        now: When it begins.
+        copies: The intended number of copies.
+        now: The instant of the takeover.
 
     Attributes:
         configuration: The newest that is known to be in force.
-        changes: Swaps that were sent and may yet happen (R17).
-        peers: The copies on other nodes that count, or may.
+        changes: Swaps that were sent and may still be carried out (R17).
+        peers: The copies on other nodes that count, or may count.
         learners: Copies on other nodes that do not count; also on a node whose counting copy is
             lost.
-        targets: The nodes that ought to have copies, the one that ought to be primary first.
-        has_stepped_down: It proposed to be primary no longer, and acts no more until it is known
-            to be still (R18).
-        joining: The node of a learner that is about to count. So that it gets to have everything
-            (R23), however busy the shard is, nothing is committed that it does not have.
-        wants_bump: A new configuration is needed, be it the same one under the next epoch.
+        targets: The nodes that should have copies, the intended primary first.
+        has_stepped_down: Whether it proposed another primary. It does not act again before it is
+            known to be primary still (R18).
+        joining: The node of a learner that is about to count. Nothing is committed that this
+            learner lacks, so that it catches up (R23) however busy the shard is.
+        wants_bump: Whether a new configuration is needed, even if only the epoch changes.
         outbox: Messages to be sent.
-        wants_view: Somebody knows of a higher epoch.
+        wants_view: Whether another node has promised a higher epoch.
     """
 
     def __init__(
@@ -130,41 +130,41 @@ class Primary:
         self.copies = copies
         self._asked: dict[NodeId, Asked] = {}
         self._waiting: set[NodeId] = set()
-        """Nodes that need a snapshot of several parts, for which there was no place (R23)."""
+        """Nodes that need a snapshot of several parts, which the limits did not allow yet (R23)."""
         self._in_flight: deque[tuple[Index, int]] = deque()
         self._in_flight_bytes = 0
         self._proposed_at: Instant | None = None
         self._ticked_at = now
         self._since = configuration.epoch
         self._shrunk_at: Epoch | None = None
-        """Of the configuration that left a copy out, until all that it counts have seen it."""
+        """Epoch of the last removal of a copy, until all counting copies have seen it."""
         copy.promise(configuration.epoch)  # R21: the epoch first, then everything else.
         self._expect(configuration, now)
-        # Its whole journal is kept; this entry commits whatever of it was not yet (R21).
+        # The whole journal is kept; this entry commits all of it (R21).
         copy.append(encode_body(["takeover"], ()), later(copy.tip.at, MICROSECOND), _TAKEOVER)
         self._takeover_index = copy.tip.index
         for node_id, peer in self.peers.items():
             self._send_entries(node_id, peer, now)
         self.advance()
 
-    # -- what it may ----------------------------------------------------------------------------
+    # -- authority ------------------------------------------------------------------------------
 
     @property
     def is_active(self) -> bool:
-        """Whether the takeover is committed, and with it all that came before (R21)."""
+        """Whether the takeover is committed, and with it all earlier entries (R21)."""
         return self.copy.committed >= self._takeover_index
 
     @property
     def perhaps_committed(self) -> Index:
         """Index up to which entries may be committed.
 
-        Before the takeover is committed that is all that was in the journal then: an earlier
-        primary may have committed and acknowledged it, and this node not have heard so.
+        Before the takeover is committed these are all entries before it: an earlier primary may
+        have committed and acknowledged them without this node having been informed.
         """
         return max(self.copy.committed, Index(self._takeover_index - 1))
 
     def has_authority(self, now: Instant) -> bool:
-        """Tell whether this node may act for the shard at this moment (R15)."""
+        """Return True if this node may act for the shard at this moment (R15)."""
         if not self.is_active or self.has_stepped_down:
             return False
         if self._may_act_by_session and self.liveness.gives_authority(
@@ -177,7 +177,7 @@ class Primary:
     def _may_act_by_session(self) -> bool:
         """Whether no other copy becomes primary while this node's session lives.
 
-        A recovery of the coordinator waits for no session, only for leases (R31). A shard with a
+        A recovery of the coordinator waits for leases but not for sessions (R31). A shard with a
         single copy has no other node that could become primary.
         """
         if not self.continuity.is_void(self.configuration.epoch):
@@ -185,7 +185,7 @@ class Primary:
         return all(node_id == self.liveness.node_id for node_id, _ in self._counted())
 
     def _has_all_leases(self, now: Instant) -> bool:
-        """Tell whether every other copy that counts, or may, keeps from taking over."""
+        """Return True if every other copy that counts, or may count, has given a valid lease."""
         others = 0
         for node_id, allocation in self._counted():
             if node_id != self.liveness.node_id:
@@ -196,7 +196,7 @@ class Primary:
         return others > 0
 
     def is_followed(self, since: Instant) -> bool:
-        """Tell whether it is active, and every other copy that counts has answered since then."""
+        """Return True if it is active and every other counting copy has answered since *since*."""
         if not self.is_active or self.has_stepped_down:
             return False
         others = (each for each in self._counted() if each[0] != self.liveness.node_id)
@@ -204,27 +204,27 @@ class Primary:
         return all(peer is not None and not peer.is_silent(since) for peer in peers)
 
     def is_admitting(self, now: Instant) -> bool:
-        """Tell whether a new entry may be proposed (R12, R19, R20, R27).
+        """Return True if a new entry may be proposed (R12, R19, R20, R27).
 
-        Not while the calendar is wrong: shard time never goes back, so the entry would have all
-        that come after it wrong as well (R7).
+        No entry is proposed while the wall clock is wrong: shard time never goes back, so the times
+        of all later entries would be wrong as well (R7).
         """
         is_fit = self.liveness.has_calendar and not self.is_fenced
         return is_fit and self.handover is None and self.has_room and self.has_authority(now)
 
     @property
     def is_fenced(self) -> bool:
-        """Whether it keeps still, for another copy that counts can take its place (R19)."""
+        """Whether it refuses work because another counting copy can replace it (R19)."""
         return bool(self.liveness.ills) and self.liveness.is_fenced(self.configuration.members)
 
     @property
     def has_room(self) -> bool:
-        """Whether the window of uncommitted entries has room."""
+        """Whether the window of uncommitted entries has room for one more."""
         count = self.copy.tip.index - self.copy.committed
         return count < WINDOW and self._in_flight_bytes < WINDOW_BYTES
 
     def union(self) -> Iterator[Configuration]:
-        """Yield the configuration in force and every one that may be (R10)."""
+        """Yield the configuration in force and every proposed one that may be in force (R10)."""
         yield self.configuration
         for swap in self.changes:
             yield swap.fresh
@@ -242,28 +242,28 @@ class Primary:
     # -- entries --------------------------------------------------------------------------------
 
     def propose(self, body: bytes, at: Instant, kind: EntryKind, now: Instant) -> None:
-        """Append an entry, to be sent to everyone by `send_proposed`."""
+        """Append an entry; `send_proposed` sends it to all copies."""
         size = self.copy.append(body, at, kind)
         self._in_flight.append((self.copy.tip.index, size))
         self._in_flight_bytes += size
         if self._proposed_at is None:
-            self._proposed_at = now  # The oldest: leases count from it, and must not be longer.
+            self._proposed_at = now  # Of the oldest entry: leases count from it.
 
     def send_proposed(self) -> None:
-        """Send what was proposed since the last time, in one message to each copy."""
+        """Send the entries proposed since the last call, in one message to each copy."""
         if self._proposed_at is not None:
             for node_id, peer in self._all_peers():
                 self._send_entries(node_id, peer, self._proposed_at)
             self._proposed_at = None
 
     def advance(self) -> None:
-        """Commit what may be: R10, whole.
+        """Commit all entries that R10 allows.
 
-        An entry is committed when (a) it is durable here, (b) every copy of every configuration
-        that is or may be in force has it durably, under its right allocation, and (c) each of
-        these configurations has enough copies; and (d) after a copy was left out, all that count
-        have seen that durably: else none of them might know, once the coordinator has lost it, that
-        the one left out lacks what was committed.
+        An entry is committed when (a) it is durable here; (b) every copy of every configuration
+        that is or may be in force has it durably, under the right allocation; (c) each of these
+        configurations has enough copies; and (d) after the removal of a copy all counting copies
+        have durably seen that configuration. Without (d), if the coordinator lost its state, no
+        copy might have a record that the removed copy lacks committed entries.
         """
         index = self.copy.durable
         if index <= self.copy.committed or not self._is_shrinking_seen():
@@ -284,7 +284,7 @@ class Primary:
                 self._in_flight_bytes -= self._in_flight.popleft()[1]
 
     def _is_shrinking_seen(self) -> bool:
-        """Return True if all copies that count have seen durably which was left out last."""
+        """Return True if all counting copies have durably seen the last removal of a copy."""
         since = self._shrunk_at
         if since is None:
             return True
@@ -296,9 +296,10 @@ class Primary:
         return True
 
     def linked(self, node_id: NodeId) -> None:
-        """Have a beat, or the last part of a snapshot, go to a node with the next tick.
+        """Send a heartbeat, or the last part of a snapshot, to a node at the next tick.
 
-        Whatever was sent before there was a link is lost, and would be missed only by the next one.
+        Messages sent before the link was up are lost; otherwise only the next heartbeat would
+        reveal that.
         """
         for peer in (self.peers.get(node_id), self.learners.get(node_id)):
             if peer is not None:
@@ -307,7 +308,7 @@ class Primary:
     # -- configurations -------------------------------------------------------------------------
 
     def adopt(self, configuration: Configuration, now: Instant) -> None:
-        """Go on under a newer configuration that still names this node."""
+        """Continue under a newer configuration that still names this node as primary."""
         if set(self.configuration.sync) - set(configuration.sync):
             self._shrunk_at = configuration.epoch
         self.configuration = configuration
@@ -319,11 +320,11 @@ class Primary:
         self._expect(configuration, now)
         self.advance()
         for node_id, peer in self._all_peers():
-            # So that the others promise the new epoch soon (R2).
+            # So that the other copies promise the new epoch soon (R2).
             self._send_entries(node_id, peer, now, is_beat=True)
 
     def _expect(self, configuration: Configuration, now: Instant) -> None:
-        """Sort the copies by whether they count; one not heard of yet has its time to answer."""
+        """Divide the other copies into counting ones and learners; new ones count as just heard."""
         known, self.peers = self.peers, {}
         for copy in configuration.sync:
             if copy.node_id == self.liveness.node_id:
@@ -336,21 +337,21 @@ class Primary:
                 peer = PeerCopy(copy.allocation, next=next_index, heard_at=now)
             self.peers[copy.node_id] = peer
         for node_id, peer in known.items():
-            # It counts no more; if it comes back soon it is not far behind (R24).
+            # It does not count any more; if it returns soon, it is not far behind (R24).
             if not peer.is_broken:
                 self.learners.setdefault(node_id, peer)
 
-    # -- what comes in --------------------------------------------------------------------------
+    # -- answers --------------------------------------------------------------------------------
 
     def receive(self, message: Message, sender: NodeId, now: Instant) -> bool:
-        """Take an answer; anything else is not for a primary.
+        """Process an answer of another copy; other messages are ignored.
 
         Returns:
-            False if it cannot be an answer to what was sent: nothing is done then.
+            False if it cannot be an answer to a message of this primary; it is ignored.
         """
         if isinstance(message, ANSWERS):
             is_future = message.epoch > self.copy.epoch or message.sent_at > now
-            if is_future or self._lacks_what_is_told(message):
+            if is_future or self._lacks_entries_of(message):
                 return False
         match message:
             case Appended():
@@ -362,16 +363,17 @@ class Primary:
             case PartTaken():
                 self._part_taken(message, sender, now)
             case Fenced(epoch=epoch):
-                # R2: its sender knows a newer configuration; read it, and obey it.
+                # R2: there is a newer configuration: read it from the coordinator and obey it.
                 self.wants_view = self.wants_view or epoch > self.copy.epoch
             case _:
                 pass
         return True
 
-    def _lacks_what_is_told(self, answer: Answer) -> bool:
-        """Return True if *answer* tells of entries of ours, or committed ones, that are not here.
+    def _lacks_entries_of(self, answer: Answer) -> bool:
+        """Return True if *answer* names entries of this epoch, or committed ones, missing here.
 
-        Either it is forged, or this copy was set back: then the other is not to be overwritten.
+        Either the answer is forged, or this copy was set back. In that case the other copy must not
+        be overwritten.
         """
         match answer:
             case Appended(match=index) | Mismatch(committed=index) | Holding(committed=index):
@@ -400,17 +402,18 @@ class Primary:
             return
         self._heard(peer, answer, now)
         if answer.last < peer.match:
-            # Asked after it had told of more, it lacks what it had durably: an older copy of its
-            # disk came back. Asked before, its answers have overtaken each other.
+            # If the request was sent after an answer with more entries, durable entries are gone:
+            # an older copy of its disk was restored. Otherwise the answers were reordered.
             peer.is_broken |= answer.sent_at > peer.matched_at
             return
         if answer.previous <= peer.match or answer.sent_at < peer.resent_at:
-            return  # It has by now what it missed, or that has been sent again.
+            return  # It has received the missing entry by now, or that has been sent again.
         peer.resent_at = now
-        # From where it is certainly as ours; what has been trimmed here was committed long ago.
+        # From the last index up to which the journals are certainly equal; entries that have been
+        # trimmed here were committed long ago.
         start = max(peer.match, answer.committed, Index(self.copy.first - 1))
         if start == answer.previous:
-            peer.is_broken = True  # It ends before that, or came to be another: it begins anew.
+            peer.is_broken = True  # Its journal ends earlier or differs: it needs a snapshot.
             return
         peer.next = Index(start + 1)
         self._send_entries(sender, peer, now, is_beat=True)
@@ -419,17 +422,17 @@ class Primary:
         peer.heard_at = now
         peer.answered_to = max(peer.answered_to, answer.sent_at)
         if answer.gives_lease:
-            # R15: from the instant at which it was asked for, not from that of the answer.
+            # R15: counted from the instant of the request, not from that of the answer.
             peer.lease_end = max(peer.lease_end, self.timing.lease_end(answer.sent_at))
         elif answer.epoch == self.configuration.epoch and self._counts(peer):
-            # R17: it may be about to take over; the next epoch makes that impossible, or certain.
+            # R17: it may be about to take over; the next epoch shows whether it has.
             self.wants_bump = True
 
     def _counts(self, peer: PeerCopy) -> bool:
         return any(allocation == peer.allocation for _, allocation in self._counted())
 
     def _peer(self, sender: NodeId, epoch: Epoch, allocation: AllocationId) -> PeerCopy | None:
-        """Return whom an answer is from, if it is about the copy and the journal that we mean."""
+        """Return the copy that an answer is from; None if it is about another copy or journal."""
         return self._copy_on(sender, allocation) if epoch >= self._since else None
 
     def _copy_on(self, node_id: NodeId, allocation: AllocationId) -> PeerCopy | None:
@@ -449,16 +452,16 @@ class Primary:
             return
         counting, learner = self.peers.get(sender), self.learners.get(sender)
         if any(peer and answer.sent_at <= peer.answered_to for peer in (counting, learner)):
-            return  # It was overtaken.
+            return  # The messages were reordered.
         if counting is not None:
-            # R5: what counted there is not there any more.
+            # R5: the counting copy on that node is gone if the allocation differs.
             counting.is_broken = answer.allocation != counting.allocation
             if not counting.is_broken:
                 return
         if learner is not None:
             if learner.snapshot is not None:
                 if answer.sent_at >= learner.snapshot.part.sent_at:
-                    # Refused: there is no place, or not any more what was to be replaced.
+                    # Refused: the limit is reached, or the data to be replaced has changed.
                     del self.learners[sender]
                     if not answer.has_place:
                         self._waiting.add(sender)
@@ -466,7 +469,7 @@ class Primary:
             if answer.allocation == learner.allocation:
                 return
             if self._counts(learner):
-                return  # It was proposed, and may count by now: it is not given up for another.
+                return  # It was proposed and may count by now: it is not replaced by another.
             del self.learners[sender]
         asked = self._asked.pop(sender, None)
         if asked is None:
@@ -490,15 +493,15 @@ class Primary:
 
     @property
     def sending_count(self) -> int:
-        """Snapshots of several parts that are on their way."""
+        """Snapshots of several parts that are being sent."""
         sent = (peer.snapshot for peer in self.learners.values())
         return sum(snapshot is not None and not snapshot.part.is_whole for snapshot in sent)
 
     def _begin_snapshot(self, node_id: NodeId, asked: Asked, answer: Holding, now: Instant) -> None:
-        """Make a copy from nothing, under an allocation of its own (R5), if there is a place."""
+        """Begin to send a snapshot for a new copy, with a new allocation (R5), if limits allow."""
         has_place = answer.has_place and self.transfers.may_send()
         if node_id in self._waiting and not has_place:
-            return  # Nothing need be read to know that it takes several parts.
+            return  # It takes several parts, as was found before: no need to read rows again.
         base = self.copy.base()
         found = self.copy.rows(None, PART_BYTES)
         if not (has_place or found.is_last):
@@ -549,39 +552,39 @@ class Primary:
     # -- time -----------------------------------------------------------------------------------
 
     def tick(self, now: Instant, draw: int) -> None:
-        """Let time pass: beats, what got lost, learners to be asked.
+        """Send heartbeats, resend what was lost, query nodes that should become learners.
 
         Args:
             now: By the node's own clock.
-            draw: 64 random bits, for the name of a new copy.
+            draw: 64 random bits, for the allocation of a new copy.
         """
         if self.is_fenced or now - self._ticked_at > self.timing.silence // 2:
-            # This node was not listening itself, or does not ask.
+            # This node was stalled or sends no heartbeats: silence proves nothing.
             for _, peer in self._all_peers():
                 peer.heard_at = now
         self._ticked_at = now
-        self.advance()  # A configuration that held it back may be out of question by now.
+        self.advance()  # A proposed configuration that delayed commits may be refused by now.
         self._drop_learners(now)
         for node_id, peer in self._all_peers():
             if peer.snapshot is not None:
                 if now - peer.sent_at >= RESEND:
                     self._send(node_id, peer, peer.snapshot.part, now)
             elif now - peer.sent_at >= self.timing.beat and self._may_beat(now):
-                # Entries that got lost are missed by the beat after them, and sent again.
+                # The heartbeat reveals lost entries, which are then sent again.
                 self._send_entries(node_id, peer, now, is_beat=True)
         self._ask_learners(now, draw)
 
     def _may_beat(self, now: Instant) -> bool:
-        """Tell whether a beat may go.
+        """Return True if heartbeats may be sent.
 
-        R19: a fenced primary asks no one for time that outlasts its session, which it does not
-        renew. Before that nobody can take over anyway, and beats tell who could be its heir.
+        R19: a fenced primary requests no lease that outlasts its session, which it does not renew.
+        Until then no other node can take over, and the answers show which copy could replace it.
         """
         outlasts = later(now, self.timing.grace) > self.liveness.session_end
         return not (self.is_fenced and outlasts)
 
     def _drop_learners(self, now: Instant) -> None:
-        """Forget learners that are not wanted, cannot go on, or do not answer."""
+        """Forget learners that are not wanted, are broken, or do not answer."""
         patience = Instant(now - 5 * self.timing.silence)
         for node_id, peer in list(self.learners.items()):
             is_wanted = node_id in self.targets and not peer.is_broken
@@ -612,7 +615,7 @@ class Primary:
     def _send_entries(
         self, node_id: NodeId, peer: PeerCopy, now: Instant, *, is_beat: bool = False
     ) -> None:
-        """Send what *peer* has not been sent, as much as the window allows."""
+        """Send the entries that *peer* has not been sent, as many as the window allows."""
         if peer.snapshot is not None or peer.is_broken:
             return
         if peer.next > self.copy.tip.index and not is_beat:
@@ -620,7 +623,7 @@ class Primary:
         previous = Index(peer.next - 1)
         previous_hash = self.copy.hash_at(previous)
         if previous_hash is None:
-            # What it needs next has been trimmed: it begins anew, from a snapshot.
+            # The next entry that it needs has been trimmed: it needs a snapshot.
             peer.is_broken = True
             return
         entries = self._entries_for(peer)

@@ -1,18 +1,18 @@
-"""Whose claims to be primary a copy believes: those that the coordinator confirms (R41).
+"""Check of messages that only a primary may send against the coordinator's configurations (R41).
 
-A message proves nothing about who is primary: its sender may be mistaken, out of date, or lying.
-Configurations come from the coordinator alone, by its watch, its views and its answers to swaps. A
-message that only a primary may send is measured against them:
+A message proves nothing about its sender's role: the sender may be wrong, out of date or malicious.
+Configurations come only from the coordinator, by its watch, its views and its answers to swaps. A
+claim, a message that only a primary may send, is compared with them:
 
     its epoch                                           verdict
     lower than the promised one, or out of date         STALE    the sender gets `Fenced` (R2)
     that of a known configuration, and its primary's    VALID
     that of a known configuration, and not its          FORBIDDEN
       primary's, or naming another configuration
-    higher than all that are known                      EARLY    waits for the coordinator's news
+    higher than all that are known                      EARLY    waits for the coordinator
 
-An honest primary acts only under a configuration that the coordinator has, so what is early becomes
-valid as soon as the news is here. What is never confirmed is dropped.
+An honest primary acts only under a configuration that the coordinator has, so an early claim is
+valid when that configuration arrives. A claim that is not confirmed in time is dropped.
 """
 
 from collections import deque
@@ -30,15 +30,15 @@ CLAIMS = Append, Part, Query, Succeed
 """The same for `isinstance`, which takes a third of the time with a tuple."""
 
 WAITING_MAX = 8
-"""Early messages of one shard; one more is dropped, and comes again with a beat."""
+"""Early claims of one shard; further ones are dropped, and resent with the next heartbeat."""
 WAITING_BYTES_MAX = 64 << 10
 """Likewise, in bytes of entries and rows."""
 WAITING_FOR = Duration(2 * SECOND)
-"""For how long the coordinator may take to confirm an early message."""
+"""Time that the coordinator has to confirm an early claim."""
 
 
 class ClaimVerdict(Enum):
-    """What is to be done with a claim."""
+    """The result of the check of a claim."""
 
     VALID = "valid"
     STALE = "stale"
@@ -47,20 +47,20 @@ class ClaimVerdict(Enum):
 
 
 def claimed_epoch(claim: Claim) -> Epoch:
-    """Return the epoch under which the sender of *claim* is, or made another, primary."""
+    """Return the epoch of *claim*."""
     return claim.epoch if isinstance(claim, Query) else claim.configuration.epoch
 
 
 def judge(
     claim: Claim, sender: NodeId, *, known: tuple[Configuration, ...], promised: Epoch
 ) -> ClaimVerdict:
-    """Return what a claim is worth.
+    """Return the verdict on a claim.
 
     Args:
-        claim: What came.
-        sender: From whom.
-        known: Configurations that the coordinator gave, the newest last.
-        promised: The highest epoch promised here.
+        claim: The message.
+        sender: The node that sent it.
+        known: Configurations from the coordinator, the newest last.
+        promised: The highest epoch that this copy has promised.
     """
     epoch = claimed_epoch(claim)
     if epoch < promised:
@@ -74,17 +74,17 @@ def judge(
 
 
 def _judge_under(given: Configuration, claim: Claim, sender: NodeId) -> ClaimVerdict:
-    """Return what a claim under the epoch of *given* is worth."""
+    """Return the verdict on a claim under the epoch of *given*."""
     if not isinstance(claim, Query) and claim.configuration != given:
         return ClaimVerdict.FORBIDDEN
-    # The primary before announces its heir, and may be anyone by now.
+    # `Succeed` comes from the primary before, which *given* does not name.
     is_primarys = given.primary == sender or isinstance(claim, Succeed)
     return ClaimVerdict.VALID if is_primarys else ClaimVerdict.FORBIDDEN
 
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """A claim that waits for the coordinator's news."""
+    """A claim that waits for the coordinator's confirmation."""
 
     claim: Claim
     sender: NodeId
@@ -92,7 +92,7 @@ class Early:
 
 
 class EarlyClaims:
-    """The claims of one shard that wait for the coordinator's news.
+    """The claims of one shard that wait for the coordinator's confirmation.
 
     Attributes:
         waiting: The claims, oldest first; for reading.
@@ -103,14 +103,14 @@ class EarlyClaims:
         self._bytes = 0
 
     def put(self, claim: Claim, sender: NodeId, now: Instant) -> None:
-        """Have a claim wait; without room it is dropped, and its sender repeats it."""
+        """Add a claim; without room it is dropped, and its sender repeats it."""
         size = _size(claim)
         if len(self.waiting) < WAITING_MAX and self._bytes + size <= WAITING_BYTES_MAX:
             self.waiting.append(Early(claim, sender, now))
             self._bytes += size
 
     def take(self, epoch: Epoch) -> list[Early]:
-        """Return those that are early no more, now that *epoch* is known."""
+        """Remove and return the claims up to *epoch*, which is known now."""
         taken = [each for each in self.waiting if claimed_epoch(each.claim) <= epoch]
         for each in taken:
             self.waiting.remove(each)

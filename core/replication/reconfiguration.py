@@ -1,17 +1,17 @@
-"""Which configuration a primary wants next, if any: one question, asked at every tick.
+"""The next configuration that a primary proposes, if any; evaluated at every tick.
 
-The reasons, in their order; the first that applies decides:
+The reasons in their order; the first that applies decides:
 
-    R17  a change whose outcome is unknown     the same again, under the next epoch
-    R4   the node has a new session            likewise
-    R19  it is unfit, or about to stop         none, if another copy can take its place (R27)
-    R24  a backup is dead, silent, slow, or    without it, while enough remain
+    R17  the outcome of a change is unknown    the same copies, under the next epoch
+    R4   the node has a new session            the same copies, under the next epoch
+    R19  it is unfit, or about to stop         a handover (R27), if another copy can replace it
+    R24  a backup is dead, silent, slow, or    without that backup, if enough copies remain
          about to stop
     R23  likewise, and too few would remain    a learner that has caught up in its place
     R23  fewer copies than wanted              with a learner that has caught up and is not slow
-    R26  a copy is where none ought to be      with the one that ought to be, and only then without;
-                                               at once where no other node is left for it
-    R27  another node ought to be primary      it, once it has everything
+    R26  a copy on a node that is no target    first with the copy on the target, then without it;
+                                               without it at once if no other node is left
+    R27  another node should be primary        that node, once it has all entries
 """
 
 from collections.abc import Iterator
@@ -25,22 +25,23 @@ from rota.core.timing.instants import Instant, later
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Configuration, Copy
 
 TIMES_SLOWER = 10
-"""A copy is slow only if it takes so many times as long as the others do."""
+"""A copy is slow only if its response time is so many times that of the others."""
 HANDOVER_PAUSE = 10
-"""After a handover that failed, the next one comes so many times its duration later."""
+"""Pause after a failed handover, as a multiple of the duration of a handover."""
 
 
 def next_configuration(primary: Primary, now: Instant) -> Configuration | None:
-    """Return what *primary* proposes now; None if all is well, or nothing can be done about it.
+    """Return the configuration that *primary* proposes now; None if none is needed or possible.
 
-    Learners and removals do not wait for the takeover to be committed (R22): else a second failure
-    would block the shard for ever. Handing over does.
+    Additions and removals do not wait until the takeover is committed (R22): otherwise a second
+    failure would block the shard for ever. A handover waits for that.
     """
     if _needs_bump(primary):
         return _with(primary, primary.configuration.sync)
     if _able_heir(primary, now) is not None:
-        # The handover goes first, and the heir sees to the rest. But one that is well waits until
-        # everything is committed, and so for a copy that does not answer.
+        # The handover has priority; the new primary makes all other changes. But the handover of a
+        # node in good health waits until everything is committed, so an unresponsive copy is
+        # removed first.
         return _without_the_dead(primary, now) if primary.liveness.is_well else None
     return (
         _without_the_dead(primary, now)
@@ -50,10 +51,11 @@ def next_configuration(primary: Primary, now: Instant) -> Configuration | None:
 
 
 def next_to_join(primary: Primary, now: Instant) -> NodeId | None:
-    """Return the learner to wait for from now on: one that has all but what is on its way (R23).
+    """Return the learner that commits wait for from now on; None if there is none (R23).
 
-    A learner that is slower than the copies that count would for ever be a little behind them.
-    Without a session no change can be asked for, so there is nothing to wait for.
+    The learner lacks only the latest entries. Without that wait, a learner that is slower than the
+    counting copies would always be a little behind. Without a session no change can be requested,
+    so no learner can join.
     """
     if primary.liveness.session == NO_SESSION:
         return None
@@ -64,11 +66,11 @@ def next_to_join(primary: Primary, now: Instant) -> NodeId | None:
 
 
 def next_handover(primary: Primary, now: Instant) -> Handover | None:
-    """Return the handover to begin now, or None: the primary is where it should be (R27).
+    """Return the handover to begin now; None if there is none to begin (R27).
 
-    One that is unfit goes at once, to whoever is fit and first in line (R19, R20). For balance some
-    go at a time, and to a copy that has just come a little later: its node is as new, often, and
-    busy with the others.
+    An unfit primary hands over at once, to the first fit copy in order (R19, R20). For balance only
+    some shards are handed over at a time, and not at once to a copy that has just been added: often
+    its node is new as well, and busy with other shards.
     """
     if not primary.liveness.is_fit:
         heir = _able_heir(primary, now)
@@ -93,15 +95,20 @@ def next_handover(primary: Primary, now: Instant) -> Handover | None:
 
 
 def handed_over(primary: Primary, now: Instant, *, is_owing: bool) -> Configuration | None:
-    """Return the configuration that ends the handover, once its heir has everything (R27).
+    """Return the configuration that ends the handover; None while the heir lacks entries (R27).
 
-    One that is not well waits neither for its own disk (R19) nor beyond the deadline. Nothing is
-    lost that anybody was told of: the heir counts, so it has all that is committed. What is not may
-    be the heir's or nobody's, and whoever waits for it is told that this is not known.
+    A primary in bad health waits neither for its own disk (R19) nor beyond the deadline. No
+    acknowledged entry is lost: the heir counts, so it has all committed entries. Whether an
+    uncommitted entry survives is unknown, and its clients get that as the reply.
 
-    What is committed is applied first, and so told and done: who has stepped down tells nobody, and
-    begins nothing (R15), and what was started would be found not to run. What is decided ahead of
-    its time is waited for likewise, until the deadline.
+    Committed entries are applied first, and their effects and replies carried out: after stepping
+    down the node may not do so (R15), and attempts recorded as started would not run. Effects that
+    are postponed until their execution is due are awaited too, until the deadline.
+
+    Args:
+        primary: The primary.
+        now: By the node's own clock.
+        is_owing: Whether postponed effects are outstanding.
     """
     handover = primary.handover
     if handover is None or not primary.copy.has_applied_all:
@@ -122,18 +129,18 @@ def handed_over(primary: Primary, now: Instant, *, is_owing: bool) -> Configurat
     rest = tuple(copy for copy in sync if copy.node_id != primary.liveness.node_id)
     is_waited_for = primary.liveness.is_prompt and not primary.liveness.is_leaving
     if not is_waited_for and len(rest) >= primary.copies.least:
-        sync = rest  # R24: else all that the heir commits would wait for this disk, or this node.
+        sync = rest  # R24: else every commit of the heir would wait for this node or its disk.
     return msgspec.structs.replace(
         _with(primary, sync), primary=handover.to, primary_session=session
     )
 
 
 def _able_heir(primary: Primary, now: Instant) -> NodeId | None:
-    """Return who is to have the shard of a node that is not fit, if that is so and there is one.
+    """Return the node to which an unfit primary hands its shard over; None if there is none.
 
-    It has to have answered just now what was asked just now, for a fenced primary soon asks no
-    more. One that is about to stop is well and asks: only what it asked since then shows that the
-    heir has not ended just before.
+    The heir must have answered a recent message, since a fenced primary soon sends no more. A node
+    that is about to stop still sends messages; only an answer to a message sent since then shows
+    that the heir has not just stopped itself.
     """
     liveness = primary.liveness
     if liveness.is_fit or not primary.has_authority(now):
@@ -175,10 +182,10 @@ def _without_the_dead(primary: Primary, now: Instant) -> Configuration | None:
 
 
 def _without_the_unwanted(primary: Primary, now: Instant) -> Configuration | None:
-    """Return a configuration without a copy for which every write waits, or is about to.
+    """Return a configuration without a copy on a slow disk or on a node that is about to stop.
 
-    That is one on a slow disk, unless this node's is slow as well, for then it may be the same one;
-    and one whose node is about to stop.
+    Every write waits for such a copy, or is about to. Other nodes' slow disks are ignored if this
+    node's disk is slow as well, for it may be the same disk.
     """
     liveness = primary.liveness
     unwanted = liveness.leaving | liveness.slow if liveness.is_prompt else liveness.leaving
@@ -187,7 +194,7 @@ def _without_the_unwanted(primary: Primary, now: Instant) -> Configuration | Non
 
 
 def _without(primary: Primary, copy: Copy, now: Instant) -> Configuration | None:
-    """Return a configuration without *copy*; with a learner in its place if it has to be (R23)."""
+    """Return a configuration without *copy*, with a learner in its place if necessary (R23)."""
     rest = tuple(each for each in primary.configuration.sync if each != copy)
     if len(rest) >= primary.copies.least:
         return _with(primary, rest)
@@ -206,14 +213,14 @@ def _towards_targets(primary: Primary, now: Instant) -> Configuration | None:
         for copy in misplaced:
             if copy.node_id != primary.liveness.node_id:
                 return _with(primary, tuple(each for each in sync if each != copy))
-    return None  # The primary itself is misplaced: it hands over first, and its heir removes it.
+    return None  # The primary itself is misplaced: after a handover the new primary removes it.
 
 
 def _is_all_that_can_be(primary: Primary) -> bool:
-    """Tell whether one copy may go for which no other comes (R26).
+    """Return True if a copy may be removed without replacement (R26).
 
-    Its node is drained, and fewer nodes are left than there are to be copies. The copies on those
-    all count, and enough remain without it.
+    That is so if its node is drained, fewer nodes are left than copies wanted, the copies on these
+    nodes all count, and enough copies remain.
     """
     members, targets = primary.configuration.members, primary.targets
     return (
@@ -224,10 +231,10 @@ def _is_all_that_can_be(primary: Primary) -> bool:
 
 
 def _ready_learner(primary: Primary, now: Instant, *, besides: tuple[Copy, ...]) -> Copy | None:
-    """Return a learner that has all that may be committed, on a node of none of *besides* (R23).
+    """Return a learner with all entries that may be committed, on no node of *besides* (R23).
 
-    Known to be committed is not enough: what an earlier primary acknowledged would be on one copy
-    alone, and be lost with it (found by the simulation, seed 66 of the time).
+    The entries known to be committed do not suffice: entries that an earlier primary acknowledged
+    would be on a single copy and could be lost with it (found by the simulation, seed 66).
     """
     taken = {copy.node_id for copy in besides}
     for node_id, peer in _able_learners(primary, now):
@@ -237,9 +244,9 @@ def _ready_learner(primary: Primary, now: Instant, *, besides: tuple[Copy, ...])
 
 
 def _able_learners(primary: Primary, now: Instant) -> Iterator[tuple[NodeId, PeerCopy]]:
-    """Yield the learners that are wanted, whole, answered just now, are not slow, and stay.
+    """Yield the learners that are wanted, complete, responsive, not slow and not about to stop.
 
-    One whose process was seen to end answered just before that; it does not come again for it.
+    A node whose process was seen to end is left out, although it has answered recently.
     """
     since = Instant(now - primary.timing.answered)
     for node_id in primary.targets:
@@ -253,11 +260,11 @@ def _able_learners(primary: Primary, now: Instant) -> Iterator[tuple[NodeId, Pee
 
 
 def _is_slow(primary: Primary, peer: PeerCopy, now: Instant) -> bool:
-    """Tell whether *peer* makes everyone wait who does not have to (R24).
+    """Return True if *peer* delays every commit and the other backups do not (R24).
 
-    It is measured against the other backups of this shard: they get the same entries at the same
-    moments, so what is slow here, or on the way for all, slows them too, and then it is not this
-    copy that is slow. With no other backup, or of one that says nothing, there is nothing to go by.
+    The response time is compared with that of the shard's other backups. They receive the same
+    entries at the same moments, so a cause on this node or in the network slows them too. Without
+    other backups, or without response times of one of them, the result is False.
     """
     window = primary.timing.pace
     took = peer.pace.median(now, window)

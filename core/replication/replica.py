@@ -1,10 +1,10 @@
-"""One copy of a shard on one node: which duty it has, and when that changes.
+"""One copy of a shard on one node: its role, and the changes of role.
 
-    no duty but to listen   Backup    obeys the primary; may take over (R16)
-    decides                 Primary   appends and commits; from `_begin` to `_step_down`
+    Backup     stores the primary's entries; may take over (R16)
+    Primary    appends and commits; from `_take_up` to `_step_down`
 
-A copy becomes primary by one thing alone: a configuration that names this node, in its present
-session, and its allocation. It ends with any newer configuration that names another. Both come from
+A copy becomes primary only by a configuration that names this node, with its current session, and
+its allocation. A newer configuration that names another node ends that. Configurations come from
 the coordinator, never from a message of another node (R41).
 """
 
@@ -51,13 +51,14 @@ from rota.core.vocabulary.shard_configuration import (
 
 @dataclass(slots=True)
 class Ready:
-    """What is to be done for a replica, now.
+    """The actions that a replica requires of its node now.
 
     Attributes:
-        writes: To be stored, in this order and as one batch; then `Replica.made_durable` is called
-            with *number* once they survive a power loss.
-        sends: Messages; they may go before the writes are durable.
-        swap: To be asked of the coordinator; the answer goes to `Replica.answered`.
+        writes: To be stored, in this order and as one batch.
+        number: Of the batch: `Replica.made_durable` is called with it once the writes survive a
+            power loss.
+        sends: Messages; they may be sent before the writes are durable.
+        swap: To be sent to the coordinator; the answer goes to `Replica.answered`.
         wants_view: Whether the coordinator's view is to be read and given to `Replica.learn`.
     """
 
@@ -72,23 +73,24 @@ class Replica:
     """One copy of a shard.
 
     Args:
-        shard: Which.
-        stored: What the node's store has of it.
-        storage: For reading more.
-        liveness: The node's, shared by its replicas.
-        continuity: Likewise.
-        timing: The cluster's.
-        transfers: The node's, shared by its replicas.
-        copies: How many there are to be.
+        shard: The shard.
+        stored: The stored form of the copy.
+        storage: For reading more of it.
+        liveness: Of the node, shared by its replicas.
+        continuity: Of the node, shared by its replicas.
+        timing: Of the cluster.
+        transfers: Of the node, shared by its replicas.
+        copies: The intended number of copies.
 
     Attributes:
-        copy: The journal and what of it is committed; for reading.
-        primary: The duty of the primary, or None if this copy does not have it; for reading.
-        newest: The newest configuration that the coordinator gave in this life of the node; None
-            if it gave none.
-        refused: Messages whose senders had no right to them, or that cannot be true, by name.
-        is_owing: Whether something that is committed waits for its time here (R27); for its node to
-            say.
+        copy: The journal and how far it is committed; for reading.
+        primary: The role of the primary; None if this copy is a backup; for reading.
+        newest: The newest configuration from the coordinator since the node started; None if there
+            was none.
+        refused: Counts of refused messages by name: the sender had no right to send them, or they
+            cannot be true.
+        is_owing: Whether postponed effects of committed entries are outstanding (R27); set by the
+            node.
     """
 
     def __init__(
@@ -109,18 +111,18 @@ class Replica:
         self.refused: Counter[str] = Counter()
         self.is_owing = False
         self._seen_number = 0
-        """Of the configuration seen last, among all that this node learned in this life."""
+        """Number of the configuration seen last, among those learned since the node started."""
         self._liveness = liveness
         self._continuity = continuity
         if stored.seen is not None:
-            continuity.saw(stored.seen.epoch)
+            continuity.add_epoch(stored.seen.epoch)
         self._timing = timing
         self._transfers = transfers
         self._copies = copies
         self._promises = Promises()
         self._known: tuple[Configuration, ...] = ()
-        """The newest configuration and the one before it, under which messages may be on their way;
-        the newest is last."""
+        """The newest configuration, last, and the one before it, of which messages may still
+        arrive."""
         self._early = EarlyClaims()
         self._duty: Primary | Backup = self._backup()
         self.primary: Primary | None = None
@@ -131,11 +133,11 @@ class Replica:
         self._vacant_since: Instant | None = None
         self._is_founding = False
         self._heard: tuple[NodeId, Instant] | None = None
-        """The primary that was heard last, and when."""
+        """The sender of the last `Append`, and when it arrived."""
         self._swap: Swap | None = None
         self._wants_view = False
 
-    # -- what it is -----------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------
 
     @property
     def is_active(self) -> bool:
@@ -145,18 +147,19 @@ class Replica:
 
     @property
     def is_candidate(self) -> bool:
-        """Whether it asked to take over, and may yet be told that it did (R17)."""
+        """Whether it has proposed to take over, and the outcome is unknown (R17)."""
         return bool(self._takeovers)
 
     def has_authority(self, now: Instant) -> bool:
-        """Tell whether this node may act for the shard; ask right before each effect (R15)."""
+        """Return True if this node may act for the shard; check before each effect (R15)."""
         primary = self.primary
         return primary is not None and primary.has_authority(now)
 
     def served_by(self, since: Instant) -> NodeId | None:
-        """Return the primary that has been heard since then; None if none was.
+        """Return the primary that has been active since *since*; None if there is none.
 
-        Be it this node, if all copies that count have answered it since.
+        That is this node if all counting copies have answered it since, or the sender of an
+        `Append` since.
         """
         primary = self.primary
         if primary is not None:
@@ -165,7 +168,7 @@ class Replica:
 
     @property
     def counts(self) -> bool:
-        """Whether this copy counts, as far as is known here."""
+        """Whether this copy counts in the newest configuration known here."""
         allocation = self.copy.allocation
         newest = self.newest
         return (
@@ -175,21 +178,21 @@ class Replica:
         )
 
     def is_admitting(self, now: Instant) -> bool:
-        """Tell whether `propose` may be called."""
+        """Return True if `propose` may be called."""
         primary = self.primary
         return primary is not None and primary.is_admitting(now)
 
     @property
     def seen(self) -> Configuration | None:
-        """The newest configuration that the coordinator was seen to have, also in earlier lives."""
+        """The newest configuration read from the coordinator, also before a restart."""
         return self.copy.seen
 
     @property
     def is_lost(self) -> bool:
-        """Whether the coordinator lost what it had of this shard, and no recovery followed (R31).
+        """Whether the coordinator lost this shard's configuration without a recovery since (R31).
 
-        A shard that the coordinator never had is lost while it could only be founded under a
-        generation that is.
+        A shard without any configuration is lost as long as it could only be founded under a lost
+        generation.
         """
         if self._continuity.lost is None:
             return False
@@ -199,9 +202,9 @@ class Replica:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the coordinator is asked for no change (R31).
+        """Whether no change is requested of the coordinator (R31).
 
-        Because it lost its state, or has no epoch as high as one that is promised here.
+        That is so if it lost its state, or if its epoch is lower than the one promised here.
         """
         newest = self.newest
         return self.is_lost or (newest is not None and newest.epoch < self.copy.epoch)
@@ -213,17 +216,17 @@ class Replica:
 
     @property
     def sending_count(self) -> int:
-        """Snapshots of several parts that are on their way from here."""
+        """Snapshots of several parts that this replica is sending."""
         primary = self.primary
         return primary.sending_count if primary else 0
 
     def is_taking(self, now: Instant) -> bool:
-        """Tell whether a snapshot of several parts is being taken here."""
+        """Return True if this replica is receiving a snapshot of several parts."""
         return isinstance(self._duty, Backup) and self._duty.is_taking(now)
 
     @property
     def needed_from(self) -> Index:
-        """Index of the first entry that may still be asked for: keep it and all after it."""
+        """Index of the first entry that another copy may still need; it and all later are kept."""
         primary = self.primary
         return primary.needed_from if primary else Index(self.copy.tip.index + 1)
 
@@ -236,8 +239,8 @@ class Replica:
 
         Args:
             body: The changes, encoded.
-            at: The shard time of the decision, later than every one before (R7).
-            now: By the node's own clock, which only passes.
+            at: The shard time of the decision, later than that of every earlier one (R7).
+            now: By the node's monotonic clock.
             kind: Of the entry.
         """
         primary = self.primary
@@ -246,14 +249,14 @@ class Replica:
         return self.copy.tip.index
 
     def receive(self, message: Message, sender: NodeId, now: Instant) -> None:
-        """Take a message from another node's replica of this shard."""
+        """Process a message from another node's replica of this shard."""
         if isinstance(message, CLAIMS):
             self._take_claim(message, sender, now)
         elif isinstance(self._duty, Primary) and not self._duty.receive(message, sender, now):
             self._refuse(message)
 
     def _take_claim(self, claim: Claim, sender: NodeId, now: Instant) -> None:
-        """Obey, fence, refuse, or keep for a moment what only a primary may send (R2, R41)."""
+        """Process a message that only a primary may send: obey, fence, refuse or hold (R2, R41)."""
         match judge(claim, sender, known=self._known, promised=self.copy.epoch):
             case ClaimVerdict.VALID:
                 self._obey(claim, sender, now)
@@ -279,19 +282,19 @@ class Replica:
         self.refused[name_of(message)] += 1
 
     def _look_after_early(self, now: Instant) -> None:
-        """Have the coordinator asked for what early claims wait for; drop those too old."""
+        """Request the coordinator's view for early claims; drop those that are too old."""
         for claim in self._early.expire(now):
             self._refuse(claim)
         self._wants_view = self._wants_view or bool(self._early.waiting)
 
     def linked(self, node_id: NodeId) -> None:
-        """Note that there is a link to another node from now on."""
+        """Record that a link to another node has been established."""
         primary = self.primary
         if primary is not None:
             primary.linked(node_id)
 
     def made_durable(self, number: int) -> None:
-        """Note that the writes up to batch *number* survive a power loss."""
+        """Record that the writes up to batch *number* survive a power loss."""
         self.copy.made_durable(number)
         if isinstance(self._duty, Primary):
             self._duty.advance()
@@ -300,27 +303,27 @@ class Replica:
 
     @property
     def is_handing_over(self) -> bool:
-        """Whether this primary waits until its heir has everything, and admits nothing."""
+        """Whether this primary admits nothing and waits until the new primary has all entries."""
         primary = self.primary
         return primary is not None and primary.handover is not None and self._in_flight is None
 
     @property
     def is_giving_away(self) -> bool:
-        """Whether this primary hands over, and has not been told yet what came of it."""
+        """Whether this primary is handing its shard over, and the outcome is not known yet."""
         primary = self.primary
         return primary is not None and (primary.handover is not None or primary.has_stepped_down)
 
     def released(self, now: Instant) -> None:
-        """Note that what the applied entries led to has been told and done.
+        """Record that the replies and effects of the applied entries have been carried out.
 
-        A handover that only waited for that goes on at once: work is refused meanwhile.
+        A handover that only waits for that continues at once, because it refuses work meanwhile.
         """
         primary = self.primary
         if self.is_handing_over and primary is not None and primary.handover is not None:
             self._hand_over(primary, primary.handover, now)
 
     def learn(self, configuration: Configuration, now: Instant) -> None:
-        """Take note of a configuration that is or was in force; the coordinator gave it (R41)."""
+        """Process a configuration from the coordinator that is or was in force (R41)."""
         continuity, seen = self._continuity, self.seen
         if seen is not None and _is_twin(configuration, seen):
             continuity.lose(
@@ -334,18 +337,18 @@ class Replica:
         if self.newest is not None and configuration.epoch <= self.newest.epoch:
             return
         if seen is None or configuration.epoch > seen.epoch:
-            self.copy.see(configuration)
-            continuity.saw(configuration.epoch)
+            self.copy.save_seen(configuration)
+            continuity.add_epoch(configuration.epoch)
             continuity.count += 1
             self._seen_number = continuity.count
         self._take_note(configuration, now)
 
     def compare(self, given: Configuration | None, known: Known) -> None:
-        """Note a loss if a view has less of this shard than was seen before (R31).
+        """Record a loss if a view has less of this shard than was seen before (R31).
 
         Args:
-            given: The view's configuration; None if it has none.
-            known: `CoordinatorContinuity.known` of when the view was requested.
+            given: The view's configuration of the shard; None if it has none.
+            known: `CoordinatorContinuity.known` at the time of the request.
         """
         seen = self.seen
         if seen is None or self._seen_number > known.count:
@@ -365,9 +368,9 @@ class Replica:
             self._take_claim(early.claim, early.sender, now)
 
     def _follow(self, configuration: Configuration, now: Instant) -> None:
-        """Become or cease to be primary, as the newest configuration says."""
+        """Become primary or backup according to the newest configuration."""
         self._vacant_since = None
-        # R17: what compared against an older value can no longer happen.
+        # R17: swaps that expect an older configuration can no longer be carried out.
         self._takeovers = [swap for swap in self._takeovers if _may_happen(swap, configuration)]
         primary = self.primary
         if primary is None:
@@ -380,7 +383,7 @@ class Replica:
             primary.adopt(configuration, now)
 
     def answered(self, swap: Swap, answer: Swapped | None, now: Instant) -> None:
-        """Take the coordinator's answer to *swap*; None if none came, and nobody knows (R17)."""
+        """Process the coordinator's answer to *swap*; None if the outcome is unknown (R17)."""
         if self._in_flight is swap:
             self._in_flight = None
         if answer is None:
@@ -392,13 +395,13 @@ class Replica:
                     generation_of(swap.expected.epoch),
                     f"it has no epoch {swap.expected.epoch} of shard {self.shard} any more",
                 )
-            # Refused for certain: it will not happen any more.
+            # Refused: it will not be carried out any more.
             self._takeovers = [each for each in self._takeovers if each is not swap]
             primary = self.primary
             if primary is not None:
                 primary.changes = [each for each in primary.changes if each is not swap]
-                # R18: nothing else can have happened; or, where the coordinator lost what it had,
-                # nobody can act by what has, while all copies that count give this one leases.
+                # R18: no other change can have been made; or, if the coordinator lost its state,
+                # no node can act by that change while all counting copies give this one leases.
                 is_known = answer.current == primary.configuration
                 is_void = self._continuity.is_void(primary.configuration.epoch)
                 if not primary.changes and (is_known or is_void):
@@ -410,9 +413,9 @@ class Replica:
             self._duty.outbox.append((heir, Succeed(configuration=swap.fresh)))
 
     def found(self, allocation: AllocationId) -> None:
-        """Be the first copy of a shard that never had any, and propose to be its primary.
+        """Become the first copy of a new shard, and propose to be its primary.
 
-        Only where the coordinator has no configuration of the shard, and never had (R23, R31).
+        Only for a shard of which the coordinator has, and had, no configuration (R23, R31).
         """
         assert self.copy.tip == ORIGIN
         if self._is_founding or self.seen is not None or self.is_lost:
@@ -420,19 +423,19 @@ class Replica:
         if self.copy.allocation is None:
             self.copy.clear()
             self.copy.become_whole(allocation, Base(Epoch(0), Index(0), Instant(0), ORIGIN.hash))
-        # Else an earlier life began to, and what it proposed may still happen: with that copy.
+        # Otherwise the founding began before a restart, and may still succeed with that copy.
         self._is_founding = True
 
     def begin_alone(self, base: Base, allocation: AllocationId, now: Instant) -> None:
-        """Be the only copy there is, empty, with a journal that goes on after *base*."""
+        """Become the only copy, empty, with a journal that follows *base*."""
         self.copy.clear()
         self.copy.become_whole(allocation, base)
         self.go_on_alone(now)
 
     def go_on_alone(self, now: Instant) -> None:
-        """Be the primary of the only copy there is; nobody else need be asked.
+        """Become the primary of the only copy, without the coordinator.
 
-        Under the epoch that it has: what was not durable when this node ended had no effect.
+        The epoch stays the same: entries that were not durable when the node ended had no effect.
         """
         me, allocation = self._liveness.node_id, self.copy.allocation
         assert allocation is not None
@@ -445,18 +448,18 @@ class Replica:
         self._take_note(configuration, now)
 
     def give_up_alone(self) -> None:
-        """Be no copy any more, as if there never had been one."""
+        """Delete the only copy, as if there had never been one."""
         self._step_down()
         self.newest, self._known = None, ()
         self.copy.clear()
 
     def tick(self, now: Instant, draw: int, targets: tuple[NodeId, ...] = ()) -> None:
-        """Let time pass.
+        """Do what is due by time: heartbeats, reconfigurations, takeovers.
 
         Args:
-            now: By the node's own clock.
+            now: By the node's monotonic clock.
             draw: 64 random bits.
-            targets: The nodes that ought to have copies, by the ring; the primary first.
+            targets: The nodes that should have copies, by the ring; the primary first.
         """
         self._targets = targets
         if self._early.waiting:
@@ -473,7 +476,7 @@ class Replica:
                 self._seek_primacy(now)
 
     def take_ready(self) -> Ready:
-        """Return what is to be done since the last call."""
+        """Return the actions required since the last call."""
         primary = self.primary
         if primary is not None:
             primary.send_proposed()
@@ -495,8 +498,8 @@ class Replica:
             primary.joining = primary.handover = None
             return
         if self.copy.durable_epoch < primary.configuration.epoch:
-            # R2: a restart would forget the epoch and obey the primary before once more, which
-            # would commit with this copy, and without those that were made to count meanwhile.
+            # R2: after a restart this copy would not know the epoch and would obey the earlier
+            # primary, which would commit with it and without the copies added meanwhile.
             return
         primary.joining = next_to_join(primary, now)
         if primary.handover is not None:
@@ -514,7 +517,7 @@ class Replica:
             self._hand_over(primary, primary.handover, now)
 
     def _hand_over(self, primary: Primary, handover: Handover, now: Instant) -> None:
-        """Propose the heir if it has everything by now; give up if that takes too long (R27)."""
+        """Propose the new primary if it has all entries; give up after the deadline (R27)."""
         if self.is_lost:
             primary.handover = None
             return
@@ -529,12 +532,12 @@ class Replica:
     def _ask(self, primary: Primary, fresh: Configuration) -> None:
         swap = self._swap_to(fresh, expected=primary.configuration)
         if swap is not None and all(each.fresh != fresh for each in primary.changes):
-            primary.changes.append(swap)  # R10, R17: it counts from now on, until it cannot be.
+            primary.changes.append(swap)  # R10, R17: its copies count until it is impossible.
 
-    # -- becoming primary, and ceasing to be ----------------------------------------------------
+    # -- becoming primary, and ceasing to be primary --------------------------------------------
 
     def _take_up(self, configuration: Configuration, now: Instant) -> None:
-        """Become primary if *configuration* says so, of this life and this copy (R4, R5)."""
+        """Become primary if *configuration* names this node, session and copy (R4, R5)."""
         me = self._liveness.node_id
         if (
             configuration.primary == me
@@ -587,7 +590,7 @@ class Replica:
             self._swap_to(fresh, expected=None)
 
     def _claim(self, configuration: Configuration, now: Instant) -> None:
-        """Ask to be primary, where this node ought to be and is not."""
+        """Propose this node as primary, if the configuration allows that."""
         me, session = self._liveness.node_id, self._liveness.session
         allocation = configuration.allocation_of(me)
         if allocation is None or session == NO_SESSION:
@@ -601,11 +604,11 @@ class Replica:
                 self._take_over(configuration)
         elif not is_here:
             if configuration.primary_session == session:
-                # R5: it is named, and has lost what it is named for: let another take over.
+                # R5: the named copy of this node is lost: it resigns, so that another takes over.
                 fresh = _next(configuration, primary=me, session=NO_SESSION)
                 self._swap_to(fresh, expected=configuration)
         elif configuration.primary_session != session:
-            # R6: a new life of the primary begins under a new epoch, like any new primary.
+            # R6: a new session of the primary begins under a new epoch, like any new primary.
             if self._may_begin_again(configuration, now):
                 fresh = _next(configuration, primary=me, session=session)
                 self._swap_to(fresh, expected=configuration)
@@ -615,16 +618,16 @@ class Replica:
     def _may_begin_again(self, configuration: Configuration, now: Instant) -> bool:
         """Return True if no other primary acts by a lease of this copy, whose node is primary (R6).
 
-        Before the node learned that it is primary it may have given another one time, in this life
-        or in an earlier one, whose promises are forgotten. An epoch that is durable here is proof
-        that the node has waited already.
+        Before the node learned that it is primary it may have granted another one a lease, even
+        before a restart, which deletes promises. If the epoch is durable here, the node has waited
+        already.
         """
         was_obeyed = self.copy.epoch >= configuration.epoch
         has_waited = was_obeyed or self._has_outlived_leases(now)
         return has_waited and self._has_kept_promises(now)
 
     def _may_take_over(self, configuration: Configuration, now: Instant) -> bool:
-        """Tell whether the primary's place is vacant, and it is this node's turn (R16)."""
+        """Return True if no primary acts and it is this node's turn to take over (R16)."""
         if not self._is_vacant(configuration, now):
             self._vacant_since = None
             return False
@@ -640,27 +643,27 @@ class Replica:
 
     def _is_vacant(self, configuration: Configuration, now: Instant) -> bool:
         primary, session = configuration.primary, configuration.primary_session
-        # R16 d: unless it resigned or its session is over, it may act by that.
+        # R16 d: unless it resigned or its session is over, it may act by that session.
         has_ended = session == NO_SESSION or self._liveness.is_gone(primary, session)
         return has_ended and self._has_outlived_leases(now) and self._has_kept_promises(now)
 
     def _has_outlived_leases(self, now: Instant) -> bool:
-        """Return True if no lease holds that this node gave before it was restarted (R16 c)."""
+        """Return True if all leases have ended that this node granted before a restart (R16 c)."""
         return now - self._liveness.born_at >= self._timing.grace
 
     def _has_kept_promises(self, now: Instant) -> bool:
-        """Tell whether nobody acts by a lease of this copy any more (R16 b).
+        """Return True if no node acts by a lease of this copy any more (R16 b).
 
-        Not the primary alone: one before it, which knows of no other yet, still acts by the lease
-        that it got, if whoever replaced it was restarted and gave it time once more; and so does
-        the primary under a session that it had before.
+        Leases of all primaries count, not only of the last one. An earlier primary that does not
+        know of its successor may act by a lease granted after the successor's restart; so may the
+        primary under an earlier session.
         """
         return self._promises.have_run_out(now, self._liveness.dead)
 
     def _take_over(self, configuration: Configuration) -> None:
         primary, session = configuration.primary, configuration.primary_session
         rest = tuple(copy for copy in configuration.sync if copy.node_id != primary)
-        # R16: without the old primary, if enough remain; else it counts on, and is swapped later.
+        # R16: without the old primary if enough copies remain; otherwise it is replaced later.
         sync = rest if len(rest) >= self._copies.least else configuration.sync
         fresh = msgspec.structs.replace(
             _next(configuration, primary=self._liveness.node_id, session=self._liveness.session),
@@ -682,7 +685,7 @@ class Replica:
         expected: Configuration | None,
         gone: tuple[NodeId, Session] | None = None,
     ) -> Swap | None:
-        """Have *fresh* proposed; None if this node has no session to propose it in (R3)."""
+        """Propose *fresh*; return None if this node has no session, or the shard is frozen (R3)."""
         if self._liveness.session == NO_SESSION or self.is_frozen:
             return None
         self._swap = self._in_flight = Swap(
@@ -697,15 +700,15 @@ class Replica:
 
 
 def _may_happen(swap: Swap, newest: Configuration) -> bool:
-    """Tell whether *swap* may still be carried out, or has been and is the newest."""
+    """Return True if *swap* may still be carried out, or made the newest configuration."""
     return swap.expected is not None and swap.expected.epoch >= newest.epoch
 
 
 def _is_twin(configuration: Configuration, seen: Configuration) -> bool:
     """Return True if two configurations of one epoch differ.
 
-    Only in the fields of this version are they compared: one that a later version adds is not in
-    what this version stored.
+    Only the fields of this version are compared: this version does not store fields that a later
+    one adds.
     """
     return configuration.epoch == seen.epoch and (
         configuration.primary != seen.primary
@@ -715,13 +718,13 @@ def _is_twin(configuration: Configuration, seen: Configuration) -> bool:
 
 
 def _is_forgotten(swap: Swap, answer: Swapped) -> bool:
-    """Tell whether the coordinator had *swap*'s expected configuration, and knows less now."""
+    """Return True if the coordinator's configuration is older than the one *swap* expects."""
     known = Epoch(0) if answer.current is None else answer.current.epoch
     return swap.expected is not None and known < swap.expected.epoch
 
 
 def _next(configuration: Configuration, *, primary: NodeId, session: Session) -> Configuration:
-    """Return *configuration* under the next epoch (R1), with another primary or life of it."""
+    """Return *configuration* under the next epoch (R1), with another primary or session."""
     return msgspec.structs.replace(
         configuration,
         epoch=Epoch(configuration.epoch + 1),

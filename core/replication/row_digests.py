@@ -1,10 +1,9 @@
-"""Digests of a shard's rows, and what the digests of all copies say together (R43).
+"""Digests of a shard's rows, and their comparison between copies (R43).
 
-Copies that have applied as much have the same rows (I3), so the digests of their rows after the
-same entry are equal. Rows of both STATE and HIST are part of the digest: history goes by its age
-through the journal, like everything else. What each copy keeps for itself is not: its journal, of
-which each trims what it no longer needs; its header, with the epoch that it promised; and timers,
-which are derived from the state.
+Copies that have applied the same entries have the same rows (I3), so the digests of their rows
+after the same entry are equal. The digest covers the rows of STATE and HIST; history too is deleted
+through the journal. It does not cover what differs between copies: the journal, which each copy
+trims by itself; the header, with the promised epoch; and timers, which are derived from the state.
 """
 
 from collections import Counter
@@ -22,7 +21,7 @@ _LENGTHS = Struct(">II")
 
 
 class RowsDigest:
-    """The digest of rows that come in pieces, in the order of their keys."""
+    """The digest of rows that are added in pieces, in the order of their keys."""
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=DIGEST_BYTES)
@@ -31,7 +30,7 @@ class RowsDigest:
         """Add rows: keys without the shard, and values, each shorter than 2^32 bytes."""
         pieces: list[bytes] = []
         for key, value in rows:
-            # With both lengths, so that no two lists of rows have the same bytes.
+            # With both lengths, so that different lists of rows never have the same bytes.
             pieces += (_LENGTHS.pack(len(key), len(value)), key, value)
         self._hash.update(b"".join(pieces))
 
@@ -41,7 +40,7 @@ class RowsDigest:
 
 
 class Result(Enum):
-    """The result of a comparison; the value is what metrics have."""
+    """The result of a comparison; the value is its name in metrics."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -50,12 +49,12 @@ class Result(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DigestVerdict:
-    """What the digests of a shard's copies say.
+    """The result of comparing the digests of a shard's copies.
 
     Attributes:
-        result: `INCOMPLETE` if the digests at hand are equal and a copy's is missing.
-        odd: The nodes whose digest is not that of most copies compared, in order; none where no
-            digest is that of most.
+        result: `INCOMPLETE` if the known digests are equal and a copy's digest is missing.
+        odd: The nodes whose digest differs from that of the majority, in order; empty without a
+            majority.
     """
 
     result: Result
@@ -66,7 +65,7 @@ def compare(digests: Mapping[NodeId, bytes], copies: Collection[NodeId]) -> Dige
     """Compare the digests of the rows of a shard's copies after the same entry.
 
     Args:
-        digests: Those that are known, by node.
+        digests: The known digests, by node.
         copies: The nodes whose copies count.
     """
     counts = Counter(digests.values())

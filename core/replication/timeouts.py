@@ -1,8 +1,8 @@
-"""How long nodes trust what they have heard from one another.
+"""Durations of the protocol: leases, timeouts and intervals, the same on all nodes of a cluster.
 
-Every comparison of two clocks goes the same way: whoever acts upon a lease counts its time from
-before it was asked for and stops early; whoever gave it counts from after it was asked for and
-waits longer. So no clock needs to be right, only to run within 2 % of another's rate.
+All comparisons of two nodes' clocks follow one rule. The holder of a lease counts it from before
+its request and stops early; the grantor counts it from after the request and waits longer. So
+clocks need not agree; their rates only need to be within 2 % of each other.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 
 DRIFT_PERCENT = 2
-"""How much faster one machine's clock may run than another's."""
+"""The allowed difference between the rates of two machines' clocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,21 +19,21 @@ class Timing:
 
     Attributes:
         session: Time to live of a node's session; the coordinator ends it no earlier.
-        peer_lease: How long a backup's answer lets the primary act without a session.
-        beat: How often a primary shows itself to its backups.
-        silence: After so long without an answer a backup is to be taken from those that count.
-        slow: A backup whose answers take longer is to be taken from them too, if those of the
-            others take a tenth of that.
-        pace: Over how long that is measured.
-        answered: A learner that answered within this may be added.
-        takeover_step: How much longer than the backup before it each backup waits to take over.
-        handover: How long a primary refuses work to hand its shard over, before it gives up.
-        settled: How long a configuration is in force before a shard is handed over for balance.
-        query: How often a node is asked whether it has a copy to begin with.
-        attempt_lease: How long a primary's answer lets attempts go on elsewhere (R37).
-        kill_grace: How long a node may take to end an attempt whose time is over.
-        grace: How long a backup keeps from taking over after it has heard its primary (R14); it
-            follows from *peer_lease*.
+        peer_lease: For how long a backup's answer lets the primary act without a session.
+        beat: Interval of the primary's heartbeats to its backups.
+        silence: A backup without an answer for so long is removed from the counting copies.
+        slow: A backup whose answers take longer is removed too, if those of the others take at most
+            a tenth of that time.
+        pace: The period over which that is measured.
+        answered: A learner that answered within this time may be added.
+        takeover_step: Delay between the takeover attempts of one backup and the next in order.
+        handover: For how long a primary refuses work to hand its shard over, before it gives up.
+        settled: A shard is handed over for balance only after so long under one configuration.
+        query: Interval at which a node is asked whether it has a copy already.
+        attempt_lease: For how long a primary's answer lets remote attempts run (R37).
+        kill_grace: The time that a node may take to kill an attempt whose lease has ended.
+        grace: For how long a backup does not take over after a message of its primary (R14);
+            derived from *peer_lease*.
     """
 
     session: Duration = Duration(5 * SECOND)
@@ -53,17 +53,17 @@ class Timing:
     grace: Duration = field(init=False)
 
     def __post_init__(self) -> None:
-        """Derive what each message of a primary is answered with."""
+        """Derive `grace`."""
         stretched = self.peer_lease * (100 + 2 * DRIFT_PERCENT) // 100
-        # The dataclass is frozen, for others.
+        # The dataclass is frozen.
         object.__setattr__(self, "grace", Duration(stretched + 100 * MILLISECOND))
 
     def lease_end(self, asked_at: Instant) -> Instant:
-        """Return until when a lease holds that was asked for at *asked_at* (R15)."""
+        """Return the end of a lease that was requested at *asked_at* (R15)."""
         return later(asked_at, _shortened(self.peer_lease))
 
     def session_end(self, asked_at: Instant) -> Instant:
-        """Return until when a session gives authority, renewed by a request of *asked_at* (R15)."""
+        """Return the end of a session's authority after a renewal requested at *asked_at* (R15)."""
         margin = min(200 * MILLISECOND, self.session // 10)
         return later(asked_at, Duration(_shortened(self.session) - margin))
 

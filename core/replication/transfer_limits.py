@@ -1,14 +1,14 @@
-"""How much a node moves at once (R23, R27); shared by all its replicas.
+"""Limits on a node's concurrent snapshots and handovers (R23, R27), shared by all its replicas.
 
-Reading, carrying and writing rows costs everyone else on the node, so a new copy waits until there
-is a place for it at both ends. What fits into one part costs no more than an append, and needs
-none: else a new cluster, whose shards are all empty, would wait for nothing.
+Reading, sending and writing rows slows everything else on a node, so a snapshot waits until both
+nodes are below their limit. A snapshot of a single part costs no more than an append and is not
+limited; otherwise a new cluster, whose shards are all empty, would wait without need.
 
-A shard that is handed over takes no work meanwhile, and its heir has to open it. So of those that
-only go where the ring would rather have them, some go at a time.
+A shard accepts no work while it is handed over, and the new primary has to open it. So only a few
+shards are handed over for balance at a time.
 
-Nobody holds a place. Who sends, takes and hands over is counted whenever somebody wants to begin,
-so no place can be lost with a learner, a primary or a peer.
+There are no permits that could be lost with a learner, a primary or a peer: the transfers in
+progress are counted whenever another one is about to begin.
 """
 
 from typing import Protocol
@@ -25,44 +25,44 @@ class Transferring(Protocol):
 
     @property
     def sending_count(self) -> int:
-        """Snapshots of several parts that are on their way from here."""
+        """Snapshots of several parts that this replica is sending."""
         ...
 
     def is_taking(self, now: Instant) -> bool:
-        """Tell whether one is being taken here."""
+        """Return True if this replica is receiving a snapshot of several parts."""
         ...
 
     @property
     def is_giving_away(self) -> bool:
-        """Whether this primary hands over, and has not been told yet what came of it."""
+        """Whether this primary is handing its shard over, and the outcome is not known yet."""
         ...
 
 
 class TransferLimits:
-    """What a node's replicas send, take, and hand over."""
+    """The transfers of a node's replicas."""
 
     def __init__(self) -> None:
         self._replicas: list[Transferring] = []
         self._giving: list[Transferring] = []
-        """Those that began to hand over, and perhaps are done with it."""
+        """Replicas that have begun a handover, which may have ended."""
 
     def add(self, replica: Transferring) -> None:
-        """Count what *replica* sends and takes; for the life of the node."""
+        """Count the transfers of *replica*; there is no way to remove a replica."""
         self._replicas.append(replica)
 
     def may_send(self) -> bool:
-        """Tell whether there is a place for one more to be sent; O(replicas)."""
+        """Return True if one more snapshot may be sent; O(replicas)."""
         return sum(replica.sending_count for replica in self._replicas) < SENDING_MAX
 
     def may_take(self, now: Instant) -> bool:
-        """Tell whether there is a place for one more to be taken; O(replicas)."""
+        """Return True if one more snapshot may be received; O(replicas)."""
         return sum(replica.is_taking(now) for replica in self._replicas) < TAKING_MAX
 
     def may_hand_over(self) -> bool:
-        """Tell whether there is a place for one more shard to be handed over for balance."""
+        """Return True if one more shard may be handed over for balance."""
         self._giving = [replica for replica in self._giving if replica.is_giving_away]
         return len(self._giving) < HANDING_OVER_MAX
 
     def hands_over(self, replica: Transferring) -> None:
-        """Count *replica* for as long as it hands its shard over for balance."""
+        """Count the handover for balance that *replica* begins, until it ends."""
         self._giving.append(replica)

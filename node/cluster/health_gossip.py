@@ -78,7 +78,7 @@ class HealthGossip:
         """Take note of what the sender of *message* tells of itself, if it does."""
         if not isinstance(message, Append | Appended) or message.beacon is None:
             return
-        self._clock_skew.hear(sender, message.beacon, self._clock.elapsed())
+        self._clock_skew.record(sender, message.beacon, self._clock.elapsed())
         self.free[sender] = message.beacon.free
         _mark(self._liveness.unfit, sender, is_in=not message.beacon.is_fit)
         _mark(self._liveness.slow, sender, is_in=not message.beacon.is_prompt)

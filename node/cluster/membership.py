@@ -247,7 +247,7 @@ class Membership:
 
     def heard_loss(self, sender: NodeId, generation: int) -> bool:
         """Take a member's word that the coordinator lost its state; False if that cannot be."""
-        is_credible = self._continuity.hear(generation, sender)
+        is_credible = self._continuity.accept_report(generation, sender)
         self._see_loss()
         return is_credible
 
@@ -543,7 +543,7 @@ class Membership:
         continuity, cluster = self._continuity, view.cluster
         if self._coordinator.has_lasting_revisions:
             generation = cluster.generation if cluster else 0
-            continuity.see_revision(view.revision, generation, known)
+            continuity.check_revision(view.revision, generation, known)
         if self._cluster_id is not None:
             if cluster is None:
                 continuity.lose(known.generation, "it has no record of the cluster")

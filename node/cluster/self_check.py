@@ -78,7 +78,7 @@ class SelfCheck:
             sync_time: How long the sync that runs now has taken so far; 0 if none does.
         """
         now = self._clock.elapsed()
-        self._ills.see_times(lag=lag, sync_time=sync_time, now=now)
+        self._ills.record_delays(lag=lag, sync_time=sync_time, now=now)
         facts = {"lag_ms": lag // MILLISECOND, "sync_ms": sync_time // MILLISECOND}
         self._judge(now, facts)
 
@@ -86,7 +86,7 @@ class SelfCheck:
         """Take note of how much space is left; a node that is alone refuses, and that is all."""
         if not self._is_alone:
             is_low = space is not DiskSpace.AMPLE
-            self._ills.see_space(is_low=is_low, now=self._clock.elapsed())
+            self._ills.record_space(is_low=is_low, now=self._clock.elapsed())
 
     def may_believe_calendar(self) -> bool:
         """Look at the calendar, right before something is stamped or fired by it (R20).
@@ -98,7 +98,7 @@ class SelfCheck:
         return self._liveness.has_calendar
 
     def _judge(self, now: Instant, facts: dict[str, int]) -> None:
-        self._ills.see_calendar(self._clock_skew.is_wrong(self._clock.now(), now), now)
+        self._ills.record_clock(self._clock_skew.is_wrong(self._clock.now(), now), now)
         ills = self._ills.at(now)
         if ills != self._known:
             self._tell(ills, facts)

@@ -142,7 +142,7 @@ class StandIns:
             is_served = self._is_served(shard, now)
             is_able = not is_served and shard.replica.counts and _has_available(shard)
             standing.tick(now, is_served=is_served, is_able=is_able)
-            if standing.wants:
+            if standing.is_ready:
                 self._tell_others(shard, StandIn(is_standing=standing.is_standing))
             if standing.is_standing and not was_standing:
                 self._begin(shard)
@@ -171,13 +171,13 @@ class StandIns:
         now, newest = self._clock.elapsed(), shard.replica.newest
         if newest is not None and sender in newest.members:
             standing = self._standings[shard.id]
-            standing.heard(sender, is_standing=word.is_standing, now=now)
+            standing.record_announcement(sender, is_standing=word.is_standing, now=now)
         if self._is_served(shard, now):
             self._network.send(sender, shard.id, Served())
 
     def told_served(self, shard: Shard) -> None:
         """Take the word of another copy that it hears a primary."""
-        self._standings[shard.id].told_served(self._clock.elapsed())
+        self._standings[shard.id].record_served(self._clock.elapsed())
 
     # -- the primary's patience -----------------------------------------------------------------
 

@@ -1,15 +1,15 @@
-"""The calendars of other nodes, as this one has heard, and what they say of its own (PROTOCOL R20).
+"""Clock skew: the comparison of this node's wall clock with those of other nodes (PROTOCOL R20).
 
-Nodes tell each other what their calendars show in `Beacon`, and give back what they heard:
+Nodes exchange the readings of their clocks in `Beacon`, and return an estimate of the other's:
 
-    a: calendar 12:00:00.000, my time 500                                  ----->
-       <-----  b: calendar 12:00:00.050, my time 9000, yours was 500 and then passed on for 30
+    a: wall 12:00:00.000, monotonic 500                                      ----->
+       <-----  b: wall 12:00:00.050, monotonic 9000, yours is at most 500 + 30
 
-When b's message arrives a's time is 532. So 2 ms were spent on the way, and b's calendar was told
-within them: it differs from a's by no more than half of that from what their middle says.
+When b's message arrives, a's monotonic clock shows 532. So at most 2 ms passed on the way, and b's
+wall clock was read within that time; its difference from a's is known to half of that.
 
-A calendar is remembered by the time that passes here, not by the calendar here. So when that one
-is set, it differs from all others at once, and no message is needed to notice.
+A reading is kept relative to this node's monotonic clock, not to its wall clock. So if the wall
+clock is set, it differs from all others at once, without any further message.
 """
 
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ from rota.core.replication.messages import Beacon
 from rota.core.replication.timeouts import DRIFT_PERCENT
 from rota.core.timing.instants import SECOND, Duration, Instant
 
-KEPT = Duration(10 * SECOND)
-"""So long a calendar counts of which nothing more was heard: many beats, and a takeover."""
-ECHOED = Duration(2 * SECOND)
-"""So long what another told of its own time is given back; later, drift would make it vague."""
+READING_MAX_AGE = Duration(10 * SECOND)
+"""Age at which a reading counts no more: many heartbeats, and a takeover."""
+ECHO_MAX_AGE = Duration(2 * SECOND)
+"""Age at which another node's time is not returned any more: drift would make it inexact."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Another node's calendar.
+    """A reading of another node's wall clock.
 
     Attributes:
-        ahead: Of the time that passes here.
-        error: By so much it may have been otherwise.
+        ahead: Its difference from this node's monotonic clock.
+        error: The largest error of that difference when it was read.
         at: When it was read.
     """
 
@@ -40,48 +40,48 @@ class _Reading:
     at: Instant
 
     def error_at(self, now: Instant) -> int:
-        """Return by how much it may be otherwise *now*: clocks run at different rates."""
+        """Return the largest error *now*, which grows because clocks run at different rates."""
         return self.error + (now - self.at) * DRIFT_PERCENT // 100
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What a node told last of the time that passes there, and when that came."""
+class _Monotonic:
+    """The last monotonic time that another node sent, and when it arrived."""
 
     theirs: Instant
     at: Instant
 
 
 class ClockSkew:
-    """What one node knows of the calendars of the others.
+    """One node's record of the wall clocks of the other nodes.
 
     Args:
-        skew_max: A calendar may differ by this.
+        skew_max: The difference that is allowed.
     """
 
     def __init__(self, skew_max: Duration) -> None:
         self._skew_max = skew_max
         self._readings: dict[NodeId, _Reading] = {}
-        self._told: dict[NodeId, _Told] = {}
+        self._monotonic: dict[NodeId, _Monotonic] = {}
 
     def echo(self, node_id: NodeId, now: Instant) -> Instant | None:
-        """Return the time that passes at *node_id*, by its own clock; None if too long ago.
+        """Return the monotonic time of *node_id* at least; None if it was sent too long ago.
 
-        It is that or later there; never earlier, however fast this node's clock runs.
+        The estimate is never above the true value, however fast this node's clock runs.
         """
-        told = self._told.get(node_id)
-        if told is None or now - told.at > ECHOED:
+        last = self._monotonic.get(node_id)
+        if last is None or now - last.at > ECHO_MAX_AGE:
             return None
-        return Instant(told.theirs + (now - told.at) * (100 - DRIFT_PERCENT) // 100)
+        return Instant(last.theirs + (now - last.at) * (100 - DRIFT_PERCENT) // 100)
 
-    def hear(self, node_id: NodeId, beacon: Beacon, now: Instant) -> None:
-        """Take note of what a node tells; the more exact of what is known of it stays."""
-        self._told[node_id] = _Told(beacon.at, now)
+    def record(self, node_id: NodeId, beacon: Beacon, now: Instant) -> None:
+        """Record a node's clocks; of two readings of a wall clock the more exact one is kept."""
+        self._monotonic[node_id] = _Monotonic(beacon.at, now)
         if beacon.echo is None:
             return
         round_trip = now - beacon.echo
         error = round_trip // 2
-        # Below zero it is an answer to another life of this machine, or of nobody.
+        # A negative value is an answer from before this machine's restart, or forged.
         if not 0 <= error <= self._skew_max:
             return
         known = self._readings.get(node_id)
@@ -89,17 +89,16 @@ class ClockSkew:
             self._readings[node_id] = _Reading(beacon.wall + error - now, error, now)
 
     def is_wrong(self, wall: Instant, now: Instant) -> bool | None:
-        """Tell whether *wall*, this node's calendar, is the one that is wrong; None: who knows.
+        """Return True if *wall*, this node's wall clock, is wrong; None if that is unknown.
 
-        It is when it differs from the median of all calendars that are known, its own among them,
-        by more than is allowed and can be put down to what is not known exactly; of two in the
-        middle, the nearer counts. So where as many say the one as the other nobody is wrong, and
-        where fewer than two others are heard neither. It is not when at least half of the others
-        agree with it.
+        It is wrong if it differs from the median of all known wall clocks, its own among them, by
+        more than the allowed skew and the error of the readings; of two middle values the nearer
+        one counts. So no clock is wrong if as many agree as disagree, or with fewer than two
+        others. It is right if at least half of the others agree with it.
         """
         ahead = behind = count = 0
         for reading in self._readings.values():
-            if now - reading.at > KEPT:
+            if now - reading.at > READING_MAX_AGE:
                 continue
             count += 1
             difference, error = reading.ahead + now - wall, reading.error_at(now)

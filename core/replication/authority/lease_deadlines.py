@@ -1,8 +1,8 @@
-"""Until when an attempt may go on away from its shard's primary, and when it is lost.
+"""Lease deadlines of remote attempts, and when an attempt counts as lost.
 
-Whoever runs an attempt stops first. Its time counts from before it asked for a lease and runs out
-early; the primary counts from when it gave the lease, waits longer, and leaves time for the kill
-(PROTOCOL R36, R37). So a task starts again only when its last attempt has ended, or was killed.
+The node that runs an attempt stops it first: it counts a lease from before its request and ends it
+early. The primary counts from when it granted the lease, waits longer, and allows for the time of
+the kill (PROTOCOL R36, R37). So a task restarts only after its last attempt ended or was killed.
 """
 
 from rota.core.replication.timeouts import DRIFT_PERCENT, Timing
@@ -13,24 +13,25 @@ NEVER = Instant(0)
 
 
 def lease_end(timing: Timing, asked_at: Instant) -> Instant:
-    """Return until when a lease holds that was asked for at *asked_at*, for who asked."""
+    """Return when a lease that was requested at *asked_at* ends for the requesting node."""
     return later(asked_at, Duration(timing.attempt_lease * (100 - DRIFT_PERCENT) // 100))
 
 
 def deadline(session_end: Instant, leased_until: Instant) -> Instant:
     """Return when an attempt is to be killed.
 
-    One reason to go on is enough, as the primary waits for both to be over.
+    It may run until the later of the two, as the primary waits for both to end.
 
     Args:
         session_end: Of the session under which its start was recorded; `NEVER` if unknown.
-        leased_until: By the newest answer of its shard's primary; `NEVER` without any.
+        leased_until: End of the lease in the newest answer of its shard's primary; `NEVER` if there
+            was no answer.
     """
     return max(session_end, leased_until)
 
 
 def outlasting(timing: Timing) -> Duration:
-    """Return for how long attempts may run after the process ended that asked for their leases."""
+    """Return for how long attempts may run after the end of the process that requested leases."""
     return Duration(max(timing.session, _stretched(timing.attempt_lease)) + timing.kill_grace)
 
 
@@ -44,17 +45,17 @@ def is_lost(
 ) -> bool:
     """Return True if no attempt of a session can still run.
 
-    All instants are of the clock of the primary that asks.
+    All instants are of the primary's clock.
 
     Args:
-        timing: The cluster's.
-        gone_since: Since when the session has been seen gone; None if it is not. It must have been
-            for as long as it lives: a coordinator that loses sessions before their time takes
-            nothing from nodes that count on theirs.
-        given_at: When its node was last given a lease here; `NEVER` if it was not.
-        opened_at: When this node became primary. The one before may count on a session that the
-            coordinator ended before its time, and give leases for as long as a session lives.
-        now: The present.
+        timing: Of the cluster.
+        gone_since: When the session was first seen to be gone; None if it is alive. It must have
+            been gone for its time to live, because a coordinator that loses sessions early does not
+            invalidate those that nodes rely on.
+        given_at: When this primary last granted its node a lease; `NEVER` if it did not.
+        opened_at: When this node became primary. The primary before may rely on a session that the
+            coordinator ended early, and grant leases for a session's time to live.
+        now: The current instant.
     """
     if gone_since is None or now - gone_since < timing.session:
         return False
@@ -63,5 +64,5 @@ def is_lost(
 
 
 def _stretched(duration: Duration) -> Duration:
-    """Return *duration* as the fastest clock may count it that the slowest has measured."""
+    """Return *duration*, measured by the slowest clock, as the fastest clock may measure it."""
     return Duration(duration * (100 + 2 * DRIFT_PERCENT) // 100)

@@ -9,7 +9,7 @@ import pytest
 
 from rota.core.errors import Refused
 from rota.core.model.ids import NodeId, ShardId
-from rota.core.replication.authority.clock_skew import KEPT, ClockSkew
+from rota.core.replication.authority.clock_skew import READING_MAX_AGE, ClockSkew
 from rota.core.replication.authority.health_conditions import WELL_AFTER, HealthCondition
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
@@ -446,7 +446,7 @@ def test_shards_come_back_when_the_calendar_has_been_right_for_a_while() -> None
 def test_with_one_other_node_nobody_can_tell_whose_calendar_is_wrong() -> None:
     async def story(nodes: Nodes) -> None:
         await nodes[C].end()
-        await asyncio.sleep(KEPT / SECOND + 5)
+        await asyncio.sleep(READING_MAX_AGE / SECOND + 5)
 
         set_calendar(nodes[A], 5.0)
         await asyncio.sleep(10)
@@ -464,7 +464,7 @@ def test_a_node_that_was_found_wrong_stays_so_when_too_few_are_left_to_tell() ->
         await until(lambda: opens(nodes) == [B])
 
         await nodes[C].end()
-        await asyncio.sleep(KEPT / SECOND + WELL_AFTER_S + 10)
+        await asyncio.sleep(READING_MAX_AGE / SECOND + WELL_AFTER_S + 10)
 
         assert opens(nodes) == [B]
 

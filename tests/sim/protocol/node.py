@@ -199,7 +199,7 @@ class Node:
 
     def hear_loss(self, sender: NodeId, generation: int) -> None:
         """Take another node's word that the coordinator lost a generation."""
-        self.continuity.hear(generation, sender)
+        self.continuity.accept_report(generation, sender)
 
     def repeat_loss(self) -> None:
         """Tell the others of a loss, again and again while this node is frozen by it."""

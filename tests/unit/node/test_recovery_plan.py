@@ -438,7 +438,7 @@ def test_a_node_that_cannot_accept_the_word_of_a_loss_can_be_left_out() -> None:
     told = {**lost, **inventories({C: THREE[C]})}
     away = CoordinatorContinuity()
 
-    assert not away.hear(5_000, A)
+    assert not away.accept_report(5_000, A)
     assert refused(view(OLD), told, []).code == "nodes_unaware"
     plan = plan_of(view(OLD), lost, NO_HASHES, without=[C], least=LEAST)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.model.ids import NodeId
-from rota.core.replication.authority.clock_skew import KEPT, ClockSkew
+from rota.core.replication.authority.clock_skew import READING_MAX_AGE, ClockSkew
 from rota.core.replication.messages import Beacon
 from rota.core.timing.instants import HOUR, MILLISECOND, SECOND, Duration, Instant, parse_instant
 
@@ -50,7 +50,7 @@ class Machine:
         """Send a beacon."""
         echo = self.calendars.echo(other.name, self.elapsed(at))
         beacon = Beacon(wall=self.wall(at), at=self.elapsed(at), echo=echo, is_fit=True)
-        other.calendars.hear(self.name, beacon, other.elapsed(at + takes))
+        other.calendars.record(self.name, beacon, other.elapsed(at + takes))
 
 
 def machines(*aheads: int) -> list[Machine]:
@@ -156,7 +156,7 @@ def test_the_calendar_of_one_that_is_silent_counts_no_more() -> None:
     among = machines(0, 0, 5_000 * MS)
     talk(among)
 
-    later = NOW + KEPT
+    later = NOW + READING_MAX_AGE
     among[1].tell(among[2], later - 2 * MS, takes=MS)
     among[2].tell(among[1], later - MS, takes=MS)
     among[1].tell(among[2], later, takes=MS)

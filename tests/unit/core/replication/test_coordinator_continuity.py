@@ -267,10 +267,10 @@ def test_two_configurations_of_one_epoch_show_a_loss() -> None:
 def test_a_lower_revision_shows_a_loss_once() -> None:
     continuity = CoordinatorContinuity(revision=7, generation=2, revision_generation=2)
 
-    continuity.see_revision(6, 0, continuity.known())
+    continuity.check_revision(6, 0, continuity.known())
     assert continuity.lost == 2
     continuity.generation = 3
-    continuity.see_revision(6, 3, continuity.known())
+    continuity.check_revision(6, 3, continuity.known())
 
     assert (continuity.lost, continuity.revision) == (2, 6)
 
@@ -280,17 +280,17 @@ def test_a_lower_revision_of_a_view_requested_before_a_higher_one_was_seen_shows
     known = continuity.known()
     continuity.revision = 7
 
-    continuity.see_revision(6, 0, known)
+    continuity.check_revision(6, 0, known)
 
     assert (continuity.lost, continuity.revision) == (None, 7)
 
 
 def test_a_lower_revision_after_a_recovery_shows_no_loss_of_the_generation_that_it_began() -> None:
     continuity = CoordinatorContinuity()
-    continuity.see_revision(512, 0, continuity.known())
+    continuity.check_revision(512, 0, continuity.known())
     continuity.generation = 1  # Learned by an answer, before the next view.
 
-    continuity.see_revision(16, 1, continuity.known())
+    continuity.check_revision(16, 1, continuity.known())
 
     assert (continuity.lost, continuity.revision, continuity.revision_generation) == (0, 16, 1)
 
@@ -298,17 +298,17 @@ def test_a_lower_revision_after_a_recovery_shows_no_loss_of_the_generation_that_
 def test_the_word_of_a_member_counts_unless_its_generation_is_far_above_those_known() -> None:
     continuity = CoordinatorContinuity(generation=2)
 
-    assert not continuity.hear(2 + AHEAD_MAX + 1, "b")
+    assert not continuity.accept_report(2 + AHEAD_MAX + 1, "b")
     assert continuity.lost is None
-    assert continuity.hear(3, "b")
-    assert continuity.hear(1, "c")
+    assert continuity.accept_report(3, "b")
+    assert continuity.accept_report(1, "c")
     assert continuity.lost == 3
 
 
 def test_the_word_of_a_member_counts_from_the_highest_generation_that_is_known() -> None:
     continuity = CoordinatorContinuity(generation=2)
 
-    assert continuity.hear(2 + AHEAD_MAX, "b")
+    assert continuity.accept_report(2 + AHEAD_MAX, "b")
     assert continuity.lost == 2 + AHEAD_MAX
 
 

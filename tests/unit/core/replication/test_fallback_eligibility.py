@@ -29,10 +29,12 @@ class Side:
                 copy.tick(self.now, is_served=node_id in self.serves, is_able=True)
             for sender, copy in self.copies.items():
                 for node_id, other in self.copies.items():
-                    if copy.wants and node_id != sender and not self.deaf & {sender, node_id}:
-                        other.heard(sender, is_standing=copy.is_standing, now=self.now)
+                    if copy.is_ready and node_id != sender and not self.deaf & {sender, node_id}:
+                        other.record_announcement(
+                            sender, is_standing=copy.is_standing, now=self.now
+                        )
                         if node_id in self.serves:
-                            copy.told_served(self.now)
+                            copy.record_served(self.now)
 
     @property
     def standing(self) -> list[NodeId]:
@@ -132,12 +134,12 @@ def test_a_copy_that_is_not_able_to_waits_anew_when_it_is() -> None:
 
     copy.tick(Instant(40 * STEP), is_served=False, is_able=True)
 
-    assert (copy.wants, copy.is_standing) == (False, False)
+    assert (copy.is_ready, copy.is_standing) == (False, False)
 
 
 def test_a_primary_that_wants_to_stand_in_itself_is_none_that_can_commit() -> None:
     copy = FallbackEligibility(SHARD, NodeId("a"), after=AFTER, now=Instant(0))
-    copy.heard(NodeId("p"), is_standing=False, now=Instant(SECOND))
+    copy.record_announcement(NodeId("p"), is_standing=False, now=Instant(SECOND))
 
     assert not copy.is_silent(NodeId("p"), Instant(2 * SECOND))
     assert copy.is_silent(NodeId("p"), Instant(3 * SECOND))

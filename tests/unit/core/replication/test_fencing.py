@@ -57,15 +57,15 @@ def test_a_node_is_ill_that_is_slower_than_it_may_be(
 ) -> None:
     found = HealthConditions()
 
-    found.see_times(lag=lag, sync_time=sync_time, now=NOON)
+    found.record_delays(lag=lag, sync_time=sync_time, now=NOON)
 
     assert found.at(NOON) == ills
 
 
 def test_an_ill_is_over_when_nothing_was_seen_of_it_for_a_while() -> None:
     found = HealthConditions()
-    found.see_times(lag=SECOND, sync_time=0, now=NOON)
-    found.see_times(lag=0, sync_time=0, now=Instant(NOON + WELL_AFTER - 1))
+    found.record_delays(lag=SECOND, sync_time=0, now=NOON)
+    found.record_delays(lag=0, sync_time=0, now=Instant(NOON + WELL_AFTER - 1))
 
     assert found.at(Instant(NOON + WELL_AFTER - 1)) == {HealthCondition.LOOP}
     assert not found.at(Instant(NOON + WELL_AFTER))
@@ -73,13 +73,13 @@ def test_an_ill_is_over_when_nothing_was_seen_of_it_for_a_while() -> None:
 
 def test_a_calendar_that_was_wrong_stays_so_while_nobody_can_tell() -> None:
     found = HealthConditions()
-    found.see_calendar(is_wrong=True, now=NOON)
+    found.record_clock(is_wrong=True, now=NOON)
 
     for seconds in range(60):
-        found.see_calendar(is_wrong=None, now=Instant(NOON + seconds * SECOND))
+        found.record_clock(is_wrong=None, now=Instant(NOON + seconds * SECOND))
     later = Instant(NOON + 59 * SECOND + WELL_AFTER)
     between = found.at(Instant(later - 1))
-    found.see_calendar(is_wrong=False, now=later)
+    found.record_clock(is_wrong=False, now=later)
 
     assert between == {HealthCondition.CLOCK}
     assert not found.at(later)
@@ -88,15 +88,15 @@ def test_a_calendar_that_was_wrong_stays_so_while_nobody_can_tell() -> None:
 def test_a_calendar_of_which_nobody_ever_could_tell_is_believed() -> None:
     found = HealthConditions()
 
-    found.see_calendar(is_wrong=None, now=NOON)
+    found.record_clock(is_wrong=None, now=NOON)
 
     assert not found.at(NOON)
 
 
 def test_a_disk_with_little_space_is_an_ill_until_there_was_enough_for_a_while() -> None:
     found = HealthConditions()
-    found.see_space(is_low=True, now=NOON)
-    found.see_space(is_low=False, now=Instant(NOON + WELL_AFTER - 1))
+    found.record_space(is_low=True, now=NOON)
+    found.record_space(is_low=False, now=Instant(NOON + WELL_AFTER - 1))
 
     assert found.at(Instant(NOON + WELL_AFTER - 1)) == FULL
     assert not found.at(Instant(NOON + WELL_AFTER))
