@@ -162,6 +162,10 @@ class SlotTable:
         self.used += started
         return None
 
+    def close(self) -> None:
+        """Offer no slot any more: the node stops."""
+        self.slots = 0
+
     def freed(self, count: int = 1) -> None:
         """Give places back."""
         self.used -= count

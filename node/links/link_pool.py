@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import aiohttp
 from aiohttp import web
@@ -29,7 +29,6 @@ from rota.node.links.link import CLOSE_S, SOCKET_BYTES_MAX, Link
 from rota.node.links.peer_server import PATH, REPORT_S, PeerPort
 from rota.node.peers import death_proof
 from rota.node.peers.messages import Sent
-from rota.node.peers.network import OnMessage
 from rota.node.system.background import beside
 from rota.node.system.clock import Clock
 from rota.node.system.entropy import Entropy
@@ -68,7 +67,28 @@ class _Peer:
     dialling: asyncio.Task[None] | None = None
 
 
-SawDeath = Callable[[NodeId, Session, death_proof.Left | None], None]
+class LinkReceiver(Protocol):
+    """Receives what links bring (`rota.node.runtime.message_router.MessageRouter`)."""
+
+    def receive(self, number: ShardId, sender: NodeId, message: Sent, /) -> None:
+        """Take a message of another node about a shard."""
+        ...
+
+    def linked(self, node_id: NodeId, /) -> None:
+        """Note that there is a new link to a node."""
+        ...
+
+    def saw_death(
+        self, node_id: NodeId, session: Session, left: death_proof.Left | None, /
+    ) -> None:
+        """Note the proof that a node's process has ended.
+
+        Args:
+            node_id: The node.
+            session: The last session of the process.
+            left: The attempts that its warden still holds; None if they are not known.
+        """
+        ...
 
 
 class Links:
@@ -80,12 +100,6 @@ class Links:
         clock: Measures round trips.
         entropy: Spreads those who dial again.
         metrics: Where all is counted.
-
-    Attributes:
-        deliver: Takes the messages that come; until it is set they are dropped.
-        linked: Told of each node to which there is a link from now on; until it is set nobody is.
-        saw_death: Told of the proof that a process of another node has ended, in which session it
-            was, and what is left of it; until it is set nobody is.
     """
 
     def __init__(
@@ -97,9 +111,6 @@ class Links:
         entropy: Entropy,
         metrics: LinkMetrics,
     ) -> None:
-        self.deliver: OnMessage = _drop
-        self.linked: Callable[[NodeId], None] = lambda node_id: None
-        self.saw_death: SawDeath = lambda node_id, session, left: None
         self._ours = ours
         self._shard_count = shard_count
         self._clock = clock
@@ -117,6 +128,7 @@ class Links:
         """Whether the coordinator has this process's own record, as far as is known here."""
         self._port = PeerPort(self._accept, self._hear_death, clock=clock, metrics=metrics)
         self._on_lost: dict[NodeId, set[Callable[[], None]]] = defaultdict(set)
+        self._receiver: LinkReceiver
         self._session: aiohttp.ClientSession
         self._group: asyncio.TaskGroup | None = None
 
@@ -165,12 +177,20 @@ class Links:
             peer.has_news.set()
 
     @asynccontextmanager
-    async def running(self, host: str, port: int) -> AsyncGenerator[int]:
-        """Listen on an address and keep links; gives the port, which matters where it was 0.
+    async def running(self, host: str, port: int, receiver: LinkReceiver) -> AsyncGenerator[int]:
+        """Listen on an address and keep links while the body runs; gives the port.
+
+        There are no links before the first `meet`, so nothing comes to *receiver* before it.
+
+        Args:
+            host: To listen on.
+            port: Likewise; 0: any free one.
+            receiver: Gets the messages, new links and proofs of death.
 
         Raises:
             OSError: The address cannot be listened on.
         """
+        self._receiver = receiver
         async with self._port.listening(host, port) as listening_port:
             try:
                 async with (
@@ -309,7 +329,7 @@ class Links:
             self._port.refused("unproven", request.remote, f"a death of {peer} is not believed")
             return web.Response(status=403, text="no such process has spoken with this one\n")
         log.info("peer dead", extra={"peer": news.node_id, "session": news.session})
-        self.saw_death(news.node_id, news.session, left)
+        self._receiver.saw_death(news.node_id, news.session, left)
         return web.Response(status=204)
 
     # -- speaking -------------------------------------------------------------------------------
@@ -332,7 +352,7 @@ class Links:
         if peer.life not in self._lives[node_id]:
             self._lives[node_id].append(peer.life)
         log.info("peer linked", extra=peer._asdict())
-        self.linked(node_id)
+        self._receiver.linked(node_id)
         with self._metrics.linked():
             try:
                 why = await link.run(self._take)
@@ -344,7 +364,7 @@ class Links:
                         on_lost()
 
     def _take(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
-        self.deliver(shard, sender, message)
+        self._receiver.receive(shard, sender, message)
 
 
 def pause_s(failures: int, draw: int) -> float:
@@ -365,10 +385,6 @@ class _Agreed(NamedTuple):
 
     socket: Socket
     peer: Peer
-
-
-def _drop(shard: ShardId, sender: NodeId, message: Sent) -> None:
-    del shard, sender, message
 
 
 async def _hang_up(socket: Socket) -> None:

@@ -16,14 +16,13 @@ from rota.node.coordination.coordinator import Coordinator, Member
 from rota.node.peers.network import Network
 from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.copy_comparison import COMPARE_EVERY
-from rota.node.shards.local_shards import Shards
-from rota.node.shards.seams import Commit
+from rota.node.shards.seams import Commit, Durable
 from rota.node.system.disk_guard import AMPLE, FoundSpace
 from rota.node.system.metrics import Metrics
 from rota.storage.store import Store
 
-MakeCommit = Callable[[Shards, Callable[[float], None]], Commit]
-"""Makes the commit of some shards; it tells how long each sync took, in seconds."""
+MakeCommit = Callable[[Durable, Callable[[float], None]], Commit]
+"""Makes the group commit of some shards; it calls the function with the seconds of each sync."""
 OnEnded = Callable[[AttemptKey, Ending], None]
 MakeExecutors = Callable[[OnEnded], Mapping[str, Executor]]
 
@@ -79,3 +78,8 @@ class NodeEnvironment:
     look_for_space: Callable[[], FoundSpace] = lambda: AMPLE
     look_at_etcd: LookAtEtcd | None = None
     compare_every: Duration = COMPARE_EVERY
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one copy of each shard, on this node."""
+        return self.copies.wanted == 1

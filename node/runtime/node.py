@@ -27,7 +27,7 @@ from rota.node.api.app import make_app
 from rota.node.api.http.server import serving
 from rota.node.cluster.copy_placement import CopyPlacement
 from rota.node.cluster.death_notice import DeathNotice
-from rota.node.cluster.joining import check_owner, join, timing_of, why_cut_off, why_unready
+from rota.node.cluster.joining import check_owner, join, timing_of
 from rota.node.context import NodeContext
 from rota.node.coordination.coordinator import (
     Claim,
@@ -50,8 +50,10 @@ from rota.node.peers.death_proof import life_of
 from rota.node.peers.network import NoNetwork
 from rota.node.peers.peer_apis import PeerApis
 from rota.node.runtime.environment import NodeEnvironment, OnEnded
-from rota.node.runtime.wiring import NodeWiring
-from rota.node.shards.local_shards import Shards
+from rota.node.runtime.lifecycle import NodeLifecycle
+from rota.node.runtime.readiness import ServingPhase
+from rota.node.runtime.wiring import wire
+from rota.node.shards.seams import Durable
 from rota.node.system.advertised_address import with_own_addresses
 from rota.node.system.clock import Clock, SystemClock
 from rota.node.system.config import NodeConfig
@@ -101,12 +103,12 @@ class Node:
         """Where the API listens, once it does."""
         self.started = asyncio.Event()
         self._stop = asyncio.Event()
-        self._why_unready: str | None = "the node is starting"
+        self._phase = ServingPhase()
 
     def stop(self) -> None:
         """Ask the node to stop; `run` returns when it has."""
-        # At once: who asks whether to send requests here is told no before there is no answer.
-        self._why_unready = "the node is stopping"
+        # At once: a load balancer sees that the node is not ready before it gets no answer.
+        self._phase.begin_stopping()
         self._supervisor.stopping()
         self._stop.set()
 
@@ -198,10 +200,7 @@ class Node:
             entropy=self.entropy,
             metrics=metrics.links,
         )
-        await stack.enter_async_context(links.running(*config.peer_listen))
         others = PeerApis(links)
-        await stack.enter_async_context(others.running())
-
         will = DeathNotice(
             warden,
             coordinator.end_of,
@@ -271,34 +270,25 @@ class Node:
         return None
 
     async def _turn(self, stack: AsyncExitStack, placed: "_Placed") -> None:
-        links, node_id = placed.links, self.config.node_id
-
-        def unready(*, exclude_cluster: bool = False) -> str | None:
-            if self._why_unready is None and links is not None:
-                shards = wiring.context.shards
-                if exclude_cluster:
-                    return why_cut_off(shards, links.peers)
-                return why_unready(shards, node_id, links.peers)
-            return self._why_unready
-
-        wiring = NodeWiring(
-            self.config, self.clock, self.entropy, placed.environment, unready=unready
-        )
-        await stack.enter_async_context(wiring.running())
-        if links is not None:
-            router = wiring.router
-            links.deliver, links.linked = router.receive, router.linked
-            links.saw_death = router.saw_death
+        environment, node_id = placed.environment, self.config.node_id
+        wiring = wire(self.config, self.clock, self.entropy, environment, phase=self._phase)
+        lifecycle = NodeLifecycle(wiring)
+        if placed.links is not None:
+            host, port = self.config.peer_listen
+            await stack.enter_async_context(placed.links.running(host, port, wiring.router))
+        if environment.others is not None:
+            await stack.enter_async_context(environment.others.running())
+        await stack.enter_async_context(lifecycle.running())
         await stack.enter_async_context(self._serving(wiring.context))
         # What is there by now stays: a full collection that need not look at it takes less than
         # 5 ms of the loop, not 17.
         gc.freeze()
         if not self._stop.is_set():
-            self._why_unready = None
+            self._phase.begin_serving()
         self.started.set()
         log.info("node started", extra={"node": node_id, "listen": str(self.address)})
         self._supervisor.started(f"serving on {self.address}")
-        await wiring.run_until(self._stop)
+        await lifecycle.run_until(self._stop)
         log.info("node stopping", extra={"node": node_id})
 
     def _open_directory(
@@ -382,7 +372,7 @@ def alone(
     """Return what a node without others is put into: one copy of everything, its own."""
     identity = directory.identity
 
-    def commit(shards: Shards, on_sync: Callable[[float], None]) -> GroupCommit:
+    def commit(shards: Durable, on_sync: Callable[[float], None]) -> GroupCommit:
         return GroupCommit(
             store,
             loop=asyncio.get_running_loop(),

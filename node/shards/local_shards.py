@@ -107,8 +107,6 @@ class Shards:
         self._continuity = continuity
         self._kept = continuity.lost, continuity.revision
         """What of it the store has."""
-        self.beside: Shards | None = None
-        """Others in the same store: they are told what is durable, too."""
         self._no_space: Refused | None = None
 
     def __iter__(self) -> Iterator[Shard]:
@@ -222,8 +220,6 @@ class Shards:
         turning = self._turning
         if turning.over is None:
             turning.guarded(partial(turning.made_durable, ticket))
-        if self.beside is not None and self.beside.is_writing:
-            self.beside.made_durable(ticket)
 
     def sync_failed(self, error: Exception) -> None:
         """Give up: what was written may be lost, and the store must not be used again (R25)."""

@@ -50,13 +50,25 @@ class EffectHandler(Protocol):
         ...
 
 
+class Durable(Protocol):
+    """What a group commit reports to."""
+
+    def made_durable(self, ticket: Ticket, /) -> None:
+        """Note that everything written up to *ticket* survives a power loss now."""
+        ...
+
+    def sync_failed(self, error: Exception, /) -> None:
+        """Fail: what was written may be lost, and the store must not be used any more."""
+        ...
+
+
 class Commit(Protocol):
     """Makes what is written to the store durable; see `rota.storage.group_commit`."""
 
     sync_count: int
 
     def wrote(self, ticket: Ticket) -> None:
-        """Make *ticket* durable soon, and tell `Shards.made_durable`."""
+        """Make *ticket* durable soon, and call `Durable.made_durable` then."""
         ...
 
     def close(self) -> None:

@@ -33,7 +33,8 @@ CLEARED_MAX = 1_000
 SETBACK = Duration(SECOND)
 """A calendar set back by more than this has its wheel made anew."""
 
-Alarm = Callable[[ShardId, TimerCommand], None]
+Alarm = Callable[[ShardId, TimerCommand], SetTimer | None]
+"""Called with a shard and the command that is due; may return a timer that postpones it."""
 Key = tuple[ShardId, TimerCommand]
 
 
@@ -43,7 +44,7 @@ class Timers:
     Args:
         store: For the far ones.
         clock: Both of its times are used.
-        alarm: Called on the loop with a timer's shard and command, once for each.
+        alarm: Called on the loop once for each timer that is due.
         may_fire: Tells whether the calendar may be believed; while not, fire times wait (R20).
         on_failed: Called with an error that ends the going off, a `StoreError` or a bug: a node
             whose timers stand still must not live on.
@@ -220,7 +221,7 @@ class Timers:
             _, order, shard, command = heapq.heappop(self._delays)
             if self._order_of.get((shard, command)) == order:
                 del self._order_of[shard, command]
-                self._alarm(shard, command)
+                self._call(shard, command)
         self._arm()
 
     def _fire(self, now: Instant) -> None:
@@ -228,7 +229,12 @@ class Timers:
             self._start_wheel_anew(now)
         self._latest_now = now
         for _, (shard, command) in self._wheel.take_due(now, TAKEN_AT_ONCE):
-            self._alarm(shard, command)
+            self._call(shard, command)
+
+    def _call(self, shard: ShardId, command: TimerCommand) -> None:
+        postponed = self._alarm(shard, command)
+        if postponed is not None:
+            self.set(shard, postponed, postponed.due)
 
     def _start_wheel_anew(self, now: Instant) -> None:
         """Make the wheel's time go back with the calendar's: what was near may be far again."""

@@ -16,9 +16,9 @@ def lose_authority(wiring: NodeWiring, monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(EmbeddedCoordinator, "renew", never)
-    wiring._liveness.session_end = Instant(0)  # pyright: ignore[reportPrivateUsage]
+    wiring.liveness.session_end = Instant(0)
 
 
 def regain_authority(wiring: NodeWiring) -> None:
     """Have the node's session hold again."""
-    wiring._liveness.session_end = LATEST_INSTANT  # pyright: ignore[reportPrivateUsage]
+    wiring.liveness.session_end = LATEST_INSTANT

@@ -24,8 +24,9 @@ from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.http.server import serving as serving_api
 from rota.node.coordination.embedded import EmbeddedCoordinator
 from rota.node.runtime.environment import OnEnded
+from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.node import alone
-from rota.node.runtime.wiring import NodeWiring
+from rota.node.runtime.wiring import NodeWiring, wire
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock, SystemClock
 from rota.node.system.config import NodeConfig
@@ -84,6 +85,20 @@ async def running_works(
     slots: int = 64,
     clock: Clock | None = None,
 ) -> AsyncGenerator[NodeWiring]:
+    """Run all of a node but its API on *store*; gives its parts."""
+    async with running_node(store, folder, life=life, slots=slots, clock=clock) as lifecycle:
+        yield lifecycle.wiring
+
+
+@asynccontextmanager
+async def running_node(
+    store: MemoryStore,
+    folder: Path,
+    *,
+    life: int = 1,
+    slots: int = 64,
+    clock: Clock | None = None,
+) -> AsyncGenerator[NodeLifecycle]:
     """Run all of a node but its API on *store*, in its life number *life*."""
     listen = Address("127.0.0.1", 0)
     config = NodeConfig(
@@ -96,9 +111,9 @@ async def running_works(
             alone(config, directory, store, coordinator, clock, warden=None),
             executors=partial(_executors, directory, clock),
         )
-        wiring = NodeWiring(config, clock, SystemEntropy(), around)
-        async with wiring.running():
-            yield wiring
+        lifecycle = NodeLifecycle(wire(config, clock, SystemEntropy(), around))
+        async with lifecycle.running():
+            yield lifecycle
 
 
 def _executors(directory: DataDirectory, clock: Clock, ended: OnEnded) -> Mapping[str, Executor]:
@@ -117,10 +132,19 @@ def _executors(directory: DataDirectory, clock: Clock, ended: OnEnded) -> Mappin
 async def failing_works(
     store: MemoryStore, folder: Path, reason: str
 ) -> AsyncGenerator[NodeWiring]:
+    """Run all of a node but its API, which has to end by failing for *reason*; gives its parts."""
+    async with failing_node(store, folder, reason) as lifecycle:
+        yield lifecycle.wiring
+
+
+@asynccontextmanager
+async def failing_node(
+    store: MemoryStore, folder: Path, reason: str
+) -> AsyncGenerator[NodeLifecycle]:
     """Run all of a node but its API, which has to end by failing for *reason*."""
     try:
-        async with running_works(store, folder) as wiring:
-            yield wiring
+        async with running_node(store, folder) as lifecycle:
+            yield lifecycle
     except StoreError as error:
         if reason not in str(error):
             raise

@@ -34,9 +34,11 @@ from rota.node.peers.messages import Sent
 from rota.node.recovery.inventory import Inventory
 from rota.node.recovery.plan import Finding, plan_of
 from rota.node.runtime.environment import NodeEnvironment, OnEnded
-from rota.node.runtime.wiring import NodeWiring
+from rota.node.runtime.lifecycle import NodeLifecycle
+from rota.node.runtime.wiring import NodeWiring, wire
 from rota.node.shards.copy_comparison import COMPARE_EVERY
 from rota.node.shards.local_shards import Shards
+from rota.node.shards.seams import Durable
 from rota.node.shards.shard import Shard
 from rota.node.system.config import NodeConfig
 from rota.node.system.disk_guard import judge
@@ -234,17 +236,17 @@ class Node:
         self._gate.open()
 
     async def _live(self) -> None:
-        wiring = self._make()
+        lifecycle = NodeLifecycle(self._make())
         with suppress(asyncio.CancelledError, StoreFull):
-            async with wiring.running():
-                self.wiring = wiring
-                await wiring.run_until(self._is_stopping)
+            async with lifecycle.running():
+                self.wiring = lifecycle.wiring
+                await lifecycle.run_until(self._is_stopping)
 
     def _make(self) -> NodeWiring:
         nodes, store, clock = self._nodes, self._store, self.clock
         entropy = SeededEntropy(ord(self.id) << 16 | self._life)
 
-        def commit(shards: Shards, on_sync: Callable[[float], None]) -> SimulatedCommit:
+        def commit(shards: Durable, on_sync: Callable[[float], None]) -> SimulatedCommit:
             del on_sync
             return SimulatedCommit(store, shards, lambda: self.sync_us)
 
@@ -252,7 +254,7 @@ class Node:
             self._executor = PlayingExecutor(nodes.playing, nodes.began, ended=ended, now=clock.now)
             return {"scripted": self._executor}
 
-        return NodeWiring(
+        return wire(
             NodeConfig(
                 node_id=self.id,
                 shards=SHARDS,

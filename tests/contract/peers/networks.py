@@ -128,7 +128,8 @@ class End:
         )
         self.port = 0
         self.heard: list[Came] = []
-        self.linked: list[NodeId] = []
+        self.linked_nodes: list[NodeId] = []
+        self.greet: Callable[[NodeId], None] | None = None
         self.deaths: list[tuple[NodeId, Session]] = []
         self.left: Left | None = None
         self.registry = CollectorRegistry()
@@ -145,16 +146,21 @@ class End:
             entropy=SystemEntropy(),
             metrics=LinkMetrics(self.registry),
         )
-        self.links.deliver = self._hear
-        self.links.linked = self.linked.append
-        self.links.saw_death = self._saw_death
-        async with self.links.running("127.0.0.1", self.port) as self.port:
+        async with self.links.running("127.0.0.1", self.port, self) as self.port:
             yield self
 
-    def _hear(self, shard: ShardId, sender: NodeId, message: Sent) -> None:
-        self.heard.append((shard, sender, message))
+    def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
+        """Keep a message (`rota.node.links.link_pool.LinkReceiver`)."""
+        self.heard.append((number, sender, message))
 
-    def _saw_death(self, node_id: NodeId, session: Session, left: Left | None) -> None:
+    def linked(self, node_id: NodeId) -> None:
+        """Keep the id of a node to which there is a new link, and greet it."""
+        self.linked_nodes.append(node_id)
+        if self.greet is not None:
+            self.greet(node_id)
+
+    def saw_death(self, node_id: NodeId, session: Session, left: Left | None) -> None:
+        """Keep a proof of death."""
         self.deaths.append((node_id, session))
         self.left = left
 

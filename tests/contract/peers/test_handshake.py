@@ -201,7 +201,7 @@ async def test_a_stranger_gets_no_link_and_learns_nothing(
     assert "not accepted" in told
     assert not any(name in told for name in ("'a'", "'b'", "store", " c "))
     assert end.links.peers == ()
-    assert end.linked == []
+    assert end.linked_nodes == []
     [logged] = [each for each in caplog.records if each.message == "peer refused"]
     assert stranger.why in vars(logged)["reason"]
     assert end.count("rota_peer_refused_total", reason="unproven") == 1
@@ -394,7 +394,7 @@ async def test_an_impostor_at_a_members_address_gets_no_link(
         await until(lambda: "peer not reached" in caplog.messages)
 
         assert one.links.peers == ()
-        assert one.linked == []
+        assert one.linked_nodes == []
     [logged] = [each for each in caplog.records if each.message == "peer not reached"]
     assert "has not proven to be it" in vars(logged)["reason"]
 

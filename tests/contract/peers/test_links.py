@@ -344,7 +344,7 @@ async def test_of_each_new_link_both_ends_are_told_when_it_takes_messages(end: E
         sent.append(node_id in end.links.peers)
         end.links.send(node_id, SHARD, numbered(len(sent)))
 
-    end.links.linked = greet
+    end.greet = greet
     async with other.living():
         acquaint(end, other)
         await until(lambda: len(other.heard) == 1)
@@ -355,7 +355,7 @@ async def test_of_each_new_link_both_ends_are_told_when_it_takes_messages(end: E
 
     assert sent == [True, True]
     assert other.heard == [(SHARD, B, numbered(1)), (SHARD, B, numbered(2))]
-    assert other.linked == [B, B]
+    assert other.linked_nodes == [B, B]
 
 
 def test_a_node_that_does_not_answer_is_dialled_less_and_less_often_but_not_at_first() -> None:

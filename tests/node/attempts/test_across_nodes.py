@@ -93,7 +93,7 @@ def do_nothing(*args: object, **named: object) -> None:
 
 def errands(nodes: Nodes, node_id: NodeId) -> int:
     """Return how many commands a node has to bring to shards."""
-    return len(nodes[node_id].running._delivery)  # pyright: ignore[reportPrivateUsage]
+    return len(nodes[node_id].running.attempts.delivery)
 
 
 async def end_session(nodes: Nodes, node_id: NodeId) -> None:
@@ -365,7 +365,7 @@ def test_an_attempt_of_a_session_that_has_ended_keeps_the_rest_of_its_time() -> 
         await long_attempt_away(nodes)
         nodes.cut(A, B)
         await asyncio.sleep(LOST_BY_S)  # It has no lease any more, and goes on by its session.
-        liveness = nodes[A].running._liveness  # pyright: ignore[reportPrivateUsage]
+        liveness = nodes[A].running.liveness
         until_then = liveness.session_end
 
         await end_session(nodes, A)

@@ -28,7 +28,7 @@ from rota.storage.store import StoreFailed
 from rota.wire.documents import RetryBody
 from support.in_process import (
     HeldStore,
-    failing_works,
+    failing_node,
     running_works,
     save,
     spec_of,
@@ -402,7 +402,8 @@ async def test_a_node_whose_disk_failed_ends_its_attempts(tmp_path: Path) -> Non
     store, pid_file = HeldStore(), tmp_path / "pid"
     program = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
     was_there: list[bool] = []
-    async with failing_works(store, tmp_path / "node", "the disk is gone") as wiring:
+    async with failing_node(store, tmp_path / "node", "the disk is gone") as lifecycle:
+        wiring = lifecycle.wiring
         shards = wiring.context.shards
         job_id = await save(shards, "job", command=["sh", "-c", program])
         await trigger(shards, job_id)
@@ -411,7 +412,7 @@ async def test_a_node_whose_disk_failed_ends_its_attempts(tmp_path: Path) -> Non
 
         store.fail_next_sync(StoreFailed("the disk is gone"))
         submit(shards, job_id, Trigger(job_id=job_id))
-        await wiring.run_until(asyncio.Event())
+        await lifecycle.run_until(asyncio.Event())
 
     assert was_there == [True]
     assert not _is_there(pid_file)

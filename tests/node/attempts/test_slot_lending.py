@@ -426,7 +426,7 @@ def test_an_attempt_goes_on_though_more_questions_than_are_kept_are_under_way() 
         nodes[node_id].is_cut_off = True  # Its session ends: the lease alone counts.
         for _ in range(6_000):  # Four leases long, and twice the limit each second.
             nodes[node_id].running.router.receive(shard.id, A, AskList())
-            assert nodes[node_id].running.question_count <= QUESTIONS_MAX
+            assert nodes[node_id].running.attempts.leases.question_count <= QUESTIONS_MAX
             await asyncio.sleep(0.002)
             nodes[node_id].running.router.receive(shard.id, A, AskList())
             await asyncio.sleep(0.002)

@@ -126,7 +126,7 @@ def test_a_letter_is_not_taken_for_delivered_because_another_says_so() -> None:
 def test_a_member_without_a_copy_keeps_nobody_from_standing_in() -> None:
     async def story(nodes: Nodes) -> None:
         await nodes.move(ONE, A, B)
-        stand_ins = nodes[B].running._stand_ins  # pyright: ignore[reportPrivateUsage]
+        stand_ins = nodes[B].running.fallback.stand_ins
         standing = stand_ins._standings[ONE]  # pyright: ignore[reportPrivateUsage]
         now = nodes[B].clock.elapsed()
         newest = nodes[B].shards[ONE].replica.newest

@@ -21,6 +21,7 @@ from rota.core.vocabulary.shard_configuration import Configuration, Copy
 from rota.node.coordination.coordinator import Member
 from rota.node.links.identity_proof import KEY_BYTES, PeerCredentials
 from rota.node.links.link_pool import Links
+from rota.node.peers.death_proof import Left
 from rota.node.peers.messages import Sent
 from rota.node.recovery.shard_repair import EPOCH_MAX, repaired
 from rota.node.system.clock import SystemClock
@@ -68,7 +69,7 @@ async def forge(cluster: Cluster, *messages: Sent) -> None:
         entropy=SystemEntropy(),
         metrics=LinkMetrics(CollectorRegistry()),
     )
-    async with links.running("127.0.0.1", 0):
+    async with links.running("127.0.0.1", 0, DeafReceiver()):
         members = {each: msgspec.convert(cluster.member(each), Member) for each in cluster.ids}
         links.meet(members | {FORGER: record})
         async with asyncio.timeout(20):
@@ -80,6 +81,19 @@ async def forge(cluster: Cluster, *messages: Sent) -> None:
         async with asyncio.timeout(20):
             while min(map(refused, cluster)) < len(messages):  # noqa: ASYNC110 - metrics of nodes
                 await asyncio.sleep(0.1)
+
+
+class DeafReceiver:
+    """Drops what links bring (`rota.node.links.link_pool.LinkReceiver`)."""
+
+    def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
+        """Drop a message."""
+
+    def linked(self, node_id: NodeId) -> None:
+        """Do nothing about a new link."""
+
+    def saw_death(self, node_id: NodeId, session: Session, left: Left | None) -> None:
+        """Do nothing about a death."""
 
 
 def metrics(node: Rotad) -> str:

@@ -22,7 +22,9 @@ from support.authority import lose_authority, regain_authority
 from support.in_process import (
     SHARDS,
     HeldStore,
+    failing_node,
     failing_works,
+    running_node,
     running_works,
     save,
     spec_of,
@@ -267,12 +269,12 @@ async def test_housekeeping_that_finds_the_store_gone_ends_the_node_by_that_erro
 ) -> None:
     monkeypatch.setattr("rota.node.runtime.housekeeping.KEEPING_S", 0.01)
     store = HeldStore()
-    async with failing_works(store, tmp_path, "crashed") as wiring:
+    async with failing_node(store, tmp_path, "crashed") as lifecycle:
         store.crash()
 
         async with asyncio.timeout(5):
             with pytest.raises(StoreFailed):
-                await wiring.run_until(asyncio.Event())
+                await lifecycle.run_until(asyncio.Event())
 
 
 @pytest.mark.filterwarnings("error")  # Of a coroutine that was made and never began.
@@ -281,8 +283,8 @@ async def test_a_node_that_is_told_to_stop_while_it_starts_leaves_nothing_undone
 ) -> None:
     stop = asyncio.Event()
     stop.set()
-    async with running_works(HeldStore(), tmp_path) as wiring:
-        await wiring.run_until(stop)
+    async with running_node(HeldStore(), tmp_path) as lifecycle:
+        await lifecycle.run_until(stop)
         gc.collect()
 
 

@@ -10,7 +10,7 @@ from random import Random
 
 from rota.core.model.ids import ShardId
 from rota.core.timing.instants import SECOND
-from rota.node.shards.local_shards import Shards
+from rota.node.shards.seams import Durable
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import ShardFile, shard_prefix
 from rota.storage.store import Family, StoreError, Ticket
@@ -25,7 +25,7 @@ class SimulatedCommit:
         sync_time: Draws how long a sync takes, in microseconds.
     """
 
-    def __init__(self, store: MemoryStore, shards: Shards, sync_time: Callable[[], int]) -> None:
+    def __init__(self, store: MemoryStore, shards: Durable, sync_time: Callable[[], int]) -> None:
         self.sync_count = 0
         self._store = store
         self._shards = shards

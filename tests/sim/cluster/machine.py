@@ -24,8 +24,9 @@ from rota.node.coordination.testing.simulated_coordinator import (
 from rota.node.peers.death_proof import Left
 from rota.node.peers.messages import Dispatch, Sent
 from rota.node.runtime.environment import NodeEnvironment, OnEnded
-from rota.node.runtime.wiring import NodeWiring
-from rota.node.shards.local_shards import Shards
+from rota.node.runtime.lifecycle import NodeLifecycle
+from rota.node.runtime.wiring import NodeWiring, wire
+from rota.node.shards.seams import Durable
 from rota.node.system.config import NodeConfig
 from rota.node.system.disk_guard import FoundSpace, judge
 from rota.storage.memory import MemoryStore
@@ -363,12 +364,12 @@ class Life:
         self._machine.ended(self, error)
 
     async def _live(self) -> None:
-        wiring = self._make()
+        lifecycle = NodeLifecycle(self._make())
         assert not self._machine.is_damaged, f"{self._machine.id} works with a damaged disk"
-        async with wiring.running():
-            self.wiring = wiring
+        async with lifecycle.running():
+            self.wiring = lifecycle.wiring
             async with asyncio.TaskGroup() as self._requests:
-                await wiring.run_until(self._stop)
+                await lifecycle.run_until(self._stop)
                 for task in self._handlers:
                     task.cancel()
 
@@ -386,7 +387,7 @@ class Life:
         world, machine, number = self._world, self._machine, self._number
         entropy = SeededEntropy(world.chance.getrandbits(64))
 
-        def commit(shards: Shards, on_sync: Callable[[float], None]) -> SimulatedCommit:
+        def commit(shards: Durable, on_sync: Callable[[float], None]) -> SimulatedCommit:
             del on_sync
             return SimulatedCommit(machine.store, shards, machine.sync_time)
 
@@ -401,7 +402,7 @@ class Life:
             )
             return {"scripted": self._executor}
 
-        return NodeWiring(
+        return wire(
             NodeConfig(
                 node_id=machine.id,
                 shards=world.plan.shard_count,

@@ -1,0 +1,158 @@
+"""Effects of fallback shards, carried out on this node alone.
+
+Fallback shards have one copy, on this node, so they send nothing and change no configuration.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from rota.core.model.attempt import AttemptKey, Ending, Outcome
+from rota.core.model.execution import FINAL_EXECUTION_STATES, TaskStatus
+from rota.core.model.fallback_ids import outward
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.replication.messages import Message
+from rota.core.timing.instants import Duration
+from rota.core.vocabulary.commands import Command, FinishAttempt, StartTask
+from rota.core.vocabulary.decision import FreeSlots
+from rota.core.vocabulary.effects import (
+    ClearTimer,
+    Deliver,
+    Effect,
+    Launch,
+    Publish,
+    PublishJob,
+    SetTimer,
+    Stop,
+    WaitForSlot,
+)
+from rota.core.vocabulary.shard_configuration import Swap
+from rota.node.attempts.local_attempts import LocalAttempts
+from rota.node.attempts.slots import SlotTable
+from rota.node.fallback.stand_ins import StandIns
+from rota.node.shards.fallback_shards import FallbackShards
+from rota.node.shards.seams import Commit
+from rota.node.shards.shard import Shard
+from rota.node.shards.timers import Timers
+from rota.node.system.clock import Clock
+
+
+class FallbackEffects:
+    """The effect handler of fallback shards (`rota.node.shards.seams.EffectHandler`).
+
+    Args:
+        node_id: This node.
+        fallback_shards: The fallback shards of this node.
+        stand_ins: The stand-ins of this node.
+        attempts: The attempts of this node.
+        slot_table: The slots of this node.
+        timers: The timers of this node.
+        clock: Of this node.
+    """
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        fallback_shards: FallbackShards,
+        stand_ins: StandIns,
+        *,
+        attempts: LocalAttempts,
+        slot_table: SlotTable,
+        timers: Timers,
+        clock: Clock,
+    ) -> None:
+        self._node_id = node_id
+        self._fallback_shards = fallback_shards
+        self._stand_ins = stand_ins
+        self._attempts = attempts
+        self._slot_table = slot_table
+        self._timers = timers
+        self._clock = clock
+
+    def start(self, commit: Commit, *, failure: "asyncio.Future[None]") -> None:
+        """Begin to decide for fallback shards, first for those of an earlier process."""
+        self._fallback_shards.start(self, self, commit, failure=failure)
+        self._fallback_shards.go_on()
+
+    # -- effects --------------------------------------------------------------------------------
+
+    def opened(self, side: Shard) -> None:
+        """Begin to act for a fallback shard; running attempts that are not here are lost."""
+        self._timers.forget(side.id)
+        for execution_id, tasks in side.state.tasks.items():
+            for task in tasks.values():
+                key = AttemptKey(execution_id, task.name, len(task.attempts))
+                is_here = outward(key) in self._attempts.orders
+                if task.status is TaskStatus.RUNNING and not is_here:
+                    self._lose(side, key)
+        self._stand_ins.fallback_opened(side)
+
+    def _lose(self, side: Shard, key: AttemptKey) -> None:
+        attempt = side.state.tasks[key.execution_id][key.task].attempts[-1]
+        ending = Ending(
+            outcome=Outcome.LOST,
+            started_at=attempt.placed_at,
+            finished_at=side.time(self._clock),
+            reason=f"node {self._node_id} ended while it ran",
+        )
+        command = FinishAttempt(attempt=key, token=attempt.token, ending=ending)
+        self._fallback_shards.submit(side, command)
+
+    def unreadable(self, side: Shard) -> None:
+        """Do nothing: the log has the reason."""
+
+    def closed(self, side: Shard) -> None:
+        """Stop acting for a fallback shard."""
+        self._timers.forget(side.id)
+        self._stand_ins.forget_waiting(side)
+
+    def unstarted(self, count: int) -> None:
+        """Free the slots of attempts that are never launched."""
+        self._slot_table.freed(count)
+
+    def place_for(self, command: Command) -> FreeSlots:
+        """Return where *command* may start attempts, and how many."""
+        del command
+        return self._slot_table.own_place()
+
+    def decided(self, command: Command, started: int) -> None:
+        """Take the slots of the attempts that *command* starts."""
+        del command
+        self._slot_table.take(started)
+
+    def committed(self, took: Duration) -> None:
+        """Do nothing: the commit time of shards is measured without fallback shards."""
+
+    def perform(self, side: Shard, effect: Effect) -> None:
+        """Carry out an effect."""
+        match effect:
+            case Launch(order=order):
+                self._attempts.launch(replace(order, key=outward(order.key)))
+            case Stop(attempt=attempt):
+                self._attempts.stop(outward(attempt))
+            case SetTimer():
+                self._timers.set(side.id, effect, side.time(self._clock))
+            case ClearTimer():
+                self._timers.clear(side.id, effect)
+            case WaitForSlot(execution_id=execution_id, task=task):
+                command = StartTask(execution_id=execution_id, task=task)
+                self._stand_ins.wait_for_slot(side, command)
+            case Publish(status=status) if status in FINAL_EXECUTION_STATES:
+                self._stand_ins.execution_ended(side)
+            case Publish() | PublishJob() | Deliver():
+                pass  # The shard publishes it after reconciliation.
+
+    # -- replication (`rota.node.shards.seams.Outside`), which fallback shards have none of -------
+
+    def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
+        """Check that there is no message: a fallback shard has no other copy."""
+        assert not list(messages), shard
+
+    def swap(self, swap: Swap) -> None:
+        """Raise: the configuration of a fallback shard never changes."""
+        raise AssertionError(swap)
+
+    def look(self) -> None:
+        """Raise: the coordinator has no configuration of a fallback shard."""
+        raise AssertionError("a fallback shard reads no view")

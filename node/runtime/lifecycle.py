@@ -1,0 +1,214 @@
+"""Lifecycle of a node's parts: start, drain, stop and failure.
+
+The parts come from `rota.node.runtime.wiring`. Their start order, and its reverse, are written
+here.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+from rota.core.timing.instants import SECOND, Duration
+from rota.executor.executor import Executor
+from rota.node.runtime.node_metrics import measure_node
+from rota.node.runtime.wiring import NodeWiring
+from rota.node.system.background import beside
+from rota.storage.group_commit import CLOSE_TIMEOUT_S
+
+TICK_S = 0.5
+"""Period of repeated deliveries and of lease requests for attempts."""
+TICKS_PER_LEASE = 10
+"""Least number of lease requests in one attempt lease: some answers may be lost."""
+UNANSWERED_S = 0.2
+"""Time for the last commits of a node that got no answers while it drained."""
+
+
+class NodeLifecycle:
+    """Lifecycle of one node.
+
+    Args:
+        wiring: The parts of the node.
+
+    Attributes:
+        wiring: The same.
+    """
+
+    def __init__(self, wiring: NodeWiring) -> None:
+        self.wiring = wiring
+        self._config = wiring.context.config
+        self._clock = wiring.context.clock
+        self._is_alone = wiring.environment.is_alone
+        self._commits_within_s = CLOSE_TIMEOUT_S
+        self._failure: asyncio.Future[None]
+        self._executors: Mapping[str, Executor] = {}
+        self._to_close: list[Executor] = []
+        """Executors whose attempts end with this process."""
+
+    # -- start and stop -------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Run all parts but the API while the body runs; stop them in reverse order."""
+        wiring, environment = self.wiring, self.wiring.environment
+        self._failure = asyncio.get_running_loop().create_future()
+        commit = environment.commit(wiring.stored_shards, wiring.context.metrics.sync.observe)
+        measure_node(wiring, commit)
+        try:
+            self._start_executors()
+            wiring.shards.start(
+                wiring.effect_runner, wiring.cluster.membership, commit, failure=self._failure
+            )
+            wiring.fallback.effects.start(commit, failure=self._failure)
+            async with (
+                beside(self._or_fail(wiring.cluster.membership.run)),
+                beside(self._or_fail(self._tick_attempts)),
+                beside(self._or_fail(self._keep_warden)),
+                beside(self._or_fail(self._detect_absence)),
+                beside(self._or_fail(self._compare_copies)),
+                beside(self._or_fail(self._watch_etcd)),
+            ):
+                if self._is_alone:
+                    await self._all_shards_open()
+                try:
+                    yield
+                except BaseException:
+                    await self._abandon()
+                    raise
+                await self._wind_down()
+        finally:
+            commit.close()
+        if self._failure.done():
+            # It failed while it stopped: requests were refused, and no other call raises the error.
+            self._failure.result()
+
+    async def run_until(self, stop: asyncio.Event) -> None:
+        """Do the housekeeping until *stop* is set or the node fails, then drain the node.
+
+        Raises:
+            StoreError: The store failed; other errors likewise end the node.
+        """
+        housekeeping = self.wiring.housekeeping
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._or_fail(work))
+                for work in (
+                    housekeeping.guard_disk,
+                    partial(housekeeping.keep, self._executors.values()),
+                )
+            ]
+            self._failure.add_done_callback(lambda _: stop.set())
+            await stop.wait()
+            drain = self.wiring.cluster.drain
+            if not self._is_alone and not await drain.leave(self._failure.done):
+                self._commits_within_s = UNANSWERED_S
+            self.wiring.feeds.close()
+            for task in tasks:
+                task.cancel()
+        if self._failure.done():
+            self._failure.result()
+
+    def _start_executors(self) -> None:
+        attempts, leases = self.wiring.attempts.local, self.wiring.attempts.leases
+        environment = self.wiring.environment
+        warden = environment.warden
+        self._executors = own = environment.executors(attempts.ended)
+        self._to_close = list(own.values())
+        if warden is None:
+            attempts.use(own)
+            return
+        hosted = warden.executors(attempts.ended, attempts.reported, leases.right_of)
+        self._executors = {**hosted, **own}
+        if self._config.ends_attempts:
+            self._to_close += hosted.values()
+        attempts.use(self._executors, lasting=hosted.keys(), forget=warden.forget)
+        attempts.adopt(warden.held)
+
+    async def _all_shards_open(self) -> None:
+        """Return when this node decides for all of its shards; raise what prevents it."""
+        all_open = self.wiring.effect_runner.all_open
+        self._failure.add_done_callback(lambda _: all_open.set())
+        await all_open.wait()
+        if self._failure.done():
+            self._failure.result()
+
+    async def _wind_down(self) -> None:
+        attempts, wiring = self.wiring.attempts, self.wiring
+        wiring.timers.close()
+        attempts.slot_table.close()
+        await self._await_attempts()
+        attempts.leases.tick()  # Attempts that outlive this process get a whole lease.
+        attempts.local.close()
+        for executor in self._to_close:
+            await executor.close()
+        # If the disk hangs, closing the commit raises it; or other copies do not answer.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._commits_within_s):
+                await wiring.shards.stop()
+                await wiring.fallback_shards.stop()
+
+    async def _abandon(self) -> None:
+        """Kill the attempts of this process: after a failure no lease deadline ends them."""
+        self.wiring.attempts.local.close()
+        for executor in self._to_close:
+            await executor.close(Duration(0))
+
+    async def _await_attempts(self) -> None:
+        """Wait until the attempts that end with this process have ended, for the drain time.
+
+        Those that have not ended by then are recorded as lost and run again.
+        """
+        deadline = self._clock.elapsed() + self._config.drain
+        while self._ending_count() and self._clock.elapsed() < deadline:
+            if self._failure.done():
+                return
+            await asyncio.sleep(0.02)
+
+    def _ending_count(self) -> int:
+        """Return how many attempts end with this process."""
+        attempts = self.wiring.attempts.local
+        return attempts.running if self._config.ends_attempts else attempts.passing
+
+    # -- background work ------------------------------------------------------------------------
+
+    async def _or_fail(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Do background work; an error there ends the node as one of the journal does (R25)."""
+        shards = self.wiring.shards
+        try:
+            await work()
+        except ExceptionGroup as group:
+            shards.fail(group.exceptions[0])  # The others are cancellations that it caused.
+        except Exception as error:
+            shards.fail(error)
+
+    async def _tick_attempts(self) -> None:
+        """Repeat unanswered deliveries, and renew the leases of attempts."""
+        attempts, lease = self.wiring.attempts, self.wiring.environment.timing.attempt_lease
+        while True:
+            await asyncio.sleep(min(TICK_S, lease / SECOND / TICKS_PER_LEASE))
+            attempts.delivery.tick()
+            attempts.local.tick()
+            attempts.leases.tick()
+            if not self._is_alone:
+                self.wiring.fallback.stand_ins.tick()
+                attempts.lending.tick()
+                attempts.inbound.tick()
+                attempts.outbound.tick()
+
+    async def _keep_warden(self) -> None:
+        warden = self.wiring.environment.warden
+        if warden is not None:
+            await warden.run()
+
+    async def _detect_absence(self) -> None:
+        if not self._is_alone:
+            await self.wiring.cluster.away_detector.run()
+
+    async def _compare_copies(self) -> None:
+        if not self._is_alone:
+            await self.wiring.digests.run()
+
+    async def _watch_etcd(self) -> None:
+        etcd_guard = self.wiring.cluster.etcd_guard
+        if etcd_guard is not None:
+            await etcd_guard.run()
