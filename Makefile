@@ -21,10 +21,10 @@ FROM ?= 0
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Start a node, run the example jobs, print what ran and how late
+demo: $(READY) ## Start a node, run the example jobs, print their starts and lateness
 	@$(BIN)/python examples/demo.py
 
-dev: $(READY) ## Start a node for trying things out on http://127.0.0.1:7400
+dev: $(READY) ## Start a temporary node on http://127.0.0.1:7400
 	@$(BIN)/rota dev
 
 test: $(READY) programs ## Unit and contract tests, the tests of a whole node, and a little chaos
@@ -47,11 +47,11 @@ check: $(READY) ## Format, lint, types, import contracts, generated code
 	PYTHONPATH=src $(BIN)/lint-imports
 	$(BIN)/python -P tools/generate_client.py --check
 
-format: $(READY) ## Rewrite files the way `check` wants them
+format: $(READY) ## Format files for `check`
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY) ## Write what is generated in docs/reference: api.md, parts of metrics.md, configuration.md, states.md
+docs: $(READY) ## Write the generated parts of docs/reference: api.md, parts of metrics.md, configuration.md, states.md
 	$(BIN)/python -P -m rota.node.api.manual.api_pages docs/reference/api
 	$(BIN)/python -P -m rota.node.api.manual.metrics_page docs/reference/metrics.md
 	$(BIN)/python -P tools/configuration_page.py docs/reference/configuration.md
@@ -64,7 +64,7 @@ sim: $(READY) ## Replication, then whole nodes (a tenth), under faults on virtua
 	PYTHONPATH=src:tests $(BIN)/python -P -m sim.protocol $(SEEDS) --from $(FROM) --workers $(WORKERS)
 	PYTHONPATH=src:tests $(BIN)/python -P -m sim.cluster $$(( ($(SEEDS) + 9) / 10 )) --from $(FROM) --workers $(WORKERS)
 
-mutants: $(READY) ## Break each rule of replication and of nodes and see that simulation or a test notices
+mutants: $(READY) ## Break each rule of replication and of nodes and check that the simulation or a test fails
 	$(BIN)/python -P tests/sim/mutants.py
 
 # With ROUNDS a node alone is killed and restarted so often, else a cluster gets all kinds of faults.
@@ -79,7 +79,7 @@ chaos: $(READY) programs ## Break real nodes, and judge: make chaos MINUTES=10 S
 chaos-many: $(READY) programs ## 4,000 jobs that fire every 5 s, three nodes, one of them killed
 	PYTHONPATH=src:tests $(BIN)/python -P -m chaos --minutes 1 --seed $(SEED) --nemesis kill --faults 1 --many 4000
 
-chaos-mutants: $(READY) programs ## Break rules on real clusters and see that the judge tells: MUTANTS="C5 C1"
+chaos-mutants: $(READY) programs ## Break rules on real clusters and check that the judge reports it: MUTANTS="C5 C1"
 	PYTHONPATH=src:tests $(BIN)/python -P tests/chaos/mutants.py $(MUTANTS)
 
 containers: $(READY) engine ## The image and the Compose file on a real engine; minutes, as root
@@ -90,7 +90,7 @@ bench: ROUNDS := 1
 bench: $(READY) programs ## Measure, an hour or two: make bench SCENARIO="bulk start" NODES=1,3 ROUNDS=3
 	$(BIN)/python -m bench $(SCENARIO) --nodes $(NODES) --rounds $(ROUNDS) --history $(HISTORY)
 
-bench-smoke: $(READY) programs ## Has rota become slower, against a bare journal and link? A minute
+bench-smoke: $(READY) programs ## Compare rota with a bare journal and link, to detect regressions; a minute
 	$(BIN)/python -m bench.smoke
 
 bench-peers: ROUNDS := 3

@@ -1,4 +1,4 @@
-"""What a command says when something goes wrong: what, where, and what to do about it."""
+"""Error messages and exit statuses of commands: what failed, where, and the remedy."""
 
 from rota.client.cli.cluster.node import NotDrained
 from rota.client.cli.display.printing import say
@@ -50,20 +50,23 @@ HINTS = {
     "job_not_found": "`rota jobs` lists the jobs; those outside the namespace default are named "
     "as NAMESPACE/NAME",
     "job_exists": "`rota jobs diff` shows how they differ, `rota jobs apply` replaces it",
-    "execution_not_found": "`rota executions` lists the latest; what ended long ago is forgotten",
-    "wait_timed_out": "what is not finished goes on; wait again with `rota executions wait`",
-    "no_such_path": "is there another program, or an older rota, at this URL?",
+    "execution_not_found": "`rota executions` lists the latest; old ones have expired",
+    "wait_timed_out": "unfinished executions continue; wait again with `rota executions wait`",
+    "no_such_path": "another program, or an older rota, may be at this URL",
 }
 
 NO_NODE_HERE = "start a node with `rota dev`, or name another with --url or $ROTA_URL"
-NO_NODE_THERE = "is the node running, and is this its address? Name others with --url or $ROTA_URL"
+NO_NODE_THERE = (
+    "check that the node is running and that this is its address; name others with --url or "
+    "$ROTA_URL"
+)
 
 
 def report(error: Exception) -> int:
-    """Tell what went wrong and return the exit status for it.
+    """Print an error and return its exit status.
 
     Raises:
-        Exception: *error* itself if it is not one of ours, but a bug.
+        Exception: *error* itself if it is not a `RotaError`, but a bug.
     """
     if not isinstance(error, RotaError):
         raise error
@@ -73,7 +76,7 @@ def report(error: Exception) -> int:
 
 
 def _lines(error: RotaError) -> list[str]:
-    lines = _told(error)
+    lines = _message(error)
     hint = _hint(error)
     if hint:
         lines.append(f"hint: {hint}")
@@ -85,12 +88,12 @@ def _lines(error: RotaError) -> list[str]:
 def _hint(error: RotaError) -> str | None:
     if not isinstance(error, Unreachable):
         return HINTS.get(error.code)
-    # A node of one's own would hide that those of a cluster cannot be reached.
+    # Advice to start a node would hide that a configured cluster cannot be reached.
     is_here = error.detail.startswith(f"no answer from {DEFAULT_URL}: ")
     return NO_NODE_HERE if is_here and not error.may_have_arrived else NO_NODE_THERE
 
 
-def _told(error: RotaError) -> list[str]:
+def _message(error: RotaError) -> list[str]:
     match error:
         case RequestFailed(errors=[_, *_]):
             title = error.problem.title.lower()

@@ -1,4 +1,4 @@
-"""Times and durations as people say them."""
+"""Times, durations and sizes for people."""
 
 import time
 
@@ -8,12 +8,12 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
 
 
 def now() -> Instant:
-    """Return this machine's time: what is shown as ``3s ago`` is so for whoever looks at it."""
+    """Return this machine's time, to which ``3s ago`` is relative."""
     return Instant(time.time_ns() // 1_000)
 
 
 def counted(count: int, one: str, many: str) -> str:
-    """Return how many there are: ``1 copy``, ``3 copies``."""
+    """Return a count with its noun: ``1 copy``, ``3 copies``."""
     return f"{count} {one if count == 1 else many}"
 
 
@@ -48,7 +48,7 @@ def size(count: int) -> str:
 
 
 def took(start: str | None, end: str | None) -> str:
-    """Return how long it was between two RFC 3339 times; empty if either is missing."""
+    """Return the duration between two RFC 3339 times; empty if either is missing."""
     if start is None or end is None:
         return ""
     return span((parse_instant(end) - parse_instant(start)) / SECOND)
@@ -65,7 +65,7 @@ def relative(text: str | None, at: Instant) -> str:
 
 
 def absolute(text: str | None) -> str:
-    """Return an RFC 3339 time in UTC to the second, or to what it has: ``2027-01-01 00:00:00``."""
+    """Return an RFC 3339 time as ``2027-01-01 00:00:00``, with its fraction of a second if any."""
     if text is None:
         return ""
     day, _, clock = text.removesuffix("Z").partition("T")

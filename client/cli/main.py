@@ -1,14 +1,14 @@
 """The ``rota`` program: its commands and its exit statuses.
 
-0  done                       5  it contradicts what exists
-1  an execution failed        6  no node answered, or none could take it
-2  wrong usage                7  the wait timed out; what it was for goes on
-3  there is no such thing     8  there are differences
+0  done                       5  conflict with existing data
+1  an execution failed        6  no node answered, or none was available
+2  wrong usage                7  the wait timed out; the execution continues
+3  not found                  8  there are differences
 4  not allowed                9  the input is invalid
 74  its output could not    130  interrupted
-    be written              141  whoever read its output has gone
+    be written              141  the reader of its output has closed
 
-Nothing heavy is loaded before a command runs: listing them shall be instant.
+No large module is loaded before a command runs, so that help is instant.
 """
 
 import io
@@ -29,40 +29,42 @@ EX_USAGE = 2
 EX_IO = 74
 EX_INTERRUPTED = 130
 EX_UNREAD = 141
-"""What a shell says of programs that SIGPIPE ends; Python ignores the signal."""
+"""Exit status of a shell for programs ended by SIGPIPE, which Python ignores."""
 
 COMMANDS = {
-    "dev": Entry("rota.client.cli.setup.dev:dev", "Run a node for trying things out."),
+    "dev": Entry("rota.client.cli.setup.dev:dev", "Run a temporary node."),
     "jobs": Entry("rota.client.cli.jobs.jobs:jobs", "List, show, create, change and delete jobs."),
     "trigger": Entry("rota.client.cli.jobs.trigger:trigger", "Run a job now."),
     "executions": Entry(
         "rota.client.cli.jobs.executions:executions", "List, show, cancel and wait for executions."
     ),
-    "output": Entry("rota.client.cli.jobs.output:output", "Print what a task wrote."),
+    "output": Entry("rota.client.cli.jobs.output:output", "Print the output of tasks."),
     "next": Entry(
-        "rota.client.cli.jobs.next_fires:next_fires", "Show when a job, or a schedule, fires."
+        "rota.client.cli.jobs.next_fires:next_fires",
+        "Show the next fire times of a job or a schedule.",
     ),
     "ledger": Entry(
         "rota.client.cli.jobs.ledger:ledger", "Show the outcome of each fire time of a job."
     ),
-    "events": Entry("rota.client.cli.jobs.events:events", "Watch what happens, as it happens."),
+    "events": Entry("rota.client.cli.jobs.events:events", "Show live events."),
     "config": Entry(
-        "rota.client.cli.setup.config:config", "Keep URL, namespace and more in profiles."
+        "rota.client.cli.setup.config:config", "Store URL, namespace and more in profiles."
     ),
     "completion": Entry(
         "rota.client.cli.setup.completion:completion",
-        "Print a script by which a shell completes commands.",
+        "Print a completion script for a shell.",
     ),
     "cluster": Entry(
         "rota.client.cli.cluster.cluster:cluster",
         "Show nodes, shards, and moves; recover etcd's state.",
     ),
-    "node": Entry("rota.client.cli.cluster.node:node", "Drain a node, take it back, forget it."),
+    "node": Entry("rota.client.cli.cluster.node:node", "Drain, undrain or forget a node."),
     "shard": Entry("rota.client.cli.cluster.shard:shard", "Repair, recover or export a shard."),
     "ring": Entry(
-        "rota.client.cli.cluster.ring:ring", "Show where shards would be, and what would move."
+        "rota.client.cli.cluster.ring:ring",
+        "Show the placement of shards, and the moves of a change.",
     ),
-    "bench": Entry("rota.client.cli.setup.bench:bench", "Measure the cluster that is there."),
+    "bench": Entry("rota.client.cli.setup.bench:bench", "Measure a running cluster."),
     "version": Entry("rota.client.cli.setup.version:version", "Show versions of client and node."),
 }
 
@@ -81,13 +83,13 @@ COMMANDS = {
 @url_option
 @click.version_option(rota.__version__, prog_name="rota")
 def cli() -> None:
-    """Schedule jobs, and see what became of them."""
+    """Schedule jobs, and see their executions."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command with *argv*, or the program's own arguments; return the exit status."""
     if sys.stdout is None:
-        # Whoever closed it wants none of it; nor may a socket get its number.
+        # Standard output is closed; a socket must not get its number.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
     if VARIABLE in os.environ:
         return _complete()
@@ -95,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = cli.main(
             args=None if argv is None else list(argv), prog_name="rota", standalone_mode=False
         )
-        # Here, for at the end Python would tell of a failure in its own words.
+        # Here, because at exit Python prints a failure with a traceback.
         sys.stdout.flush()
     except (SystemExit, BrokenPipeError):
         # click catches the first broken pipe and exits with 1, which means something else here.
@@ -106,9 +108,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"error: {error}")
         return EX_IO
     except click.ClickException as error:
-        told = io.StringIO()
-        error.show(told)
-        say(told.getvalue(), end="")
+        message = io.StringIO()
+        error.show(message)
+        say(message.getvalue(), end="")
         return EX_USAGE
     except click.Abort:
         say("interrupted")
@@ -121,14 +123,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """Let what is left to be printed go nowhere, so that it does not fail again at the end."""
+    """Discard the remaining output, so that it does not fail again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def _complete() -> int:
-    """Tell a shell what may follow; what is wrong, if anything, is no word for who presses Tab."""
+    """Print completions for a shell; errors are ignored, because they would disturb the input."""
     with suppress(Exception):
         cli.main(prog_name="rota", complete_var=VARIABLE, standalone_mode=False)
     return 0

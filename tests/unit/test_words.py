@@ -19,10 +19,13 @@ FILES = ("README.md", "CHANGELOG.md", "Makefile")
 SUFFIXES = frozenset({".py", ".md", ".toml", ".yml", ".yaml", ".cfg", ".conf", ".service"})
 
 NOT_YET: tuple[str, ...] = (
-    *("core", "ring", "storage", "executor", "wire", "client", "node", "bench", "tests"),
-    *("docs", "deploy", "examples", "tools", "README.md", "CHANGELOG.md", "Makefile"),
+    *("core", "ring", "storage", "executor", "wire", "node", "bench", "tests"),
+    *("client/async_client.py", "client/client.py", "client/dev", "client/errors.py"),
+    *("client/paging.py", "client/requests.py", "client/streams", "client/transport"),
+    *("docs/ARCHITECTURE.md", "docs/decisions", "docs/reference", "docs/tutorial.md"),
+    *("deploy", "examples", "CHANGELOG.md"),
 )
-"""Beginnings of the paths of files that still have some of the words."""
+"""Files and folders, by the beginnings of their paths, that still have some of the words."""
 
 
 class Banned(NamedTuple):

@@ -1,4 +1,4 @@
-"""``rota cluster``: the nodes, the shards and who holds them, what moves, and recovery."""
+"""``rota cluster``: nodes, shards with their copies, moves, and recovery."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -47,7 +47,7 @@ EX_DIFFERENT = 8
 def cluster() -> None:
     """Show nodes, shards, and moves; recover etcd's state.
 
-    Any node tells it. What a node that does not answer would tell is unknown: ? or null.
+    Any node answers. Values of a node that does not respond are unknown: ? or null.
     """
 
 
@@ -56,15 +56,15 @@ cluster.add_command(recover_coordination)
 
 @cluster.command(
     "status",
-    short_help="Tell whether all is as it should be.",
+    short_help="Check nodes, shards and moves.",
     epilog=examples("rota cluster status", "rota cluster status -o json"),
 )
 @format_option
 @url_option
 def show_status(form: str) -> int:
-    """Tell whether all nodes are there and all shards where they ought to be; if not, exit with 8.
+    """Check that all nodes are there and all shards on their nodes; if not, exit with 8.
 
-    Right after a change of the nodes it is not so, for a while: see `rota cluster moves`.
+    After a change of the nodes this takes some time: see `rota cluster moves`.
     """
     with connect() as client:
         status = status_of(client.cluster())
@@ -84,14 +84,14 @@ def show_status(form: str) -> int:
 @format_option
 @url_option
 def list_members(form: str, watch_s: float | None) -> None:
-    """List the nodes: state, load, what they hold."""
+    """List the nodes: state, load, number of copies."""
     _show(lambda view: view.nodes, MEMBER, form, watch_s)
 
 
 @cluster.command(
     "shards",
     cls=WatchCommand,
-    short_help="List the shards and who has copies.",
+    short_help="List the shards and their copies.",
     epilog=examples("rota cluster shards", "rota cluster shards --unwell"),
 )
 @click.option(
@@ -101,13 +101,13 @@ def list_members(form: str, watch_s: float | None) -> None:
     "--unwell",
     "is_unwell",
     is_flag=True,
-    help="Only those that nobody decides for, or with fewer copies than wanted.",
+    help="Only those without a primary, or with missing copies.",
 )
 @watch_option
 @format_option
 @url_option
 def list_shards(node: str | None, *, is_unwell: bool, form: str, watch_s: float | None) -> None:
-    """List the shards: who decides, who has copies, how far these are behind."""
+    """List the shards: primary, copies, and their lag."""
 
     def pick(view: ClusterView) -> list[ShardView]:
         return [
@@ -123,22 +123,22 @@ def list_shards(node: str | None, *, is_unwell: bool, form: str, watch_s: float 
 @cluster.command(
     "moves",
     cls=WatchCommand,
-    short_help="List what is to move.",
+    short_help="List pending moves.",
     epilog=examples("rota cluster moves", "rota cluster moves -o jsonl"),
 )
 @watch_option
 @format_option
 @url_option
 def list_moves(form: str, watch_s: float | None) -> None:
-    """List what is to change before every shard is where it ought to be.
+    """List the pending changes until every shard is on its nodes.
 
-    A copy is made first, then another node decides, then a copy that is not wanted any more goes.
+    First a copy is made, then the primary changes, then the superfluous copy is removed.
     """
 
     def pick(view: ClusterView) -> list[MoveView]:
         return view.moves
 
-    _show(pick, MOVE, form, watch_s, if_none="every shard is where it ought to be")
+    _show(pick, MOVE, form, watch_s, if_none="every shard is on its nodes")
 
 
 def _show(
@@ -148,7 +148,7 @@ def _show(
     watch_s: float | None,
     if_none: str = "",
 ) -> None:
-    """Show what *pick* takes of the cluster, once or again and again."""
+    """Show the part of the cluster that *pick* returns, once or repeatedly."""
 
     def draw(found: Sequence[V]) -> None:
         if not found and form in ("table", "wide"):
@@ -173,7 +173,7 @@ def _print_status(status: StatusView) -> None:
         *(
             f"{count} {words}"
             for count, words in (
-                (status.closed, "that nobody decides for"),
+                (status.closed, "without a primary"),
                 (status.unknown, "whose primary does not answer"),
                 (status.short_of_copies, f"with fewer than {status.replicas} copies"),
             )
@@ -200,7 +200,7 @@ def _print_status(status: StatusView) -> None:
             (
                 "kept",
                 f"{counted(status.kept, 'copy', 'copies')} on draining nodes: there is no other "
-                "node, and without them too few would remain"
+                "node for them, and without them too few would remain"
                 if status.kept
                 else "",
             ),

@@ -1,4 +1,4 @@
-"""How a cluster looks: its nodes, shards and moves in tables, and its state in a few figures."""
+"""Views of a cluster: nodes, shards and moves as tables, and a summary of its state."""
 
 from collections import Counter
 
@@ -12,26 +12,28 @@ UNKNOWN = "?"
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A cluster in a few figures.
+    """Summary of a cluster.
 
     Attributes:
-        node_id: Who told it.
-        is_whole: Every node is there and has no trouble, every shard is open and where it ought to
-            be.
-        active: The nodes that are to hold something and live.
-        draining: Those that are to hold nothing and live.
-        gone: Those that do not live.
-        open: Shards for which a node decides.
-        closed: Those for which none does at the moment.
-        unknown: Those whose primary did not answer.
-        short_of_copies: Those with fewer copies that count than there are to be.
-        lag_max: Entries that a copy is behind at most; None if nothing is known of any.
+        cluster: Name of the cluster.
+        node_id: The node that answered.
+        is_whole: Every node is there and has no problem, every shard is open and on its nodes.
+        replicas: Configured number of copies.
+        active: Live nodes that are not draining.
+        draining: Live nodes that are draining.
+        gone: Nodes that are not alive.
+        shards: Number of shards.
+        open: Shards with a primary that decides.
+        closed: Shards without one.
+        unknown: Shards whose primary did not answer.
+        short_of_copies: Shards with fewer counted copies than *replicas*.
+        lag_max: Largest lag of a copy, in entries; None if no lag is known.
         copies: Moves that make a copy.
-        handovers: Those that change who decides.
-        removals: Those that take a copy away.
-        kept: Copies on draining nodes that stay, for there is no other node, and too few would
-            remain.
-        troubles: What is wrong by the nodes' own account, with the nodes that say so.
+        handovers: Moves that change the primary.
+        removals: Moves that remove a copy.
+        kept: Copies on draining nodes that stay, because there is no other node for them and too
+            few would remain.
+        troubles: Problems that nodes report, each with the names of these nodes.
     """
 
     cluster: str
@@ -55,7 +57,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def status_of(view: ClusterView) -> StatusView:
-    """Return a cluster in a few figures."""
+    """Return the summary of a cluster."""
     by_state: dict[str, list[str]] = {"active": [], "draining": [], "gone": []}
     for node in view.nodes:
         by_state.setdefault(node.state, []).append(node.node_id)
@@ -87,7 +89,7 @@ def status_of(view: ClusterView) -> StatusView:
 
 
 def _troubles(view: ClusterView) -> list[str]:
-    """Return each trouble once, with the nodes that have it."""
+    """Return each problem once, with the nodes that report it."""
     nodes: dict[str, list[str]] = {}
     for node in view.nodes:
         for trouble in node.troubles or ():
@@ -96,16 +98,16 @@ def _troubles(view: ClusterView) -> list[str]:
 
 
 def _kept(view: ClusterView, node: NodeView) -> int:
-    """Return how many copies on a draining node are not to go."""
+    """Return the number of copies on a draining node that stay."""
     removals = [each for each in view.moves if each.change == "removal"]
     return node.primaries + node.backups - sum(each.source == node.node_id for each in removals)
 
 
 def left_to_drain(view: ClusterView, name: str) -> str:
-    """Return what a draining node still has to get rid of; empty: nothing."""
+    """Return the remaining work of a draining node; empty if there is none."""
     node = node_in(view, name)
     if node is None or not node.is_draining:
-        return "not all nodes have heard of it"
+        return "not all nodes have received the request"
     moves = Counter(move.change for move in view.moves if move.source == name)
     running = node.load.running if node.load else 0
     left = (
@@ -122,12 +124,12 @@ def node_in(view: ClusterView, name: str) -> NodeView | None:
 
 
 def is_short(shard: ShardView, copies: int) -> bool:
-    """Tell whether fewer copies of a shard count than there are to be."""
+    """Return True if fewer than *copies* copies of a shard count."""
     return sum(each.role != "learner" for each in shard.replicas) < copies
 
 
 def is_well(shard: ShardView, copies: int) -> bool:
-    """Tell whether a node decides for a shard, and it has all its copies."""
+    """Return True if a shard has a primary that decides, and all of its copies."""
     return shard.is_open is True and not is_short(shard, copies)
 
 
@@ -150,7 +152,7 @@ def _labels(node: NodeView) -> str:
 
 
 def _replicas(shard: ShardView, role: str) -> str:
-    """Return where copies are, with what they are behind, if anything."""
+    """Return the nodes of the copies with *role*, each with its lag unless that is 0."""
     return " ".join(
         each.node_id if each.lag == 0 else f"{each.node_id}(-{_known(each.lag)})"
         for each in shard.replicas
@@ -187,7 +189,7 @@ SHARD: Look[ShardView] = Look(
         Column("PRIMARY", lambda shard, _: shard.primary or ""),
         Column("BACKUPS", lambda shard, _: _replicas(shard, "backup")),
         Column("LEARNERS", lambda shard, _: _replicas(shard, "learner"), is_optional=True),
-        Column("OUGHT TO BE", lambda shard, _: " ".join(shard.target), is_wide=True),
+        Column("TARGET", lambda shard, _: " ".join(shard.target), is_wide=True),
     ),
 )
 

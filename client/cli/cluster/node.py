@@ -1,6 +1,6 @@
-"""``rota node``: what an operator says of a node: to hold nothing, to hold its part, to be no more.
+"""``rota node``: drain, undrain and forget a node.
 
-It is said to any node; the one that it is about need not even run.
+Any node carries out the request; the node in question need not run.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ LOOK_S = 0.5
 
 
 class NotDrained(RotaError):
-    """A node still holds or runs something when the time for waiting is over; it goes on."""
+    """A node is not drained when the wait ends; the draining continues."""
 
     code = "not_drained"
 
@@ -37,7 +37,7 @@ class NotDrained(RotaError):
     epilog=examples("rota node drain n3 --wait", "rota node undrain n3", "rota node forget n3"),
 )
 def node() -> None:
-    """Drain a node, take it back, forget it.
+    """Drain, undrain or forget a node.
 
     Nodes are named by their ids: see `rota cluster members`.
     """
@@ -45,7 +45,7 @@ def node() -> None:
 
 @node.command(
     "drain",
-    short_help="Have a node hold nothing.",
+    short_help="Move everything off a node.",
     epilog=examples("rota node drain n3", "rota node drain n3 --wait --timeout 10m"),
 )
 @click.argument("name", shell_complete=complete_node)
@@ -53,23 +53,23 @@ def node() -> None:
     "--wait",
     "is_waiting",
     is_flag=True,
-    help="Until it holds nothing that can go, and runs nothing.",
+    help="Until it has no copy that can be moved, and runs no attempt.",
 )
 @click.option(
     "--timeout",
     "timeout_s",
     metavar="DURATION",
     callback=as_seconds,
-    help="Wait no longer, and exit with 7; the node goes on draining.",
+    help="Maximum wait, then exit with 7; the draining continues.",
 )
 @dry_run_option
 @url_option
 def drain(name: str, *, is_waiting: bool, timeout_s: float | None, is_dry: bool) -> None:
-    """Have a node hold nothing: its shards go to others, and no execution is interrupted.
+    """Drain a node: its shards move to other nodes, and no execution is interrupted.
 
-    It stays so, also when it is started again, until `rota node undrain`. Where there is no other
-    node for its copies they go all the same, as long as enough of each shard remain. Those that are
-    needed stay: if the node is stopped then, nothing is written to their shards until it is back.
+    It stays drained, also after a restart, until `rota node undrain`. If there is no other node for
+    a copy, it is removed all the same, as long as enough copies of its shard remain. Copies that
+    are needed stay: while the node is stopped, their shards accept no writes.
     """
     with connect() as client:
         client.drain_node(name, dry_run=is_dry)
@@ -86,11 +86,11 @@ def drain(name: str, *, is_waiting: bool, timeout_s: float | None, is_dry: bool)
 @dry_run_option
 @url_option
 def undrain(name: str, *, is_dry: bool) -> None:
-    """Have a node hold its part again."""
+    """Give a drained node its share again."""
     with connect() as client:
         client.undrain_node(name, dry_run=is_dry)
     say(
-        f"dry run: nothing is changed; {name} would hold its part"
+        f"dry run: nothing is changed; {name} would get its share"
         if is_dry
         else f"undrained {name}"
     )
@@ -103,28 +103,28 @@ def undrain(name: str, *, is_dry: bool) -> None:
 @dry_run_option
 @url_option
 def forget(name: str, *, is_dry: bool) -> None:
-    """Forget a node that will not come back; it must not run, nor hold copies that count."""
+    """Forget a node that is lost for good; it must not run, nor have counted copies."""
     with connect() as client:
         client.forget_node(name, dry_run=is_dry)
     say(f"dry run: nothing is changed; {name} would be forgotten" if is_dry else f"forgot {name}")
 
 
 def _wait_drained(look: Callable[[], ClusterView], name: str, timeout_s: float | None) -> None:
-    """Wait until a node is drained, and tell how far it is whenever that changes.
+    """Wait until a node is drained, and print the remaining work whenever it changes.
 
     Raises:
-        NotDrained: It takes too long.
+        NotDrained: *timeout_s* has passed.
     """
     give_up_at = None if timeout_s is None else perf_counter() + timeout_s
-    told = ""
+    shown = ""
     while True:
         view = look()
         left = left_to_drain(view, name)
         if not left:
             say(_drained(view, name))
             return
-        if left != told:
-            told = left
+        if left != shown:
+            shown = left
             say(f"{name}: {left}")
         if give_up_at is not None and perf_counter() > give_up_at:
             raise NotDrained(f"{name} is not drained yet: {left}")
@@ -133,11 +133,11 @@ def _wait_drained(look: Callable[[], ClusterView], name: str, timeout_s: float |
 
 def _drained(view: ClusterView, name: str) -> str:
     node = node_in(view, name)
-    assert node is not None, "it was there when it was found drained"
+    assert node is not None, "left_to_drain has found it"
     if not node.backups:
         return f"drained {name}"
     stay = counted(node.backups, "copy stays", "copies stay")
     return (
-        f"drained {name}; {stay}, for there is no other node, and too few would remain: while "
-        f"{name} is stopped nothing is written to their shards"
+        f"drained {name}; {stay}, because there is no other node and too few would remain: while "
+        f"{name} is stopped, their shards accept no writes"
     )

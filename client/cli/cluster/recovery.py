@@ -21,9 +21,9 @@ NAMED_MAX = 10
 RECOVERED, FOUNDED = "recovered", "founded"
 WHY_CLOSED = {
     "changed": "changed meanwhile: run the command again",
-    "no_copy": "no copy that counts is left",
+    "no_copy": "no counted copy is left",
     "unknown_configuration": "a node promised an epoch whose configuration no node has seen",
-    "forked": "nodes went on in two ways, and no copy has all that may be acknowledged",
+    "forked": "nodes continued in two ways, and no copy has every acknowledged write",
     "unsure": "missing nodes may have the last writes: start one with its data, or --accept-loss",
 }
 
@@ -32,13 +32,13 @@ without_option = click.option(
     multiple=True,
     metavar="NODE",
     shell_complete=complete_node,
-    help="A node that is stopped and lost for good, and is not waited for; repeatable.",
+    help="A node that is stopped and lost for good; repeatable.",
 )
 
 
 @click.command(
     "recover-coordination",
-    short_help="Give etcd back what it lost.",
+    short_help="Restore the state that etcd lost.",
     epilog=examples(
         "rota cluster recover-coordination --dry-run",
         "rota cluster recover-coordination",
@@ -49,20 +49,19 @@ without_option = click.option(
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Recover shards, too, whose last writes only nodes that are missing may have.",
+    help="Also recover shards whose last writes may be on missing nodes only.",
 )
-@click.option("--yes", "is_sure", is_flag=True, help="Do not ask whether to go on.")
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
 @dry_run_option
 @url_option
 def recover_coordination(
     without: tuple[str, ...], *, accept_loss: bool, is_sure: bool, is_dry: bool
 ) -> int:
-    """Give etcd back what it lost: the configurations of all shards, as nodes have seen them.
+    """Restore the state that etcd lost: the configurations of all shards, as nodes have seen them.
 
-    For an etcd that was restored from a snapshot, emptied or replaced. All nodes have to run, but
-    those that --without names. Each shard opens with the copies that have everything that was
-    acknowledged; one for which that is not certain stays closed, and the command exits with 8,
-    also as a dry run.
+    For an etcd that was restored from a snapshot, emptied or replaced. All nodes have to run,
+    except those that --without names. Each shard opens with the copies that have every acknowledged
+    write; if that is not certain, it stays closed, and the command exits with 8, also as a dry run.
     """
     with connect() as client:
         if is_dry or not is_sure:
@@ -80,7 +79,7 @@ def recover_coordination(
 
 
 def show_plan(view: RecoveryView, *, is_dry: bool) -> bool:
-    """Print what is recovered and what stays closed; return True if anything does."""
+    """Print the recovered and the closed shards; return True if there are closed ones."""
     closed: dict[str, list[ShardRecoveryView]] = {}
     for shard in view.shards:
         if shard.outcome not in (RECOVERED, FOUNDED):
@@ -94,7 +93,7 @@ def show_plan(view: RecoveryView, *, is_dry: bool) -> bool:
     founded = [shard for shard in view.shards if shard.outcome == FOUNDED]
     if founded:
         say(
-            f"  {'to be founded' if is_dry else 'founded'}, for no node has anything of them: "
+            f"  {'to be founded' if is_dry else 'founded'}, because no node has data of them: "
             f"{_named(founded)}"
         )
     for outcome, shards in sorted(closed.items()):
@@ -125,11 +124,11 @@ def _named(shards: Sequence[ShardRecoveryView]) -> str:
     metavar="NODE",
     required=True,
     shell_complete=complete_node,
-    help="The node whose copy is to count.",
+    help="The node whose copy becomes the counted one.",
 )
 @without_option
 @click.option(
-    "--accept-loss", is_flag=True, help="What was acknowledged and is not on that copy is lost."
+    "--accept-loss", is_flag=True, help="Acknowledged writes that are not on that copy are lost."
 )
 @dry_run_option
 @url_option
@@ -141,10 +140,10 @@ def recover(
     accept_loss: bool,
     is_dry: bool,
 ) -> None:
-    """Open shards from a copy that does not count, where none that counts is left.
+    """Open shards from a copy that does not count, if no counted copy is left.
 
-    What was acknowledged after the copy's last entry is lost: --dry-run shows when that was. It is
-    refused while a copy that counts is on a node that answers. Nodes that --without names must be
+    Writes acknowledged after the copy's last entry are lost: --dry-run shows its time. The command
+    is refused while a counted copy is on a node that answers. Nodes that --without names must be
     stopped, and start again only with an empty data directory.
     """
     with connect() as client:
@@ -161,8 +160,8 @@ def _show_loss(view: ShardLossView, *, is_dry: bool) -> None:
     verb = "would recover" if is_dry else "recovered"
     say(f"{verb} shard {view.shard} from {view.node_id}, under epoch {view.epoch}")
     last = f"entry {view.last_index}, of {view.last_at}" if view.last_at else "no entry"
-    say(f"  its copy ends with {last}: what was acknowledged later is lost")
+    say(f"  its copy ends with {last}: writes acknowledged later are lost")
     if view.missing:
-        say(f"  copies that counted and are not there: {', '.join(view.missing)}")
+        say(f"  counted copies that are missing: {', '.join(view.missing)}")
     if not is_dry:
         say(f"  recorded on {view.recorded_on}, in RECOVERIES in its data directory")

@@ -1,4 +1,4 @@
-"""``rota ring``: where shards would be, for a membership that no cluster needs to have."""
+"""``rota ring``: placement of shards for any membership, without a cluster."""
 
 from collections.abc import Callable
 from string import ascii_letters, digits
@@ -31,7 +31,7 @@ MARKS = ascii_letters + digits
     )
 )
 def ring() -> None:
-    """Show where shards would be, and what would move. Needs no node."""
+    """Show the placement of shards, and the moves of a change. Needs no node."""
 
 
 def _membership_options(command: F) -> F:
@@ -65,7 +65,7 @@ def _membership_options(command: F) -> F:
             "--zones",
             "zone_count",
             type=click.IntRange(1),
-            help="Over so many zones a count of nodes takes turns.",
+            help="Number of zones over which a count of nodes is distributed.",
         ),
         click.option(
             "--nodes",
@@ -94,7 +94,7 @@ def _power_of_two(ctx: click.Context, param: click.Parameter, value: int) -> int
 )
 @_membership_options
 def show(nodes: str, *, zone_count: int | None, shard_count: int, copies: int, form: str) -> None:
-    """Draw the ring, and what each node holds of it."""
+    """Draw the ring and the share of each node."""
     members = read_members(nodes, zone_count or 0)
     view = ring_view(members, assign(members, shard_count, copies), copies)
     if form != "table":
@@ -114,7 +114,7 @@ def show(nodes: str, *, zone_count: int | None, shard_count: int, copies: int, f
 @_membership_options
 @click.option("--add", metavar=NODE_FORM, multiple=True, help="A new node. Repeatable.")
 @click.option(
-    "--remove", metavar="NAME", multiple=True, help="A node that goes, or drains. Repeatable."
+    "--remove", metavar="NAME", multiple=True, help="A node that leaves or drains. Repeatable."
 )
 @click.option("--weight", "weights", metavar="NAME=WEIGHT", multiple=True, help="Repeatable.")
 def plan(
@@ -128,7 +128,7 @@ def plan(
     remove: tuple[str, ...],
     weights: tuple[str, ...],
 ) -> None:
-    """Show what would move, and the loads before and after."""
+    """Show the moves, and the loads before and after."""
     if not (add or remove or weights):
         raise click.UsageError("name a change: --add, --remove or --weight")
     members = read_members(nodes, zone_count or 0)
@@ -206,7 +206,7 @@ def _draw(view: RingView) -> None:
 
 
 def _print_map(marks: list[str]) -> None:
-    """Print the primaries of the shards, clockwise; of many shards every so manieth."""
+    """Print the primaries of the shards, clockwise; of many shards every n-th one."""
     step = max(1, len(marks) // (MAP_WIDTH * MAP_HEIGHT_MAX))
     shown = marks[::step]
     every = "each shard" if step == 1 else f"every {step}th shard"
@@ -221,7 +221,7 @@ _SCALE = "0".ljust(BAR_WIDTH // 2) + "1".ljust(BAR_WIDTH // 2) + "2"
 
 
 def _bar(load: NodeLoad) -> str:
-    """Return a load as a bar with a mark at the fair share; it is cut at twice that."""
+    """Return a load as a bar with a mark at the fair share, cut at twice the share."""
     if not load.share:
         return ""
     fair = BAR_WIDTH // 2

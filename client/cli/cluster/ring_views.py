@@ -1,4 +1,4 @@
-"""What ``rota ring`` shows: loads, movement, warnings, as documents."""
+"""Documents of ``rota ring``: loads, movement, warnings."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,16 +10,16 @@ from rota.ring.membership import Member, holders_of
 from rota.ring.movement import Movement
 
 WEIGHT_TOLERANCE = 0.1
-"""A node whose share is further from its weight is warned of."""
+"""Relative difference of share and weight above which a warning is shown."""
 
 
 class NodeLoad(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a node has.
+    """Load of a node.
 
     Attributes:
-        share: Copies it should have.
-        of_share: Copies it has, as a part of those.
-        arc: Part of the hash circle that leads to it.
+        share: Number of copies that is its fair share.
+        of_share: Copies it has, as a fraction of *share*.
+        arc: Fraction of the hash circle that leads to it.
     """
 
     node: NodeId
@@ -37,7 +37,7 @@ class RingView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An assignment.
 
     Attributes:
-        copies: Of each shard: those asked for, or as many as there are nodes.
+        copies: Copies of each shard: the requested number, or the number of nodes if lower.
         copies_in_zone: The most copies of a shard in one zone.
         shards_by_primary: The primary of each shard, in order.
     """
@@ -54,7 +54,7 @@ class RingView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class NodeChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a node has before and after; None where it is to hold nothing."""
+    """Load of a node before and after; None if it gets no copies."""
 
     node: NodeId
     zone: str
@@ -63,12 +63,12 @@ class NodeChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MovementView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What moves.
+    """Movement between two assignments.
 
     Attributes:
-        of_all: Copies that move, as a part of all copies.
-        least: Copies that would have to move for every node to have its fair share.
-        of_least: Copies that move, in times of those.
+        of_all: Copies that move, as a fraction of all copies.
+        least: Copies that have to move so that every node has its fair share.
+        of_least: Copies that move, as a multiple of *least*.
         handovers: Shards that get another primary.
     """
 
@@ -81,7 +81,7 @@ class MovementView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PlanView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a change of the membership would do."""
+    """Effect of a change of the membership."""
 
     shards: int
     copies: int
@@ -93,7 +93,7 @@ class PlanView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def ring_view(members: Sequence[Member], assignment: Assignment, copies: int) -> RingView:
-    """Return an assignment of *members*, of whose shards *copies* were asked for."""
+    """Return the view of an assignment of *members*, with *copies* requested for each shard."""
     loads = loads_of(members, assignment)
     primaries = assignment.primary_loads()
     return RingView(
@@ -121,7 +121,7 @@ def plan_view(
     moved: Movement,
     copies: int,
 ) -> PlanView:
-    """Return what comes between two assignments, each with its members."""
+    """Return the view of a change between two assignments, each with its members."""
     loads_before, loads_after = loads_of(*before), loads_of(*after)
     zones = {member.id: member.zone for members, _ in (before, after) for member in members}
     assignment = after[1]
@@ -150,7 +150,7 @@ def plan_view(
 
 
 def loads_of(members: Sequence[Member], assignment: Assignment) -> dict[NodeId, NodeLoad]:
-    """Return what each node that is to hold shards has, in the order of *members*."""
+    """Return the load of each node that gets shards, in the order of *members*."""
     loads, primaries = assignment.loads(), assignment.primary_loads()
     return {
         member.id: NodeLoad(
@@ -170,7 +170,7 @@ def loads_of(members: Sequence[Member], assignment: Assignment) -> dict[NodeId, 
 
 
 def warnings(members: Sequence[Member], assignment: Assignment, copies: int) -> list[str]:
-    """Return in what the nodes and zones do not suffice."""
+    """Return warnings about too few nodes or zones, and about uneven shares."""
     holders = holders_of(members)
     said: list[str] = []
     if assignment.copies < copies:

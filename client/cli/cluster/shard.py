@@ -1,4 +1,4 @@
-"""``rota shard``: what an operator does about a shard that does not open by itself."""
+"""``rota shard``: repair, recovery and export of shards that do not open by themselves."""
 
 import click
 
@@ -26,25 +26,24 @@ shard.add_command(export)
 
 @shard.command(
     "repair",
-    short_help="Free a shard that a promise keeps closed.",
+    short_help="Free a shard that is closed by a promise.",
     epilog=examples("rota shard repair 17 --dry-run", "rota shard repair 17"),
 )
 @click.argument("number", type=click.IntRange(min=0))
 @dry_run_option
 @url_option
 def repair(number: int, *, is_dry: bool) -> None:
-    """Free a shard that a copy's promise of too high an epoch keeps closed.
+    """Free a shard that is closed by a copy's promise of too high an epoch.
 
-    Raises etcd's epoch of the shard above all promises; nothing is lost by it. It is refused where
-    nothing is wrong, where a copy that counts cannot be asked, and where etcd knows less than a
-    node does.
+    Raises etcd's epoch of the shard above all promises; nothing is lost. It is refused if nothing
+    is wrong, if a counted copy cannot be reached, and if etcd's records are older than a node's.
     """
     with connect() as client:
         view = client.repair_shard(number, dry_run=is_dry)
     for promise in view.promises:
         say(f"{promise.node_id}: promised epoch {promise.promised}, wrote {promise.written}")
     if view.unasked:
-        say(f"not asked, for they cannot be reached: {', '.join(view.unasked)}")
+        say(f"not asked, because they cannot be reached: {', '.join(view.unasked)}")
     epochs = f"from epoch {view.epoch_before} to {view.epoch}"
     say(
         f"dry run: nothing is changed; shard {number} would go {epochs}"

@@ -1,4 +1,4 @@
-"""``rota shard export``: what a stopped node's data directory holds, as lines of JSON."""
+"""``rota shard export``: the data directory of a stopped node as lines of JSON."""
 
 import subprocess
 import sys
@@ -11,20 +11,20 @@ from rota.client.cli.inputs.options import examples
 
 @click.command(
     "export",
-    short_help="Write what a stopped node has to a file.",
+    short_help="Write the data of a stopped node to a file.",
     epilog=examples(
         "rota shard export --data-dir rota-data --output shards.jsonl",
         "rota shard export --data-dir rota-data --output 17.jsonl 17",
     ),
 )
 @click.argument("numbers", metavar="[SHARD]...", nargs=-1, type=click.IntRange(min=0))
-@click.option("--data-dir", metavar="DIR", required=True, help="Of a node that is stopped.")
-@click.option("--output", metavar="FILE", required=True, help="Is made; must not be there yet.")
+@click.option("--data-dir", metavar="DIR", required=True, help="Data directory of a stopped node.")
+@click.option("--output", metavar="FILE", required=True, help="Created; must not exist.")
 def export(numbers: tuple[int, ...], data_dir: str, output: str) -> int:
-    """Write what a stopped node's data directory holds of shards to a file, as lines of JSON.
+    """Write the shards in a stopped node's data directory to a file, as lines of JSON.
 
     Definitions of jobs, executions with their tasks, and the ledger, of all shards unless some are
-    named. No node and no etcd is asked, and nothing is changed. A directory that a node uses is
+    named. The command needs no node and no etcd, and changes nothing. A directory that is in use is
     refused.
     """
     # A process of its own: the code of a node is never imported here, and may not be installed.

@@ -1,4 +1,4 @@
-"""``--watch``: a table that stays up to date, or, where no terminal is, a line for each change."""
+"""``--watch``: a table that stays up to date, or, without a terminal, a line for each change."""
 
 import io
 import sys
@@ -22,7 +22,7 @@ INTERVAL = "2s"
 NAMES = ("-w", "--watch")
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
-# A line that the terminal would break in two takes the place of one only.
+# Long lines are cut, so that each takes one line of the terminal.
 CUT_LINES, BREAK_LINES = "\x1b[?7l", "\x1b[?7h"
 CLEAR_REST_OF_LINE, CLEAR_BELOW = "\x1b[K", "\x1b[J"
 
@@ -31,7 +31,7 @@ class WatchCommand(click.Command):
     """A command whose ``--watch`` may stand before an argument: ``show -w report``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put in the interval where the word after ``--watch`` is none."""
+        """Insert the default interval if the word after ``--watch`` is not an interval."""
         given = list(args)
         for place, word in enumerate(args):
             after = args[place + 1] if place + 1 < len(args) else ""
@@ -47,7 +47,7 @@ def watch_option(command: F) -> F:
         "watch_s",
         metavar="[INTERVAL]",
         callback=as_seconds,
-        help="Look again every 2s, or INTERVAL, until Ctrl-C.",
+        help="Refresh every 2s, or INTERVAL, until Ctrl-C.",
     )(command)
 
 
@@ -60,15 +60,16 @@ def show(
     watch_s: float | None,
     is_newest_first: bool = False,
 ) -> None:
-    """Show what *fetch* finds, once or, with *watch_s*, again and again.
+    """Show the result of *fetch*, once or, with *watch_s*, repeatedly.
 
     Args:
-        fetch: Asks the node.
-        draw: Prints all of it, in *form*.
-        look: How a line of it looks, where no terminal is.
+        fetch: Requests the views from the node.
+        draw: Prints all views, in *form*.
+        look: Columns of a line, for output without a terminal.
         form: See `rota.client.cli.inputs.options.FORMATS`.
-        watch_s: Seconds between two looks; None for a single one.
-        is_newest_first: Of what *fetch* finds; changes are printed oldest first.
+        watch_s: Seconds between two requests; None for a single one.
+        is_newest_first: Whether *fetch* returns the newest first; changes are printed oldest
+            first.
     """
     if watch_s is None:
         draw(fetch())
@@ -87,7 +88,7 @@ def _is_interval(word: str) -> bool:
 
 
 def _redraw(draw: Callable[[], None], watch_s: float) -> None:
-    """Draw, and draw again in the same place."""
+    """Draw repeatedly in the same place."""
     terminal = sys.stdout
     shown: int | None = None
     terminal.write(HIDE_CURSOR + CUT_LINES)
@@ -107,7 +108,7 @@ def _redraw(draw: Callable[[], None], watch_s: float) -> None:
 
 
 def _drawn(draw: Callable[[], None]) -> list[str]:
-    """Return the lines that *draw* prints, as many as there is room for."""
+    """Return the lines that *draw* prints, at most as many as the terminal has."""
     frame = _Frame()
     with redirect_stdout(frame), redirect_stderr(frame):
         draw()
@@ -119,7 +120,7 @@ def _drawn(draw: Callable[[], None]) -> list[str]:
 
 
 class _Frame(io.StringIO):
-    """What a terminal would be sent: as coloured, and not yet there."""
+    """Buffer that claims to be a terminal, for coloured output."""
 
     def isatty(self) -> bool:
         return True
@@ -133,7 +134,7 @@ def _print_changes(
     watch_s: float,
     is_newest_first: bool,
 ) -> None:
-    """Print each thing when it is there first, and when it has changed."""
+    """Print each view when it appears, and when it has changed."""
     rows = Rows(look, form)
     known: Sequence[V] | None = None
     found: Sequence[V] = ()
@@ -151,7 +152,7 @@ def _print_changes(
 
 
 def _surviving(act: Callable[[], Any], *, is_first: bool) -> Callable[[], None]:
-    """Return *act*, which, once it has worked, only says when the node does not answer."""
+    """Return *act*; after its first success a missing answer is printed instead of raised."""
     from rota.client.errors import TooBusy, Unreachable
 
     def try_it() -> None:

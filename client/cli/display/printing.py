@@ -1,7 +1,7 @@
-r"""Where the ``rota`` program writes: all it prints goes through here, and steers no terminal.
+r"""Output of the ``rota`` program, without control characters for the terminal.
 
-Names, reasons, errors and output come from servers and tasks. A terminal obeys some characters in
-them: it can be made to hide or fake lines, to change its title, to fill the clipboard. They are
+Names, reasons, errors and output come from servers and tasks. A terminal interprets some
+characters in them, which can hide or fake lines, change its title or fill the clipboard. They are
 shown as ``\x1b`` or ``\u202e`` instead, on a terminal and elsewhere.
 """
 
@@ -16,15 +16,15 @@ import click
 _STEERING = (
     # C0, but \t, \n and the \r of \r\n; DEL; C1.
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"
-    # The marks and overrides by which text is shown in another order than it is in.
+    # Marks and overrides that change the displayed order of text.
     r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-    # Ends of lines to some programs, and what no encoding has.
+    # Line ends of some programs, and code points without an encoding.
     r"|[\u2028\u2029\ud800-\udfff]"
 )
 _has_steering = re.compile(_STEERING).search
 _replace_steering = re.compile(_STEERING).sub
 _replace_undecoded = re.compile(r"[\udc80-\udcff]").sub
-"""Bytes that are no UTF-8, as ``surrogateescape`` has them."""
+"""Bytes that are not UTF-8, as ``surrogateescape`` represents them."""
 _replace_white = re.compile(r"\r\n|[\t\n\r]").sub
 
 
@@ -47,12 +47,12 @@ def out(*pieces: Piece, end: str = "\n") -> None:
 
 
 def say(text: str, end: str = "\n") -> None:
-    """Print words for people on standard error, their control characters as escapes."""
+    """Print a message on standard error, its control characters as escapes."""
     click.echo(visible(text) + end, nl=False, err=True)
 
 
 def rewrite(text: str) -> None:
-    """Print words on standard error in place of those that this printed before."""
+    """Print a message on standard error in place of the previous one."""
     click.echo("\r" + visible(text), nl=False, err=True)
 
 
@@ -67,23 +67,23 @@ def one_line(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    """Return JSON that means the same as *text* and has no control characters."""
+    """Return JSON with the meaning of *text* and without control characters."""
     return _replace_steering(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def visible_yaml(dump: Callable[[bool], str]) -> str:
-    """Return what *dump* makes, told whether it may have letters outside ASCII; it may, if safe."""
+    """Return the text of *dump*, which gets True if characters outside ASCII are safe."""
     text = dump(True)
     return dump(False) if _has_steering(text) else text
 
 
 class OutputCopy:
-    """What tasks wrote, copied to standard output as it comes.
+    """Output of tasks, copied to standard output as it arrives.
 
     Bytes are copied as they are to a file or a pipe; a terminal gets text with escapes.
 
     Args:
-        is_raw: Whether a terminal gets the bytes too.
+        is_raw: Whether a terminal gets the bytes as well.
 
     Attributes:
         has_escapes: Whether anything was shown as an escape.
@@ -96,7 +96,7 @@ class OutputCopy:
             self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
 
     def write(self, piece: bytes, *, is_last: bool = False) -> None:
-        """Print the next bytes; *is_last* of a task's attempt, so that no letter is half there."""
+        """Print the next bytes; *is_last* flushes an incomplete character at an attempt's end."""
         if self._decode is None:
             sys.stdout.buffer.write(piece)
         else:
@@ -113,7 +113,7 @@ def print_rich_table(
     folded: frozenset[str],
     width_min: int,
 ) -> None:
-    """Print a table that fits the terminal, or is *width_min* wide: *folded* columns are broken."""
+    """Print a table that fits the terminal, or is *width_min* wide; *folded* columns wrap."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -122,10 +122,10 @@ def print_rich_table(
     for title in titles:
         table.add_column(Text(title), no_wrap=title not in folded, overflow="fold")
     for row in rows:
-        # A str would be read as markup; a Text is shown as it is.
+        # A str would be parsed as markup; a Text is shown literally.
         table.add_row(*(Text(one_line(cell.text), style=_rich_style(cell)) for cell in row))
     console = Console()
-    # Ids are copied: on a narrow terminal, lines are broken rather than ids cut.
+    # Ids are copied by users: on a narrow terminal lines are wrapped, ids are not cut.
     console.width = max(console.width, width_min)
     console.print(table)
 

@@ -1,4 +1,4 @@
-"""An execution as it goes: what happens is told, line by line, on standard error."""
+"""Progress of an execution, line by line, on standard error."""
 
 from rota.client.cli.display.printing import one_line, say
 from rota.client.cli.display.table_columns import tasks_in_order
@@ -9,18 +9,18 @@ from rota.core.timing.instants import SECOND, parse_instant
 from rota.wire.documents import AttemptView, ExecutionView
 
 LOOK_S = 0.3
-"""Its end is told at once, what happens before it after at most so long."""
+"""Maximum delay of progress lines; the end is reported at once."""
 OUTPUT_LINES_MAX = 30
-"""Of each failed task; all of it is one command away."""
+"""Lines of output shown of each failed task; `rota output` shows all."""
 
 
 def follow(client: Client, execution_id: str, timeout_s: float | None) -> ExecutionView:
-    """Return an execution when it has ended; tell what happens to its tasks until then.
+    """Return an execution when it has ended; print the progress of its tasks until then.
 
     Raises:
-        WaitTimedOut: It has not, after *timeout_s*.
+        WaitTimedOut: It has not ended after *timeout_s*.
     """
-    told: set[str] = set()
+    shown: set[str] = set()
     left_s = timeout_s
     while True:
         look_s = LOOK_S if left_s is None else min(LOOK_S, left_s)
@@ -29,8 +29,8 @@ def follow(client: Client, execution_id: str, timeout_s: float | None) -> Execut
         except WaitTimedOut as error:
             execution = error.executions[0]
         for key, fact in _facts(execution):
-            if key not in told:
-                told.add(key)
+            if key not in shown:
+                shown.add(key)
                 say(one_line(f"  {fact}"))
         if execution.finished_at is not None:
             return execution
@@ -49,13 +49,13 @@ def ending(attempt: AttemptView) -> str:
     if attempt.outcome == "failed" and attempt.reason:
         return f"failed ({attempt.reason})"
     if attempt.outcome in ("cancelled", "lost") and attempt.reason:
-        # Nobody need have asked for it: its node may have had no right to go on.
+        # Not always on request: the lease of its node may have ended.
         return f"{attempt.outcome} ({attempt.reason})"
     return attempt.outcome or "running"
 
 
 def print_failed_output(execution: ExecutionView) -> None:
-    """Tell the last lines that failed tasks wrote."""
+    """Print the last lines of output of failed tasks."""
     for name, task in tasks_in_order(execution):
         if task.status != "failed" or not task.attempts:
             continue
@@ -67,7 +67,7 @@ def print_failed_output(execution: ExecutionView) -> None:
 
 
 def _facts(execution: ExecutionView) -> list[tuple[str, str]]:
-    """Return what is known, in order, each fact with a name by which it is told only once."""
+    """Return the facts so far, in order, each with a key by which it is printed once."""
     facts: list[tuple[str, str, str]] = []
     for name, task in (execution.tasks or {}).items():
         for attempt in task.attempts:

@@ -1,4 +1,4 @@
-"""What a command found, in the form asked for: data on standard output, words on standard error.
+"""Results of commands in a given format: data on standard output, messages on standard error.
 
 A table is coloured on a terminal; elsewhere, and with ``NO_COLOR``, it is plain text in columns.
 """
@@ -54,7 +54,7 @@ STYLES = {
     "gone": "red",
     "closed": "red",
 }
-"""Colours of the words for states and outcomes, wherever they stand alone."""
+"""Colours of the words for states and outcomes."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Column(Generic[V]):
     """A column of a table.
 
     Attributes:
-        text: The cell of a view, seen at an instant.
+        text: Cell of a view at an instant.
         is_wide: Shown with ``-o wide`` only.
-        is_optional: Left out where every cell is empty.
-        width: Kept free for cells that come later; see `Rows`.
+        is_optional: Omitted if every cell is empty.
+        width: Minimum width, for cells that come later; see `Rows`.
     """
 
     title: str
@@ -77,10 +77,10 @@ class Column(Generic[V]):
 
 @dataclass(frozen=True)
 class Look(Generic[V]):
-    """How views of one kind are shown.
+    """Presentation of views of one kind.
 
     Attributes:
-        name: What ``-o name`` shows.
+        name: Output of ``-o name``.
     """
 
     columns: Sequence[Column[V]]
@@ -112,11 +112,11 @@ def show_one(view: V, look: Look[V], form: str) -> None:
 
 
 class Rows(Generic[V]):
-    """Views that come one after another, each shown when it comes.
+    """Views that arrive one after another, each shown at once.
 
     Args:
-        look: How they look.
-        form: Of tables, the titles come once, and columns only grow; ``json`` is ``jsonl``.
+        look: Their presentation.
+        form: Format; tables have their titles once, and columns only grow; ``json`` is ``jsonl``.
     """
 
     def __init__(self, look: Look[V], form: str) -> None:
@@ -158,14 +158,14 @@ class Rows(Generic[V]):
 
 
 def is_coloured() -> bool:
-    """Return True if standard output wants colours: a terminal without ``NO_COLOR`` does."""
+    """Return True if standard output is a terminal and ``NO_COLOR`` is not set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def print_table(
     titles: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Collection[str] = ()
 ) -> None:
-    """Print a table, without those of the *optional* columns in which every cell is empty."""
+    """Print a table, without those *optional* columns that are empty."""
     kept = [
         number
         for number, title in enumerate(titles)
@@ -180,7 +180,7 @@ def print_table(
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Print names and values, one a line; those without a value are left out."""
+    """Print names and values, one a line; names without a value are omitted."""
     width = max(len(name) for name, _ in facts)
     has_colours = is_coloured()
     for name, value in facts:
@@ -191,11 +191,11 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 
 class Counter:
-    """How far long work is, on standard error if that is a terminal; ``with`` it.
+    """Progress of long work, on standard error if that is a terminal; a context manager.
 
     Args:
-        verb: What has been done, such as ``created``.
-        total: How many there are; below `COUNTED_MIN`, nothing is shown.
+        verb: Past participle of the work, such as ``created``.
+        total: Number of items; below `COUNTED_MIN`, nothing is shown.
     """
 
     def __init__(self, verb: str, total: int) -> None:
@@ -212,7 +212,7 @@ class Counter:
             say("")
 
     def add(self, count: int) -> None:
-        """Show that *count* more are done."""
+        """Add *count* finished items."""
         self._done += count
         if self._is_shown:
             rewrite(f"{self._verb} {self._done} of {self._total}")
@@ -302,5 +302,5 @@ def _width_min(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 
 _FOLDED = frozenset({"REASON", "COMMAND", "SCHEDULE", "NOTE"})
-"""Columns with what people wrote, which may be long."""
+"""Columns with text by users, which may be long."""
 _FOLDED_WIDTH = 24

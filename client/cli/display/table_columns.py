@@ -1,4 +1,4 @@
-"""How each kind of document looks in a table."""
+"""Columns of each kind of document in a table."""
 
 from rota.client.cli.display.show import Column, Look
 from rota.client.cli.human import absolute, relative, span, took
@@ -35,7 +35,7 @@ def schedule_text(job: JobView) -> str:
 
 def lateness(execution: ExecutionView) -> str:
     """Return how late an execution started, once that is known."""
-    # Before, the node says when its first attempt was given a slot, which is not when it began.
+    # Before that, the node gives the time at which the first attempt got its slot.
     attempts = [attempt for _, task in tasks_in_order(execution) for attempt in task.attempts]
     is_known = execution.finished_at or any(attempt.finished_at for attempt in attempts)
     if execution.lateness_ms is None or not is_known:

@@ -1,4 +1,4 @@
-"""Groups of commands: one that loads a command when it runs, one that has a usual command."""
+"""Groups of commands: one with lazily loaded commands, one with a default command."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -13,8 +13,8 @@ class Entry(NamedTuple):
     """A command that is not loaded yet.
 
     Attributes:
-        home: ``module:name`` of it.
-        about: The first line of its help, repeated here so that listing commands loads none.
+        home: Its ``module:name``.
+        about: First line of its help, repeated here so that a list of commands loads none.
     """
 
     home: str
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
 
 
 class SuggestingGroup(click.Group):
-    """A group that, given a command it does not have, names those with a similar name."""
+    """A group that suggests similar names for an unknown command."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -79,11 +79,11 @@ class LazyGroup(SuggestingGroup):
 
 
 class ListingGroup(LazyGroup):
-    """A group that lists when it is not told what to do: ``rota jobs`` is ``rota jobs list``."""
+    """A group with the default command ``list``: ``rota jobs`` is ``rota jobs list``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put in ``list`` where no command is named."""
-        # A shell that asks what may follow nothing shall get the commands.
+        """Insert ``list`` if no command is named."""
+        # Completion of an empty word returns the commands.
         is_bare = not args and not ctx.resilient_parsing
         has_option = bool(args) and args[0].startswith("-")
         if is_bare or (has_option and args[0] not in ctx.help_option_names):

@@ -1,4 +1,4 @@
-"""What people call an execution: its id, ``@latest``, or ``JOB@latest``."""
+"""Names of executions on the command line: an id, ``@latest``, or ``JOB@latest``."""
 
 import click
 
@@ -9,16 +9,16 @@ LATEST = "latest"
 
 
 class NoExecution(RotaError):
-    """There is none yet."""
+    """There is no execution yet."""
 
     code = "no_execution"
 
 
 def execution_id_of(client: Client, named: str, namespace: str | None = None) -> str:
-    """Return the id of the execution that *named* stands for.
+    """Return the id of the execution that *named* denotes.
 
     Raises:
-        NoExecution: There is no latest one.
+        NoExecution: There is no latest execution.
     """
     job, at, word = named.rpartition("@")
     if not at:

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they stand for."""
+"""Options of several commands, and their values."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +15,7 @@ from rota.core.timing.instants import (
     parse_instant,
 )
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts shall not load an HTTP library.
+if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
     from rota.client.async_client import AsyncClient
     from rota.client.client import Client
 
@@ -23,23 +23,23 @@ C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])  # Any: options fit whatever command
 
 REPEATS_MAX = 2
-"""Whoever waits at a terminal wants to know soon that there is no node."""
+"""Connection attempts before a missing node is reported; few, because a user waits."""
 COMPLETION_S = 0.5
-"""Whoever presses Tab waits no longer."""
+"""Maximum delay of a completion."""
 COMPLETIONS_MAX = 200
 FORMATS = ("table", "wide", "json", "jsonl", "yaml", "name")
 
 
 def examples(*lines: str) -> str:
-    """Return the end of a help text: commands to try, kept line by line."""
+    """Return the end of a help text: examples, one a line."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def connect() -> "Client":
-    """Return a client of the node that flags, environment and profile name.
+    """Return a client of the node in flags, environment and profile.
 
     Raises:
-        click.UsageError: They name none.
+        click.UsageError: They name no valid node.
     """
     from rota.client.client import Client
 
@@ -47,7 +47,7 @@ def connect() -> "Client":
 
 
 def connect_async() -> "AsyncClient":
-    """Return what `connect` does, for an event loop."""
+    """Return a client as `connect` does, for an event loop."""
     from rota.client.async_client import AsyncClient
 
     return _made(AsyncClient)
@@ -66,14 +66,14 @@ def _made(kind: Callable[..., C]) -> C:
 
 
 def url_option(command: F) -> F:
-    """Add ``--url``, ``--request-timeout`` and ``--profile``: which node, and how to ask it."""
+    """Add ``--url``, ``--request-timeout`` and ``--profile``."""
     for option in (
         click.option(
             "--request-timeout",
             metavar="DURATION",
             expose_value=False,
             callback=keep_flag,
-            help="How long a request may take.  [default: $ROTA_TIMEOUT or 30s]",
+            help="Timeout of a request.  [default: $ROTA_TIMEOUT or 30s]",
         ),
         profile_option,
         click.option(
@@ -81,7 +81,7 @@ def url_option(command: F) -> F:
             metavar="URL",
             expose_value=False,
             callback=keep_flag,
-            help="Where the node is; several with commas.  "
+            help="URL of a node; several with commas.  "
             "[default: $ROTA_URL or http://127.0.0.1:7400]",
         ),
     ):
@@ -95,7 +95,7 @@ def profile_option(command: F) -> F:
         "--profile",
         metavar="NAME",
         expose_value=False,
-        # What it sets is looked up while other options get their defaults.
+        # Other options get their defaults from it.
         is_eager=True,
         callback=keep_flag,
         shell_complete=complete_profile,
@@ -104,20 +104,20 @@ def profile_option(command: F) -> F:
 
 
 def namespace_option(command: F) -> F:
-    """Add ``--namespace``; None where nothing sets it."""
+    """Add ``--namespace``; None if nothing sets it."""
     return click.option(
         "-n",
         "--namespace",
         metavar="NAME",
         default=lambda: value_of("namespace").text or None,
-        help="Of a job named without.  [default: $ROTA_NAMESPACE or default]",
+        help="Namespace of jobs that are named without one.  [default: $ROTA_NAMESPACE or default]",
     )(command)
 
 
 def everywhere_option(command: F) -> F:
     """Add ``--all-namespaces``, passed as *is_everywhere*."""
     return click.option(
-        "-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Whatever namespace is set."
+        "-A", "--all-namespaces", "is_everywhere", is_flag=True, help="All namespaces."
     )(command)
 
 
@@ -127,11 +127,11 @@ def format_option(command: F) -> F:
 
 
 def output_option(forms: Sequence[str]) -> Callable[[F], F]:
-    """Return what adds ``--output``, passed as *form*: one of *forms*, the first by default."""
+    """Return a decorator for ``--output``, passed as *form*: one of *forms*; default: the first."""
 
     def default() -> str:
         found = value_of("output")
-        # What is set for all commands may be what this one cannot do.
+        # The value for all commands may be one that this command does not have.
         is_other = found.text in FORMATS and found.text not in forms
         return forms[0] if is_other else found.text
 
@@ -149,12 +149,12 @@ def output_option(forms: Sequence[str]) -> Callable[[F], F]:
 def dry_run_option(command: F) -> F:
     """Add ``--dry-run``, passed as *is_dry*."""
     return click.option(
-        "--dry-run", "is_dry", is_flag=True, help="Check and show what would be; change nothing."
+        "--dry-run", "is_dry", is_flag=True, help="Check and show the effect; change nothing."
     )(command)
 
 
 def job_argument(command: F) -> F:
-    """Add the argument JOB, which shells complete."""
+    """Add the argument JOB, with completion."""
     return click.argument("job", shell_complete=complete_job)(command)
 
 
@@ -177,10 +177,10 @@ def executions_argument(command: F) -> F:
 def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the jobs whose names begin with *incomplete*.
 
-    Those of the namespace in use are named without it, others only once it is typed.
+    Jobs of the current namespace are named without it, others after it was typed.
 
     Raises:
-        RotaError, click.UsageError: Where no node answers soon; nobody is told of it.
+        RotaError, click.UsageError: No node answers in time; the shell ignores it.
     """
     del param
     from rota.client.client import Client
@@ -197,7 +197,7 @@ def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def _complete_execution(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return ``JOB@latest`` for the jobs that *incomplete* may mean; nobody types an id."""
+    """Return ``JOB@latest`` for the jobs that match *incomplete*; ids are not completed."""
     if incomplete.startswith("@"):
         return ["@latest"]
     job = incomplete.partition("@")[0]
@@ -208,7 +208,7 @@ def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -
     """Return the nodes whose ids begin with *incomplete*.
 
     Raises:
-        RotaError, click.UsageError: Where no node answers soon; nobody is told of it.
+        RotaError, click.UsageError: No node answers in time; the shell ignores it.
     """
     del param
     from rota.client.client import Client
@@ -227,12 +227,12 @@ def complete_profile(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def _words(found: Iterable[str]) -> list[str]:
-    """Return what a shell may be given as completions, of what a node answered."""
+    """Return those of a node's answers that are safe as completions."""
     return [each for each in found if each.isprintable() and " " not in each]
 
 
 def as_time(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """Return a time as RFC 3339 text; a duration is so long ago."""
+    """Return a time as RFC 3339 text; a duration is counted back from now."""
     if text is None:
         return None
     try:
@@ -243,8 +243,8 @@ def as_time(ctx: click.Context, param: click.Parameter, text: str | None) -> str
         return format_instant(Instant(now() - parse_duration(text)))
     except (ValueError, OverflowError) as error:
         detail = (
-            f"{text!r} is neither a time such as 2027-01-01T00:00:00Z nor how long ago, "
-            "such as 90m or 2d"
+            f"{text!r} is neither a time such as 2027-01-01T00:00:00Z nor a duration before "
+            "now such as 90m or 2d"
         )
         raise click.BadParameter(detail, ctx, param) from error
 
@@ -263,6 +263,6 @@ def seconds_of(text: str) -> float:
     """Return a duration in seconds; a bare number is seconds.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: It is neither a duration nor a number.
     """
     return parse_duration(f"{text}s" if text[-1:].isdecimal() else text) / SECOND

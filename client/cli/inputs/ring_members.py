@@ -1,4 +1,4 @@
-"""Memberships as people write them: a count, a list, or a file; and changes of one.
+"""Memberships on the command line: a count, a list, or a file; and changes of one.
 
 10                     n1 to n10, each of weight 1
 a,b=2,c=0.5:east       by name, with weights and zones
@@ -28,12 +28,13 @@ def read_members(text: str, zone_count: int = 0) -> list[Member]:
     """Return the members that ``--nodes`` names.
 
     Args:
-        text: A count, a list, or the name of a file, told by a slash or its ending.
-        zone_count: Over how many zones, z1, z2, ..., a count of nodes takes turns; 0 for none.
+        text: A count, a list, or the name of a file, which has a slash or a known ending.
+        zone_count: Number of zones, z1, z2, ..., over which a count of nodes is distributed; 0
+            for none.
 
     Raises:
-        click.UsageError: It names none, or what it names is not sound.
-        InvalidFile: Likewise, of a file.
+        click.UsageError: It names no members, or invalid ones.
+        InvalidFile: The file cannot be read, or its members are invalid.
     """
     if text.isascii() and text.isdecimal():
         return _counted(int(text), zone_count)
@@ -45,7 +46,7 @@ def read_members(text: str, zone_count: int = 0) -> list[Member]:
 
 
 def parse_member(text: str) -> Member:
-    """Return the member that ``NAME[=WEIGHT][:ZONE]`` stands for.
+    """Return the member of the form ``NAME[=WEIGHT][:ZONE]``.
 
     Raises:
         click.UsageError: It is not of that form.
@@ -61,12 +62,12 @@ def parse_weight(text: str, weight: str) -> float:
     """Return a weight written in *text*.
 
     Raises:
-        click.UsageError: It is no number.
+        click.UsageError: It is not a number.
     """
     try:
         return float(weight)
     except ValueError as error:
-        raise click.UsageError(f"{text!r}: {weight!r} is no weight, such as 0.5 or 2") from error
+        raise click.UsageError(f"{text!r}: {weight!r} is not a weight such as 0.5 or 2") from error
 
 
 def changed(
@@ -76,10 +77,10 @@ def changed(
     remove: Iterable[str],
     weights: Iterable[str],
 ) -> list[Member]:
-    """Return a membership with nodes added, removed and weighed anew.
+    """Return a membership with nodes added, removed and with new weights.
 
     Raises:
-        click.UsageError: A change cannot be made, or the result is not sound.
+        click.UsageError: A change cannot be made, or the result is invalid.
     """
     by_id = {member.id: member for member in members}
     for name in remove:
@@ -96,11 +97,11 @@ def checked(members: list[Member]) -> list[Member]:
     """Return *members*.
 
     Raises:
-        click.UsageError: Something is wrong with one of them.
+        click.UsageError: One of them is invalid.
     """
     problems = problems_of_members(members)
     if problems:
-        raise click.UsageError("; ".join(_told(members, each) for each in problems))
+        raise click.UsageError("; ".join(_text_of(members, each) for each in problems))
     return members
 
 
@@ -132,10 +133,10 @@ def _read_file(path: Path) -> list[Member]:
         raise InvalidFile(f"{path}: {error}") from error
     problems = problems_of_members(members)
     if problems:
-        raise InvalidFile(f"{path}: " + "; ".join(_told(members, each) for each in problems))
+        raise InvalidFile(f"{path}: " + "; ".join(_text_of(members, each) for each in problems))
     return members
 
 
-def _told(members: Sequence[Member], problem: Problem) -> str:
+def _text_of(members: Sequence[Member], problem: Problem) -> str:
     number = int(problem.pointer.split("/")[1])
     return f"node {members[number].id!r}: {problem.detail}"

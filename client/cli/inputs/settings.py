@@ -1,6 +1,6 @@
-"""What a command takes where no flag says it: from the environment, a profile, or by default.
+"""Settings of the client: from flags, the environment, a profile, or by default.
 
-The first that has it wins: a flag, ``ROTA_*``, the profile, the default. Profiles are tables of
+The first one in this order applies: flag, ``ROTA_*``, profile, default. Profiles are tables of
 one TOML file::
 
     profile = "work"
@@ -28,16 +28,16 @@ PROFILE_FLAG = "--profile"
 PROFILE_VARIABLE = "ROTA_PROFILE"
 DEFAULT_PROFILE = "default"
 BARE = re.compile(r"[A-Za-z0-9_-]+")
-"""What TOML takes for a key without quotes."""
+"""Keys that TOML allows without quotes."""
 
 
 class Key(NamedTuple):
-    """Something that can be set.
+    """A setting.
 
     Attributes:
-        flag: What sets it for one command.
-        variable: What sets it in the environment.
-        default: Where nothing else does.
+        flag: Its flag.
+        variable: Its environment variable.
+        default: Its default.
     """
 
     flag: str
@@ -54,10 +54,11 @@ KEYS = {
 
 
 class Value(NamedTuple):
-    """What is set.
+    """Value of a setting.
 
     Attributes:
-        source: The flag, the variable or the profile that says so, or ``default``.
+        text: The value.
+        source: The flag, the variable or the profile that has it, or ``default``.
     """
 
     text: str
@@ -65,18 +66,18 @@ class Value(NamedTuple):
 
 
 class InvalidConfig(RotaError):
-    """The file of profiles cannot be read, or says what means nothing; tells where and why."""
+    """The file of profiles cannot be read or is invalid; the message has place and reason."""
 
     code = "invalid_config"
 
 
 @dataclass
 class Profiles:
-    """What the file holds.
+    """Content of the file of profiles.
 
     Attributes:
-        chosen: The profile to use where none is named, or empty.
-        by_name: What each profile sets.
+        chosen: The profile to use if none is named, or empty.
+        by_name: Values of each profile.
     """
 
     chosen: str = ""
@@ -84,11 +85,11 @@ class Profiles:
 
 
 def value_of(name: str) -> Value:
-    """Return what *name*, one of `KEYS`, is for the command that runs.
+    """Return the value of *name*, one of `KEYS`, for the current command.
 
     Raises:
-        InvalidConfig: The file is damaged.
-        click.UsageError: The profile is named, and not there.
+        InvalidConfig: The file is invalid.
+        click.UsageError: The named profile does not exist.
     """
     key = KEYS[name]
     given = _flags(click.get_current_context()).get(key.flag)
@@ -104,7 +105,7 @@ def value_of(name: str) -> Value:
 
 
 def profile_in_use() -> Value:
-    """Return the name of the profile that the command takes its values from."""
+    """Return the name of the profile of the current command."""
     given = _flags(click.get_current_context()).get(PROFILE_FLAG)
     if given is not None:
         return Value(given, PROFILE_FLAG)
@@ -116,14 +117,14 @@ def profile_in_use() -> Value:
 
 
 def keep_flag(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """Remember a flag for `value_of`; it may stand before or after the command."""
+    """Store a flag for `value_of`; it may be before or after the command."""
     if text is not None:
         _flags(ctx)[param.opts[0]] = text
     return text
 
 
 def config_path() -> Path:
-    """Return where the file is, or would be."""
+    """Return the path of the file of profiles, which need not exist."""
     if named := os.environ.get(FILE_VARIABLE):
         return Path(named)
     home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
@@ -131,10 +132,10 @@ def config_path() -> Path:
 
 
 def read_profiles() -> Profiles:
-    """Return what the file holds; nothing if there is none.
+    """Return the content of the file; empty if it does not exist.
 
     Raises:
-        InvalidConfig: See there.
+        InvalidConfig: It cannot be read or is invalid.
     """
     path = config_path()
     try:
@@ -154,17 +155,17 @@ def read_profiles() -> Profiles:
 
 
 def write_profiles(profiles: Profiles) -> None:
-    """Write the file, whole or not at all; only its owner can read it: a URL may hold a password.
+    """Write the file atomically, readable by its owner only: a URL may contain a password.
 
     Raises:
         InvalidConfig: It cannot be written.
     """
-    # What is a link, into a repository of such files for instance, shall remain one.
+    # A symbolic link, into a repository of such files for instance, stays one.
     path = config_path().resolve()
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if path.exists() and not path.is_file():
-            # Root would put a file in the place of /dev/null.
+            # As root, replace() would turn /dev/null into a file.
             raise InvalidConfig(f"{path}: is not a file")
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""``rota events``: what happens, as it happens."""
+"""``rota events``: live events."""
 
 import asyncio
 from contextlib import suppress
@@ -21,7 +21,7 @@ from rota.client.cli.inputs.options import (
 from rota.wire.documents import EventView
 
 OF_THE_STREAM = "stream."
-"""What types begin with that tell of the stream, not of jobs."""
+"""Prefix of the types of events about the stream itself."""
 
 
 @click.command(
@@ -40,13 +40,15 @@ OF_THE_STREAM = "stream."
     multiple=True,
     help="Only these: job, execution or task, or one such as execution.failed. Repeatable.",
 )
-@click.option("--status", metavar="STATUS", help="Only executions and tasks that come to be in it.")
+@click.option("--status", metavar="STATUS", help="Only executions and tasks that reach this state.")
 @click.option("--execution", "execution_id", metavar="ID", help="Only of this execution.")
 @click.option(
     "--after", metavar="ID", help="Begin after the event of this id (-o wide shows ids), not now."
 )
-@click.option("--for", "for_s", metavar="DURATION", callback=as_seconds, help="End after so long.")
-@click.option("--count", type=click.IntRange(1), help="End after so many.")
+@click.option(
+    "--for", "for_s", metavar="DURATION", callback=as_seconds, help="End after this time."
+)
+@click.option("--count", type=click.IntRange(1), help="End after this number of events.")
 @namespace_option
 @everywhere_option
 @format_option
@@ -64,9 +66,9 @@ def events(
     is_everywhere: bool,
     form: str,
 ) -> None:
-    """Show what happens to jobs, executions and tasks from now on, until Ctrl-C.
+    """Show events of jobs, executions and tasks from now on, until Ctrl-C.
 
-    Where events may have been missed, standard error says so.
+    If events may have been missed, a message on standard error reports this.
     """
     rows = Rows(EVENT, form)
     left = count
@@ -84,7 +86,7 @@ def events(
             )
             async for event in stream:
                 if event.type.startswith(OF_THE_STREAM):
-                    _tell(event)
+                    _report(event)
                     continue
                 rows.print([event])
                 if left is not None:
@@ -100,12 +102,12 @@ def events(
     asyncio.run(follow_for_a_while())
 
 
-def _tell(event: EventView) -> None:
-    """Say what the stream says of itself, where it matters to who reads."""
+def _report(event: EventView) -> None:
+    """Print events about the stream itself that matter to the user."""
     match event.type:
         case "stream.opened":
             say("listening")
         case "stream.gap":
-            say("events may have been missed; list again what must be right")
+            say("events may have been missed; list jobs and executions to see their current state")
         case _:
             pass

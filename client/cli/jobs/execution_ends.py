@@ -29,7 +29,7 @@ from rota.client.cli.inputs.options import (
 def cancel_executions(
     named: tuple[str, ...], *, is_dry: bool, namespace: str | None, form: str
 ) -> None:
-    """End executions: their tasks get TERM, and KILL if they do not obey."""
+    """Cancel executions: their tasks get TERM, then KILL after the grace."""
     from rota.client.cli.inputs.execution_names import execution_id_of
 
     with connect() as client:
@@ -49,7 +49,7 @@ def cancel_executions(
     "timeout_s",
     metavar="DURATION",
     callback=as_seconds,
-    help="How long to wait, such as 10m.",
+    help="Maximum wait, such as 10m.",
 )
 @namespace_option
 @format_option

@@ -25,7 +25,7 @@ from rota.client.cli.inputs.options import (
 from rota.wire.documents import AttemptView, DuplicateView, ExecutionView, Json, TaskView
 
 RESULT_MAX = 400
-"""Characters of a result that are shown: a few lines."""
+"""Characters of a result that are shown, a few lines."""
 TITLES = ("TASK", "STATUS", "ATTEMPT", "OUTCOME", "STARTED", "TOOK", "CPU", "MEMORY", "REASON")
 STATUSES = ("queued", "running", "success", "failed", "cancelled")
 
@@ -41,16 +41,16 @@ STATUSES = ("queued", "running", "success", "failed", "cancelled")
     ),
 )
 @click.argument("job", required=False, shell_complete=complete_job)
-@click.option("--status", type=click.Choice(STATUSES), help="Only those in it.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only executions in this state.")
 @click.option(
     "--since",
     metavar="TIME",
     callback=as_time,
-    help="Fire times from then on, or so long ago, such as 2h.",
+    help="Fire times since a time, or a duration before now, such as 2h.",
 )
-@click.option("--until", metavar="TIME", callback=as_time, help="Fire times before then.")
+@click.option("--until", metavar="TIME", callback=as_time, help="Fire times before this time.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many."
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number."
 )
 @namespace_option
 @everywhere_option
@@ -138,7 +138,7 @@ def show_execution(
 
 
 def print_execution(execution: ExecutionView) -> None:
-    """Print an execution with its tasks, for people."""
+    """Print an execution with its tasks as tables."""
     at = now()
     fire = f"{absolute(execution.fire_time)} UTC, {relative(execution.fire_time, at)}"
     print_facts(
@@ -166,7 +166,7 @@ def print_execution(execution: ExecutionView) -> None:
 
 
 def _duplicate(other: DuplicateView) -> str:
-    """Return what a stand-in made of the execution, in a line."""
+    """Return a line about the execution of a stand-in."""
     when = f"{absolute(other.started_at)} UTC, took {took(other.started_at, other.finished_at)}"
     return f"possibly: {other.status} on {other.node_id} too, {when}"
 
@@ -193,10 +193,10 @@ def _attempt_row(attempt: AttemptView) -> tuple[str, ...]:
 
 
 def _print_details(title: str, attempt: AttemptView) -> None:
-    """Print what has no place in a row, if there is any."""
+    """Print details that do not fit into a row."""
     notes = [f"not enforced: {each}" for each in attempt.unenforced]
     if attempt.out_of_memory and "memory" not in attempt.reason.lower():
-        notes.insert(0, "its limit of memory ended it")
+        notes.insert(0, "ended by its memory limit")
     if attempt.result is not None:
         notes.append(f"result {_shortened(attempt.result)}")
     for note in notes:
@@ -214,7 +214,7 @@ def _shortened(result: Json) -> str:
 
 
 def _state(attempt: AttemptView) -> str:
-    """Return how far an attempt is, or why it ended as it did."""
+    """Return the progress of an attempt, or the reason of its outcome."""
     if attempt.outcome is None:
         return "" if attempt.progress is None else f"{attempt.progress}% done"
     return attempt.reason

@@ -35,5 +35,5 @@ COMMANDS = {
 def executions() -> None:
     """List, show, cancel and wait for executions; alone: list the latest.
 
-    An execution is named by its id; @latest is the latest of all, JOB@latest that of a job.
+    Executions are named by id; @latest is the latest of all, JOB@latest that of a job.
     """

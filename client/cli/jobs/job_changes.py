@@ -1,4 +1,4 @@
-"""``rota jobs pause``, ``resume`` and ``delete``: what changes a job without a definition."""
+"""``rota jobs pause``, ``resume`` and ``delete``: changes of a job without a definition."""
 
 import click
 
@@ -19,14 +19,14 @@ from rota.client.cli.inputs.options import (
     epilog=examples("rota jobs pause report", 'rota jobs pause report --reason "moving house"'),
 )
 @job_argument
-@click.option("--reason", metavar="TEXT", default="", help="Its ledger will repeat it.")
+@click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the ledger.")
 @dry_run_option
 @namespace_option
 @url_option
 def pause_job(job: str, *, reason: str, is_dry: bool, namespace: str | None) -> None:
-    """Keep a job from running by itself; its fire times are recorded as paused.
+    """Stop the fires of a job; its fire times are recorded as paused.
 
-    What runs goes on, and `rota trigger` still works.
+    Unfinished executions continue, and `rota trigger` still works.
     """
     with connect() as client:
         client.pause_job(job, namespace=namespace, reason=reason, dry_run=is_dry)
@@ -39,7 +39,7 @@ def pause_job(job: str, *, reason: str, is_dry: bool, namespace: str | None) -> 
 @namespace_option
 @url_option
 def resume_job(job: str, *, is_dry: bool, namespace: str | None) -> None:
-    """Let a paused job run again, from its next fire time on."""
+    """Resume a paused job, from its next fire time on."""
     with connect() as client:
         client.resume_job(job, namespace=namespace, dry_run=is_dry)
     say(_done(job, "resumed", is_dry=is_dry))

@@ -24,13 +24,13 @@ from rota.client.cli.inputs.options import (
 )
 from rota.wire.documents import ITEMS_MAX, CreatedItem, JobView, ProblemView
 
-if TYPE_CHECKING:  # No cycle is dodged: an HTTP library takes longer to load than a help text.
+if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
     from rota.client.client import Client
 
 Fields = dict[str, Any]
-"""A job's document: Any, for the node says what is wrong with it."""
+"""A job's document: Any, because the node validates it."""
 REFUSALS_MAX = 20
-"""Told in full; thousands would be read by nobody."""
+"""Refused jobs that are printed; further ones are counted."""
 EX_DIFFERENT = 8
 
 files_option = click.option(
@@ -70,76 +70,78 @@ files_option = click.option(
     "schedules",
     metavar="TEXT",
     multiple=True,
-    help='When it runs: "*/5 * * * *", "@every 90s", "@daily"; once: "@at 2027-01-01T09:00:00Z", '
+    help='Schedule: "*/5 * * * *", "@every 90s", "@daily"; once: "@at 2027-01-01T09:00:00Z", '
     '"@at 2027-01-01T09:00+01:00", or "@at 2027-01-01T09:00" for that local time in --timezone. '
     "Repeatable; without it, when triggered.",
 )
-@click.option("--timezone", metavar="ZONE", help="Of the schedules.  [default: UTC]")
+@click.option("--timezone", metavar="ZONE", help="Time zone of the schedules.  [default: UTC]")
 @click.option(
     "--after",
     "dependencies",
     metavar="JOB",
     multiple=True,
-    help="Run after this job succeeded. Repeatable: after each of them did.",
+    help="Run after this job has succeeded. Repeatable: after all of them have.",
 )
-@click.option("--retries", type=int, help="How often a failed attempt is tried again.")
-@click.option("--timeout", metavar="DURATION", help="How long an attempt may take, such as 10m.")
+@click.option("--retries", type=int, help="Number of retries after a failed attempt.")
+@click.option("--timeout", metavar="DURATION", help="Timeout of an attempt, such as 10m.")
 @click.option(
     "--misfire",
     type=click.Choice(("all", "latest", "skip")),
-    help="Which fire times missed in an outage are made up for; an @at that has passed needs it.  "
+    help="Fire times missed in an outage that still run; required for an @at in the past.  "
     "[default: latest]",
 )
 @click.option(
     "--overlap",
     type=click.Choice(("allow", "skip", "queue_one")),
-    help="When it fires while it still runs.  [default: allow]",
+    help="Behaviour when it fires while it still runs.  [default: allow]",
 )
 @click.option(
     "--consistency",
     type=click.Choice(("strict", "available")),
-    help="Whether it fires where no primary is heard, perhaps twice.  [default: strict]",
+    help="available: fires without a primary, too, possibly twice.  [default: strict]",
 )
 @click.option(
     "--priority",
     type=click.IntRange(-100, 100),
-    help="Its tasks get a free slot before those of a lower one.  [default: 0]",
+    help="Its tasks get free slots before those of lower priorities.  [default: 0]",
 )
-@click.option("--env", metavar="K=V", multiple=True, help="For its processes; repeatable.")
-@click.option("--cwd", metavar="DIR", help="Where its processes start.")
+@click.option(
+    "--env", metavar="K=V", multiple=True, help="Environment variable of its processes; repeatable."
+)
+@click.option("--cwd", metavar="DIR", help="Working directory of its processes.")
 @click.option(
     "--python",
     metavar="FUNCTION",
-    help="Call module:function in place of a command.",
+    help="Call module:function instead of a command.",
 )
 @click.option(
     "--image",
     "container",
     metavar="IMAGE",
-    help="Run its command, or what the image is made to run, in a container.",
+    help="Run its command, or that of the image, in a container.",
 )
 @click.option(
     "--sandbox",
     type=click.Choice(("none", "default", "strict")),
-    help="What its command is kept from.  [default: none]",
+    help="Sandbox of its command.  [default: none]",
 )
 @click.option(
     "--bind",
     "binds",
     metavar="SRC[:DST][:rw]",
     multiple=True,
-    help="Show its sandbox or container this file or folder, to be written with :rw. Repeatable.",
+    help="File or folder visible in its sandbox or container; writable with :rw. Repeatable.",
 )
 @click.option(
     "--network/--no-network",
     default=None,
-    help="Whether its sandbox has the network; --no-network also for a container.",
+    help="Network access of its sandbox; --no-network also for a container.",
 )
-@click.option("--cpu", type=float, help="At most so many processors, such as 0.5.")
-@click.option("--memory", metavar="SIZE", help="At most so much memory, such as 512MiB.")
-@click.option("--pids", type=int, help="At most so many processes and threads.")
+@click.option("--cpu", type=float, help="Limit of processors, such as 0.5.")
+@click.option("--memory", metavar="SIZE", help="Limit of memory, such as 512MiB.")
+@click.option("--pids", type=int, help="Limit of processes and threads.")
 @click.option("--label", "labels", metavar="K=V", multiple=True, help="Repeatable.")
-@click.option("--description", metavar="TEXT", help="What it is for.")
+@click.option("--description", metavar="TEXT", help="Description of the job.")
 @dry_run_option
 @namespace_option
 @format_option
@@ -157,7 +159,7 @@ def create_job(
     """Create a job from flags, or jobs from files.
 
     The command follows two dashes: several words are a program and its arguments, a single one
-    is a line for the shell. Creating a job that is already there, the same in everything, is fine.
+    is a line for the shell. Creating an identical job again succeeds.
     """
     if files:
         if name is not None or any(value not in (None, ()) for value in given.values()):
@@ -194,9 +196,9 @@ def create_job(
 @format_option
 @url_option
 def apply_jobs(files: tuple[str, ...], *, is_dry: bool, namespace: str | None, form: str) -> None:
-    """Create jobs, or give those that exist their next version; the same again changes nothing.
+    """Create jobs, or new versions of existing ones; identical definitions change nothing.
 
-    Unfinished executions go on with the version that they began with.
+    Unfinished executions continue with the version that they began with.
     """
     from rota.client.errors import RequestFailed
 
@@ -229,7 +231,7 @@ def apply_jobs(files: tuple[str, ...], *, is_dry: bool, namespace: str | None, f
 def diff_jobs(files: tuple[str, ...], namespace: str | None) -> int:
     """Show how jobs on the node differ from files; exit with 8 if they do.
 
-    Both are shown as the node understands them: what is left out is as by default.
+    Both are shown as the node parses them, with the defaults of omitted fields.
     """
     is_different = False
     with connect() as client:
@@ -263,7 +265,7 @@ def fields_of(name: str, command: tuple[str, ...], given: Fields) -> Fields:
     """Return the job that flags define.
 
     Raises:
-        click.UsageError: They contradict each other.
+        click.UsageError: The flags contradict each other.
     """
     fields: Fields = {"name": name}
     if command:
@@ -285,7 +287,7 @@ def fields_of(name: str, command: tuple[str, ...], given: Fields) -> Fields:
 
 
 def _show(fields: Fields, view: Fields) -> None:
-    """Say in a job's *fields* what its sandbox or container is to see."""
+    """Add binds and network of a sandbox or container to a job's *fields*."""
     if "binds" in view:
         view["binds"] = [_bind(text) for text in view["binds"]]
     if "container" in fields:
@@ -301,7 +303,7 @@ def _show(fields: Fields, view: Fields) -> None:
 
 
 def _bind(text: str) -> str:
-    """Return a bind in full: without a target, it is seen where it is."""
+    """Return a complete bind: without a target, the path is the same inside."""
     path, colon, mode = text.rpartition(":")
     if mode not in ("ro", "rw"):
         path, colon, mode = text, "", ""
@@ -329,8 +331,8 @@ def _create_many(
 def _parts(definitions: Sequence[Fields]) -> Iterator[list[Fields]]:
     """Yield definitions in the parts that are sent together.
 
-    A node looks for what a job depends on before it makes any of its request: a job that depends
-    on one before it comes with the next.
+    A node checks the dependencies of all jobs of a request before it creates any of them: a job
+    that depends on an earlier one goes into the next part.
     """
     part: list[Fields] = []
     names: set[str] = set()
@@ -351,13 +353,13 @@ def _dependencies(definition: Fields) -> set[str]:
 
 
 def _full_name(definition: Fields, name: object) -> str:
-    """Return what *name* means in a definition: names without a namespace are in its own."""
+    """Return the full name of *name* in a definition; the default is the definition's namespace."""
     text = str(name)
     return text if "/" in text else f"{definition.get('namespace', 'default')}/{text}"
 
 
 def _tell_refused(definitions: Sequence[Fields], items: Sequence[CreatedItem]) -> int:
-    """Tell why jobs are refused; return the exit status, that of the first of them."""
+    """Print why jobs are refused; return the exit status of the first refusal."""
     from rota.client.cli.failures import report
 
     refused = [
@@ -375,7 +377,7 @@ def _tell_refused(definitions: Sequence[Fields], items: Sequence[CreatedItem]) -
 
 
 def _failure(problem: ProblemView) -> Exception:
-    """Return the error that a batch's *problem* would be alone, its pointers those of the job."""
+    """Return the error of one job of a batch as if it were sent alone."""
     from rota.client.transport.call import Answer, failure_of
 
     errors = [
@@ -397,7 +399,7 @@ def _apply(client: "Client", definition: Fields, *, is_dry: bool) -> AppliedView
 
 
 def _before(client: "Client", definition: Fields) -> JobView | None:
-    """Return the job that a definition would replace."""
+    """Return the job that a definition replaces."""
     from rota.client.definitions import InvalidFile
     from rota.client.errors import NotFound
 

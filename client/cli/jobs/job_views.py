@@ -34,7 +34,7 @@ STATUSES = ("scheduled", "running", "paused", "finished", "broken")
         "rota jobs --watch",
     ),
 )
-@click.option("-q", "--query", metavar="TEXT", help="Only jobs with this in their name.")
+@click.option("-q", "--query", metavar="TEXT", help="Only jobs with this text in their name.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only jobs in it.")
 @click.option(
     "--label",
@@ -43,7 +43,7 @@ STATUSES = ("scheduled", "running", "paused", "finished", "broken")
     multiple=True,
     help="Only jobs with this label; repeatable: with all of them.",
 )
-@click.option("--limit", type=click.IntRange(1), help="At most so many.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number.")
 @namespace_option
 @everywhere_option
 @watch_option
@@ -60,7 +60,7 @@ def list_jobs(
     watch_s: float | None,
     form: str,
 ) -> None:
-    """List jobs by name: those of the namespace in use, or all."""
+    """List jobs by name: those of the current namespace, or all."""
     within = None if is_everywhere else namespace
     wanted = dict(_label(text) for text in labels)
 
@@ -96,7 +96,7 @@ def list_jobs(
 @format_option
 @url_option
 def show_job(job: str, *, namespace: str | None, watch_s: float | None, form: str) -> None:
-    """Show a job: when it runs, and what."""
+    """Show a job: schedules and tasks."""
 
     def draw(found: Sequence[JobView]) -> None:
         for view in found:

@@ -7,12 +7,12 @@ from rota.client.cli.inputs.options import examples
 
 COMMANDS = {
     "list": Entry("rota.client.cli.jobs.job_views:list_jobs", "List jobs by name."),
-    "show": Entry("rota.client.cli.jobs.job_views:show_job", "Show a job: when it runs, and what."),
+    "show": Entry("rota.client.cli.jobs.job_views:show_job", "Show a job: schedules and tasks."),
     "create": Entry(
         "rota.client.cli.jobs.job_files:create_job", "Create jobs from flags or files."
     ),
     "apply": Entry("rota.client.cli.jobs.job_files:apply_jobs", "Create or replace jobs."),
-    "diff": Entry("rota.client.cli.jobs.job_files:diff_jobs", "Show what applying would change."),
+    "diff": Entry("rota.client.cli.jobs.job_files:diff_jobs", "Show the changes of `apply`."),
     "pause": Entry("rota.client.cli.jobs.job_changes:pause_job", "Pause a job."),
     "resume": Entry("rota.client.cli.jobs.job_changes:resume_job", "Resume a paused job."),
     "delete": Entry("rota.client.cli.jobs.job_changes:delete_jobs", "Delete jobs."),

@@ -1,4 +1,4 @@
-"""``rota ledger``: what became of fire times."""
+"""``rota ledger``: outcomes of fire times."""
 
 from collections.abc import Sequence
 
@@ -34,11 +34,15 @@ from rota.wire.documents import LedgerEntryView
     "--since",
     metavar="TIME",
     callback=as_time,
-    help="Fire times from then on, or so long ago, such as 2d.",
+    help="Fire times since a time, or a duration before now, such as 2d.",
 )
-@click.option("--until", metavar="TIME", callback=as_time, help="Fire times before then.")
+@click.option("--until", metavar="TIME", callback=as_time, help="Fire times before this time.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=20, show_default=True, help="The newest so many."
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Number of the newest entries.",
 )
 @click.option("-r", "--reverse", "is_reversed", is_flag=True, help="Newest first.")
 @namespace_option
@@ -56,7 +60,7 @@ def ledger(
     watch_s: float | None,
     form: str,
 ) -> None:
-    """Show what became of each fire time of a job: every one has exactly one outcome.
+    """Show the outcome of each fire time of a job: every one has exactly one.
 
     fired, skipped (overlap), missed, paused, or coalesced into a later one. Oldest first.
     """

@@ -1,4 +1,4 @@
-"""``rota next``: coming fire times, of a job or of a schedule that no node knows."""
+"""``rota next``: coming fire times of a job, or of a schedule without a job."""
 
 import click
 
@@ -30,13 +30,21 @@ from rota.wire.documents import NextFireView
 @click.argument("job", required=False, shell_complete=complete_job)
 @click.option("--schedule", metavar="TEXT", help="A schedule instead of a job; needs no node.")
 @click.option(
-    "--timezone", metavar="ZONE", default="UTC", show_default=True, help="Of that schedule."
+    "--timezone",
+    metavar="ZONE",
+    default="UTC",
+    show_default=True,
+    help="Time zone of that schedule.",
 )
 @click.option(
     "--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many."
 )
 @click.option(
-    "--from", "after", metavar="TIME", callback=as_time, help="Those after then.  [default: now]"
+    "--from",
+    "after",
+    metavar="TIME",
+    callback=as_time,
+    help="Fire times after this time.  [default: now]",
 )
 @namespace_option
 @format_option
@@ -51,7 +59,7 @@ def next_fires(
     namespace: str | None,
     form: str,
 ) -> None:
-    """Show when a job fires next, on the clock of its zone, and where that clock changes."""
+    """Show the next fire times of a job, in its time zone, and changes of that zone's clock."""
     if (job is None) == (schedule is None):
         raise click.UsageError("name a job, or give a --schedule")
     if schedule is not None:
@@ -67,7 +75,7 @@ def next_fires(
 
 def _no_fires_text(schedule: str) -> str:
     if schedule.lower().startswith("@at"):
-        return "it has passed: a job is created with it only if its --misfire is given"
+        return "it has passed: creating a job with it requires --misfire"
     return "it does not fire again"
 
 

@@ -1,4 +1,4 @@
-"""``rota output``: what tasks wrote."""
+"""``rota output``: output of tasks."""
 
 import click
 
@@ -17,9 +17,9 @@ from rota.client.errors import WaitTimedOut
 from rota.wire.documents import ExecutionView
 
 LOOK_S = 0.2
-"""How soon a new attempt is noticed."""
+"""Maximum delay in seconds before a new attempt is noticed."""
 OVER = frozenset({"success", "failed", "skipped", "cancelled"})
-"""States of a task after which it has no more attempts."""
+"""Final states of a task."""
 
 ESCAPED = "hint: control characters are shown as escapes; --raw gives the terminal the bytes"
 
@@ -33,19 +33,21 @@ ESCAPED = "hint: control characters are shown as escapes; --raw gives the termin
 )
 @execution_argument
 @click.argument("task", required=False)
-@click.option("--attempt", type=click.IntRange(1), help="Which one.  [default: the latest]")
+@click.option(
+    "--attempt", type=click.IntRange(1), help="Number of the attempt.  [default: the latest]"
+)
 @click.option(
     "-f",
     "--follow",
     "is_followed",
     is_flag=True,
-    help="Go on while it writes, through all its attempts.",
+    help="Follow the output through all attempts of the task.",
 )
 @click.option(
     "--raw",
     "is_raw",
     is_flag=True,
-    help="Give a terminal the bytes as they are: it obeys what is in them. Files and pipes always "
+    help="Send the bytes unchanged to a terminal, with control sequences. Files and pipes always "
     "get them.",
 )
 @namespace_option
@@ -59,9 +61,9 @@ def output(
     is_raw: bool,
     namespace: str | None,
 ) -> None:
-    """Print what the tasks of an execution wrote to standard output and standard error.
+    """Print the standard output and standard error of the tasks of an execution.
 
-    EXECUTION is an id, @latest or JOB@latest. Without TASK: that of each task, one after another.
+    EXECUTION is an id, @latest or JOB@latest. Without TASK: all tasks, one after another.
     """
     with connect() as client:
         execution_id = execution_id_of(client, execution, namespace)
@@ -92,13 +94,13 @@ def _print_all(client: Client, execution: ExecutionView, copy: OutputCopy) -> No
 
 
 def _follow(client: Client, execution_id: str, name: str, copy: OutputCopy) -> None:
-    """Copy what every attempt of a task writes until it has no more."""
+    """Copy the output of every attempt of a task until there are no more."""
     copied = 0
     while True:
         execution = client.execution(execution_id)
         task = (execution.tasks or {}).get(name)
         if task is None:
-            # The node says which tasks there are not in its own words.
+            # The node reports an unknown task.
             client.output(execution_id, name)
             return
         if len(task.attempts) > copied:

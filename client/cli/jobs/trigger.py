@@ -55,20 +55,20 @@ def _text_of(text: str) -> str:
     "--wait",
     "is_waited_for",
     is_flag=True,
-    help="Follow it to its end; exit with 1 unless it succeeds.",
+    help="Wait for its end; exit with 1 unless it succeeds.",
 )
 @click.option(
     "--timeout",
     "timeout_s",
     metavar="DURATION",
     callback=as_seconds,
-    help="How long to wait, such as 10m.",
+    help="Maximum wait, such as 10m.",
 )
 @click.option(
     "--parameters",
     metavar="JSON",
     callback=_read,
-    help="Override the job's; @FILE reads a file, - standard input.",
+    help="JSON that overrides the job's parameters; @FILE reads a file, - standard input.",
 )
 @click.option(
     "--idempotency-key", metavar="KEY", help="The same key again gives the same execution."
@@ -88,7 +88,7 @@ def trigger(
     namespace: str | None,
     form: str,
 ) -> int:
-    """Make an execution of a job now."""
+    """Start an execution of a job now."""
     if is_dry and is_waited_for:
         raise click.UsageError("a dry run makes no execution to wait for")
     with connect() as client:
@@ -108,7 +108,7 @@ def trigger(
         try:
             execution = follow(client, made.execution_id, timeout_s)
         except KeyboardInterrupt:
-            say(f"it goes on; end it with: rota executions cancel {made.execution_id}")
+            say(f"it continues; end it with: rota executions cancel {made.execution_id}")
             raise
         if form in ("table", "wide"):
             print_execution(execution)

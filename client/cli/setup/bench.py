@@ -1,4 +1,4 @@
-"""``rota bench``: whether a cluster is as fast as it has to be."""
+"""``rota bench``: measurements of a running cluster."""
 
 import click
 
@@ -8,8 +8,8 @@ from rota.client.cli.inputs.options import examples
 
 @click.group(
     cls=LazyGroup,
-    entries={"slo": Entry("rota.client.cli.setup.bench_slo:slo", "Hold a promise about lateness.")},
+    entries={"slo": Entry("rota.client.cli.setup.bench_slo:slo", "Test a target for lateness.")},
     epilog=examples("rota bench slo --p99-lateness 25ms --rate 1000 --for 60s"),
 )
 def bench() -> None:
-    """Measure the cluster that is there."""
+    """Measure a running cluster."""

@@ -1,4 +1,4 @@
-"""``rota bench slo``: a promise about lateness, held against a cluster."""
+"""``rota bench slo``: test of a target for lateness on a cluster."""
 
 import asyncio
 import secrets
@@ -56,14 +56,14 @@ LOOK: Look[Measured] = Look(
     metavar="DURATION",
     required=True,
     callback=as_seconds,
-    help="Of 100 fires, 99 start within so long after their fire time.",
+    help="Target: 99 of 100 fires start within this time after their fire time.",
 )
 @click.option(
     "--rate",
     type=click.FloatRange(min=0, min_open=True),
     default=100.0,
     show_default=True,
-    help="Fires a second; with --find, the first that is tried.",
+    help="Fires a second; with --find, the first rate.",
 )
 @click.option(
     "--for",
@@ -72,9 +72,11 @@ LOOK: Look[Measured] = Look(
     default="10s",
     show_default=True,
     callback=as_seconds,
-    help="How long each rate is watched, rounded up to multiples of 5 s.",
+    help="Duration of each rate, rounded up to multiples of 5 s.",
 )
-@click.option("--find", "is_search", is_flag=True, help="Search the highest rate that holds.")
+@click.option(
+    "--find", "is_search", is_flag=True, help="Search for the highest rate that meets the target."
+)
 @output_option(("table", "jsonl"))
 @click.argument("argv", metavar="[-- COMMAND...]", nargs=-1)
 @url_option
@@ -87,10 +89,10 @@ def slo(
     form: str,
     argv: Sequence[str],
 ) -> int:
-    """Hold a promise about lateness against the cluster that is there; 8 if it is not kept.
+    """Test a target for lateness on a running cluster; exit with 8 if it is missed.
 
     Jobs fire at an even rate, each every 5 seconds, in a namespace of their own, and are deleted at
-    the end. Fires are spread evenly; what they run starts no process unless a COMMAND is given.
+    the end. Fires are spread evenly; they start no process unless a COMMAND is given.
     None may be missed, and none doubled.
     """
     promise = Promise(

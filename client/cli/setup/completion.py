@@ -1,4 +1,4 @@
-"""``rota completion``: what makes a shell complete commands, options and names of jobs."""
+"""``rota completion``: completion of commands, options and names in a shell."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -7,7 +7,7 @@ from rota.client.cli.display.printing import out
 from rota.client.cli.inputs.options import examples
 
 VARIABLE = "_ROTA_COMPLETE"
-"""By which the script asks the program."""
+"""Variable with which the script requests completions from the program."""
 
 
 @click.command(
@@ -19,11 +19,11 @@ VARIABLE = "_ROTA_COMPLETE"
 )
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 def completion(shell: str) -> None:
-    """Print a script after which SHELL completes commands, options and names of jobs.
+    """Print a script with which SHELL completes commands, options and names of jobs.
 
     Names come from the node, if it answers within half a second.
     """
     kind = get_completion_class(shell)
-    assert kind is not None, f"click knows {shell}"
+    assert kind is not None, f"click supports {shell}"
     root = click.get_current_context().find_root()
     out(kind(root.command, {}, root.info_name or "rota", VARIABLE).source())

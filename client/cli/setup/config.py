@@ -32,7 +32,7 @@ class SettingView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ProfileView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A profile: what it sets, and whether it is the one in use."""
+    """A profile with its values."""
 
     name: str
     is_used: bool
@@ -71,11 +71,11 @@ PROFILE: Look[ProfileView] = Look(
     ),
 )
 def config() -> None:
-    """Keep URL, namespace, output and timeout in profiles, so that commands need not say them.
+    """Store URL, namespace, output and timeout in profiles.
 
-    A flag wins over a variable (ROTA_URL, ROTA_NAMESPACE, ROTA_OUTPUT, ROTA_TIMEOUT), that over
-    the profile. The profile is that of --profile or ROTA_PROFILE, else the one chosen with
-    `rota config use`, else the one called default.
+    A flag takes precedence over a variable (ROTA_URL, ROTA_NAMESPACE, ROTA_OUTPUT, ROTA_TIMEOUT),
+    and a variable over the profile. The profile is that of --profile or ROTA_PROFILE, else the one
+    chosen with `rota config use`, else the one called default.
     """
 
 
@@ -83,7 +83,7 @@ def config() -> None:
 @format_option
 @url_option
 def show_config(form: str) -> None:
-    """Show what commands use, and where each value comes from."""
+    """Show the current values and their sources."""
     values = [("profile", settings.profile_in_use())]
     values += [(name, settings.value_of(name)) for name in KEYS]
     views = [SettingView(name=name, value=each.text, source=each.source) for name, each in values]
@@ -103,7 +103,7 @@ def show_config(form: str) -> None:
 @click.argument("value")
 @profile_option
 def set_value(key: str, value: str) -> None:
-    """Set url, namespace, output or timeout in a profile, which is made if it is not there."""
+    """Set url, namespace, output or timeout in a profile, which is created if it does not exist."""
     try:
         CHECKS[key](value)
     except ValueError as error:
@@ -117,13 +117,13 @@ def set_value(key: str, value: str) -> None:
 
 @config.command(
     "unset",
-    short_help="Take a value out of a profile.",
+    short_help="Remove a value from a profile.",
     epilog=examples("rota config unset namespace", "rota config unset --profile work url"),
 )
 @click.argument("key", type=click.Choice(list(KEYS)))
 @profile_option
 def unset_value(key: str) -> None:
-    """Take a value out of a profile; a profile without values is gone."""
+    """Remove a value from a profile; a profile without values is removed."""
     profiles = settings.read_profiles()
     name = settings.profile_in_use().text
     values = profiles.by_name.get(name, {})
@@ -139,7 +139,7 @@ def unset_value(key: str) -> None:
 @config.command("use", epilog=examples("rota config use work"))
 @click.argument("profile", shell_complete=complete_profile)
 def use_profile(profile: str) -> None:
-    """Choose the profile that commands use when none is named."""
+    """Choose the default profile of commands."""
     profiles = settings.read_profiles()
     if profile not in profiles.by_name:
         there = ", ".join(profiles.by_name) or "none"
@@ -153,7 +153,7 @@ def use_profile(profile: str) -> None:
 @format_option
 @profile_option
 def list_profiles(form: str) -> None:
-    """List the profiles and what they set."""
+    """List the profiles with their values."""
     used = settings.profile_in_use().text
     views = [
         ProfileView(name=name, is_used=name == used, values=values)
@@ -167,11 +167,11 @@ def list_profiles(form: str) -> None:
 
 @config.command(
     "path",
-    short_help="Print where the file of profiles is.",
+    short_help="Print the path of the file of profiles.",
     epilog=examples("rota config path", '"${EDITOR:-vi}" "$(rota config path)"'),
 )
 def show_path() -> None:
-    """Print where the file of profiles is.
+    """Print the path of the file of profiles.
 
     It is $ROTA_CLIENT_CONFIG, or rota/config.toml in $XDG_CONFIG_HOME, or in ~/.config.
     """
@@ -181,7 +181,7 @@ def show_path() -> None:
 def _checked_name(profile: str) -> str:
     if not settings.BARE.fullmatch(profile):
         raise click.UsageError(
-            f"{profile!r} is no name for a profile; it is made of letters, digits, _ and -"
+            f"{profile!r} is not a name of a profile; use letters, digits, _ and -"
         )
     return profile
 
@@ -194,7 +194,7 @@ def _drop(profiles: Profiles, name: str) -> None:
 
 def _check_namespace(text: str) -> None:
     if not re.fullmatch(r"[\w.-]+", text):
-        raise ValueError(f"{text!r} is no namespace; letters, digits and . _ - make one")
+        raise ValueError(f"{text!r} is not a namespace; use letters, digits and . _ -")
 
 
 def _check_output(text: str) -> None:

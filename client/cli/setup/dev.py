@@ -1,4 +1,4 @@
-"""``rota dev``: a node of one's own."""
+"""``rota dev``: a temporary local node."""
 
 import os
 import signal
@@ -30,28 +30,30 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     type=click.IntRange(0, 65_535),
     default=7400,
     show_default=True,
-    help="Where its API listens, on 127.0.0.1; 0 for any free port.",
+    help="Port of the API on 127.0.0.1; 0 for any free port.",
 )
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where it keeps everything.  [default: rota-data among your state files, ~/.local/state]",
+    help="Directory of its data.  [default: ~/.local/state/rota-data]",
 )
 @click.option(
     "--nodes",
     "size",
     type=click.IntRange(1, 9),
     default=1,
-    help="More than one are a cluster, with an etcd of its own, on ports from --port on; without "
-    "--data-dir nothing is left of it.",
+    help="Number of nodes; several form a cluster with its own etcd, on ports from --port on, "
+    "which is deleted at the end unless --data-dir is given.",
 )
 @click.option("--slots", type=click.IntRange(1), help="Tasks that may run at the same time.")
-@click.option("-v", "--verbose", is_flag=True, help="Show what the node logs, not just warnings.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show the whole log of the node, not only warnings."
+)
 def dev(port: int, *, data_dir: Path | None, size: int, slots: int | None, verbose: bool) -> int:
-    """Run a node for trying things out, until Ctrl-C.
+    """Run a temporary node, until Ctrl-C.
 
-    It needs nothing but itself, can be reached from this machine only, and finds its jobs again
-    when it is started again.
+    It has no other requirements, can be reached from this machine only, and keeps its jobs for the
+    next start.
     """
     if size > 1:
         from rota.client.cli.setup.dev_cluster import run_cluster
@@ -63,7 +65,7 @@ def dev(port: int, *, data_dir: Path | None, size: int, slots: int | None, verbo
         port=port,
         slots=slots,
         log_level="info" if verbose else "warning",
-        # The one who is refused something reads so in the other terminal.
+        # Refusals are shown in the terminal of the client.
         flags=("--access-log", "all" if verbose else "off"),
     )
     with _forwarding_signals(node) as forwarded:
@@ -80,7 +82,7 @@ def dev(port: int, *, data_dir: Path | None, size: int, slots: int | None, verbo
 
 @contextmanager
 def _forwarding_signals(node: LocalNode) -> Generator[list[int], None, None]:
-    """Send the node the signals that would end this process; gives those sent so far."""
+    """Send the node the signals that would end this process; yields those sent so far."""
     forwarded: list[int] = []
 
     def forward(number: int, frame: FrameType | None) -> None:
@@ -98,7 +100,7 @@ def _forwarding_signals(node: LocalNode) -> Generator[list[int], None, None]:
 
 
 def default_data_dir() -> Path:
-    """Return where a node keeps its data if it is not told: wherever the command is typed."""
+    """Return the default data directory, which does not depend on the current directory."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "rota-data"
 
@@ -110,9 +112,9 @@ def _shell_status(exit_status: int) -> int:
 def _greet(node: LocalNode) -> None:
     elsewhere = "" if node.url == DEFAULT_URL else f"  export ROTA_URL={node.url}\n"
     out(
-        f"rota {rota.__version__}: a node for trying things out; Ctrl-C stops it\n"
+        f"rota {rota.__version__}: a temporary node; Ctrl-C stops it\n"
         f"  API   {node.url}\n"
-        f"  data  {node.data_dir} (kept; delete it to start afresh)\n"
+        f"  data  {node.data_dir} (kept; delete it for a fresh start)\n"
         "\n"
         "In another terminal:\n"
         f"{elsewhere}"

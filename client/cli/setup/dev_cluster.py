@@ -1,4 +1,4 @@
-"""``rota dev --nodes``: a cluster of one's own, until Ctrl-C."""
+"""``rota dev --nodes``: a temporary local cluster, until Ctrl-C."""
 
 import signal
 from collections.abc import Generator
@@ -16,16 +16,16 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Stopped(BaseException):
-    """Somebody wants an end of it; no error, so that nothing takes it for one."""
+    """A signal requests the end; not an Exception, so that no handler catches it."""
 
 
 def run_cluster(
     size: int, *, port: int, data_dir: Path | None, slots: int | None, log_level: str
 ) -> int:
-    """Run a cluster until a signal comes; nothing is left of it but *data_dir*, if that is given.
+    """Run a cluster until a signal arrives; only *data_dir*, if given, is kept.
 
     Raises:
-        RotaError: Something it needs is missing, or does not start.
+        RotaError: A required program is missing, or does not start.
     """
     place = nullcontext(data_dir.absolute()) if data_dir else folder_for_a_while()
     with _until_stopped(), place as folder:
@@ -40,7 +40,7 @@ def run_cluster(
 
 @contextmanager
 def _until_stopped() -> Generator[None]:
-    """Leave the body at the first signal; further ones do not disturb what it then does."""
+    """Leave the body at the first signal; further ones are ignored during the cleanup."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -64,10 +64,10 @@ def _greet(cluster: LocalCluster, *, is_kept: bool) -> None:
         f"log {node.log_path}\n"
         for name, node in cluster.nodes.items()
     ]
-    fate = "kept; delete it to start afresh" if is_kept else "deleted at the end"
+    fate = "kept; delete it for a fresh start" if is_kept else "deleted at the end"
     last = cluster.nodes[f"n{len(cluster.nodes)}"].process
     out(
-        f"rota {rota.__version__}: {len(cluster.nodes)} nodes for trying things out; Ctrl-C stops "
+        f"rota {rota.__version__}: {len(cluster.nodes)} temporary nodes; Ctrl-C stops "
         f"them\n{''.join(nodes)}"
         f"  etcd  {cluster.etcd.url}  log {cluster.etcd.log_path}\n"
         f"  data  {cluster.folder} ({fate})\n"

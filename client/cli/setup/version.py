@@ -1,4 +1,4 @@
-"""``rota version``: what talks to what."""
+"""``rota version``: versions of client and node."""
 
 import platform
 
@@ -11,7 +11,7 @@ from rota.client.cli.inputs.options import connect, examples, output_option, url
 
 
 class Versions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Of the client, and of the node if one answered."""
+    """Versions of the client, and of the node if it answered."""
 
     client: str
     client_python: str

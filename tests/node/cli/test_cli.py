@@ -565,7 +565,7 @@ def test_no_node_is_told_with_what_to_do(rota: Rota, argv: list[str]) -> None:
     assert (ran.status, ran.out) == (6, "")
     assert ran.err == (
         "error: no answer from http://127.0.0.1:1: Connection refused\n"
-        "hint: is the node running, and is this its address? Name others with --url or $ROTA_URL\n"
+        "hint: check that the node is running and that this is its address; name others with --url or $ROTA_URL\n"
     )
 
 
@@ -653,7 +653,7 @@ def test_dev_runs_a_node_and_stops_it(tmp_path: Path) -> None:
         told = dev.stderr.read()
 
     assert (status, told) == (0, "")
-    assert f"  data  {tmp_path / 'data'} (kept; delete it to start afresh)\n" in greeting
+    assert f"  data  {tmp_path / 'data'} (kept; delete it for a fresh start)\n" in greeting
     assert f"  export ROTA_URL={url}\n" in greeting
 
 

@@ -122,7 +122,7 @@ def test_ctrl_c_exits_with_130_and_what_runs_goes_on(rota: Rota) -> None:
         ended = interrupted(waiting)
 
     assert ended.status == 130
-    assert f"it goes on; end it with: rota executions cancel {execution}\n" in ended.err
+    assert f"it continues; end it with: rota executions cancel {execution}\n" in ended.err
     assert rota("executions", "cancel", execution).status == 0
 
 

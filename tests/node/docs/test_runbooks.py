@@ -55,7 +55,7 @@ PAGES = {
         "node/recovery/test_shard_recovery.py::test_a_shard_whose_counting_copies_are_lost_opens_from_a_stale_one",
         "node/recovery/test_lost_disks.py::test_a_shard_stays_closed_where_the_copy_that_is_left_counts_no_more",
     ),
-    "A disk that fills": (
+    "A full disk": (
         "node/shards/test_full_disk.py::test_a_task_that_fills_the_disk_can_be_stopped_and_no_fire_starts_another",
         "node/shards/test_full_disk.py::test_a_node_lives_on_a_disk_without_a_byte_and_loses_nothing_in_a_crash",
     ),
@@ -63,7 +63,7 @@ PAGES = {
         "unit/core/replication/test_copies_that_differ.py",
         "node/shards/test_copy_comparison.py",
     ),
-    "A shard that a promise keeps closed": (
+    "A shard closed by a promise": (
         "node/recovery/test_shard_repair.py::test_a_repair_opens_a_shard_that_a_promise_keeps_closed",
         "node/recovery/test_shard_repair.py::test_a_repair_is_refused_where_it_mends_nothing_or_is_not_certain",
     ),

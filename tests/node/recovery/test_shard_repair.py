@@ -186,7 +186,7 @@ def test_a_repair_opens_a_shard_that_a_promise_keeps_closed(
     cluster.wait_until(lambda: any(map(frozen, cluster)), "no node raises the alarm")
 
     monkeypatch.setenv("ROTA_URL", cluster.nodes[1].url)
-    heading = "A shard that a promise keeps closed"
+    heading = "A shard closed by a promise"
     dry, done = runbook.follow(heading, rota_alone, words={"17": str(SHARD)})
 
     assert f"promised epoch {FAR}, wrote" in dry.err

@@ -46,7 +46,7 @@ def test_shards_that_stay_closed_are_named_with_the_reason(
     assert is_any_closed
     assert capsys.readouterr().err.splitlines() == [
         "would recover 0 shards in generation 2",
-        "closed: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …: no copy that counts is left",
+        "closed: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …: no counted copy is left",
         f"closed: 30: {WHY_CLOSED['unsure']}",
         "see `rota shard recover`, which opens a shard from one copy",
     ]
@@ -59,7 +59,7 @@ def test_shards_that_are_founded_are_named_and_not_closed(
     is_any_closed = show_plan(view(shard(3, FOUNDED), shard(5, FOUNDED)), is_dry=is_dry)
 
     assert not is_any_closed
-    assert capsys.readouterr().err.endswith("founded, for no node has anything of them: 3, 5\n")
+    assert capsys.readouterr().err.endswith("founded, because no node has data of them: 3, 5\n")
 
 
 def test_every_reason_for_which_a_shard_stays_closed_has_words() -> None:

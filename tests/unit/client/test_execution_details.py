@@ -28,7 +28,7 @@ def test_what_could_not_be_enforced_is_told_below(capsys: pytest.CaptureFixture[
     print_execution(execution_of(ended))
 
     assert capsys.readouterr().out.splitlines()[-2:] == [
-        "main, attempt 1: its limit of memory ended it",
+        "main, attempt 1: ended by its memory limit",
         "main, attempt 1: not enforced: the limit of pids: no cgroup",
     ]
 
