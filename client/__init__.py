@@ -1,4 +1,4 @@
-r"""Talk to rota from Python or from a shell.
+r"""Client of rota for Python, and the ``rota`` command.
 
     >>> from rota.client import Client
     >>> with Client() as rota:
@@ -14,7 +14,7 @@ r"""Talk to rota from Python or from a shell.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # No cycle is dodged: an HTTP library takes longer to load than `rota --help`.
+if TYPE_CHECKING:  # No cycle is dodged: `rota --help` does not load an HTTP library.
     from rota.client.async_client import AsyncClient
     from rota.client.client import Client
 
@@ -24,7 +24,7 @@ _HOMES = {"AsyncClient": "rota.client.async_client", "Client": "rota.client.clie
 
 
 def __getattr__(name: str) -> object:
-    """Load a client when it is first asked for."""
+    """Load a client at its first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -53,31 +53,31 @@ class AsyncClient:
     A job is named by its id, by ``namespace/name``, or by its name, which then is in *namespace* or
     in ``default``. Lists are requested page by page while they are iterated over.
 
-    Any node takes any call. A client stays with a node that works, or asks the primary of the job
-    in question once it knows which node that is. It goes on to the next node when one refuses the
-    connection, breaks it, is silent, or cannot take the call now. It sends again only what is safe
-    to send twice: a call that writes a job or makes an execution carries an idempotency key, minted
-    if none is given; a call that cannot be repeated is sent again only if it certainly has not
-    arrived. Between two tries at the same node is a pause, at least as long as the node asks for.
+    Any node accepts any call. A client stays with a working node, or uses the primary of the job in
+    question as soon as an answer has named it. It tries the next node if one refuses the
+    connection, breaks it, is silent, or cannot accept the call now. It repeats only calls that are
+    safe to repeat: a call that writes a job or starts an execution carries an idempotency key,
+    generated if none is given; any other write is repeated only if it certainly has not
+    arrived. Between two tries at the same node is a pause, at least as long as the node requests.
 
-    With the same *idempotency_key*, within a day, the same call does nothing more and returns what
-    it returned at first.
+    Within a day, the same call with the same *idempotency_key* changes nothing more and returns the
+    first answer.
 
-    With *dry_run* a call is checked and answered as usual, and nothing is done.
+    With *dry_run* a call is checked and answered as usual, and changes nothing.
 
     Args:
-        url: Where the nodes are: one address, several with commas between them, or several;
-            ``$ROTA_URL`` or http://127.0.0.1:7400 if left out. Each client asks them in a random
+        url: Addresses of nodes: one, several separated by commas, or a list;
+            ``$ROTA_URL`` or http://127.0.0.1:7400 by default. Each client uses them in a random
             order of its own.
-        timeout_s: How long a call may take, with all its tries at all nodes. A wait may take as
-            much more.
-        repeats_max: How often each node is tried again.
+        timeout_s: Limit of a call in seconds, including all tries at all nodes. A wait may take
+            this time in addition.
+        repeats_max: Retries at each node.
 
     Attributes:
         urls: The addresses, as given.
 
     Raises:
-        ValueError: *url* holds something that is not the URL of a node.
+        ValueError: *url* contains something that is not the URL of a node.
         Invalid, NotAllowed, NotFound, Conflict, TooBusy, NodeFailed, Unreachable: By any call.
 
     >>> import asyncio
@@ -106,7 +106,7 @@ class AsyncClient:
 
     @property
     def url(self) -> str:
-        """The address of the node that answered last, or is asked first."""
+        """The address of the node that answered last; before any answer, of the first node."""
         return self._connection.endpoints.first
 
     async def __aenter__(self) -> Self:
@@ -121,7 +121,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections and end the streams; make no calls after it."""
+        """Close the connections and end the streams; no call is possible after that."""
         await self._connection.close()
 
     def within(self, timeout_s: float) -> Self:
@@ -143,7 +143,7 @@ class AsyncClient:
         traceparent: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
-        """Create *job*, or find that this very job is already there.
+        """Create *job*; an identical existing job is returned.
 
         Raises:
             Conflict: Another job has its name.
@@ -160,12 +160,12 @@ class AsyncClient:
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> list[CreatedItem]:
-        """Create each of *jobs*, and return what came of each, in their order.
+        """Create each of *jobs*, and return the result of each, in their order.
 
-        Each succeeds or fails alone: look at its ``error``, whose pointers begin with its place in
-        the request, such as ``/items/3``. One request takes at most 1,000 jobs and 2 MiB; the next
-        is sent when the one before it is answered. If one of them fails as a whole, so does this;
-        the same call again finds the jobs that are already there.
+        Each succeeds or fails alone: see its ``error``, whose pointers begin with its index in
+        the request, such as ``/items/3``. One request has at most 1,000 jobs and 2 MiB; the next
+        is sent after the answer to the previous one. If a request fails as a whole, this call
+        fails; repeating it finds the jobs that were already created.
         """
         created: list[CreatedItem] = []
         for call in requests.create_many(jobs, key=idempotency_key, dry_run=dry_run):
@@ -181,10 +181,10 @@ class AsyncClient:
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
-        """Create *job*, or give the one of its name its next version.
+        """Create *job*, or a new version of the job with its name.
 
         Raises:
-            Conflict: There is none of version *if_version*.
+            Conflict: There is no job with version *if_version*.
         """
         call = requests.put_job(job, if_version=if_version, key=idempotency_key, dry_run=dry_run)
         return await self._ask(call)
@@ -199,7 +199,7 @@ class AsyncClient:
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
-        """Change the fields of a job that *patch* names (RFC 7396: None takes one away).
+        """Change the fields of a job that *patch* names (RFC 7396: None removes one).
 
         Raises:
             Conflict: It is not of version *if_version*.
@@ -218,7 +218,7 @@ class AsyncClient:
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
-        """Keep a job from making executions by itself; what runs goes on."""
+        """Pause a job: it does not fire; unfinished executions continue."""
         call = requests.pause_job(job, namespace, reason, key=idempotency_key, dry_run=dry_run)
         return await self._ask(call)
 
@@ -230,7 +230,7 @@ class AsyncClient:
         idempotency_key: str | None = None,
         dry_run: bool = False,
     ) -> JobView:
-        """Let a paused job fire again, from its next fire time on."""
+        """Resume a paused job, from its next fire time on."""
         call = requests.resume_job(job, namespace, key=idempotency_key, dry_run=dry_run)
         return await self._ask(call)
 
@@ -250,11 +250,12 @@ class AsyncClient:
         """Iterate over jobs by name.
 
         Args:
-            namespace: Only those in it.
-            q: Only those with this text in their name.
-            status: Only those ``scheduled``, ``running``, ``paused``, ``finished`` or ``broken``.
-            labels: Only those with all of these; None as a value stands for any.
-            limit: At most so many.
+            namespace: Only jobs in this namespace.
+            q: Only jobs with this text in their name.
+            status: Only jobs that are ``scheduled``, ``running``, ``paused``, ``finished`` or
+                ``broken``.
+            labels: Only jobs with all of these; the value None matches any.
+            limit: Maximum number.
         """
         page = partial(requests.jobs, namespace=namespace, q=q, status=status, labels=labels or {})
         return self._over_pages(page, limit)
@@ -300,15 +301,15 @@ class AsyncClient:
         newest_first: bool = False,
         limit: int | None = None,
     ) -> AsyncGenerator[LedgerEntryView, None]:
-        """Iterate over what became of the fire times of a job, oldest first.
+        """Iterate over the outcomes of the fire times of a job, oldest first.
 
         Args:
-            job: Its id works after it is deleted too.
+            job: The id works for a deleted job, too.
             namespace: See the class.
-            since: Fire times from then on.
-            until: Fire times before then.
-            newest_first: The other way round.
-            limit: At most so many entries.
+            since: Fire times from this instant on.
+            until: Fire times before this instant.
+            newest_first: Reverse order.
+            limit: Maximum number of entries.
         """
         page = partial(
             requests.ledger,
@@ -332,15 +333,15 @@ class AsyncClient:
         traceparent: str | None = None,
         dry_run: bool = False,
     ) -> TriggeredView:
-        """Make one execution of a job now.
+        """Start one execution of a job now.
 
         Args:
             job: See the class.
             namespace: See the class.
             parameters: Override the job's.
-            idempotency_key: The same one again gives the same execution.
-            traceparent: The trace (W3C) that it is part of; its attempts get it too.
-            dry_run: Only tell what would come of it.
+            idempotency_key: A repeated key returns the same execution.
+            traceparent: Trace (W3C) of the execution; its attempts get it, too.
+            dry_run: Only return the answer that the call would have.
         """
         call = requests.trigger(
             job,
@@ -355,12 +356,12 @@ class AsyncClient:
     async def trigger_many(
         self, items: Iterable[TriggerItem | str], *, dry_run: bool = False
     ) -> list[TriggeredItem]:
-        """Make an execution for each of *items*, and return what came of each, in their order.
+        """Start an execution for each of *items*, and return the result of each, in their order.
 
-        Each succeeds or fails alone: look at its ``error``. One refused for lack of room has an
-        error with status 429 or 503 and may be asked for again. One request takes at most 1,000;
-        the next is sent when the one before it is answered. If one of them fails as a whole, so
-        does this; items with an idempotency key of their own may be sent again.
+        Each succeeds or fails alone: see its ``error``. An item refused for lack of capacity has an
+        error with status 429 or 503 and may be sent again. One request has at most 1,000 items;
+        the next is sent after the answer to the previous one. If a request fails as a whole, this
+        call fails; items with an idempotency key of their own may be sent again.
         """
         triggered: list[TriggeredItem] = []
         for call in requests.trigger_many(items, dry_run=dry_run):
@@ -385,12 +386,14 @@ class AsyncClient:
         """Iterate over executions without their tasks, latest fire time first.
 
         Args:
-            job: Only those of this job.
-            namespace: Of *job*; see the class. Without *job*: only those of its jobs.
-            status: Only those ``queued``, ``running``, ``success``, ``failed`` or ``cancelled``.
-            since: Fire times from then on.
-            until: Fire times before then.
-            limit: At most so many.
+            job: Only executions of this job.
+            namespace: Namespace of *job*; see the class. Without *job*: only executions of its
+                jobs.
+            status: Only executions that are ``queued``, ``running``, ``success``, ``failed`` or
+                ``cancelled``.
+            since: Fire times from this instant on.
+            until: Fire times before this instant.
+            limit: Maximum number.
         """
         page = partial(
             requests.executions,
@@ -406,7 +409,7 @@ class AsyncClient:
         """Return an execution, with its tasks, when it has ended.
 
         Raises:
-            WaitTimedOut: It has not, after *timeout_s*.
+            WaitTimedOut: It has not ended after *timeout_s*.
         """
         patience = Patience(timeout_s)
         while True:
@@ -421,7 +424,7 @@ class AsyncClient:
         """Return executions, without their tasks, in the order given, when all have ended.
 
         Raises:
-            WaitTimedOut: Some have not, after *timeout_s*.
+            WaitTimedOut: Some have not ended after *timeout_s*.
         """
         patience = Patience(timeout_s)
         done: list[ExecutionView] = []
@@ -436,7 +439,7 @@ class AsyncClient:
         return done
 
     async def cancel(self, execution_id: str, *, dry_run: bool = False) -> ExecutionView:
-        """Ask for the end of an execution, and return it; one that is over stays as it is."""
+        """Cancel an execution, and return it; an ended one is not changed."""
         return await self._ask(requests.cancel(execution_id, dry_run=dry_run))
 
     @overload
@@ -467,18 +470,18 @@ class AsyncClient:
         attempt: int | None = None,
         follow: bool = False,
     ) -> Coroutine[Any, Any, bytes] | AsyncGenerator[bytes, None]:
-        """Return what an attempt has written by now, or iterate over it until it has ended.
+        """Return the output of an attempt so far, or iterate over it until the attempt has ended.
 
-        A connection lost meanwhile is made again, and what was written since follows, once.
+        A lost connection is restored, and the output continues without repetition.
 
         Args:
-            execution_id: Of the execution.
-            task: Its name.
-            attempt: Its number; the latest if left out.
-            follow: Go on while it writes, part by part as it comes.
+            execution_id: Id of the execution.
+            task: Name of the task.
+            attempt: Number of the attempt; the latest by default.
+            follow: Iterate over new output until the attempt has ended.
 
         Raises:
-            OutputBroken: After a lost connection, the output is no longer kept from its beginning.
+            OutputBroken: After a lost connection, the beginning of the output is no longer stored.
         """
         if follow:
             return self._follow_output(execution_id, task, attempt)
@@ -496,24 +499,25 @@ class AsyncClient:
         status: str | None = None,
         after: str | None = None,
     ) -> AsyncGenerator[EventView, None]:
-        """Iterate over what happens, as it happens, until the iterator or the client is closed.
+        """Iterate over live events until the iterator or the client is closed.
 
-        The first event is always ``stream.opened``: whatever happens from then on follows. A lost
-        connection is made again, to any node, and the events since follow. Where some may be
-        missing, for the node began a new life, is another one, or no longer has them, there is a
-        ``stream.gap``: look at the jobs and executions themselves. Going on is given up after as
-        long as a call may take; the last event's ``id``, as *after*, goes on later.
+        The first event is always ``stream.opened``: every later event follows. A lost
+        connection is restored, to any node, and the events since then follow. If some may be
+        missing, because the node was restarted, is another one, or no longer has them, there is a
+        ``stream.gap``: read the jobs and executions themselves. Reconnecting ends after the
+        timeout of a call; a later call continues from the last event's ``id`` as *after*.
 
         Args:
-            namespace: Only of jobs in it, and their executions.
-            job: Only of this job; its id or ``namespace/name``.
-            execution_id: Only of this execution.
-            types: Only of these, such as ``execution.failed``, or ``execution`` for all of them.
-            status: Only of executions and tasks that enter this one.
-            after: Id of an event; go on with the next one.
+            namespace: Only events of jobs in it, and of their executions.
+            job: Only events of this job; its id or ``namespace/name``.
+            execution_id: Only events of this execution.
+            types: Only events of these types, such as ``execution.failed``, or ``execution`` for
+                all types of executions.
+            status: Only events of executions and tasks that enter this state.
+            after: Id of an event; begin with the next one.
 
         Raises:
-            Unreachable, TooBusy: No node could be reached in time, at first or again.
+            Unreachable, TooBusy: No node could be reached in time.
         """
         wanted = EventFilter(
             namespace=namespace,
@@ -525,11 +529,11 @@ class AsyncClient:
         return follow_events(self._connection, EventReader(wanted, after or ""), self._timeout_s)
 
     async def version(self) -> VersionView:
-        """Return what runs there."""
+        """Return the versions of the node that answers."""
         return await self._ask(requests.version())
 
     async def ready(self) -> bool:
-        """Return True if a node can be reached and takes requests; each node is asked once."""
+        """Return True if a node can be reached and accepts requests; each node is tried once."""
         try:
             await self._connection.ask(requests.ready(), self._timeout_s, repeats_max=0)
         except (TooBusy, Unreachable):
@@ -539,50 +543,50 @@ class AsyncClient:
     # -- the cluster -------------------------------------------------------------------------------
 
     async def cluster(self) -> ClusterView:
-        """Return the nodes, the shards and who holds them, and what is to move."""
+        """Return the nodes, the shards with their copies, and the pending moves."""
         return await self._ask(requests.cluster())
 
     async def drain_node(self, node_id: str, *, dry_run: bool = False) -> NodeView:
-        """Have a node hold nothing; `cluster` tells how far it is.
+        """Drain a node; `cluster` shows the progress.
 
         Raises:
-            Conflict: No other node could hold what it holds.
+            Conflict: There is no other node for its copies.
         """
         return await self._ask(requests.drain_node(node_id, dry_run=dry_run))
 
     async def undrain_node(self, node_id: str, *, dry_run: bool = False) -> NodeView:
-        """Have a node hold its part again."""
+        """Give a drained node its share again."""
         return await self._ask(requests.undrain_node(node_id, dry_run=dry_run))
 
     async def forget_node(self, node_id: str, *, dry_run: bool = False) -> None:
-        """Forget a node that will not come back.
+        """Forget a node that is lost for good.
 
         Raises:
-            Conflict: It lives, or copies on it count.
+            Conflict: It is alive, or copies on it count.
         """
         await self._ask(requests.forget_node(node_id, dry_run=dry_run))
 
     async def repair_shard(self, shard: int, *, dry_run: bool = False) -> RepairView:
-        """Free a shard that a copy's promise of too high an epoch keeps closed.
+        """Free a shard that is closed by a copy's promise of too high an epoch.
 
         Raises:
-            Conflict: Nothing is wrong with it, or etcd knows less of it than a node does.
+            Conflict: Nothing is wrong with it, or etcd's record of it is older than a node's.
         """
         return await self._ask(requests.repair_shard(shard, dry_run=dry_run))
 
     async def recover_coordination(
         self, *, without: Iterable[str] = (), accept_loss: bool = False, dry_run: bool = False
     ) -> RecoveryView:
-        """Give etcd back the configurations that it lost, as nodes have seen them.
+        """Restore the configurations that etcd lost, as nodes have seen them.
 
         Args:
-            without: Nodes that are lost for good, and that are not waited for.
-            accept_loss: Recover shards, too, whose last writes only missing nodes may have.
-            dry_run: Only say what would be done.
+            without: Nodes that are lost for good.
+            accept_loss: Also recover shards whose last writes may be on missing nodes only.
+            dry_run: Only return the plan.
 
         Raises:
-            Conflict: etcd lost nothing, or a node of *without* lives.
-            TooBusy: A node that may know more did not answer, or the outcome is not known.
+            Conflict: etcd lost nothing, or a node of *without* is alive.
+            TooBusy: A node that may have newer records did not answer, or the outcome is unknown.
         """
         return await self._ask(
             requests.recover_coordination(without=without, accept_loss=accept_loss, dry_run=dry_run)
@@ -597,21 +601,21 @@ class AsyncClient:
         accept_loss: bool = False,
         dry_run: bool = False,
     ) -> ShardLossView:
-        """Open a shard from a copy that does not count, where none that counts is left.
+        """Open a shard from a copy that does not count, if no counted copy is left.
 
-        What was acknowledged after the last entry of that copy is lost.
+        Writes acknowledged after the last entry of that copy are lost.
 
         Args:
             shard: Its number.
             source: The node with the copy.
-            without: Nodes that are lost for good, and that are not waited for.
-            accept_loss: Has to be true, except for a dry run.
-            dry_run: Only say what would be done.
+            without: Nodes that are lost for good.
+            accept_loss: Must be True, except for a dry run.
+            dry_run: Only return the plan.
 
         Raises:
-            Conflict: A copy that counts is there, the node has no whole copy, or the loss is not
+            Conflict: There is a counted copy, the node has no complete copy, or the loss is not
                 accepted.
-            TooBusy: A node that may have a copy did not answer, or the outcome is not known.
+            TooBusy: A node that may have a copy did not answer, or the outcome is unknown.
         """
         return await self._ask(
             requests.recover_shard(
@@ -637,7 +641,7 @@ class AsyncClient:
         self, execution_id: str, task: str, attempt: int | None
     ) -> AsyncGenerator[bytes, None]:
         if attempt is None:
-            # Named, so that a connection made again leads to the same attempt.
+            # Explicit, so that a restored connection leads to the same attempt.
             attempt = latest_attempt(await self.execution(execution_id), task)
         call = requests.output(execution_id, task, attempt, follow=True)
         async with aclosing(

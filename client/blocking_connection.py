@@ -1,4 +1,4 @@
-"""Connection and streams for callers without an event loop: the asynchronous ones, in a thread."""
+"""Connection and streams for callers without an event loop, which run in a thread."""
 
 import asyncio
 import weakref
@@ -26,7 +26,7 @@ class BlockingConnection:
         repeats_max: See `Tries`.
 
     Attributes:
-        endpoints: The endpoints, in the order in which they are asked.
+        endpoints: The endpoints, in the order in which they are tried.
         inner: The connection, for use in the loop alone.
     """
 
@@ -34,7 +34,7 @@ class BlockingConnection:
         self.inner = Connection(urls, repeats_max)
         self.endpoints = self.inner.endpoints
         self._thread = LoopThread(self.inner.close)
-        # A client that is forgotten instead of closed leaks neither the thread nor its sockets.
+        # A client that is garbage instead of closed leaks neither the thread nor its sockets.
         self._finalizer = weakref.finalize(self, self._thread.stop)
 
     def close(self) -> None:
@@ -42,10 +42,10 @@ class BlockingConnection:
         self._finalizer()
 
     def ask(self, call: Call[T], timeout_s: float, *, repeats_max: int | None = None) -> T:
-        """Return what *call* gives.
+        """Return the result of *call*.
 
         Raises:
-            RequestFailed: In the class that fits.
+            RequestFailed: In the matching class.
             LoopStopped: It is closed.
         """
         return self._thread.run(self.inner.ask(call, timeout_s, repeats_max=repeats_max))
@@ -63,7 +63,7 @@ class BlockingConnection:
                 return await anext(items, None)
 
         async def leave() -> None:
-            # After an interrupt, what took the last item may still be on its way out.
+            # After an interrupt, the reader of the last item may still be finishing.
             async with lock:
                 await items.aclose()
 
@@ -90,5 +90,5 @@ def follow_events(
 def follow_output(
     connection: BlockingConnection, output: FollowedOutput, timeout_s: float
 ) -> Generator[bytes, None, None]:
-    """Yield what is new of *output* as `streams.follow_output` does."""
+    """Yield new parts of *output* as `streams.follow_output` does."""
     return connection.iterate(streams.follow_output(connection.inner, output, timeout_s))

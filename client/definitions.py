@@ -17,11 +17,11 @@ import yaml
 from rota.core.errors import RotaError
 
 Definition = dict[str, Any]
-"""A job's document as written: Any, for the node says what is wrong with it."""
+"""A job's document as written: Any, because the node validates it."""
 
 
 class InvalidFile(RotaError):
-    """A file holds no job definitions; says where and why."""
+    """A file contains no valid job definitions; the message has place and reason."""
 
     code = "invalid_file"
 
@@ -30,7 +30,7 @@ def read_definitions(path: Path) -> list[Definition]:
     """Return the jobs that a file defines.
 
     Raises:
-        InvalidFile: It cannot be read or understood.
+        InvalidFile: It cannot be read or parsed.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -46,10 +46,10 @@ def parse_definitions(text: str, source: str) -> list[Definition]:
 
     Args:
         text: One or more YAML documents, or JSON.
-        source: What to call it in errors.
+        source: Its name in errors.
 
     Raises:
-        InvalidFile: It cannot be understood, or is empty.
+        InvalidFile: It cannot be parsed, or is empty.
 
     >>> parse_definitions("{name: hello, command: echo hello, retries: 2}", "an example")
     [{'name': 'hello', 'command': 'echo hello', 'retries': 2}]
@@ -69,7 +69,7 @@ def parse_definitions(text: str, source: str) -> list[Definition]:
 
 def _documents(text: str, source: str) -> list[Any]:
     if text.lstrip()[:1] in ("{", "["):
-        # YAML forbids the tabs that JSON may be indented with, and says less about mistakes.
+        # YAML forbids the tabs that JSON may be indented with, and has less detailed errors.
         try:
             return [msgspec.json.decode(text)]
         except msgspec.DecodeError as json_error:

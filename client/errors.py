@@ -1,6 +1,6 @@
-"""What a client raises: one class for each thing a caller may want to do about it.
+"""Errors of the client: one class for each possible reaction of a caller.
 
-All are `RotaError`, and carry what the node said, as `RequestFailed.problem`.
+All are `RotaError`; those with an answer of a node have it as `RequestFailed.problem`.
 
 >>> from rota.client import Client
 >>> with Client() as rota:
@@ -19,10 +19,10 @@ from rota.wire.documents import ExecutionView, FieldProblem, ProblemView
 
 
 class RequestFailed(RotaError):
-    """A request did not lead to what it asked for.
+    """A request failed.
 
     Attributes:
-        problem: The node's own words, or the client's where no node answered (status 0).
+        problem: The answer of the node, or of the client if no node answered (status 0).
         code: Stable word for programs, such as ``job_not_found``.
     """
 
@@ -33,36 +33,36 @@ class RequestFailed(RotaError):
 
     @property
     def detail(self) -> str:
-        """The sentence for people."""
+        """The message for people."""
         return self.problem.detail
 
     @property
     def errors(self) -> Sequence[FieldProblem]:
-        """Each field that is wrong, where the input was."""
+        """The invalid fields of the input."""
         return self.problem.errors
 
 
 class Invalid(RequestFailed):
-    """The request can never work as it is."""
+    """The request is invalid."""
 
 
 class NotAllowed(RequestFailed):
-    """The node does not know who asks, or they may not."""
+    """The client is not authenticated or not authorised."""
 
 
 class NotFound(RequestFailed):
-    """What was named is not there."""
+    """The job, execution, task or attempt does not exist."""
 
 
 class Conflict(RequestFailed):
-    """The request contradicts what exists."""
+    """The request conflicts with existing data."""
 
 
 class TooBusy(RequestFailed):
-    """The node cannot take it now; the client has tried as often as it was told to.
+    """The node cannot accept the request now; all retries have failed.
 
     Attributes:
-        retry_after_s: When the node expects to be able to, or None.
+        retry_after_s: Seconds after which the node expects to accept it, or None.
     """
 
     def __init__(self, problem: ProblemView, *, retry_after_s: float | None = None) -> None:
@@ -71,16 +71,16 @@ class TooBusy(RequestFailed):
 
 
 class NodeFailed(RequestFailed):
-    """The node made a mistake, or answered what this client does not understand."""
+    """The node failed, or its answer is invalid for this client."""
 
 
 class Unreachable(RequestFailed):
-    """No answer came, or none that says what became of the request; names everyone asked.
+    """No node answered, or the outcome is unknown; the message names all nodes that were tried.
 
     Attributes:
-        may_have_arrived: False where no node knows anything of the request.
-        idempotency_key: The key that the request carried, if any: with it, the same request may
-            be sent again and does no more than once.
+        may_have_arrived: False if the request certainly reached no node.
+        idempotency_key: The key of the request, if any: with it, the same request may be sent
+            again and takes effect once.
     """
 
     def __init__(self, detail: str, *, may_have_arrived: bool, idempotency_key: str = "") -> None:
@@ -98,20 +98,20 @@ class Unreachable(RequestFailed):
 
 
 class OutputBroken(RotaError):
-    """The connection was lost while output was followed, and it cannot be gone on with.
+    """The connection was lost while output was followed, and the rest cannot be continued.
 
-    What came before is right. Where it stood is no longer kept from the beginning, so that going on
-    would repeat or leave out something; read all that is kept with `output`.
+    The output so far is correct. Its beginning is no longer stored, so a continuation would
+    repeat or omit a part; read the stored output with `output`.
     """
 
     code = "output_broken"
 
 
 class WaitTimedOut(RotaError):
-    """Executions had not ended when the time for waiting was over; they go on.
+    """Executions had not ended when the wait timed out; they continue.
 
     Attributes:
-        executions: All that were waited for, as they were then.
+        executions: All executions of the wait, as of its end.
     """
 
     code = "wait_timed_out"

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers that have none or are busy in theirs."""
+"""Event loop in a thread of its own, for callers without one or with a busy one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 STOP_S = 5.0
-"""How long a stop waits for the thread; what it closes are idle connections."""
+"""Seconds that a stop waits for the thread, which only closes idle connections."""
 
 
 class LoopStopped(RuntimeError):
@@ -23,7 +23,7 @@ class LoopThread:
     """Runs coroutines for callers in other threads; `stop` it.
 
     Args:
-        at_end: Awaited in the loop when it stops, after which what still runs there is cancelled.
+        at_end: Awaited in the loop when it stops; then the remaining tasks are cancelled.
     """
 
     def __init__(self, at_end: Callable[[], Awaitable[None]]) -> None:
@@ -32,13 +32,13 @@ class LoopThread:
         self._is_stopped = False
         self._loop: asyncio.AbstractEventLoop
         self._stopping: asyncio.Event
-        # A daemon: a program that forgets to stop it shall end all the same.
+        # A daemon: a program that does not stop it can end all the same.
         self._thread = Thread(target=self._turn, name="rota-client", daemon=True)
         self._thread.start()
         self._has_started.wait()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:  # Any: what it yields and is sent
-        """Return what *coroutine* returns; interrupted, cancel it.
+        """Return the result of *coroutine*; an interrupt cancels it.
 
         Raises:
             LoopStopped: See there.
@@ -57,11 +57,11 @@ class LoopThread:
             future.cancel()
             raise
         finally:
-            # Its error holds this frame: together they would keep the caller alive.
+            # Its error refers to this frame; the cycle would keep the caller's objects alive.
             del future
 
     def stop(self) -> None:
-        """Stop the loop and wait for its thread; again, do nothing."""
+        """Stop the loop and wait for its thread; a second call does nothing."""
         if not self._is_stopped:
             self._is_stopped = True
             self._loop.call_soon_threadsafe(self._stopping.set)

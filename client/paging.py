@@ -11,13 +11,13 @@ Item = TypeVar("Item")
 Item_co = TypeVar("Item_co", covariant=True)
 
 PAGE = 200
-"""Items that an iterator asks for at once."""
+"""Items that an iterator requests at once."""
 POLL_S = 10.0
-"""How long one request of a wait stays open: what hangs is noticed not much later than this."""
+"""Seconds that one request of a wait stays open, and after which a hanging node is detected."""
 
 
 class Page(Protocol[Item_co]):
-    """A page, and where the next one begins."""
+    """A page with the cursor of the next one."""
 
     @property
     def items(self) -> Sequence[Item_co]:
@@ -26,7 +26,7 @@ class Page(Protocol[Item_co]):
 
     @property
     def next_cursor(self) -> str | None:
-        """Where the next one begins; None: there is none."""
+        """Cursor of the next page; None for the last one."""
         ...
 
 
@@ -34,10 +34,10 @@ class Pages:
     """The position in a list that is requested page by page.
 
     Args:
-        limit: How many items are wanted at most; None for all.
+        limit: Maximum number of items; None for all.
 
     Attributes:
-        cursor: Where the next page begins; None for the first page.
+        cursor: Cursor of the next page; None for the first page.
         are_over: Whether no further page is needed.
     """
 
@@ -48,11 +48,11 @@ class Pages:
 
     @property
     def size(self) -> int:
-        """How many items to request in the next page."""
+        """Number of items to request in the next page."""
         return PAGE if self._left is None else min(self._left, PAGE)
 
     def items_of(self, page: Page[Item]) -> Sequence[Item]:
-        """Return the wanted items of the next page, *page*, and go on to the one after it."""
+        """Return the requested items of *page*, and advance to the next page."""
         # A page of the ledger may be longer than requested: it ends between fire times.
         wanted = page.items[: self._left]
         if self._left is not None:
@@ -63,10 +63,10 @@ class Pages:
 
 
 class Patience:
-    """How long a wait goes on, and how long each of its requests may stay open.
+    """Time limits of a wait and of each of its requests.
 
     Args:
-        timeout_s: None for as long as it takes.
+        timeout_s: Limit in seconds; None for no limit.
         now: Clock, in seconds.
     """
 
@@ -77,21 +77,21 @@ class Patience:
 
     @property
     def poll_s(self) -> float:
-        """How long the next request may stay open."""
+        """Seconds that the next request may stay open."""
         if self._deadline is None:
             return POLL_S
         return min(max(self._deadline - self._now(), 0.0), POLL_S)
 
     @property
     def is_over(self) -> bool:
-        """Whether there is no more time."""
+        """Whether the limit has passed."""
         return self._deadline is not None and self._now() >= self._deadline
 
     def check(self, unfinished: Sequence[ExecutionView]) -> None:
-        """Go on waiting for *unfinished*.
+        """Continue to wait for *unfinished*.
 
         Raises:
-            WaitTimedOut: There is no more time.
+            WaitTimedOut: The limit has passed.
         """
         if self.is_over:
             raise WaitTimedOut(unfinished, self._timeout_s or 0.0)

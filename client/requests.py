@@ -1,6 +1,6 @@
-"""What each method of the clients asks, without IO.
+"""Requests of the methods of the clients, without IO.
 
-`AsyncClient` and `Client` are this and a way to send it (`rota.client.transport.connection`,
+`AsyncClient` and `Client` combine these with a connection (`rota.client.transport.connection`,
 `rota.client.blocking_connection`). *named* is a job's id, ``namespace/name``, or its name in
 *namespace*.
 """
@@ -57,13 +57,13 @@ Item = TypeVar("Item")
 MAIN_TASK = "main"
 """The only task of a job that has a command and no tasks."""
 BATCH_BYTES_MAX = 2 << 20
-"""Half of what a node takes in one request unless told otherwise."""
+"""Half of a node's default limit of one request."""
 
 When = datetime | str
 """An instant: an aware datetime or RFC 3339 text."""
 Body = Mapping[str, object]
 Labels = Mapping[str, str | None]
-"""Labels that must be there; None for any value."""
+"""Required labels; None for any value."""
 
 
 # -- jobs ------------------------------------------------------------------------------------------
@@ -88,10 +88,10 @@ def create_job(
 def create_many(
     jobs: Iterable[JobBody | Body], *, key: str | None, dry_run: bool
 ) -> Iterator[Call[CreatedManyView]]:
-    """Yield the calls that create *jobs*, as few as hold them.
+    """Yield the calls that create *jobs*, as few as possible.
 
     Raises:
-        Invalid: One holds something that JSON cannot express.
+        Invalid: A job contains something that JSON cannot express.
     """
     key = key or _mint_key()
     start = 0
@@ -102,7 +102,7 @@ def create_many(
             _as(CreatedManyView),
             query=_dry(dry_run),
             body=b'{"items":[%s]}' % b",".join(part),
-            # The node adds the place in the request, which begins again in each.
+            # The node adds the index within the request, which starts at 0 in each.
             key=f"{key}/{start}" if start else key,
             is_write=not dry_run,
         )
@@ -187,7 +187,7 @@ def pause_job(
 def resume_job(
     named: str, namespace: str | None, *, key: str | None, dry_run: bool
 ) -> Call[JobView]:
-    """Return the call that lets a paused job fire again."""
+    """Return the call that resumes a paused job."""
     return _change(
         "POST",
         f"{_job_path(named)}/resume",
@@ -271,7 +271,7 @@ def trigger(
     traceparent: str | None,
     dry_run: bool,
 ) -> Call[TriggeredView]:
-    """Return the call that makes an execution."""
+    """Return the call that starts an execution."""
     return Call(
         "POST",
         f"{_job_path(named)}/trigger",
@@ -288,7 +288,7 @@ def trigger(
 def trigger_many(
     items: Iterable[TriggerItem | str], *, dry_run: bool
 ) -> Iterator[Call[TriggeredManyView]]:
-    """Yield the calls that make an execution for each item, each with a key of its own."""
+    """Yield the calls that start an execution for each item, each with a key of its own."""
     for part in parts([_with_key(item) for item in items]):
         yield Call(
             "POST",
@@ -350,13 +350,13 @@ def wait_many(execution_ids: Sequence[str], timeout_s: float) -> Call[ExecutionL
 
 
 def cancel(execution_id: str, *, dry_run: bool) -> Call[ExecutionView]:
-    """Return the call that asks for the end of an execution; twice, it asks for the same end."""
+    """Return the call that cancels an execution; it may be repeated."""
     path, slot = f"{_execution_path(execution_id)}/cancel", _slot_of_execution(execution_id)
     return _change("POST", path, _as(ExecutionView), slot=slot, dry_run=dry_run)
 
 
 def output(execution_id: str, task: str, attempt: int | None, *, follow: bool) -> Call[bytes]:
-    """Return the call that reads what an attempt wrote."""
+    """Return the call that reads the output of an attempt."""
     path = f"{_execution_path(execution_id)}/tasks/{_quoted(task)}/output"
     query: Query = {"attempt": attempt, "follow": 1 if follow else None}
     return Call("GET", path, bytes, query=query, slot=_slot_of_execution(execution_id))
@@ -367,12 +367,12 @@ def output(execution_id: str, task: str, attempt: int | None, *, follow: bool) -
 
 @dataclass(frozen=True, kw_only=True)
 class EventFilter:
-    """Which events are wanted; what is None or empty admits all.
+    """Filter of events; None or empty matches all.
 
     Attributes:
         job: Its id or ``namespace/name``.
         types: Whole types, or first words such as ``execution``.
-        status: Of the events of executions and tasks.
+        status: State of executions and tasks.
     """
 
     namespace: str | None = None
@@ -403,23 +403,23 @@ def cluster() -> Call[ClusterView]:
 
 
 def drain_node(node_id: str, *, dry_run: bool) -> Call[NodeView]:
-    """Return the call that has a node hold nothing."""
+    """Return the call that drains a node."""
     return _change("POST", f"{_node_path(node_id)}:drain", _as(NodeView), dry_run=dry_run)
 
 
 def undrain_node(node_id: str, *, dry_run: bool) -> Call[NodeView]:
-    """Return the call that has a node hold its part again."""
+    """Return the call that undrains a node."""
     return _change("POST", f"{_node_path(node_id)}:undrain", _as(NodeView), dry_run=dry_run)
 
 
 def forget_node(node_id: str, *, dry_run: bool) -> Call[None]:
-    """Return the call that forgets a node; twice, it would not find it."""
+    """Return the call that forgets a node; a repetition would not find it."""
     path = _node_path(node_id)
     return _change("DELETE", path, _nothing, dry_run=dry_run, is_repeatable=False)
 
 
 def repair_shard(shard: int, *, dry_run: bool) -> Call[RepairView]:
-    """Return the call that repairs a shard; twice, it would find nothing wrong."""
+    """Return the call that repairs a shard; a repetition would find nothing wrong."""
     path = f"/api/v1/shards/{shard}:repair"
     return _change("POST", path, _as(RepairView), dry_run=dry_run, is_repeatable=False)
 
@@ -427,7 +427,7 @@ def repair_shard(shard: int, *, dry_run: bool) -> Call[RepairView]:
 def recover_coordination(
     *, without: Iterable[str], accept_loss: bool, dry_run: bool
 ) -> Call[RecoveryView]:
-    """Return the call that recovers a cluster; twice, it would find nothing lost."""
+    """Return the call that recovers a cluster; a repetition would find nothing lost."""
     return Call(
         "POST",
         "/api/v1/cluster/recovery",
@@ -441,7 +441,7 @@ def recover_coordination(
 def recover_shard(
     shard: int, source: str, *, without: Iterable[str], accept_loss: bool, dry_run: bool
 ) -> Call[ShardLossView]:
-    """Return the call that opens a shard from one copy; twice, it would find a copy that counts."""
+    """Return the call that opens a shard from one copy; a repetition would find a counted copy."""
     return Call(
         "POST",
         f"/api/v1/shards/{shard}:recover",
@@ -458,12 +458,12 @@ def recover_shard(
 
 
 def version() -> Call[VersionView]:
-    """Return the call that asks what runs there."""
+    """Return the call that reads the versions of a node."""
     return Call("GET", "/version", _as(VersionView))
 
 
 def ready() -> Call[None]:
-    """Return the call that asks whether requests are taken."""
+    """Return the call that checks whether requests are accepted."""
     return Call("GET", "/readyz", _nothing)
 
 
@@ -475,13 +475,13 @@ _NODES = "/api/v1/nodes"
 
 
 def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Yield *items* in parts that one request takes."""
+    """Yield *items* in parts that fit into one request."""
     for start in range(0, len(items), ITEMS_MAX):
         yield items[start : start + ITEMS_MAX]
 
 
 def _batches(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Yield *items* in parts that one request takes, by count and by bytes."""
+    """Yield *items* in parts that fit into one request, by count and by bytes."""
     start = size = 0
     for end, item in enumerate(items):
         is_full = end - start == ITEMS_MAX or size + len(item) > BATCH_BYTES_MAX
@@ -537,7 +537,7 @@ def _job_path(named: str) -> str:
 
 
 def _slot(named: str, namespace: str | None) -> Slot | None:
-    """Return the slot of the job that *named* stands for; None if it cannot be one's name."""
+    """Return the hash slot of the job *named*; None if that is not a valid name."""
     if is_job_id(named):
         return slot_of_id(JobId(named))
     within, _, name = named.rpartition("/")
@@ -558,7 +558,7 @@ def _node_path(node_id: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return *text* as a part of a path; what is no text of Unicode is a ?, which no name has."""
+    """Return *text* as a part of a path; invalid characters become ?, which no name contains."""
     return quote(text, safe="", errors="replace")
 
 
