@@ -209,7 +209,10 @@ def test_events_begin_after_the_one_named(rota: Rota) -> None:
     gap = rota("events", "resumed", "--after", "00000000-1", "--for", "50ms")
 
     assert after.json["type"] == "job.resumed"
-    assert "events may have been missed; list jobs and executions to see their current state\n" in gap.err
+    assert (
+        "events may have been missed; list jobs and executions to see their current state\n"
+        in gap.err
+    )
 
 
 def test_events_of_no_job_are_not_found(rota: Rota) -> None:

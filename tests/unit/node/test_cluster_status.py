@@ -203,5 +203,9 @@ def test_until_then_it_is_counted_what_is_left() -> None:
 
 
 def test_a_node_that_has_not_heard_of_it_knows_of_nothing_that_is_left() -> None:
-    assert left_to_drain(view([WELL], [node("c")]), "c") == "not all nodes have received the request"
-    assert left_to_drain(view([WELL], [node("a")]), "c") == "not all nodes have received the request"
+    assert (
+        left_to_drain(view([WELL], [node("c")]), "c") == "not all nodes have received the request"
+    )
+    assert (
+        left_to_drain(view([WELL], [node("a")]), "c") == "not all nodes have received the request"
+    )
