@@ -565,7 +565,8 @@ def test_no_node_is_told_with_what_to_do(rota: Rota, argv: list[str]) -> None:
     assert (ran.status, ran.out) == (6, "")
     assert ran.err == (
         "error: no answer from http://127.0.0.1:1: Connection refused\n"
-        "hint: check that the node is running and that this is its address; name others with --url or $ROTA_URL\n"
+        "hint: check that the node is running and that this is its address; name others with --url "
+        "or $ROTA_URL\n"
     )
 
 
