@@ -1,14 +1,14 @@
-"""Which nodes are to hold which shards: consistent hashing with bounded loads and spread zones.
+"""Assignment of shards to nodes: consistent hashing with bounded loads and spread zones.
 
-A shard looks clockwise from its position and takes the first node with room, then the next one for
-its first backup, and so on. Nodes are passed over that are full, that hold the shard already, or
-whose zone holds as many copies of it as it may. Bounding the load is the idea of Mirrokni, Thorup
-and Zadimoghaddam ("Consistent Hashing with Bounded Loads", 2016). Here it is bounded on both sides,
-by `Slack` around the node's share. Primaries are placed first and within their own bounds, then
-the backups within the bounds of all copies; `filling` does it.
+The first node clockwise from a shard's position that has room becomes its primary, the next one its
+first backup, and so on. Nodes are skipped that are full, that hold the shard already, or whose zone
+has the most copies of it that are allowed. Bounded loads are due to Mirrokni, Thorup and
+Zadimoghaddam ("Consistent Hashing with Bounded Loads", 2016). Here loads are bounded on both sides,
+by `Slack` around the node's share. Primaries are placed first, within their own bounds, then the
+backups within the bounds of all copies; see `filling`.
 
-The result follows from the membership alone, neither from its order nor from what was before. It is
-the *target* (docs/explanation/ring.md): where a shard is, its configuration in etcd says.
+The result depends on the membership alone, not on its order or on earlier assignments. It is the
+*target* (docs/explanation/ring.md); where a shard is now is in its configuration in etcd.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 
 
 class Slack(NamedTuple):
-    """How far loads may be from fair shares, as parts of them."""
+    """The allowed difference of loads from fair shares, as fractions of the share."""
 
     above: float
     below: float
@@ -36,12 +36,12 @@ class Slack(NamedTuple):
 def slack_of(mean: float) -> tuple[Slack, Slack]:
     """Return the slack of primaries and that of all copies, for *mean* copies on a node.
 
-    By chance a load of n differs from its mean by its root, so the fewer copies a node has the
-    more they vary, and forcing them costs movement. 1.25 roots are 7 % at 307 copies (1,024 shards
-    of 3 on 10 nodes) and 16 % at 61 (on 50). Not less than 7 %, for 128 points vary by 9 %. A node
-    with too little harms less than one with too much: there the bound is a quarter wider, and for
-    primaries twice that. As tight as that of the copies it would cost 0.1 of the movement of 50
-    nodes.
+    A random load of mean n has a standard deviation of the root of n, so small loads vary more, and
+    forcing them costs movement. 1.25 roots are 7 % at 307 copies (1,024 shards of 3 on 10 nodes)
+    and 16 % at 61 (on 50). The slack is at least 7 %, because arcs of 128 points vary by 9 %. Too
+    small a load harms less than too large a one: the lower bound is a quarter wider, and for
+    primaries twice that. A bound for primaries as tight as for copies would add 10 % to the
+    movement of 50 nodes.
     """
     above = min(max(1.25 / sqrt(mean), 0.07), 0.25)
     return Slack(above, 2.5 * above), Slack(above, 1.25 * above)
@@ -64,13 +64,13 @@ class Assignment:
     """The replica sets wanted for a membership.
 
     Attributes:
-        replica_sets: For each shard the nodes that are to hold it, the primary first, then the
-            backups in the order in which they would follow it.
-        copies: Nodes in each replica set: those asked for, or as many as there are nodes.
-        zone_limit: The most copies of a shard in one zone.
-        shares: How many copies each node should have; only nodes that are to hold any.
-        primary_shares: The same of primaries alone.
-        arcs: Which part of the hash circle leads to each of those nodes.
+        replica_sets: For each shard the nodes that should hold it: the primary, then the backups in
+            the order in which they would take over.
+        copies: Nodes in each replica set: the requested number, or the number of nodes if lower.
+        zone_limit: The largest number of copies of a shard in one zone.
+        shares: How many copies each node should have; only nodes that should hold any.
+        primary_shares: How many primaries each of these nodes should have.
+        arcs: The fraction of the hash circle that leads to each of these nodes.
     """
 
     replica_sets: tuple[tuple[NodeId, ...], ...]
@@ -90,14 +90,14 @@ class Assignment:
 
 
 def assign(members: Iterable[Member], shard_count: int, copies: int) -> Assignment:
-    """Return who is to hold each shard.
+    """Return the nodes that should hold each shard.
 
     1,000 nodes and 16,384 shards take half a second: hashing and sorting the points, and a few
     seats tried for each copy.
 
     Args:
-        members: Sound by `problems_of_members`, in any order. Without one that may hold shards all
-            replica sets are empty.
+        members: Valid by `problems_of_members`, in any order. If none may hold shards, all replica
+            sets are empty.
         shard_count: At least 1.
         copies: Of each shard, at least 1; fewer where there are fewer nodes.
     """

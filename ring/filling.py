@@ -1,11 +1,11 @@
-"""Filling replica sets rank by rank, so that every node ends within its bounds.
+"""Filling of replica sets rank by rank, so that the load of every node ends within its bounds.
 
-Within a rank one shard after another takes its next node. Who comes late may find its nodes full
-and has to go further, so neighbours on the circle do not come one after another; which scattered
-order it is makes no difference that can be measured (decisions/0006).
+Within a rank each shard in turn gets its next node. Late shards may find nearby nodes full and get
+distant ones, so neighbours on the circle are not processed one after another; the choice of the
+scattered order makes no measurable difference (decisions/0006).
 
-A node is open until it is full. Once no more copies are left than the nodes below their least lack,
-only those are open.
+A node is open until it is full. When the remaining copies just suffice for the nodes below their
+lower bound, only those nodes are open.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from rota.ring.seats import OpenSeats
 _STRIDE = 0x9E3779B97F4A7C15
 """The circle divided in the golden ratio: its multiples scatter evenly (Knuth 6.4)."""
 _PATIENCE = 64
-"""Open seats that a shard tries in vain before it is asked whether there is any for it."""
+"""Open seats tried for a shard before a check whether any open node is possible at all."""
 _SQUEEZES = 2_000
-"""Pairs tried to squeeze a shard in, about 1 ms: where zones leave no way, many shards try."""
+"""Pairs tried to squeeze a shard in, about 1 ms; where zones leave no solution, many shards try."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What nodes, by their places in *holders*, should have, and how far they may be from it."""
+    """Shares and bounds of the nodes' loads, by position in *holders*."""
 
     shares: Sequence[float]
     least: Sequence[int]
@@ -33,7 +33,7 @@ class Bounds:
 
 
 class Filling:
-    """An assignment while it is made; nodes are places in *holders*.
+    """An assignment in the making; nodes are positions in *holders*.
 
     Attributes:
         replica_sets: The nodes of each shard, by rank.
@@ -53,14 +53,14 @@ class Filling:
         self._order = sorted(range(shard_count), key=lambda shard: shard * _STRIDE % CIRCLE)
 
     def fill(self, ranks: int, bounds: Bounds) -> None:
-        """Give each shard *ranks* more copies; with those it has, nodes come within *bounds*."""
+        """Give each shard *ranks* more copies; *bounds* are for the load with those it has."""
         room = _Room(self._circle, bounds, self._loads, len(self.replica_sets) * ranks)
         for _ in range(ranks):
             for shard in self._order:
                 self._place(shard, room)
 
     def _place(self, shard: int, room: "_Room") -> None:
-        """Give a shard its next node."""
+        """Add the next node to a shard's replica set."""
         node = self._first_open(shard, room)
         if node is not None:
             self.replica_sets[shard].append(node)
@@ -97,10 +97,11 @@ class Filling:
     def _squeeze(self, shard: int, room: "_Room") -> None:
         """Place a shard that found no open node.
 
-        The last few shards are often held already by all that are open, or by their zones. Then
-        one of these takes a backup of another shard, whose node takes the shard instead: the next
-        shard clockwise where that works. Where it works nowhere, the roomiest node gets the shard,
-        outside of its bounds: spreading is worth more. The limit of zones is such that one may.
+        The open nodes, or their zones, often hold the last few shards already. Then an open node
+        takes over a backup of another shard, the next one clockwise where that is possible, and
+        the node of that backup gets this shard. If it is not possible for any shard, the least
+        loaded node gets this shard beyond its bounds, because spreading is worth more. The zone
+        limit is such that there is always a node.
         """
         replicas = self.replica_sets[shard]
         able = {node for node in range(len(self._loads)) if self._may_join(replicas, node)}
@@ -127,7 +128,7 @@ class Filling:
 
 
 class _Room:
-    """Who is open, as loads grow."""
+    """The open nodes, as loads grow."""
 
     def __init__(self, circle: Circle, bounds: Bounds, loads: list[int], copies_left: int) -> None:
         self.seats = OpenSeats(circle)
@@ -135,7 +136,7 @@ class _Room:
         self._loads = loads
         lacking = (max(0, low - load) for low, load in zip(bounds.least, loads, strict=True))
         self._spare = copies_left - sum(lacking)
-        """How many copies may go to nodes that lack none."""
+        """How many copies nodes at or above their lower bound may still get."""
         for node in range(len(loads)):
             self._close_if_full(node)
 
@@ -152,7 +153,7 @@ class _Room:
                 self._close_if_full(each)
 
     def fullness(self, node: int) -> float:
-        """Return which part of its share a node would have with one more copy."""
+        """Return the load of a node with one more copy, as a fraction of its share."""
         return (self._loads[node] + 1) / self._bounds.shares[node]
 
     def _close_if_full(self, node: int) -> None:

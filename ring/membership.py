@@ -1,4 +1,4 @@
-"""Who takes part in a placement: the nodes of a cluster, as the operator describes them."""
+"""The nodes that take part in placement, as the operator describes them."""
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -9,25 +9,25 @@ from rota.core.errors import Problem
 from rota.core.model.ids import NAME_RULE, NodeId, is_name
 
 WEIGHT_MAX = 100.0
-"""128 points on the circle for each unit of weight: a heavier node would only slow placement."""
+"""A node has 128 points per unit of weight; more weight would only slow placement."""
 
 
 class MemberState(Enum):
-    """Whether a node is to hold shards."""
+    """Whether a node should hold shards."""
 
     ACTIVE = "active"
     DRAINING = "draining"
-    """It still serves what it has, and is to get rid of it."""
+    """It still serves its shards, which are being moved to other nodes."""
     REMOVED = "removed"
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A node as placement sees it.
+    """The properties of a node that placement uses.
 
     Attributes:
-        weight: How much it is to hold, relative to other nodes, in ``[0, WEIGHT_MAX]``.
-        zone: What it shares with the nodes that may fail with it. All members without a zone are
-            in one, the nameless: nothing says that they fail apart.
+        weight: Its share of the shards relative to other nodes, in ``[0, WEIGHT_MAX]``.
+        zone: A name shared by nodes that may fail together. All members without a zone are in one
+            unnamed zone, because they may fail together.
     """
 
     id: NodeId
@@ -37,13 +37,13 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def holders_of(members: Iterable[Member]) -> list[Member]:
-    """Return the members that are to hold shards, by id: active, and of a weight above zero."""
+    """Return the members that should hold shards, by id: active and of a weight above zero."""
     able = (each for each in members if each.state is MemberState.ACTIVE and each.weight > 0)
     return sorted(able, key=lambda member: member.id)
 
 
 def problems_of_members(members: Sequence[Member]) -> list[Problem]:
-    """Return what is wrong with a membership; pointers are into the list of members."""
+    """Return the errors in a membership; pointers are into the list of members."""
     problems: list[Problem] = []
     seen: set[NodeId] = set()
     for number, member in enumerate(members):

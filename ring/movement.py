@@ -1,7 +1,7 @@
-"""What a change of the membership moves: the difference of two assignments.
+"""Movement caused by a change of the membership: the difference of two assignments.
 
-A copy moves when a node is to hold a shard that it did not hold. A new primary that held the shard
-already costs a handover and no copying, so it is counted apart.
+A copy moves when a node should hold a shard that it did not hold. A new primary that held a copy
+already needs a handover but no copying, so handovers are counted separately.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from rota.ring.assignment import Assignment
 
 @dataclass(frozen=True, kw_only=True)
 class Movement:
-    """What comes between two assignments of the same shards.
+    """The difference between two assignments of the same shards.
 
     Attributes:
-        shards: Those of which a copy moves, ascending.
+        shards: The shards of which a copy moves, ascending.
         copies: How many copies move.
-        handovers: How many shards get another primary, among the nodes that hold them or not.
-        least: How many copies must move if every node has its fair share after it: those of
-            nodes that are to hold nothing any more, or what shares grow by, whichever is more.
+        handovers: How many shards get another primary, whether that held a copy or not.
+        least: How many copies must move for every node to have its fair share afterwards: the
+            copies of removed nodes, or the growth of the shares, whichever is larger.
     """
 
     shards: tuple[ShardId, ...]
@@ -30,9 +30,9 @@ class Movement:
 
     @property
     def of_least(self) -> float:
-        """How many times `least` moves; 1 if nothing has to move and nothing does.
+        """The copies moved, as a multiple of `least`; 1 if nothing has to move and nothing does.
 
-        It may be below 1: a new node may get a little less than its share.
+        It may be below 1, because a new node may get a little less than its share.
         """
         if not self.least:
             return 1.0 if not self.copies else float("inf")
@@ -40,7 +40,7 @@ class Movement:
 
 
 def movement(before: Assignment, after: Assignment) -> Movement:
-    """Return what moves from *before* to *after*, which have the same number of shards."""
+    """Return the movement from *before* to *after*, which have the same number of shards."""
     gains = [
         len(set(new).difference(old))
         for old, new in zip(before.replica_sets, after.replica_sets, strict=True)
@@ -61,6 +61,6 @@ def _least(before: Assignment, after: Assignment) -> float:
         max(0.0, share - before.shares.get(node, 0.0)) for node, share in after.shares.items()
     )
     leaving = sum(load for node, load in before.loads().items() if node not in after.shares)
-    # With fewer copies than before, those of a node that leaves need not all be made again.
+    # If there are fewer copies than before, not all of a removed node's need replacement.
     dropped = len(before.replica_sets) * max(0, before.copies - after.copies)
     return max(growth, float(leaving - dropped))

@@ -1,7 +1,7 @@
-"""From a slot to the shard that owns it.
+"""The shard of a hash slot.
 
-A shard is a range of slots, and their number a power of two: the top bits of a slot are its shard,
-and twice as many shards would split each in two.
+A shard is a range of hash slots, and the number of shards is a power of two: the top bits of a hash
+slot are its shard, and doubling the number of shards splits each into two.
 """
 
 from rota.core.model.ids import SLOT_BITS, ShardId, Slot

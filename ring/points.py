@@ -1,11 +1,11 @@
-"""The hash circle: where nodes and shards are on it.
+"""The hash circle: the positions of nodes and shards.
 
-Every node has points, as many as its weight says (Karger et al., "Consistent Hashing and Random
-Trees", STOC 1997). They depend on its id alone, so nodes come and go without moving another's
-points, and a heavier node keeps those that it had. Shards stand at equal distances: hashing them
-too would add the unevenness of the shards to that of the nodes.
+Every node has points in proportion to its weight (Karger et al., "Consistent Hashing and Random
+Trees", STOC 1997). They depend on its id alone, so adding or removing a node does not move the
+points of others, and a node whose weight grows keeps its points. Shards are at equal distances:
+hashing them too would add to the unevenness.
 
-All of it is part of what the nodes of a cluster must agree on: a change here moves every shard.
+All nodes of a cluster must agree on these positions: a change here moves every shard.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ from rota.ring.membership import Member
 CIRCLE = 1 << 64
 """Positions are integers below this, clockwise."""
 POINTS = 128
-"""Of a node of weight 1. With half as many, a change moves some 4 % more (decisions/0006)."""
+"""Points of a node of weight 1; with half as many a change moves 4 % more (decisions/0006)."""
 _POINTS_A_DIGEST = 8
 """BLAKE2b gives 64 bytes at once, so 128 points cost 16 hashes."""
 
@@ -28,8 +28,8 @@ class Circle:
     """The points of all *holders*, in order.
 
     Attributes:
-        positions: Where they are, ascending.
-        owners: Whose they are, as places in *holders*.
+        positions: Of the points, ascending.
+        owners: The node of each point, as position in *holders*.
     """
 
     def __init__(self, holders: Sequence[Member]) -> None:
@@ -42,11 +42,11 @@ class Circle:
         self.owners = [owner for _, owner in points]
 
     def first_at(self, position: int) -> int:
-        """Return which point is the first at or after *position*; past the last, their number."""
+        """Return the index of the first point at or after *position*, or the number of points."""
         return bisect_left(self.positions, position)
 
     def arcs(self) -> list[float]:
-        """Return which part of the circle leads to a point of each owner; in all 1."""
+        """Return the fraction of the circle that leads to the points of each owner; sum 1."""
         lengths = [0] * (max(self.owners, default=-1) + 1)
         before = self.positions[-1] - CIRCLE if self.positions else 0
         for position, owner in zip(self.positions, self.owners, strict=True):
@@ -56,7 +56,7 @@ class Circle:
 
 
 def point_count(weight: float) -> int:
-    """Return how many points a node of *weight* above zero has: at least one."""
+    """Return the number of points of a node of *weight* above zero: at least one."""
     return max(1, round(POINTS * weight))
 
 
@@ -70,5 +70,5 @@ def points_of(node_id: NodeId, count: int) -> list[int]:
 
 
 def position_of(shard: int, shard_count: int) -> int:
-    """Return where a shard is. Where there are twice as many, its first half stays there."""
+    """Return the position of a shard; with twice as many shards its first half has the same."""
     return shard * CIRCLE // shard_count

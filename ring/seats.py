@@ -1,9 +1,9 @@
-"""The seats of the circle that are still open, and the next of them clockwise.
+"""Open seats of the circle, and the search for the next one clockwise.
 
-A *seat* is a point of the circle, numbered on past the end: of n points, seat n + 3 is point 3, one
-turn later. So the seats that a shard tries only grow.
+A *seat* is a point of the circle with the number of turns: of n points, seat n + 3 is point 3, one
+turn later. So the numbers of the seats that a shard tries only grow.
 
-Once most nodes are full a shard would pass thousands of their seats; runs of closed ones are
+When most nodes are full, a shard would pass thousands of closed seats; runs of closed seats are
 therefore skipped at once, by path halving (Tarjan and van Leeuwen, 1984).
 """
 
@@ -11,12 +11,12 @@ from rota.ring.points import Circle
 
 
 class OpenSeats:
-    """All seats of *circle*, until their owners' are closed."""
+    """The seats of *circle*, all open at first."""
 
     def __init__(self, circle: Circle) -> None:
         self._circle = circle
         self._onward = list(range(len(circle.owners) + 1))
-        """For each point itself if it is open, else a later one; the last stands for the end."""
+        """For each point itself if it is open, else a later point; the last item is the end."""
         self._points_of: dict[int, list[int]] = {}
         for point, owner in enumerate(circle.owners):
             self._points_of.setdefault(owner, []).append(point)
@@ -27,15 +27,15 @@ class OpenSeats:
             self._onward[point] = point + 1
 
     def owners(self) -> list[int]:
-        """Return whose seats are open, ascending."""
+        """Return the owners of open seats, ascending."""
         return sorted(self._points_of)
 
     def owner_of(self, seat: int) -> int:
-        """Return whose a seat is."""
+        """Return the owner of a seat."""
         return self._circle.owners[seat % len(self._circle.owners)]
 
     def first_from(self, seat: int) -> int:
-        """Return the first open seat at or after *seat*; some seat a turn on if there is none."""
+        """Return the first open seat at or after *seat*; without one, a seat at least a turn on."""
         point_count = len(self._circle.owners)
         turns, point = divmod(seat, point_count)
         found = self._open_point(point)

@@ -1,9 +1,9 @@
-"""How much each node should hold: as its weight says, as far as spreading the copies allows.
+"""Fair shares of the nodes: in proportion to weight, as far as spreading the copies allows.
 
-Two things are stronger than weights. A node holds at most one copy of a shard. And a zone holds
-at most `zone_limit` of them: one where there are as many zones as copies, else the fewest with
-which every copy still finds a node. What a node or a zone may not hold goes to the others by their
-weights.
+Two rules take precedence over weights. A node holds at most one copy of a shard. A zone holds at
+most `zone_limit` copies: one if there are as many zones as copies, otherwise the smallest number
+with which every copy has a node. The excess of a node or zone is divided among the others by
+weight.
 
 Sums are `math.fsum`, which rounds once: `sum` adds differently from Python 3.12 on, and nodes with
 different Pythons must agree to the last bit.
@@ -19,13 +19,13 @@ _ROUNDING = 1e-9
 
 
 def zone_limit(holders: Sequence[Member], copies: int) -> int:
-    """Return how many of a shard's *copies*, at most the number of holders, one zone may hold."""
+    """Return how many of a shard's *copies* one zone may hold; *copies* <= number of holders."""
     sizes = [len(nodes) for nodes in _by_zone(holders).values()]
     return next(limit for limit in count(1) if sum(min(limit, size) for size in sizes) >= copies)
 
 
 def fair_shares(holders: Sequence[Member], shard_count: int, copies: int) -> list[float]:
-    """Return how many copies each holder should have, in their order; in all *copies* a shard.
+    """Return how many copies each holder should have, in order; the sum is *copies* per shard.
 
     Args:
         holders: All of a weight above zero.
@@ -47,7 +47,7 @@ def fair_shares(holders: Sequence[Member], shard_count: int, copies: int) -> lis
         ]
         if not full:
             return shares
-        # What these may not hold makes the others rise, so others may be full the next time.
+        # The excess raises the shares of the others, so another zone may be full next time.
         for zone in full:
             for node, share in _pour(zone_max, zones.pop(zone), holders, node_max=shard_count):
                 shares[node] = share
@@ -57,7 +57,7 @@ def fair_shares(holders: Sequence[Member], shard_count: int, copies: int) -> lis
 def _pour(
     amount: float, nodes: Iterable[int], holders: Sequence[Member], *, node_max: int
 ) -> Iterable[tuple[int, float]]:
-    """Yield *nodes* with their parts of *amount*: by weight, none above *node_max*."""
+    """Yield *nodes* with their parts of *amount*, by weight and at most *node_max*."""
     heaviest_first = sorted(nodes, key=lambda node: -holders[node].weight)
     for place, node in enumerate(heaviest_first):
         weights = fsum(holders[each].weight for each in heaviest_first[place:])

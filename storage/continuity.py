@@ -1,4 +1,4 @@
-"""What a node knows of the coordinator's past, in one row of its store.
+"""The record of the coordinator's past states, in one row of a node's store.
 
 META     continuity                 the generation that was lost, the highest revision seen
 """
@@ -22,7 +22,7 @@ _decoder = msgspec.msgpack.Decoder(_Row)
 
 
 def stored_continuity(store: Store) -> CoordinatorContinuity:
-    """Return what the store has; what was never written is nothing known.
+    """Return the stored record; an empty one if none was written.
 
     Raises:
         StoreDamaged: The row cannot be read.
@@ -34,9 +34,9 @@ def stored_continuity(store: Store) -> CoordinatorContinuity:
         row = _decoder.decode(value)
     except UNDECODABLE as error:
         raise StoreDamaged(
-            f"the record of the coordinator's past cannot be read: {error}. The data directory "
-            "cannot be trusted: restore it from a backup, or move it away to begin with an empty "
-            "one"
+            f"the record of the coordinator's past states cannot be read: {error}. The data "
+            "directory cannot be trusted: restore it from a backup, or move it away to start with "
+            "an empty one"
         ) from error
     return CoordinatorContinuity(
         lost=row.lost, revision=row.revision, revision_generation=row.revision_generation
@@ -44,6 +44,6 @@ def stored_continuity(store: Store) -> CoordinatorContinuity:
 
 
 def put_continuity(batch: Batch, continuity: CoordinatorContinuity) -> None:
-    """Add to *batch* what is to be known in the next life of the node."""
+    """Add the record of *continuity* to *batch*, to be read when the node starts again."""
     row = _Row(continuity.lost, continuity.revision, continuity.revision_generation)
     batch.put(Family.META, _KEY, msgspec.msgpack.encode(row))

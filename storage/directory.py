@@ -1,16 +1,16 @@
-"""The data directory of a node: who may use it, and what it is for.
+"""The data directory of a node: its lock, its format and its identity.
 
-    LOCK      held while a process uses the directory; says its process id
-    FORMAT    what the directory holds, in JSON; written once, when it is new
+    LOCK           locked while a process uses the directory; holds its process id
+    FORMAT         format and identity in JSON; written once, when the directory is new
     INCARNATION    number of the newest process that used it; grows with every start
-    db/       the store
-    output/   what attempts wrote to stdout and stderr
+    db/            the store
+    output/        stdout and stderr of attempts
 
-All of it is for the node's user alone: the node's umask closes what is made, `DataDirectory.open`
-what an earlier version has left open.
+Everything is accessible to the node's user alone: by the node's umask, and for files of earlier
+versions by `DataDirectory.open`.
 
-`FORMAT` appears whole or not at all, so a directory without it was never used: a crash before that
-leaves nothing but names that `DataDirectory.open` takes for its own.
+`FORMAT` is written atomically, so a directory without it was never used: a crash before that leaves
+only names that `DataDirectory.open` accepts in a new directory.
 """
 
 import errno
@@ -50,12 +50,12 @@ _NOT_FOREIGN = frozenset({_LOCK_FILE, _FORMAT_FILE + _UNFINISHED, "lost+found"})
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is written in ``FORMAT``.
+    """The content of ``FORMAT``.
 
     Attributes:
-        format: Version of the layout of the directory and of what is in the store.
-        store_id: Names this copy of the data for ever; drawn when the directory was new.
-        shard_count: Over how many shards the cluster's jobs are spread.
+        format: Version of the layout of the directory and of the store.
+        store_id: Permanent random name of this copy of the data.
+        shard_count: The number of shards of the cluster.
         cluster: The UUID of the cluster that the data belongs to.
     """
 
@@ -76,11 +76,11 @@ class DataDirectory:
 
     Attributes:
         path: The directory, absolute.
-        identity: What it is for.
-        store_path: Where the store lives.
-        output_path: Where the output of attempts lives.
-        made_at: When it was made, by the calendar.
-        is_new: Whether no process has used it before this one.
+        identity: Its content of ``FORMAT``.
+        store_path: The folder of the store.
+        output_path: The folder of the output of attempts.
+        made_at: When it was created, by the wall clock.
+        is_new: Whether this process is the first to use it.
         lock_id: Names the lock among all locks on files; empty if it has no name. Of two processes
             with the same name at most one runs: the kernel is the same, and the file.
     """
@@ -97,7 +97,7 @@ class DataDirectory:
 
     @classmethod
     def open(cls, path: Path, *, store_id: str, shard_count: int, cluster: str) -> Self:
-        """Return the directory at *path*, locked; created, or made ours if it is empty.
+        """Return the directory at *path*, locked; it is created if missing or empty.
 
         Args:
             path: Where; may be relative, and may be a symbolic link.
@@ -173,7 +173,7 @@ class DataDirectory:
 
 
 def identity_in(path: Path) -> Identity | None:
-    """Return what the directory at *path* is for, without using it; None if it is new.
+    """Return the identity of the directory at *path* without using it; None if it is new.
 
     Raises:
         StoreTooNew: a newer rota wrote it.
@@ -200,7 +200,7 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _close_to_others(folder: Path) -> None:
-    """Take *folder*, and what lies in it, from everyone but its owner.
+    """Remove the access of other users to *folder* and to what is in it.
 
     A folder in it that was closed already is passed over: what rota put there is closed, or is the
     business of a running task. What belongs to another user, as a mounted volume may, stays as it
@@ -220,8 +220,8 @@ def _close_to_others(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int:
-    """Return a descriptor that holds the lock until it is closed, by us or by our death."""
-    # The file stays when we go: to remove it would let two processes lock two files of one name.
+    """Return a descriptor that holds the lock until it is closed, or the process ends."""
+    # The file is never removed: otherwise two processes could lock two files of one name.
     lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

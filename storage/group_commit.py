@@ -1,4 +1,4 @@
-"""Group commit: one thread that syncs the store whenever there is something to sync.
+"""Group commit: a thread that syncs the store whenever there are batches to sync.
 
 While one sync runs, further batches gather, and the next sync makes all of them durable together:
 the slower the disk, the larger the groups. The event loop never waits.
@@ -29,16 +29,16 @@ CLOSE_TIMEOUT_S = 5.0  # A sync takes milliseconds; a disk that hangs must not h
 
 
 class GroupCommit:
-    """Makes what is written to a store durable, and tells the event loop up to where.
+    """Makes the writes to a store durable, and reports the newest durable ticket to the event loop.
 
-    Starts its thread at once. All methods belong to the loop's thread.
+    Starts its thread at once. All methods are called in the loop's thread.
 
     Args:
-        store: What to sync; nobody else calls its ``sync`` meanwhile.
+        store: The store; no other code calls its ``sync`` meanwhile.
         loop: Where *on_durable* and *on_failed* are called.
         on_durable: Called after each sync with the newest ticket that is durable now.
-        on_failed: Called at most once, with what ended the flusher: a `StoreError`, or a bug.
-            Nothing becomes durable any more.
+        on_failed: Called at most once, with the error that ended the flusher: a `StoreError`, or a
+            bug. Nothing becomes durable after that.
         on_sync: Called in the flusher's thread with the duration of each sync, in seconds.
 
     Attributes:
@@ -74,7 +74,7 @@ class GroupCommit:
         self._flusher.start()
 
     def wrote(self, ticket: Ticket) -> None:
-        """Ask for *ticket*, the newest written, to be made durable soon; costs 0.1 us."""
+        """Request that *ticket*, the newest written, is made durable soon; costs 0.1 us."""
         self._written = ticket
         if not self._is_pending:
             self._is_pending = True
@@ -86,16 +86,16 @@ class GroupCommit:
         What that sync made durable is still reported, when the loop runs next.
 
         Raises:
-            StoreFailed: the disk did not answer within *timeout_s*. The thread may still be inside
-                the store then, so do not close the store: exit.
+            StoreFailed: The disk did not answer within *timeout_s*. The thread may still use the
+                store, so the caller exits without closing the store.
         """
         self._is_closing = True
         self._signals.put(None)
         self._flusher.join(timeout_s)
         if self._flusher.is_alive():
             raise StoreFailed(
-                f"the disk has not finished a sync within {timeout_s:g} s; what was written last "
-                "may not be durable. Look for a failing or overloaded disk"
+                f"the disk has not finished a sync within {timeout_s:g} s; the last writes may not "
+                "be durable. Look for a failing or overloaded disk"
             )
 
     def _run(self) -> None:
@@ -103,25 +103,25 @@ class GroupCommit:
             is_closing = False
             while not is_closing:
                 self._signals.get()
-                is_closing = self._is_closing  # Before the sync: whoever closes has written all.
+                is_closing = self._is_closing  # Before the sync: all writes precede the closing.
                 self._is_pending = False
                 if self._written > self.durable:
                     self._sync()
         except Exception as error:
-            # Not only StoreError: were the flusher to die of a bug in silence, every caller would
-            # wait for durability for ever.
-            self._tell(self._on_failed, error)
+            # Not only StoreError: if a bug ended the flusher silently, every caller would wait for
+            # durability for ever.
+            self._call_back(self._on_failed, error)
 
     def _sync(self) -> None:
-        # perf_counter and not a Clock: it measures the real disk, and nothing is decided by it.
+        # perf_counter, not a Clock: it measures the real disk, and no decision depends on it.
         began_ns = perf_counter_ns()
         self.durable = self._store.sync()
         self.last_sync_s = (perf_counter_ns() - began_ns) / 1e9
         self.sync_count += 1
         if self._on_sync:
             self._on_sync(self.last_sync_s)
-        self._tell(self._on_durable, self.durable)
+        self._call_back(self._on_durable, self.durable)
 
-    def _tell(self, callback: Callable[[_T], None], argument: _T) -> None:
-        with suppress(RuntimeError):  # The loop is closed: nobody is left to be told.
+    def _call_back(self, callback: Callable[[_T], None], argument: _T) -> None:
+        with suppress(RuntimeError):  # The loop is closed.
             self._loop.call_soon_threadsafe(callback, argument)

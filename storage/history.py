@@ -1,7 +1,7 @@
-"""What is over: finished executions, ledger entries, journals; read by people, never to schedule.
+"""The history of shards: finished executions and ledger entries; scheduling never reads it.
 
 Pages are read newest or oldest first from a key, so that page n costs no more than page 1. A row
-whose record cannot be decoded is one of the page, named by its key, and goes by age like the rest.
+whose record cannot be decoded is part of the page, with its key, and is deleted by age like others.
 """
 
 import heapq
@@ -20,7 +20,7 @@ from rota.storage.shards import shard_prefix
 from rota.storage.store import Family, Store
 
 LOOKED_AT = 4
-"""Pieces that are looked at for each one that may be dropped."""
+"""Records that are examined for each one that may be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class UnreadableExecution:
     """A finished execution whose record cannot be decoded.
 
     Attributes:
-        id: Of its key.
-        why: What is wrong with the record.
+        id: From its key.
+        why: The error in the record.
     """
 
     id: ExecutionId
@@ -46,9 +46,9 @@ class UnreadableEntry:
     """A ledger entry whose record cannot be decoded.
 
     Attributes:
-        schedule: Of its key: the schedule's number in the job, from 0.
-        fire_at: Of its key: the first of its fire times.
-        why: What is wrong with the record.
+        schedule: From its key: the schedule's number in the job, from 0.
+        fire_at: From its key: the first of its fire times.
+        why: The error in the record.
     """
 
     schedule: int
@@ -92,20 +92,20 @@ class History:
             tasks.append(task)
         return in_place(tasks)
 
-    def accounts(self, shard: ShardId, execution_id: ExecutionId) -> list[StandInExecution]:
-        """Return what stand-ins told of an execution that is not theirs, by node.
+    def duplicates(self, shard: ShardId, execution_id: ExecutionId) -> list[StandInExecution]:
+        """Return the possible duplicates of an execution that stand-ins ran, by node.
 
         Raises:
             Undecodable: The record of one cannot be read.
         """
         start = _key(shard, Table.DUPLICATE, f"{execution_id}/")
         end = _key(shard, Table.DUPLICATE, f"{execution_id}0")
-        accounts: list[StandInExecution] = []
+        duplicates: list[StandInExecution] = []
         for key, value in self._store.scan(Family.HIST, start, end):
-            account = _decoded(Table.DUPLICATE, key, value)
-            assert isinstance(account, StandInExecution)
-            accounts.append(account)
-        return accounts
+            duplicate = _decoded(Table.DUPLICATE, key, value)
+            assert isinstance(duplicate, StandInExecution)
+            duplicates.append(duplicate)
+        return duplicates
 
     def executions_of(
         self, shard: ShardId, job_id: JobId, before: ExecutionId | None
@@ -181,10 +181,10 @@ class History:
         )
 
     def _ended_at(self, shard: ShardId, pointer: Pointer) -> Instant:
-        """Return when a piece of history became one.
+        """Return when a record came into the history.
 
-        The beginning of time if it is gone, or if its record cannot be read: its fire time alone
-        says then how old it is.
+        Returns instant 0 if the record is gone or cannot be read: its age is then that of its fire
+        time alone.
         """
         table = Table(pointer.table)
         value = self._store.get(Family.HIST, _key(shard, table, pointer.key))
@@ -213,7 +213,7 @@ NEWEST = f"{LATEST_INSTANT:014x}"
 
 
 def past_before(execution_id: ExecutionId) -> str:
-    """Return the key of `Table.PAST` of a finished execution, to go on before."""
+    """Return the key of `Table.PAST` of a finished execution, to continue before it."""
     return f"{execution_id[17:31]}/{Table.PAST_EXECUTION:02x}/{execution_id}"
 
 
@@ -256,7 +256,7 @@ def _entry(key: bytes, value: bytes) -> LedgerEntry | UnreadableEntry:
 
 
 def _pointer(key: bytes, value: bytes) -> Pointer:
-    """Return where a piece of history stands; its key says the same as its record."""
+    """Return the pointer in an index row; if the record is unreadable, the one in its key."""
     try:
         pointer = decode_record(Table.PAST, value)
     except Undecodable:

@@ -1,10 +1,9 @@
-"""A look at RocksDB's log files before RocksDB reads them.
+"""A check of RocksDB's log files before RocksDB reads them.
 
-RocksDB's reader never returns, in every recovery mode and with the GIL held, from a record whose
-type byte says that its file was recycled while none ever is: one flipped bit, or one random byte
-in fifty, in a header (found with rocksdict 0.3.29; ``test_store_rocks.py`` flips them all). A node
-that hangs at its start tells nobody why. Everything else that is wrong with a log, the reader
-reports itself.
+In every recovery mode RocksDB's reader hangs, with the GIL held, at a record whose type byte claims
+that its file was recycled, which never happens here: one flipped bit, or one random byte in fifty,
+in a header suffices (found with rocksdict 0.3.29; ``test_store_rocks.py`` flips them all). A node
+that hangs at its start gives no reason. The reader itself reports all other errors in a log.
 
 The format: blocks of 32 KiB; in a block fragments, each a checksum (4 bytes), a length (2, little
 endian), a type (1) and that many bytes; zeros to the end where no header fits. The manifest has it
@@ -20,9 +19,9 @@ _RECYCLED_TYPES = frozenset({5, 6, 7, 8, 11})
 
 
 def unreadable_record(folder: Path) -> str | None:
-    """Return where under *folder* the first record is that would hang RocksDB, or None.
+    """Return the place of the first record under *folder* that would hang RocksDB, or None.
 
-    Looks at headers alone: 30 ms for 128 MiB of records of 2 KiB.
+    Reads headers only: 30 ms for 128 MiB of records of 2 KiB.
     """
     for file in (*sorted(folder.glob("MANIFEST-*")), *sorted(folder.glob("*.log"))):
         offset = _recycled_fragment(file)
@@ -38,7 +37,7 @@ def _recycled_fragment(file: Path) -> int | None:
             return None
         with mmap(opened.fileno(), 0, access=ACCESS_READ) as content:
             for block in range(0, size, _BLOCK_BYTES):
-                # The reader goes on with the next block after whatever is wrong in this one.
+                # After an error in a block the reader continues with the next block.
                 offset, end = block, min(block + _BLOCK_BYTES, size)
                 while offset + _HEADER_BYTES <= end:
                     kind = content[offset + 6]

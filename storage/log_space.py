@@ -1,8 +1,8 @@
-"""Space kept on the disk for what is written next, so that a full disk does not end a node at once.
+"""Disk space reserved for the next log writes, so that a full disk does not stop a node at once.
 
-The space is allocated beyond the end of RocksDB's newest log, and nothing else can take it. What a
-node commits while all else on the disk fails (a cancel, a pause, a missed fire: a few hundred bytes
-each) goes there.
+The space is allocated beyond the end of RocksDB's newest log, and no other file can use it. While
+all other writes to the disk fail, the node commits there what still must be committed: a cancel, a
+pause, a missed fire, a few hundred bytes each.
 """
 
 import ctypes
@@ -13,18 +13,18 @@ from pathlib import Path
 from time import perf_counter_ns
 
 AHEAD_BYTES = 16 << 20
-"""Space kept beyond the end of the log."""
+"""Space reserved beyond the end of the log."""
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h: the end of the file stays where it is.
-_LOOK_INTERVAL_NS = 1_000_000_000
+_CHECK_INTERVAL_NS = 1_000_000_000
 
 
 class LogSpace:
-    """Keeps space for the newest log in *folder*.
+    """The reserved space of the newest log in *folder*.
 
     Args:
         folder: Of the database.
-        ahead_bytes: How much there is to be at least half of.
+        ahead_bytes: The space reserved at a time, whenever less than half of it is left.
     """
 
     def __init__(self, folder: Path, ahead_bytes: int = AHEAD_BYTES) -> None:
@@ -32,18 +32,18 @@ class LogSpace:
         self._ahead_bytes = ahead_bytes
         self._log: Path | None = None
         self._kept_to = 0
-        self._looked_ns = -_LOOK_INTERVAL_NS
+        self._checked_ns = -_CHECK_INTERVAL_NS
 
     def keep(self) -> None:
-        """Keep space, if it is time to look: once a second. Takes microseconds, else a write.
+        """Reserve space if needed, at most once a second; takes microseconds, or one allocation.
 
-        A file system that cannot, or has no space left, keeps none: then writes fail as they would
-        have.
+        Nothing is reserved on a file system without support for it or without space: writes then
+        fail as they would have failed anyway.
         """
         now_ns = perf_counter_ns()
-        if now_ns - self._looked_ns < _LOOK_INTERVAL_NS:
+        if now_ns - self._checked_ns < _CHECK_INTERVAL_NS:
             return
-        self._looked_ns = now_ns
+        self._checked_ns = now_ns
         with suppress(OSError, ValueError):  # There is no log yet.
             self._keep_for(max(self._folder.glob("*.log"), key=_number))
 
@@ -62,7 +62,7 @@ def _number(log: Path) -> int:
 
 
 def _allocate(file: Path, end: int) -> bool:
-    """Have *file* own the space up to *end*; return False if there is none, or it cannot."""
+    """Allocate space for *file* up to *end*; return False if there is none, or no support."""
     if _fallocate is None:
         return False
     descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)

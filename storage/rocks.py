@@ -1,22 +1,22 @@
-"""The store of a real node: RocksDB, one column family for each of ours.
+"""The store of a real node: RocksDB, with one column family for each `Family`.
 
-What was found by experiment with rocksdict 0.3.29, each with a test:
+Results of experiments with rocksdict 0.3.29, each with a test:
 
 - A non-synced write hands its bytes to the kernel before it returns, so ``kill -9`` loses
   nothing. ``write`` and ``get`` hold the GIL for microseconds; only ``flush_wal(True)``, which
   waits for the disk, releases it.
-- ``items()`` ends in silence at a damaged block; only an iterator asked for its status tells.
-- The lock of the database stays until every column family, handle and iterator is dropped.
+- ``items()`` ends silently at a damaged block; only the status of an iterator shows the error.
+- The lock of the database is held until every column family, handle and iterator is dropped.
 - A range deletion from a later key to an earlier one is refused only after it was logged.
 
-How it recovers. The write-ahead log ends in a torn record after a power loss, and a flipped bit
-looks the same to RocksDB. Where it stops it can either refuse (``absolute_consistency``) or take
-what came before (``point_in_time``, which drops everything after a flip in the middle without a
-word). So opening goes strictly first, and only if that refuses looks, read-only, at how far a
-point-in-time recovery would come. If that is at least as far as `SyncedMark` says was durable,
-only what nobody was promised is lost; if not, the store is damaged, and is left as it is.
-``tolerate_corrupted_tail_records`` is no middle way: it refuses pages that read as zeros in a tail
-that was never synced, and takes a flipped length near the end of the file for a torn record.
+Recovery. After a power loss the write-ahead log ends in a torn record, and to RocksDB a flipped bit
+looks the same. At such a record it can refuse to open (``absolute_consistency``) or keep the
+records before it (``point_in_time``, which silently drops everything after a flipped bit in the
+middle). So the first opening is strict. If it refuses, a read-only opening shows how far a
+point-in-time recovery would reach. If that is at least the ticket of `SyncedMark`, only writes that
+were never acknowledged are lost; otherwise the store is damaged and left unchanged.
+``tolerate_corrupted_tail_records`` is no alternative: it refuses pages of zeros in a tail that was
+never synced, and takes a flipped length near the end of the file for a torn record.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""All rows of a shard as they were at one moment, read piece by piece while others are written."""
+"""A consistent scan of all rows of a shard, read in pieces while others are written."""
 
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -11,32 +11,32 @@ Row = tuple[bytes, bytes]
 
 
 class RowScan:
-    """The rows of STATE and HIST of a shard as they are when this is made.
+    """The rows of STATE and HIST of a shard at the time of construction.
 
-    The one scan that may be kept across an await: close it before the store. Until then the store
-    keeps the old data that the scan may still read. Belongs to the event loop's thread.
+    The only scan that may be kept across an await; it is closed before the store. Until then the
+    store keeps old data that the scan may still read. To be used in the event loop's thread.
 
     Args:
-        store: Where the rows are.
-        shard: Whose.
+        store: Of the node.
+        shard: The shard.
     """
 
     def __init__(self, store: Store, shard: ShardId) -> None:
         start = shard_prefix(shard)
         end = start + b"\xff"  # No table has that number.
-        # A list, because a chain of generators would make the second scan only when it is needed.
+        # A list, because a chain of generators would begin the second scan only after the first.
         scans = [store.scan(family, start, end) for family in (Family.STATE, Family.HIST)]
         self._rows: Iterator[Row] = chain(*scans)
 
     def piece(self, count_max: int, size_max: int) -> list[Row]:
-        """Return the next rows in the order of their keys; none are left if there are none.
+        """Return the next rows in the order of their keys; an empty list at the end.
 
         Args:
-            count_max: At most so many rows.
-            size_max: No more rows after so many bytes of keys and values.
+            count_max: The largest number of rows.
+            size_max: No further row is added after so many bytes of keys and values.
 
         Raises:
-            StoreDamaged: Rows cannot be read back as they were written.
+            StoreDamaged: The data on disk is not what was written.
             StoreFailed: The store failed, or was closed before this.
         """
         rows: list[Row] = []
@@ -49,5 +49,5 @@ class RowScan:
         return rows
 
     def close(self) -> None:
-        """Let go of the store; idempotent."""
+        """Release the store; idempotent."""
         self._rows = iter(())

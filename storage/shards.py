@@ -1,17 +1,17 @@
-"""One shard in a store: its journal, its state, its history, and how they are found again.
+"""One shard in a store: the keys and values of its journal, state and history.
 
     META     s:shard                    header: what the copy is, where its journal begins
-    META     c:shard                    newest configuration that the coordinator was seen to have
+    META     c:shard                    newest configuration read from the coordinator
     JOURNAL  shard index                an entry (rota.core.vocabulary.journal)
     STATE    shard table key            a record
     HIST     shard table key            a record of a table from Table.HISTORY on
     TIMER    shard due command          a timer too far away for the wheel
 
-Shards are two bytes, tables one, indices and instants eight, all big-endian, so keys sort as what
-they mean. A row is what STATE and HIST hold: a table and a key, and a record. An entry is appended
-and made durable by the group commit; once it is committed, and not before, its rows are applied:
-they and the header go in one batch, so after a crash a shard's rows are those of its entries up to
-one that the header names.
+Shards are two bytes, tables one, indices and instants eight, all big-endian, so keys sort by these
+values. A row is an item of STATE or HIST: a table, a key and a record. An entry is appended and
+made durable by the group commit. Only after it is committed are its changes applied to the rows, in
+one batch with the header. So after a crash the rows are those after the entry that the header
+names.
 """
 
 from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ from rota.core.vocabulary.shard_configuration import Configuration
 from rota.storage.store import Batch, Family, Store, StoreDamaged
 
 JOURNAL_KEPT = 1_000
-"""Entries that stay after they are applied: what a replica that was away briefly may need."""
+"""Entries kept after they are applied, for a replica that was unreachable for a short time."""
 
 
 _HEADER = b"s:"
@@ -47,14 +47,14 @@ _SEEN = b"c:"
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What a copy of a shard is, where its journal begins, and how far its rows have come.
+    """The header of a shard's copy: identity, start of the journal, progress of the rows.
 
     Attributes:
         first: Index of the oldest entry kept.
-        before_first: The tip before it, for the chain to begin with: epoch, instant, hash.
-        applied: Index of the last entry whose rows are here.
+        before_first: Epoch, instant and hash of the entry before it, with which the chain begins.
+        applied: Index of the last entry whose changes are in the rows.
         epoch: The highest promised (PROTOCOL R2).
-        allocation: Which copy this is; empty while it is not whole.
+        allocation: Identifies the copy; empty while it is incomplete.
     """
 
     first: Index
@@ -90,12 +90,12 @@ class ShardFile:
         self._seen_key = _SEEN + self._prefix
         self.tip = self._read_journal()
 
-    # -- what a replica reads -------------------------------------------------------------------
+    # -- reads of a replica ---------------------------------------------------------------------
 
     def stored(self) -> Stored:
-        """Return what is here, as it was opened."""
+        """Return the stored form of the copy at the time of opening."""
         return Stored(
-            # A promise is never below what was appended under one.
+            # The promised epoch is at least that of the last entry.
             epoch=max(self._header.epoch, self.tip.epoch),
             allocation=self._header.allocation or None,
             before_first=self.before_first,
@@ -112,22 +112,22 @@ class ShardFile:
 
     @property
     def applied(self) -> Index:
-        """Index of the last entry whose rows are here."""
+        """Index of the last entry whose changes are in the rows."""
         return self._header.applied
 
     def entry(self, index: Index) -> bytes:
-        """Return a stored entry, encoded; *index* is one that is kept."""
+        """Return a stored entry, encoded; *index* is that of a kept entry."""
         value = self._store.get(Family.JOURNAL, self._journal_key(index))
         assert value is not None, (self.shard, index, self._header)
         return value
 
     def rows(self, after: bytes | None, size_max: int) -> Rows:
-        """Return rows whose keys come after *after*, about *size_max* bytes and at least one."""
+        """Return rows with keys after *after*, about *size_max* bytes and at least one row."""
         rows: list[tuple[bytes, bytes]] = []
         size = 0
         start = self._prefix if after is None else self._prefix + after + b"\0"
         for family in (Family.STATE, Family.HIST):
-            # The tables of HIST come after those of STATE, so that both are one range of keys.
+            # The tables of HIST follow those of STATE, so both are one range of keys.
             for key, value in self._store.scan(family, start, _after(self._prefix)):
                 if size >= size_max:
                     return Rows(tuple(rows), is_last=False)
@@ -135,10 +135,10 @@ class ShardFile:
                 size += len(key) + len(value)
         return Rows(tuple(rows), is_last=True)
 
-    # -- what it writes -------------------------------------------------------------------------
+    # -- writes of a replica --------------------------------------------------------------------
 
     def write(self, batch: Batch, writes: Iterable[Write]) -> int:
-        """Add to *batch* what a replica wants written; return its size in bytes."""
+        """Add the writes of a replica to *batch*; return their size in bytes."""
         size = 0
         for write in writes:
             match write:
@@ -170,7 +170,7 @@ class ShardFile:
         changes: Iterable[RawChange],
         needed_from: Index | None = None,
     ) -> None:
-        """Add to *batch* what the committed entry *index* changes, and trim the journal.
+        """Add the changes of the committed entry *index* to *batch*, and trim the journal.
 
         Args:
             batch: To be written at once.
@@ -192,14 +192,14 @@ class ShardFile:
         batch.put(Family.META, self._header_key, msgspec.msgpack.encode(self._header))
 
     def changes(self) -> Iterator[Change]:
-        """Yield the state as the changes that make it, table by table."""
+        """Yield the state as changes, table by table."""
         for table in Table:
             if table < Table.HISTORY:
                 yield from self.records(table)
 
     def journal(self) -> Iterator[tuple[Index, bytes]]:
-        """Yield the entries that are kept, oldest first, as stored."""
-        # From the remembered first index: iterating over trimmed entries costs their tombstones.
+        """Yield the kept entries, oldest first, as stored."""
+        # From the first index in the header: a scan of trimmed entries would read their tombstones.
         start, end = self._journal_key(self._header.first), _after(self._prefix)
         for key, value in self._store.scan(Family.JOURNAL, start, end):
             yield Index(int.from_bytes(key[2:], "big")), value
@@ -290,7 +290,7 @@ class ShardFile:
 
 
 def stored_shards(store: Store, first: ShardId) -> list[ShardId]:
-    """Return the numbers, from *first* on, of the shards of which *store* has something."""
+    """Return the numbers, from *first* on, of the shards with data in *store*."""
     start, end = _HEADER + shard_prefix(first), _after(_HEADER)
     return [
         ShardId(int.from_bytes(key[len(_HEADER) :], "big"))
@@ -299,7 +299,7 @@ def stored_shards(store: Store, first: ShardId) -> list[ShardId]:
 
 
 def shard_prefix(shard: ShardId) -> bytes:
-    """Return what every key of *shard* begins with."""
+    """Return the prefix of every key of *shard*."""
     return shard.to_bytes(2, "big")
 
 

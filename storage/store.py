@@ -1,17 +1,16 @@
-"""The seam to what a node keeps on disk: ordered bytes in families, and when they are durable.
+"""The seam of storage: ordered bytes in families, and their durability.
 
-A store knows nothing of jobs. The rules that every implementation keeps:
+A store does not interpret what it stores. The rules for every implementation:
 
 - Keys of a family are ordered as raw bytes; ranges are half-open, ``[start, end)``.
 - A batch is atomic: after any crash all of it is there, or none of it.
-- A written batch is visible at once and survives the death of the process; it survives power
-  loss only once a `Store.sync` that began after it has returned. Batches are lost from the newest
-  backwards: what remains is what was written up to some ticket, with no hole.
+- A written batch is visible at once and survives the end of the process; it survives power loss
+  only once a `Store.sync` that began after it has returned. Batches are lost from the newest
+  backwards: all batches up to some ticket remain, without a gap.
 - Reading and writing belong to one thread, the event loop's; only `Store.sync` may be called
   from another, and it may run at the same time.
-- After any error but `StoreStalled` the store is finished: every later call raises `StoreFailed`
-  until it is opened anew. A database whose fsync failed once no longer knows what is on disk
-  (PROTOCOL R25).
+- After any error but `StoreStalled` the store is unusable: every later call raises `StoreFailed`
+  until it is opened again. After a failed fsync it is unknown what is on disk (PROTOCOL R25).
 """
 
 from collections.abc import Iterator
@@ -21,13 +20,13 @@ from typing import NewType, Protocol
 from rota.core.errors import RotaError
 
 Ticket = NewType("Ticket", int)
-"""How much has been written: grows with every batch; a sync covers all tickets up to one."""
+"""A number that grows with every batch; a sync covers all batches up to a ticket."""
 
 
 class Family(IntEnum):
-    """A key space of its own within a store.
+    """A separate key space within a store.
 
-    An integer, so that it indexes a list on the hot path; what is on disk is the name.
+    An integer, so that it indexes a list on the hot path; on disk is the name.
     """
 
     JOURNAL = 0
@@ -38,7 +37,7 @@ class Family(IntEnum):
 
 
 class StoreError(RotaError):
-    """The store cannot do what was asked; ``str`` says what, where and what to do."""
+    """The store refused an operation; ``str`` says what, where and what to do."""
 
     code = "store_error"
 
@@ -50,47 +49,47 @@ class StoreFull(StoreError):
 
 
 class StoreFailed(StoreError):
-    """A write or sync failed, or the store failed or was closed before; do not use it again."""
+    """A write or sync failed, or the store failed or was closed before; it is unusable."""
 
     code = "store_failed"
 
 
 class StoreStalled(StoreError):
-    """The disk is behind with what was written before; the store is well, and nothing was written.
+    """The disk is too slow for the writes so far; nothing was written, and the store is usable.
 
-    Only a bulk writer outruns a disk: it waits and makes its batch anew. Elsewhere it is a sign of
-    a failing disk, and as good a reason to give up as any other error.
+    A bulk writer may outrun a disk: it waits and builds its batch again. For other writers this is
+    a sign of a failing disk, to be treated like any other error.
     """
 
     code = "store_stalled"
 
 
 class StoreDamaged(StoreError):
-    """What is on disk is not what was written."""
+    """The data on disk is not what was written."""
 
     code = "store_damaged"
 
 
 class StoreLocked(StoreError):
-    """Another process uses it."""
+    """Another process uses the store."""
 
     code = "store_locked"
 
 
 class StoreTooNew(StoreError):
-    """A newer rota wrote it."""
+    """A newer rota wrote the store."""
 
     code = "store_too_new"
 
 
 class StoreMismatch(StoreError):
-    """It holds something else than was asked for."""
+    """The store holds other data than was requested."""
 
     code = "store_mismatch"
 
 
 class Batch(Protocol):
-    """Changes that happen together. Later ones win over earlier ones in the same batch.
+    """Changes that are applied together; later changes in a batch override earlier ones.
 
     Made by `Store.batch` and written once, by the store that made it; never reused.
     """
@@ -100,16 +99,16 @@ class Batch(Protocol):
         ...
 
     def delete(self, family: Family, key: bytes) -> None:
-        """Remove *key*, if it is there."""
+        """Delete *key*, if it exists."""
         ...
 
     def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
-        """Remove every key in ``[start, end)``; *start* is not after *end*."""
+        """Delete every key in ``[start, end)``; *start* is not after *end*."""
         ...
 
 
 class Store(Protocol):
-    """Ordered bytes that survive; see the module for the rules."""
+    """Ordered, durable bytes; see the module for the rules."""
 
     def batch(self) -> Batch:
         """Return a new empty batch for this store."""
@@ -119,7 +118,7 @@ class Store(Protocol):
         """Return the value of *key*, or None.
 
         Raises:
-            StoreDamaged: it cannot be read back as it was written.
+            StoreDamaged: The data on disk is not what was written.
         """
         ...
 
@@ -135,15 +134,15 @@ class Store(Protocol):
         """Return the pairs with keys in ``[start, end)`` as they are now, at most *limit*.
 
         Ascending, or descending from the last one before *end* if *reverse*. Later writes do not
-        change what an open scan yields. It holds on to old data (and to the lock of a closed
-        store) until it is exhausted or dropped, so only a `rota.storage.row_scan.RowScan`, which
-        is closed before the store, keeps one across an await.
+        change what an open scan yields. A scan retains old data (and the lock of a closed store)
+        until it is exhausted or dropped, so only a `rota.storage.row_scan.RowScan`, which is closed
+        before the store, keeps one across an await.
 
-        A range whose front was deleted is slow to scan from that front, because every deleted
-        key is passed over again: start at the first key known to be there.
+        A scan from the front of a range that was deleted there is slow, because it passes every
+        deleted key again: start at the first key known to exist.
 
         Raises:
-            StoreDamaged: while iterating: never does a scan end early without a word.
+            StoreDamaged: While iterating; a scan never ends early without this error.
         """
         ...
 
@@ -153,9 +152,9 @@ class Store(Protocol):
         An empty batch returns the ticket of the one before. Never waits for the disk.
 
         Raises:
-            StoreStalled: the disk is too far behind; the only error a store survives.
-            StoreFull: no space left.
-            StoreFailed: the disk refused. As with the others, nothing of *batch* is visible.
+            StoreStalled: The disk is too far behind; the only error that leaves the store usable.
+            StoreFull: No space is left.
+            StoreFailed: The disk refused. After any of these errors nothing of *batch* is visible.
         """
         ...
 
@@ -166,7 +165,7 @@ class Store(Protocol):
         a time.
 
         Raises:
-            StoreFailed: what is durable is unknown now.
+            StoreFailed: The sync failed; it is unknown which writes are durable.
         """
         ...
 
@@ -175,5 +174,5 @@ class Store(Protocol):
         ...
 
     def size_bytes(self) -> int:
-        """Return roughly how much the store holds, in bytes; cheap enough for a metric."""
+        """Return the approximate size of the store in bytes; cheap enough for a metric."""
         ...

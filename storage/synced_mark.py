@@ -1,9 +1,9 @@
-"""A note beside the database of how far it is known to be durable.
+"""A file beside the database with the newest ticket known to be durable.
 
-Without it a database whose log lost its end looks like one that was never written further. The
-note is written after every sync, so what it says is never too much. It is itself made durable at
-most once a second, which costs next to nothing: after ``kill -9`` it is exact, after a power loss
-it may lack the last second of writes.
+Without it a database whose log lost its end looks like one that was never written further. The file
+is written after every sync, so its ticket is never too high. The file itself is synced at most once
+a second, at almost no cost: after ``kill -9`` it is exact, after a power loss it may be a second
+behind.
 """
 
 import os
@@ -23,13 +23,11 @@ _TEXT = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
 class SyncedMark:
     """The file ``SYNCED`` in *folder*: a ticket in decimal, and its CRC-32.
 
-    Without the file nothing is known, and nothing is claimed: `ticket` is 0.
-
     Attributes:
-        ticket: The newest ticket known to be durable.
+        ticket: The newest ticket known to be durable; 0 if there was no file.
 
     Raises:
-        StoreDamaged: the file is there and says nothing.
+        StoreDamaged: The content of the file is invalid.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -43,17 +41,17 @@ class SyncedMark:
             raise
 
     def record(self, ticket: Ticket) -> None:
-        """Note that everything up to *ticket* is durable; called in the flusher's thread."""
+        """Record that everything up to *ticket* is durable; called in the flusher's thread."""
         self.ticket = ticket
         os.pwrite(self._descriptor, _format(ticket), 0)
-        # perf_counter and not a Clock: how often the disk is bothered decides nothing.
+        # perf_counter, not a Clock: no decision depends on the interval of these syncs.
         now_ns = perf_counter_ns()
         if now_ns - self._synced_ns >= _SYNC_INTERVAL_NS:
             os.fdatasync(self._descriptor)
             self._synced_ns = now_ns
 
     def close(self) -> None:
-        """Let go of the file; idempotent."""
+        """Close the file; idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -70,8 +68,8 @@ def _parse(text: bytes, file: Path) -> Ticket:
     found = _TEXT.fullmatch(text)
     if not found or crc32(found[1]) != int(found[2], 16):
         raise StoreDamaged(
-            f"{file} is damaged: it says {text!r}. Remove it to start without the check whether "
-            "the end of the log is missing, or give the node an empty data directory and let it "
-            "be filled from the other replicas"
+            f"{file} is damaged: its content is {text!r}. Remove it to start without the check "
+            "whether the end of the log is missing, or give the node an empty data directory, "
+            "which is then filled from the other replicas"
         )
     return Ticket(int(found[1]))

@@ -113,7 +113,7 @@ async def _whole(context: NodeContext, execution_id: ExecutionId) -> ExecutionVi
     """
     shard = context.shards.of_id(execution_id)
     with _readable():
-        accounts = context.history.accounts(shard.id, execution_id)
+        accounts = context.history.duplicates(shard.id, execution_id)
     try:
         execution, tasks = await load_execution(context, execution_id)
     except Refused as refusal:

@@ -325,7 +325,7 @@ def past(nodes: Nodes, execution_id: ExecutionId) -> Execution | None:
 def double(nodes: Nodes, execution_id: ExecutionId, stand_in: NodeId) -> StandInExecution | None:
     """Return what a stand-in told of an execution that was not its own."""
     shard, node_id = home(nodes, nodes.shard_of(execution_id))
-    accounts = nodes[node_id].running.context.history.accounts(shard.id, execution_id)
+    accounts = nodes[node_id].running.context.history.duplicates(shard.id, execution_id)
     return next((each for each in accounts if each.node_id == stand_in), None)
 
 
