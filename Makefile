@@ -52,9 +52,9 @@ format: $(READY) ## Format files for `check`
 	$(BIN)/ruff check --fix .
 
 docs: $(READY) ## Write the generated parts of docs/reference: api.md, parts of metrics.md, configuration.md, states.md
-	$(BIN)/python -P -m rota.node.api.manual.api_pages docs/reference/api
-	$(BIN)/python -P -m rota.node.api.manual.metrics_page docs/reference/metrics.md
-	$(BIN)/python -P tools/configuration_page.py docs/reference/configuration.md
+	PYTHONPATH=. $(BIN)/python -P -m tools.api_page docs/reference/api
+	PYTHONPATH=. $(BIN)/python -P -m tools.metrics_page docs/reference/metrics.md
+	PYTHONPATH=. $(BIN)/python -P -m tools.configuration_page docs/reference/configuration.md
 	$(BIN)/python -P tools/states_page.py
 
 generate: $(READY) ## Write client/client.py from client/async_client.py

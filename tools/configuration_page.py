@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from rota.node.api.manual.api_pages import cell, table, with_section
 from rota.node.system.config import SETTINGS, Setting
+from tools.markdown import cell, table, with_section
 
 HEADER = ("setting", "default", "values", "meaning")
 

@@ -12,10 +12,10 @@ from typing import cast
 import msgspec
 import pytest
 from openapi_spec_validator import validate
+from tools import api_page
 
 from rota.core.errors import Kind
 from rota.node.api.app import OPERATIONS, make_app
-from rota.node.api.manual import api_pages
 from rota.node.api.reference import html_page
 from rota.node.api.reference.openapi import EXAMPLES, describe
 from rota.node.api.reference.schemas import Schema
@@ -212,14 +212,14 @@ def test_what_is_described_cannot_break_the_page() -> None:
 
 
 def test_the_page_of_the_reference_is_up_to_date() -> None:
-    fragments = api_pages.fragments_in(ROOT / "docs" / "reference" / "api")
+    fragments = api_page.fragments_in(ROOT / "docs" / "reference" / "api")
 
-    made = api_pages.page_of(DOCUMENT, fragments)
+    made = api_page.page_of(DOCUMENT, fragments)
 
     assert made == (ROOT / "docs" / "reference" / "api.md").read_text(), "run: make docs"
 
 
 def test_every_fragment_of_the_reference_is_used() -> None:
-    fragments = api_pages.fragments_in(ROOT / "docs" / "reference" / "api")
+    fragments = api_page.fragments_in(ROOT / "docs" / "reference" / "api")
 
     assert set(fragments) <= {"introduction", *(operation.name for operation in OPERATIONS)}

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from tools import metrics_page
 
 from rota.core.model.retry import next_attempt_at
 from rota.core.timing.instants import Duration, Instant, format_duration
 from rota.node import main
 from rota.node.api.documents.job_bodies import job_spec
-from rota.node.api.manual import metrics_page
 from rota.node.system.config import SETTINGS, load_config
 from rota.node.system.metric_definitions import METRICS as DEFINITIONS
 from rota.node.system.metric_definitions import Kind

@@ -11,12 +11,12 @@ PAGE = ROOT / "docs" / "reference" / "configuration.md"
 def generate(page: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
-        "-P",
-        str(ROOT / "tools" / "configuration_page.py"),
+        "-m",
+        "tools.configuration_page",
         str(page),
         *flags,
     ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
 
 
 def test_the_tables_of_settings_are_up_to_date() -> None:

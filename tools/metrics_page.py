@@ -1,11 +1,14 @@
-"""The table of ``docs/reference/metrics.md``, from what nodes measure; ``make docs`` writes it."""
+"""Generator of the table of docs/reference/metrics.md, from the definitions of the metrics.
+
+``make docs`` writes it.
+"""
 
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from rota.node.api.manual.api_pages import cell, table, with_section
 from rota.node.system.metric_definitions import METRICS, Label, MetricDefinition
+from tools.markdown import cell, table, with_section
 
 HEADER = ("metric", "type", "unit", "labels", "meaning")
 
@@ -14,7 +17,7 @@ def with_table(page: str, measures: Iterable[MetricDefinition]) -> str:
     """Return *page* with the table of *measures* between its two marks.
 
     Raises:
-        ValueError: The page has no marks for it.
+        ValueError: The page does not have the marks of the table exactly once.
     """
     return with_section(page, "metrics", table(HEADER, map(_row, measures)))
 
@@ -35,13 +38,13 @@ def _label(label: Label) -> str:
 
 def _meaning(measure: MetricDefinition) -> str:
     buckets = measure.buckets
-    said = f"; buckets from {buckets[0]:g} to {buckets[-1]:g} s" if buckets else ""
+    range_text = f"; buckets from {buckets[0]:g} to {buckets[-1]:g} s" if buckets else ""
     more = f" ([more]({measure.see}))" if measure.see else ""
-    return f"{measure.meaning}{said}{more}"
+    return f"{measure.meaning}{range_text}{more}"
 
 
 def main() -> None:
-    """Write the table into a page."""
+    """Write the table into the page that the command line names."""
     file = Path(sys.argv[1])
     file.write_text(with_table(file.read_text(), METRICS.values()))
 

@@ -1,11 +1,10 @@
-"""``docs/reference/api.md``: the description of the API, with fragments of prose and examples.
+"""Generator of docs/reference/api.md: the API's description, with fragments of prose and examples.
 
-``make docs`` writes the page. What is declared comes from the OpenAPI document; what only a person
-can write is in a folder of fragments: ``introduction.md``, and one file for each operation that
-has more to say, named after its handler. Their examples are requests that the tests send.
+``make docs`` writes the page. Declared facts come from the OpenAPI document. Prose comes from a
+folder of fragments: ``introduction.md``, and at most one file for each operation, named after its
+handler. The tests send the requests in their examples.
 """
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -18,17 +17,23 @@ from rota.node.api.reference.schemas import Schema, type_of
 from rota.node.api.requests.error_codes import CODES
 from rota.node.api.requests.operations import JSON
 from rota.wire.documents import Json
+from tools.markdown import cell, table
 
 REQUESTS, FAILURES = "<!-- requests -->", "<!-- failures -->"
-"""Where the introduction wants these tables."""
+"""Marks in the introduction that these tables replace."""
 REQUIRED = """\
-A field that is `required` has to be in the body of a request, and is in every answer. The others
-have defaults, `null` where none is given.
+A `required` field must be in the body of a request, and is in every response. The other fields have
+the default shown, or `null`.
 """
 
 
 def page_of(document: Schema, fragments: Mapping[str, str]) -> str:
-    """Return the page; *fragments* by the names of their files, without the ending."""
+    """Return the page.
+
+    Args:
+        document: The OpenAPI document.
+        fragments: Texts of the fragments, by file name without its extension.
+    """
     operations = list(operations_of(document))
     introduction = (
         fragments["introduction"]
@@ -54,7 +59,7 @@ def fragments_in(folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the page of a folder of fragments beside it."""
+    """Write the page beside the folder of fragments that the command line names."""
     folder = Path(sys.argv[1])
     page = page_of(describe(OPERATIONS), fragments_in(folder))
     folder.with_suffix(".md").write_text(page)
@@ -165,42 +170,14 @@ def _document(name: str, schema: Schema) -> str:
     return "\n".join(chain((f"### `{name}`", "", schema["description"], ""), lines))
 
 
-def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """Yield the lines of a table, without the columns that are empty."""
-    kept = list(rows)
-    columns = [number for number in range(len(header)) if any(row[number] for row in kept)]
-    for row in (header, ("---",) * len(header), *kept):
-        yield f"| {' | '.join(row[number] for number in columns)} |"
-
-
 def _link(name: str) -> str:
     return f"[{name}](#{_anchor(name)})"
 
 
 def _anchor(heading: str) -> str:
-    """Return what GitHub makes of a heading, to link to it."""
+    """Return the anchor that GitHub generates for a heading."""
     kept = (each for each in heading.lower() if each.isalnum() or each in "-_ ")
     return "".join(kept).replace(" ", "-")
-
-
-def cell(text: str) -> str:
-    """Return *text* as it can stand in a table."""
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
-def with_section(page: str, name: str, lines: Iterable[str]) -> str:
-    """Return *page* with *lines* between the two marks of *name*.
-
-    Raises:
-        ValueError: The page does not have the marks exactly once.
-    """
-    begin, end = f"<!-- {name}: written by `make docs` -->", f"<!-- /{name} -->"
-    made = "\n\n".join((begin, "\n".join(lines).strip(), end))
-    between = f"{re.escape(begin)}.*{re.escape(end)}"
-    written, count = re.subn(between, lambda _: made, page, flags=re.DOTALL)
-    if count != 1:
-        raise ValueError(f"the page must have {begin}, and {end} after it")
-    return written
 
 
 if __name__ == "__main__":

@@ -1,1 +1,0 @@
-"""Writers of generated pages of docs/reference."""

@@ -1,0 +1,1 @@
+"""Generators of code and of pages of docs/reference; no part of the product."""
