@@ -44,9 +44,9 @@ def page_of(document: Schema, fragments: Mapping[str, str]) -> str:
     for tag in document["tags"]:
         chapters.append(f"## {tag['name']}")
         for each in operations:
-            if tag["name"] in each.says["tags"]:
+            if tag["name"] in each.spec["tags"]:
                 chapters.append(_operation(each))
-                chapters.append(fragments.get(each.says["operationId"], ""))
+                chapters.append(fragments.get(each.spec["operationId"], ""))
     schemas = document["components"]["schemas"]
     documents = (_document(name, schema) for name, schema in schemas.items())
     blocks = [introduction, *chapters, "## Documents", REQUIRED, *documents]
@@ -69,7 +69,7 @@ def _requests(operations: Iterable[Described]) -> Iterator[str]:
     yield from table(
         ("request", "does"),
         (
-            (f"[`{each.title}`](#{_anchor(each.title)})", cell(each.says["summary"]))
+            (f"[`{each.title}`](#{_anchor(each.title)})", cell(each.spec["summary"]))
             for each in operations
         ),
     )
@@ -84,13 +84,13 @@ def _failures() -> Iterator[str]:
 
 
 def _operation(operation: Described) -> str:
-    says = operation.says
-    blocks = [f"### `{operation.title}`", says["summary"], says.get("description", "")]
-    if "parameters" in says:
-        blocks.append("\n".join(_parameters(says["parameters"])))
-    if "requestBody" in says:
-        blocks.append(_body(says["requestBody"]))
-    blocks += ["\n".join(_successes(says["responses"])), _failure_codes(says["responses"])]
+    spec = operation.spec
+    blocks = [f"### `{operation.title}`", spec["summary"], spec.get("description", "")]
+    if "parameters" in spec:
+        blocks.append("\n".join(_parameters(spec["parameters"])))
+    if "requestBody" in spec:
+        blocks.append(_body(spec["requestBody"]))
+    blocks += ["\n".join(_successes(spec["responses"])), _failure_codes(spec["responses"])]
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -118,7 +118,7 @@ def _body(body: Schema) -> str:
 
 def _successes(answers: Mapping[str, Schema]) -> Iterator[str]:
     yield from table(
-        ("status", "answer", "meaning"),
+        ("status", "response", "meaning"),
         (
             (status, _contents(each), cell(each["description"]))
             for status, each in sorted(answers.items())
@@ -133,7 +133,7 @@ def _failure_codes(answers: Mapping[str, Schema]) -> str:
         for status, each in sorted(answers.items())
         if status >= "300"
     ]
-    return f"Failures: {'; '.join(listed)}."
+    return f"Errors: {'; '.join(listed)}."
 
 
 def _contents(answer: Schema) -> str:

@@ -1,1 +1,1 @@
-"""What goes over HTTP between clients and nodes: documents and names of headers."""
+"""The HTTP interface between clients and nodes: documents and names of headers."""

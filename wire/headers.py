@@ -1,6 +1,6 @@
-"""Headers of answers that name nodes."""
+"""Response headers that name nodes."""
 
 NODE = "Rota-Node"
-"""The header of an answer: the node that was asked."""
+"""The node that received the request."""
 PRIMARY = "Rota-Primary"
-"""The header of a forwarded answer: the node that decides, and gave it."""
+"""The primary that handled a forwarded request."""

@@ -18,6 +18,7 @@ from rota.node.api.requests.parameters import Parameter
 from rota.node.api.requests.tracing import checked_traceparent
 from rota.node.feeds.events import format_seen, parse_seen
 from rota.node.system.config import SETTINGS, load_config
+from support.request_contexts import without_node
 from unit.fuzzing import Damage, Tree, damaged, damages, trees
 
 PARAMETERS = {
@@ -131,7 +132,8 @@ def test_a_setting_that_there_is_not_is_refused_by_its_name(name: str, value: st
 def test_a_parameter_is_refused_by_its_name_or_read(
     parameter: Parameter[object], text: str
 ) -> None:
-    request = make_mocked_request("GET", f"/?{urlencode({parameter.name: text})}")
+    http = make_mocked_request("GET", f"/?{urlencode({parameter.name: text})}")
+    request = without_node(http)
 
     refusal = refusal_of(lambda: parameter.of(request))
 

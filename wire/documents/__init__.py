@@ -1,7 +1,7 @@
-"""The API's documents: what clients send and what nodes answer, in JSON with camelCase names.
+"""The API's documents: bodies of requests and of responses, in JSON with camelCase names.
 
 Instants are RFC 3339 in UTC with microseconds. A duration is a number of seconds or text such as
-``"1h30m"``. Answers may gain fields; clients ignore those they do not know, nodes refuse them.
+``"1h30m"``. Later versions may add fields. Clients ignore unknown fields; nodes refuse them.
 
 >>> import msgspec
 >>> msgspec.json.encode(JobBody(name="hello", command="echo hello", stop_grace="5s"))

@@ -1,15 +1,15 @@
-"""The cluster: its nodes, its shards, and which of these are to move."""
+"""The cluster: nodes, shards, and pending moves of copies."""
 
 from rota.wire.documents.document import View
 
 
 class LoadView(View, frozen=True):
-    """What a node runs.
+    """The load of a node.
 
     Attributes:
-        running: Attempts that run there, or whose outcomes are not yet recorded.
-        slots: How many may run at the same time.
-        waiting: Tasks that wait there for a slot.
+        running: Attempts that run on it, or whose outcomes are not recorded yet.
+        slots: The most attempts that it runs at the same time.
+        waiting: Tasks that wait for a slot on it.
     """
 
     running: int
@@ -22,20 +22,21 @@ class NodeView(View, frozen=True):
 
     Attributes:
         node_id: Its permanent id.
-        state: ``active``; ``draining``: it is to hold nothing; ``gone``: it has no session.
-        is_draining: Whether it is to hold nothing; of a node that is gone, too.
-        session: Its present life, as etcd has it; null if it is gone.
-        zone: What it shares with the nodes that may fail with it.
-        weight: How much it is to hold, relative to other nodes.
-        labels: As it was configured with.
-        address: Where clients reach it.
-        peer_address: Where other nodes reach it.
-        version: Of rota.
-        load: Null if the node did not answer, or was not asked.
-        troubles: What is wrong with the node by its own account, as `/readyz` tells it, and whether
-            etcd is away; null if the node did not answer, or was not asked.
-        primaries: Shards that it decides for.
-        backups: Further copies of it that count.
+        state: ``active``; ``draining``: its copies move to other nodes; ``gone``: it has no
+            session.
+        is_draining: Whether the node is drained, even if it is gone.
+        session: Its session in etcd; null if it is gone.
+        zone: Its failure domain: nodes with the same zone may fail together.
+        weight: Its share of the copies, relative to other nodes.
+        labels: Its configured labels.
+        address: Its address for clients.
+        peer_address: Its address for other nodes.
+        version: Its version of rota.
+        load: Its load; null if the node did not respond or was not asked.
+        troubles: The reasons why the node is not ready, as in `/readyz`, and whether it has lost
+            its connection to etcd; null if the node did not respond or was not asked.
+        primaries: The number of shards of which it is the primary.
+        backups: The number of its other copies that count.
     """
 
     node_id: str
@@ -58,10 +59,10 @@ class ReplicaView(View, frozen=True):
     """A copy of a shard.
 
     Attributes:
-        node_id: Where it is.
+        node_id: The node that has it.
         role: ``primary``, ``backup``, or ``learner``: it does not count yet.
-        lag: Entries of the primary's journal that it is not known to have; null if nobody knows,
-            or while it is being filled.
+        lag: The number of journal entries that it lacks, as far as the primary knows; null if it is
+            unknown, or while a snapshot is being copied.
     """
 
     node_id: str
@@ -70,15 +71,15 @@ class ReplicaView(View, frozen=True):
 
 
 class ShardView(View, frozen=True):
-    """A shard, and who holds it.
+    """A shard and its copies.
 
     Attributes:
-        shard: Its number.
-        epoch: Of its configuration; 0 if it has none yet.
-        primary: The node that decides for it; null if none ever did.
-        is_open: Whether that node does so now; null if it did not answer.
-        replicas: Its copies, the primary's first.
-        target: The nodes that ought to have copies, by the ring; the primary first.
+        shard: The number of the shard.
+        epoch: The epoch of its configuration; 0 if it has none yet.
+        primary: The node that is its primary; null if it never had one.
+        is_open: Whether the primary accepts commands now; null if the primary did not respond.
+        replicas: Its copies, that of the primary first.
+        target: The nodes on which the ring places its copies, the primary first.
     """
 
     shard: int
@@ -90,17 +91,18 @@ class ShardView(View, frozen=True):
 
 
 class MoveView(View, frozen=True):
-    """Something that is to change before a shard is where it ought to be.
+    """A pending change of the copies of a shard.
 
     Attributes:
-        shard: Which.
-        change: ``copy``: a copy is to be made; ``handover``: another node is to decide;
-            ``removal``: a copy is to go.
-        source: The node that loses by it; null for a copy.
-        target: The node that gains by it; null for a removal.
-        is_running: Whether it has begun. Else it waits: for its turn, for another change of the
-            shard, or for a node that is away.
-        lag: Entries that a copy still lacks; null if nobody knows, or while it is being filled.
+        shard: The number of the shard.
+        change: ``copy``: a copy is made; ``handover``: another node becomes the primary;
+            ``removal``: a copy is removed.
+        source: The node that loses the copy or the role; null for a copy.
+        target: The node that gets the copy or the role; null for a removal.
+        is_running: Whether the change has started. Otherwise it waits for its turn, for another
+            change of the shard, or for a node that is not connected.
+        lag: The number of journal entries that the new copy still lacks; null if it is unknown, or
+            while a snapshot is being copied.
     """
 
     shard: int
@@ -112,15 +114,15 @@ class MoveView(View, frozen=True):
 
 
 class ClusterView(View, frozen=True):
-    """The nodes and shards of a cluster, as the node that was asked knows them.
+    """The nodes and shards of a cluster, as known to the node that received the request.
 
     Attributes:
-        cluster: Its name.
-        node_id: The node that was asked.
-        replicas: How many copies of each shard there are to be.
-        nodes: By id.
-        shards: By number.
-        moves: By shard. None: every shard is where it ought to be.
+        cluster: The name of the cluster.
+        node_id: The node that received the request.
+        replicas: The wanted number of copies of each shard.
+        nodes: The nodes, by id.
+        shards: The shards, by number.
+        moves: The pending changes, by shard; empty if every copy is on its target node.
     """
 
     cluster: str
@@ -132,13 +134,14 @@ class ClusterView(View, frozen=True):
 
 
 class PromiseView(View, frozen=True):
-    """What a node knows of the epochs of a shard.
+    """The epochs of a shard on one node.
 
     Attributes:
-        node_id: Which node.
-        promised: The highest epoch that it promised to obey, on its disk.
-        written: That of the last entry of its copy; 0 without one.
-        known: That of the newest configuration that etcd gave it in this life; 0 without one.
+        node_id: The node.
+        promised: The highest epoch that the node promised to obey, stored on its disk.
+        written: The epoch of the last entry of its copy; 0 without entries.
+        known: The epoch of the newest configuration that the node got from etcd since its start; 0
+            without one.
     """
 
     node_id: str
@@ -151,11 +154,11 @@ class RepairView(View, frozen=True):
     """The repair of a shard.
 
     Attributes:
-        shard: Which.
-        epoch_before: That of its configuration before.
-        epoch: That of its configuration now, above all promises.
-        promises: What the nodes told that could be asked, by node.
-        unasked: Nodes that could not be asked; no copy on them counts.
+        shard: The number of the shard.
+        epoch_before: The epoch of its configuration before the repair.
+        epoch: The epoch of its configuration after the repair, above all promises.
+        promises: The epochs on the nodes that responded, by node.
+        unasked: The nodes that did not respond; no copy on them counts.
     """
 
     shard: int
@@ -166,14 +169,14 @@ class RepairView(View, frozen=True):
 
 
 class VersionView(View, frozen=True):
-    """What runs here.
+    """The version of a node.
 
     Attributes:
-        version: Of rota.
-        node_id: This node's permanent id.
-        cluster: The cluster it belongs to.
-        shards: How many there are.
-        python: What it runs on.
+        version: The version of rota.
+        node_id: The permanent id of the node.
+        cluster: The name of its cluster.
+        shards: The number of shards.
+        python: The version of Python.
     """
 
     version: str

@@ -1,26 +1,26 @@
-"""What documents are made of: the two kinds of them, and the kinds of their fields."""
+"""Base classes of documents, and the types of their fields."""
 
 from typing import Annotated, Any
 
 import msgspec
 
 ITEMS_MAX = 1_000
-"""How many items one request may have."""
+"""The most items of one request."""
 
 Json = Any
-"""Any JSON value; Any because it is the user's own and only passed on."""
+"""Any JSON value; Any because it is passed on without being read."""
 Word = Annotated[str, msgspec.Meta(max_length=256)]
 """A name or another short text."""
 LineText = Annotated[str, msgspec.Meta(max_length=1_000)]
 """A schedule, a reason, the value of a label."""
 PathText = Annotated[str, msgspec.Meta(max_length=4_096)]
-"""A path, as long as Linux takes one."""
+"""A path; Linux has the same limit."""
 BindText = Annotated[str, msgspec.Meta(max_length=8_200)]
 """Two paths and a mode."""
 ProseText = Annotated[str, msgspec.Meta(max_length=10_000)]
-"""A text for people."""
+"""A longer text."""
 ArgumentText = Annotated[str, msgspec.Meta(max_length=131_071)]
-"""An argument or a variable of a program; Linux takes none of 128 KiB or more."""
+"""An argument or a variable of a program; Linux limits them to 128 KiB."""
 InputText = Annotated[str, msgspec.Meta(max_length=1_048_576)]
 """The standard input of a program."""
 Command = ArgumentText | Annotated[list[ArgumentText], msgspec.Meta(max_length=10_000)]
@@ -31,7 +31,7 @@ Environment = Annotated[dict[Word, ArgumentText], msgspec.Meta(max_length=1_000)
 Timespan = int | float | Annotated[str, msgspec.Meta(max_length=100)]
 SizeText = Annotated[str, msgspec.Meta(max_length=100)]
 InstantText = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
-# The limits are for readers of the schema. The node checks them itself, and tells all at once.
+# These limits are for the schema. The node checks them itself and reports all errors together.
 NameText = Annotated[
     str,
     msgspec.Meta(
@@ -55,11 +55,11 @@ class Body(
     forbid_unknown_fields=True,
     omit_defaults=True,
 ):
-    """What a client sends: an unknown field is a mistake, and said to be one.
+    """A document that a client sends; unknown fields are errors.
 
-    What is as by default is not sent, so that an older node takes what it knows.
+    Fields with their default value are not sent, so that an older node accepts the document.
     """
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a node answers."""
+    """A document that a node sends."""

@@ -1,24 +1,24 @@
-"""What happens, as it is told to those who follow it."""
+"""Live events."""
 
 from rota.wire.documents.document import InstantText, View
 
 
 class EventView(View, frozen=True):
-    """Something that happened, as ``GET /api/v1/events`` tells it.
+    """An event of ``GET /api/v1/events``.
 
     Attributes:
-        id: Where to go on after it, as ``Last-Event-ID``.
-        type: ``job.created``, ``execution.running``, ``task.failed`` and the like; ``stream.`` and
-            a word for what the stream says of itself.
+        id: The value of ``Last-Event-ID`` with which the stream resumes after this event.
+        type: ``job.created``, ``execution.running``, ``task.failed`` and so on; types that begin
+            with ``stream.`` are about the stream itself.
         at: When it was decided.
-        job_id: The job that it is about.
-        job: Its namespace and name.
-        execution_id: The execution that it is about.
-        task: The task that it is about.
-        attempt: Number of the task's newest attempt, once it has one.
+        job_id: The id of its job.
+        job: The ``namespace/name`` of its job.
+        execution_id: Its execution.
+        task: Its task.
+        attempt: The number of the task's newest attempt; null before the first.
         status: The new state of the execution or task.
-        detail: Why, in a few words, where that is not obvious.
-        progress: How far the attempt is, in percent; only for ``task.progress``.
+        detail: The reason, where the type does not imply it.
+        progress: The progress of the attempt in percent; only for ``task.progress``.
     """
 
     id: str

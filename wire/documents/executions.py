@@ -1,15 +1,15 @@
-"""Executions, their tasks and the attempts at these."""
+"""Executions, their tasks and attempts."""
 
 from rota.wire.documents.document import Body, InstantText, Json, Timespan, View, Word
 
 
 class ErrorView(View, frozen=True):
-    """The exception that a Python function ended with.
+    """The exception that a Python function raised.
 
     Attributes:
-        type: Its class, with its module unless that is Python's own.
+        type: Its class, with the module unless it is built in.
         message: Its text, at most 4 KiB.
-        traceback: As Python prints it, the last 16 KiB.
+        traceback: Its traceback, the last 16 KiB.
     """
 
     type: str
@@ -18,30 +18,31 @@ class ErrorView(View, frozen=True):
 
 
 class AttemptView(View, frozen=True):
-    """One try at a task.
+    """An attempt of a task.
 
     Attributes:
-        number: From 1.
-        node_id: Where it ran.
-        token: Its fencing token, 32 hexadecimal digits that sort by age.
+        number: The number of the attempt, from 1.
+        node_id: The node that ran it.
+        token: Its fencing token, 32 hexadecimal digits; newer tokens sort after older ones.
         started_at: When its program was started.
-        finished_at: When that ended.
+        finished_at: When its program ended.
         outcome: ``succeeded``, ``failed``, ``timed_out``, ``cancelled`` or ``lost``; null while it
             runs.
-        exit_code: Null where there is none.
-        signal: Null where there is none.
-        reason: A sentence for people; empty for an ordinary success.
-        output_tail: The last 4096 bytes that it wrote, those that are not UTF-8 replaced; kept for
+        exit_code: The exit status of its program; null if it has none.
+        signal: The signal that ended its program; null if none did.
+        reason: The reason of its outcome, for people; usually empty after a success.
+        output_tail: The last 4096 bytes of its output, with bytes that are not UTF-8 replaced;
+            stored for the last five attempts of a task.
+        output_bytes: The size of its whole output.
+        progress: Its progress in percent, as it reported; null if it reported none.
+        result: Its result, if it succeeded.
+        error: The exception that it raised; message and traceback are stored for the last five
+            attempts of a task.
+        cpu_seconds: The processor time that it used; null if it was not measured.
+        memory_peak_bytes: Its peak memory use; null if it was not measured.
+        out_of_memory: Whether it was killed because it exceeded its memory limit.
+        unenforced: The parts of its sandbox and limits that its node could not enforce; stored for
             the last five attempts of a task.
-        output_bytes: How many it wrote in all.
-        progress: How far it is, or was, in percent, by its own word; null if it said nothing.
-        result: What it hands on, if it succeeded.
-        error: What it raised; of the last five attempts of a task with message and traceback.
-        cpu_seconds: Processor time that it used; null where nobody counted.
-        memory_peak_bytes: The most memory that it used at a time; null where nobody counted.
-        out_of_memory: Whether its limit of memory ended it.
-        unenforced: What of its sandbox and limits its node could not enforce, a sentence each; kept
-            for the last five attempts of a task.
     """
 
     number: int
@@ -70,10 +71,10 @@ class TaskView(View, frozen=True):
     Attributes:
         status: ``blocked``, ``ready``, ``running``, ``backing_off``, ``success``, ``failed``,
             ``skipped`` or ``cancelled``.
-        attempts: Oldest first.
-        reason: Why it ended as it did, or what it waits for.
-        retry_at: When it is tried again, while it is ``backing_off``.
-        progress: While it is ``running``, what its attempt last told, in percent; null otherwise.
+        attempts: Its attempts, oldest first.
+        reason: The reason of its status, or what it waits for.
+        retry_at: When its next attempt starts, while it is ``backing_off``.
+        progress: While it is ``running``, the progress of its attempt in percent; null otherwise.
     """
 
     status: str
@@ -84,14 +85,14 @@ class TaskView(View, frozen=True):
 
 
 class DuplicateView(View, frozen=True):
-    """What a stand-in ran on the other side of a partition, under the id of an execution.
+    """The run of an execution on a stand-in, on the other side of a network partition.
 
     Attributes:
         node_id: The stand-in.
-        status: How it ended there.
-        started_at: When its first attempt began there.
-        finished_at: When its last task ended there.
-        tasks: By name, with their attempts there.
+        status: The status of the run.
+        started_at: When its first attempt started.
+        finished_at: When its last task ended.
+        tasks: Its tasks by name, with their attempts.
     """
 
     node_id: str
@@ -106,27 +107,27 @@ class ExecutionView(View, frozen=True):
 
     Attributes:
         execution_id: The job's id, the fire time and a number, in hexadecimal.
-        job_id: Its job.
-        job: That job's ``namespace/name``.
-        job_version: Of the definition that it runs.
+        job_id: The id of its job.
+        job: The ``namespace/name`` of its job.
+        job_version: The version of the definition that it runs.
         status: ``queued``, ``running``, ``success``, ``failed`` or ``cancelled``; in lists
             ``broken`` if its record cannot be decoded. Then only the ids and *fire_time* are known.
         trigger: ``schedule``, ``manual`` or ``dependencies``.
-        fire_time: When it was due; for a trigger, when it was asked for.
-        queued_at: When it was made.
-        started_at: When its first attempt began.
+        fire_time: When it was due; for a trigger, when it was requested.
+        queued_at: When it was created.
+        started_at: When its first attempt started.
         finished_at: When its last task ended.
-        lateness_ms: From *fire_time* to *started_at*. Until the first attempt has ended, both say
-            when it was given its slot.
-        progress: How far it is, in percent: each task has an equal share, a running one that tells
-            its own progress so much of it; in lists 0 or 100.
-        reason: Why it ended as it did, or what it waits for.
-        tasks: By name, in the order of their definition; null in lists.
-        traceparent: The trace (W3C) of the request that asked for it; empty for none.
+        lateness_ms: The time from *fire_time* to *started_at*. Until the first attempt has ended,
+            *started_at* is the instant at which it got its slot.
+        progress: Its progress in percent. All tasks have the same weight, and a running task counts
+            with its reported progress; in lists 0 or 100.
+        reason: The reason of its status, or what it waits for.
+        tasks: Its tasks by name, in the order of their definition; null in lists.
+        traceparent: The trace (W3C) of the request that created it; empty for none.
         stand_in: The node that ran it in place of the shard's primary; null if none did.
-        possible_duplicates: What stand-ins ran besides, each with the same idempotency key; null in
-            lists and in answers to requests that change something.
-        broken: Why its record cannot be shown whole; empty for a sound one.
+        possible_duplicates: Further runs on stand-ins, with the same idempotency key; null in lists
+            and in responses to requests that change something.
+        broken: Why the record cannot be shown; empty for a valid record.
     """
 
     execution_id: str
@@ -153,8 +154,8 @@ class ExecutionList(View, frozen=True):
     """A page of executions.
 
     Attributes:
-        items: Latest fire time first, or as asked for.
-        next_cursor: Gives the next page; null where there is none.
+        items: The executions, latest fire time first, or in the order of the request.
+        next_cursor: The cursor of the next page; null for the last page.
     """
 
     items: list[ExecutionView]
@@ -162,11 +163,11 @@ class ExecutionList(View, frozen=True):
 
 
 class WaitManyBody(Body, frozen=True):
-    """Executions waited for together.
+    """A wait for several executions.
 
     Attributes:
-        execution_ids: 1 to 1,000.
-        timeout: How long to wait; at most 300 seconds count.
+        execution_ids: The ids of 1 to 1,000 executions.
+        timeout: How long to wait, at most 300 seconds.
     """
 
     execution_ids: list[Word]

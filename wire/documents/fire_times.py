@@ -1,23 +1,23 @@
-"""A job's fire times: what became of those that were, and which are to come."""
+"""Fire times of jobs: the outcomes of past ones, and the next ones."""
 
 from rota.wire.documents.document import InstantText, View
 
 
 class LedgerEntryView(View, frozen=True):
-    """What became of a fire time, or of *count* of them in a row.
+    """The outcome of a fire time, or of *count* successive fire times.
 
     Attributes:
         fire_time: The first of the fire times.
-        until: The last of them.
-        count: How many they are; usually one.
-        schedule: The schedule's number.
+        until: The last of the fire times.
+        count: The number of fire times; usually 1.
+        schedule: The number of the schedule.
         outcome: ``fired``, ``skipped``, ``missed``, ``coalesced`` or ``paused``; ``broken`` if its
             record cannot be decoded. Then only *fire_time* and *schedule* are known.
-        execution_id: The execution made, in the way, or standing for it; null for ``missed`` and
-            ``paused``.
-        reason: A sentence for people; empty for ``fired``, unless a stand-in did it.
-        recorded_at: When it was decided.
-        broken: Why its record cannot be shown whole; empty for a sound one.
+        execution_id: The execution that was created, that was still running (``skipped``), or that
+            covers the fire time (``coalesced``); null for ``missed`` and ``paused``.
+        reason: The reason, for people; empty for ``fired``, unless a stand-in ran it.
+        recorded_at: When the outcome was recorded.
+        broken: Why the record cannot be shown; empty for a valid record.
     """
 
     fire_time: InstantText
@@ -32,11 +32,11 @@ class LedgerEntryView(View, frozen=True):
 
 
 class LedgerPage(View, frozen=True):
-    """A page of a job's ledger.
+    """A page of the ledger of a job.
 
     Attributes:
-        items: By fire time.
-        next_cursor: Gives the next page; null where there is none.
+        items: The entries, ordered by fire time.
+        next_cursor: The cursor of the next page; null for the last page.
     """
 
     items: list[LedgerEntryView]
@@ -44,13 +44,13 @@ class LedgerPage(View, frozen=True):
 
 
 class NextFireView(View, frozen=True):
-    """A coming fire time.
+    """A future fire time.
 
     Attributes:
-        at: In UTC.
-        local: On the clock of the schedule's zone.
-        schedule: The schedule's number.
-        note: Where that clock makes it differ.
+        at: The instant, in UTC.
+        local: The local time in the time zone of the schedule.
+        schedule: The number of the schedule.
+        note: How a change of the local clock shifts it; empty if none does.
     """
 
     at: InstantText
@@ -60,10 +60,10 @@ class NextFireView(View, frozen=True):
 
 
 class NextFires(View, frozen=True):
-    """Coming fire times.
+    """Future fire times.
 
     Attributes:
-        items: Earliest first.
+        items: The fire times, earliest first.
     """
 
     items: list[NextFireView]

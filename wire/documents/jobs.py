@@ -1,4 +1,4 @@
-"""Jobs, as they are defined, created, paused and shown."""
+"""Jobs: definitions, changes and views."""
 
 from typing import Annotated, Literal
 
@@ -40,8 +40,9 @@ class ScheduleBody(Body, frozen=True):
 
     Attributes:
         schedule: A cron expression, ``@every``, ``@at``, ``@startup``, ``@manual`` or a macro.
-        timezone: IANA name; null for the job's.
-        day_or: False: both day fields of a cron expression have to match.
+        timezone: An IANA time zone; null for that of the job.
+        day_or: Whether one matching day field of a cron expression suffices; if false, both must
+            match.
     """
 
     schedule: LineText
@@ -50,41 +51,44 @@ class ScheduleBody(Body, frozen=True):
 
 
 class JobBody(Body, frozen=True):
-    """A job to be created: a *command*, a *python* function, a *type*, a *container*, or *tasks*.
+    """A job: a *command*, a *python* function, a *type*, a *container*, or *tasks*.
 
     Attributes:
-        name: 1 to 128 letters, digits, dots, underscores or hyphens; unique in its namespace.
-        namespace: Likewise; it exists as soon as a job is in it.
-        description: For people.
-        schedule: Shorthand for one of *schedules*.
-        schedules: When it fires, at most 64.
-        timezone: IANA name, for schedules that name none.
-        command: The only task's: a line for ``/bin/sh -c``, or a program and its arguments.
-        python: The only task's: ``module:function``, or more about it.
-        type: The only task's: a registered way to run *parameters*.
-        parameters: Handed to its tasks; at most 120,000 bytes of JSON.
-        tasks: What it runs, 1 to 10,000 tasks that may need each other.
-        dependencies: Names or ids of jobs; this one runs after each of them succeeded.
-        retries: How often a failed task is tried again, 0 to 1,000, or how.
-        timeout: Of one attempt, up to 365 days; 0 is no limit.
-        stop_grace: Between TERM and KILL when an attempt is stopped.
-        container: An image, or more about it, that commands run in; alone, what the image is made
-            to run.
-        sandbox: A profile, or more about it, that commands run in.
-        limits: What each attempt may use.
-        node_selector: Labels that a node has to have to run its tasks; while none has, they wait.
-        misfire: What is done about fire times noticed later than *grace*; null for ``latest``. An
-            ``@at`` that has passed is refused without it.
-        grace: What counts as late, 0 to 365 days.
-        overlap: What becomes of a fire while an earlier execution is not finished.
-        consistency: ``available`` fires on where no primary of its shard is heard, at the risk of
-            running twice; ``strict`` waits. An available job has no *dependencies*.
-        priority: -100 to 100: its ready tasks get a slot as if they had waited 10 s longer for each
-            step.
-        env: Variables of every task.
-        cwd: Working directory of every task, absolute; empty for one of its own for each attempt.
-        stdin: Standard input of every task.
-        labels: For people and tools.
+        name: Its name, 1 to 128 letters, digits, dots, underscores or hyphens; unique in its
+            namespace.
+        namespace: Its namespace, in the same form; it exists as soon as a job is in it.
+        description: A description for people.
+        schedule: Shorthand for *schedules* with one item.
+        schedules: Its schedules, at most 64.
+        timezone: An IANA time zone, for schedules without one.
+        command: The command of its only task: a line for ``/bin/sh -c``, or a program and its
+            arguments.
+        python: The Python function of its only task: ``module:function``, or an object.
+        type: The type of its only task, a registered way to run *parameters*.
+        parameters: The parameters of its tasks; at most 120,000 bytes of JSON.
+        tasks: Its tasks, 1 to 10,000, which may need each other.
+        dependencies: Names or ids of jobs; this job runs after each of them has succeeded.
+        retries: The number of retries of a failed task, 0 to 1,000, or a retry policy.
+        timeout: The time limit of an attempt, up to 365 days; 0 is no limit.
+        stop_grace: The time between SIGTERM and SIGKILL when an attempt is stopped.
+        container: The container of its commands: an image, or an object. Without a command the
+            image's own command runs.
+        sandbox: The sandbox of its commands: a profile, or an object.
+        limits: The resource limits of each attempt.
+        node_selector: Labels that a node must have to run its tasks; they wait until one has.
+        misfire: The policy for fire times that are late by more than *grace*; null for ``latest``.
+            Without it, an ``@at`` that has passed is refused.
+        grace: The tolerated lateness, 0 to 365 days.
+        overlap: The policy for a fire time while an earlier execution is unfinished.
+        consistency: ``strict``: fire times wait while the primary of its shard cannot be reached;
+            ``available``: stand-ins run them, possibly twice. An available job has no
+            *dependencies*.
+        priority: -100 to 100; each step counts like 10 s of waiting for a slot.
+        env: Environment variables of every task.
+        cwd: The absolute working directory of every task; empty for a new directory for each
+            attempt.
+        stdin: The standard input of every task.
+        labels: Labels for people and tools.
     """
 
     name: NameText
@@ -118,20 +122,20 @@ class JobBody(Body, frozen=True):
 
 
 class CreateManyBody(Body, frozen=True):
-    """Jobs to be created together.
+    """A batch of jobs to create.
 
     Attributes:
-        items: The jobs, 1 to 1,000; each is looked at by itself.
+        items: The jobs, 1 to 1,000; each succeeds or fails independently.
     """
 
     items: list[JobBody]
 
 
 class PauseBody(Body, frozen=True):
-    """A job is paused, for a reason that its ledger will repeat.
+    """The pause of a job.
 
     Attributes:
-        reason: For people; may be empty.
+        reason: The reason, which its ledger repeats; may be empty.
     """
 
     reason: LineText = ""
@@ -141,9 +145,9 @@ class ScheduleView(View, frozen=True):
     """A schedule of a job, and its next fire time.
 
     Attributes:
-        schedule: As defined.
-        timezone: IANA name.
-        next_fire_at: Null if it does not fire again.
+        schedule: The schedule as defined.
+        timezone: Its IANA time zone.
+        next_fire_at: Its next fire time; null if it has none.
     """
 
     schedule: str
@@ -155,36 +159,36 @@ class JobView(View, frozen=True):
     """A job.
 
     Attributes:
-        job_id: 16 hexadecimal digits; the first four are the slot of its name.
-        name: As defined.
-        namespace: As defined.
-        status: ``broken`` if it cannot be shown whole; ``paused``; else ``running`` while an
-            execution is not finished; ``finished`` if it has schedules, none of which fires again,
-            and no dependencies; else ``scheduled``.
-        version: Of its definition, from 1.
-        description: As defined.
-        schedules: Without ``@manual``, which never fires.
-        tasks: As defined.
-        dependencies: Each as ``namespace/name``.
-        misfire: As defined.
-        grace_s: As defined, in seconds.
-        overlap: As defined.
-        labels: As defined.
-        created_at: When.
+        job_id: 16 hexadecimal digits; the first four are the hash slot of its name.
+        name: Its name.
+        namespace: Its namespace.
+        status: ``broken`` if its record cannot be shown; ``paused``; ``running`` while an execution
+            is unfinished; ``finished`` if its schedules have no further fire times and it has no
+            dependencies; otherwise ``scheduled``.
+        version: The version of its definition, from 1.
+        description: Its description.
+        schedules: Its schedules, without ``@manual``, which never fires.
+        tasks: Its tasks.
+        dependencies: Its dependencies, each as ``namespace/name``.
+        misfire: Its misfire policy.
+        grace_s: The tolerated lateness, in seconds.
+        overlap: Its overlap policy.
+        labels: Its labels.
+        created_at: When it was created.
         updated_at: When it got this version.
-        next_fire_at: The earliest of its schedules.
+        next_fire_at: The earliest next fire time of its schedules.
         execution_id: Its latest unfinished execution.
-        started_at: When that one started.
-        progress: How far that execution is, in percent; see `ExecutionView`.
-        paused_at: Since when it is paused.
-        paused_by: By whom.
-        pause_reason: Why.
-        priority: As defined.
-        consistency: As defined.
-        definition: A `JobBody` to edit and send again, as JSON, for a newer node's may have fields
-            that this client does not know; null in lists.
-        broken: What of its record cannot be read, and why; such a job can be replaced and deleted.
-            Empty for a sound one.
+        started_at: When that execution started.
+        progress: The progress of that execution in percent; see `ExecutionView`.
+        paused_at: When it was paused.
+        paused_by: The caller that paused it.
+        pause_reason: The reason of the pause.
+        priority: Its priority.
+        consistency: Its consistency.
+        definition: A `JobBody` that can be edited and sent; null in lists. It is plain JSON, since
+            a newer node may have fields that a client does not know.
+        broken: Which part of the record cannot be read, and why; the job can still be replaced and
+            deleted. Empty for a valid record.
     """
 
     job_id: str
@@ -219,8 +223,8 @@ class JobList(View, frozen=True):
     """A page of jobs.
 
     Attributes:
-        items: By ``namespace/name``.
-        next_cursor: Gives the next page; null where there is none.
+        items: The jobs, ordered by ``namespace/name``.
+        next_cursor: The cursor of the next page; null for the last page.
     """
 
     items: list[JobView]
@@ -228,15 +232,15 @@ class JobList(View, frozen=True):
 
 
 class CreatedItem(View, frozen=True):
-    """One result of `CreateManyBody`, in its order: a job, or why there is none.
+    """The result of one item of `CreateManyBody`: a job or an error.
 
     Attributes:
-        status: That of the answer to the same body alone: 201, 200 if this very job was there
-            already, or that of the failure.
-        job_id: Null if there is none.
-        job: Its ``namespace/name``.
-        version: Of its definition.
-        error: Why there is none.
+        status: The status of a request for this item alone: 201, 200 if the job existed with the
+            same definition, or the status of the error.
+        job_id: The id of the job; null after an error.
+        job: The ``namespace/name`` of the job; null after an error.
+        version: The version of its definition; null after an error.
+        error: The error; null on success.
     """
 
     status: int
@@ -250,7 +254,7 @@ class CreatedManyView(View, frozen=True):
     """The results of `CreateManyBody`.
 
     Attributes:
-        items: One for each item of the body, in its place.
+        items: The results, in the order of the items.
     """
 
     items: list[CreatedItem]

@@ -1,15 +1,14 @@
-"""Why a request failed."""
+"""Errors of requests."""
 
 from rota.wire.documents.document import View
 
 
 class FieldProblem(View, frozen=True):
-    """One field that is wrong: where, as a JSON pointer, and how.
+    """The error of one field.
 
     Attributes:
-        pointer: Where: a JSON pointer (RFC 6901) into the body, or ``/query/`` and a parameter's
-            name.
-        detail: What is wrong with it, and what would be right.
+        pointer: A JSON pointer (RFC 6901) into the body, or ``/query/`` and a parameter's name.
+        detail: What is wrong, and which values are valid.
     """
 
     pointer: str
@@ -17,16 +16,16 @@ class FieldProblem(View, frozen=True):
 
 
 class ProblemView(View, frozen=True):
-    """Why a request failed (RFC 9457, ``application/problem+json``).
+    """The error of a request (RFC 9457, ``application/problem+json``).
 
     Attributes:
         type: ``urn:rota:problem:`` and the *code*.
-        title: The status in words.
-        status: That of the answer.
-        code: What it is, for programs; it does not change.
-        detail: What it is, for people.
-        request_id: Under which the node's log has it.
-        errors: Each wrong field of the request.
+        title: The HTTP status in words.
+        status: The HTTP status.
+        code: The error for programs; a code never changes its meaning.
+        detail: The error for people.
+        request_id: The id of the request in the node's log.
+        errors: The errors of single fields of the request.
     """
 
     type: str

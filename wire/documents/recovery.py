@@ -1,4 +1,4 @@
-"""The recovery of a cluster or a shard: what nodes have, and what was written."""
+"""Recovery of a cluster or a shard: inventories of nodes, and results."""
 
 from rota.wire.documents.document import View
 
@@ -7,8 +7,8 @@ class CopyView(View, frozen=True):
     """A copy that counts.
 
     Attributes:
-        node_id: Where it is.
-        allocation: Tells the copy from every other one on the same node.
+        node_id: The node that has it.
+        allocation: The id of the copy, which distinguishes it from other copies on the same node.
     """
 
     node_id: str
@@ -19,10 +19,10 @@ class ConfigurationView(View, frozen=True):
     """The configuration of a shard under an epoch.
 
     Attributes:
-        epoch: Of the configuration.
-        primary: The node that decides.
-        primary_session: The life of that node which does; empty if none does.
-        copies: Those that count, in order of node.
+        epoch: The epoch of the configuration.
+        primary: The node that is the primary.
+        primary_session: The session under which that node is the primary; empty if there is none.
+        copies: The copies that count, ordered by node.
     """
 
     epoch: int
@@ -32,19 +32,19 @@ class ConfigurationView(View, frozen=True):
 
 
 class HeldView(View, frozen=True):
-    """What a node has of a shard.
+    """The copy of a shard on one node.
 
     Attributes:
-        shard: Its number.
-        seen: The newest configuration that etcd was seen to have; null if none was.
+        shard: The number of the shard.
+        seen: The newest configuration that the node has seen in etcd; null if it has seen none.
         promised: The highest epoch that the node promised to obey.
-        allocation: Of the node's whole copy; null without one.
-        before: Number of the entry before the oldest one that the copy keeps.
-        committed: Number of the entry up to which all are known to be committed.
-        tip_epoch: Epoch of the last entry of the copy.
-        tip_index: Number of that entry; 0 without any.
-        tip_hash: Of that entry, in hexadecimal.
-        tip_at: Its instant; null without any.
+        allocation: The id of its copy, if the copy is complete; null otherwise.
+        before: The index of the entry before the oldest one in the copy's journal.
+        committed: The index up to which entries are known to be committed.
+        tip_epoch: The epoch of the last entry of the copy.
+        tip_index: The index of that entry; 0 without entries.
+        tip_hash: The hash of that entry, in hexadecimal.
+        tip_at: The instant of that entry; null without entries.
     """
 
     shard: int
@@ -60,13 +60,12 @@ class HeldView(View, frozen=True):
 
 
 class InventoryView(View, frozen=True):
-    """What a node has of all shards.
+    """The copies of all shards on one node.
 
     Attributes:
-        node_id: Which node.
-        lost: etcd lost what it had in generations up to this one; null: nothing is lost, as far as
-            the node has learned.
-        shards: By number; those of which the node has nothing are left out.
+        node_id: The node.
+        lost: The generation up to which etcd lost its state; null if the node has detected no loss.
+        shards: The copies by number of the shard; shards without any data on the node are omitted.
     """
 
     node_id: str
@@ -75,10 +74,10 @@ class InventoryView(View, frozen=True):
 
 
 class HashesView(View, frozen=True):
-    """What entries a node's copies have: two with the same hash have all before that in common.
+    """Hashes of journal entries; two copies with a common hash have all earlier entries in common.
 
     Attributes:
-        hashes: In hexadecimal, in the order of the question; null for an entry that is not kept.
+        hashes: The hashes in hexadecimal, in the order of the request; null for a missing entry.
     """
 
     hashes: list[str | None]
@@ -88,16 +87,16 @@ class ShardRecoveryView(View, frozen=True):
     """The recovery of a shard, as a part of that of the cluster.
 
     Attributes:
-        shard: Its number.
-        outcome: ``recovered``; ``founded``: no node had anything of it; ``changed``: its
-            configuration changed meanwhile, run the recovery again; or why it stays closed:
+        shard: The number of the shard.
+        outcome: ``recovered``; ``founded``: no node had data of it; ``changed``: its configuration
+            changed during the recovery, which must be run again; or the reason why it stays closed:
             ``no_copy``, ``unknown_configuration``, ``forked``, ``unsure``.
-        epoch_before: Of the newest configuration that is known, or of the one that has everything
-            where the shard has forked; 0 if none is.
-        epoch: Of the configuration that was written; null if none was.
-        primary: The node that is to decide; null if no configuration was written.
-        copies: The nodes whose copies count in the configuration that was written.
-        missing: The nodes whose copies counted and are not there.
+        epoch_before: The epoch of the newest known configuration or, if the shard has forked, of
+            the one with every acknowledged write; 0 without one.
+        epoch: The epoch of the new configuration; null if none was written.
+        primary: The primary in the new configuration; null if none was written.
+        copies: The nodes whose copies count in the new configuration.
+        missing: The nodes whose copies counted before and are missing.
     """
 
     shard: int
@@ -113,9 +112,9 @@ class RecoveryView(View, frozen=True):
     """The recovery of a cluster whose etcd lost its state.
 
     Attributes:
-        generation: Of the new epochs.
-        shards: Those that needed a recovery, by number.
-        without: The nodes that were left out.
+        generation: The generation of the new epochs.
+        shards: The shards that needed a recovery, by number.
+        without: The nodes that were declared lost.
     """
 
     generation: int
@@ -127,14 +126,14 @@ class ShardLossView(View, frozen=True):
     """The recovery of a shard from a copy that did not count.
 
     Attributes:
-        shard: Its number.
+        shard: The number of the shard.
         node_id: The node whose copy is now the only one that counts.
-        epoch_before: Of the newest configuration that is known; 0 if none is.
-        epoch: Of the configuration that was written.
-        last_index: Number of the copy's last entry: what was acknowledged after it is lost.
-        last_at: Instant of that entry; null if the copy has none.
-        missing: The nodes whose copies counted.
-        recorded_on: The node that has the record, in ``RECOVERIES`` of its data directory.
+        epoch_before: The epoch of the newest known configuration; 0 without one.
+        epoch: The epoch of the new configuration.
+        last_index: The index of the copy's last entry; later acknowledged writes are lost.
+        last_at: The instant of that entry; null without entries.
+        missing: The nodes whose copies counted before.
+        recorded_on: The node that recorded the recovery, in ``RECOVERIES`` of its data directory.
     """
 
     shard: int

@@ -1,4 +1,4 @@
-"""The tasks of a job: what they run, within which limits, and when they are tried again."""
+"""Tasks of a job: commands, limits and retries."""
 
 from typing import Annotated, Literal
 
@@ -31,22 +31,23 @@ ExitCodes = Annotated[list[int], msgspec.Meta(max_length=256)]
 
 
 class RetryBody(Body, frozen=True):
-    """When a failed task is tried again.
+    """The retry policy of a task.
 
     Attributes:
-        limit: Retries after the first attempt, 0 to 1,000.
-        backoff: ``exponential`` from *delay* by *factor* up to *max_delay*, ``fixed`` at *delay*,
-            or ``explicit``: *delays*, the last one repeating.
+        limit: The number of retries after the first attempt, 0 to 1,000.
+        backoff: ``exponential``: from *delay*, multiplied by *factor*, up to *max_delay*;
+            ``fixed``: *delay*; ``explicit``: *delays*, of which the last one repeats.
         delay: The first or only delay.
-        factor: By which each delay is longer than the one before.
+        factor: The ratio of each delay to the previous one.
         max_delay: The longest delay.
         delays: The delays of ``explicit``, in order.
-        jitter: Share of a delay, 0 to 1, that chance adds to it.
-        on_exit_codes: Retry after these only; empty for all.
-        never_on_exit_codes: Never retry after these.
-        on_exceptions: Retry only after these and what derives from them, or after
-            *on_exit_codes*; names such as ``OutOfStock`` or ``shop.errors.OutOfStock``.
-        never_on_exceptions: Never retry after these and what derives from them.
+        jitter: The largest random addition to a delay, as a fraction of it, 0 to 1.
+        on_exit_codes: Exit statuses after which the task is retried. If this and *on_exceptions*
+            are empty, it is retried after every failure.
+        never_on_exit_codes: Exit statuses after which the task is not retried.
+        on_exceptions: Exceptions after which the task is retried, with their subclasses; names such
+            as ``OutOfStock`` or ``shop.errors.OutOfStock``.
+        never_on_exceptions: Exceptions after which the task is not retried, with their subclasses.
     """
 
     limit: RetryCount
@@ -63,14 +64,15 @@ class RetryBody(Body, frozen=True):
 
 
 class SandboxBody(Body, frozen=True):
-    """What a command is kept from.
+    """The sandbox of a command.
 
     Attributes:
         profile: ``none``, ``default`` or ``strict``.
-        network: Whether it has the network: with ``strict`` that of other machines, without this
-            one's loopback; with ``default`` all of the machine's. Null: ``strict`` has none.
-        binds: Files and folders of the machine that it sees besides: ``/source:/target``, read
-            only; with ``:rw`` it may write there.
+        network: Whether the command has network access. With ``strict`` it reaches other machines
+            but not the loopback of its own; with ``default`` it uses the network of the machine. If
+            null, ``strict`` has no network and ``default`` has it.
+        binds: Further files and folders of the machine in the sandbox: ``/source:/target``, read
+            only; writable with ``:rw``.
     """
 
     profile: Profile = "default"
@@ -79,11 +81,11 @@ class SandboxBody(Body, frozen=True):
 
 
 class LimitsBody(Body, frozen=True):
-    """What an attempt may use, all its processes together; null is no limit.
+    """The limits of an attempt, for all its processes together; null is no limit.
 
     Attributes:
-        cpu: Processors, 0.01 to 1,024; 0.5 for half of one.
-        memory: Bytes, or text such as ``512MiB``; 1 MiB to 1,024 TiB.
+        cpu: Processors, 0.01 to 1,024; 0.5 is half a processor.
+        memory: Memory in bytes, or as text such as ``512MiB``; 1 MiB to 1,024 TiB.
         pids: Processes and threads, 1 to 4,194,304.
     """
 
@@ -93,14 +95,15 @@ class LimitsBody(Body, frozen=True):
 
 
 class PythonBody(Body, frozen=True):
-    """A Python function to be called.
+    """A call of a Python function.
 
     Attributes:
-        function: ``module:function``.
-        args: Its arguments by position.
-        kwargs: Its arguments by name; with *args* at most 120,000 bytes of JSON.
-        interpreter: Absolute path of the Python of its environment; empty for the node's own.
-        path: Folders, absolute, where modules are looked for first.
+        function: The function, as ``module:function``.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments; with *args* at most 120,000 bytes of JSON.
+        interpreter: The absolute path of the Python interpreter of its environment; empty for that
+            of the node.
+        path: Absolute paths of folders that are searched first for modules.
     """
 
     function: Word
@@ -111,16 +114,16 @@ class PythonBody(Body, frozen=True):
 
 
 class ContainerBody(Body, frozen=True):
-    """A container to be run.
+    """A container.
 
     Attributes:
-        image: Its name, with tag or digest.
+        image: The name of the image, with tag or digest.
         pull: When the image is pulled: ``missing``, ``always`` or ``never``.
-        network: ``bridge``, ``none``, ``host`` or one of the engine's networks; empty for the
+        network: ``bridge``, ``none``, ``host`` or a network of the container engine; empty for the
             engine's default.
-        binds: Files and folders of the machine: ``/source:/target``, read only; with ``:rw`` it may
-            write there.
-        user: A name or ``uid:gid``; empty for the image's.
+        binds: Files and folders of the machine in the container: ``/source:/target``, read only;
+            writable with ``:rw``.
+        user: A name or ``uid:gid``; empty for the user of the image.
     """
 
     image: LineText
@@ -131,27 +134,27 @@ class ContainerBody(Body, frozen=True):
 
 
 class TaskBody(Body, frozen=True):
-    """One task of a job; what it leaves out is as the job says.
+    """A task of a job; omitted fields have the values of the job.
 
     Attributes:
-        name: 1 to 128 letters, digits, dots, underscores or hyphens; unique in its job.
+        name: Its name, 1 to 128 letters, digits, dots, underscores or hyphens; unique in its job.
         command: A line for ``/bin/sh -c``, or a program and its arguments.
-        python: ``module:function`` or more about it, in place of a command.
+        python: A Python function in place of a command: ``module:function``, or an object.
         type: A registered way to run *parameters*, in place of a command.
-        parameters: Of the type; a task with a command does not get them.
-        needs: Names of tasks of this job that have to end first.
-        trigger_rule: What the needed tasks have to end as.
-        env: Variables, besides the job's.
-        cwd: Its working directory; null for the job's.
-        stdin: Its standard input; null for the job's.
-        retries: How often it is tried again; null for the job's.
-        timeout: Of one attempt; null for the job's.
-        stop_grace: Between TERM and KILL; null for the job's.
-        container: An image, or more about it, that runs its command or what the image is made to
-            run; null for the job's, empty for none.
-        sandbox: A profile, or more about it, for its command; null for the job's.
-        limits: What it may use; null for the job's.
-        node_selector: Labels that a node has to have to run it; null for the job's.
+        parameters: The parameters of the type; a task with a command does not get them.
+        needs: Names of tasks of this job that must end before it starts.
+        trigger_rule: The condition on the outcomes of the needed tasks.
+        env: Environment variables, in addition to those of the job.
+        cwd: Its working directory; null for that of the job.
+        stdin: Its standard input; null for that of the job.
+        retries: Its number of retries or retry policy; null for that of the job.
+        timeout: The time limit of an attempt; null for that of the job.
+        stop_grace: The time between SIGTERM and SIGKILL; null for that of the job.
+        container: Its container: an image, or an object. Without a command the image's own command
+            runs. Null for that of the job, empty for none.
+        sandbox: The sandbox of its command: a profile, or an object; null for that of the job.
+        limits: Its resource limits; null for those of the job.
+        node_selector: Labels that a node must have to run it; null for those of the job.
     """
 
     name: NameText
@@ -174,13 +177,13 @@ class TaskBody(Body, frozen=True):
 
 
 class SandboxView(View, frozen=True):
-    """What a task's program is kept from.
+    """The sandbox of a task.
 
     Attributes:
         profile: ``default`` or ``strict``.
-        network: Whether it has the network: with ``strict`` that of other machines, without this
-            one's loopback; with ``default`` all of the machine's.
-        binds: What it sees besides: ``/source:/target:ro`` or ``:rw``.
+        network: Whether it has network access. With ``strict`` it reaches other machines but not
+            the loopback of its own; with ``default`` it uses the network of the machine.
+        binds: Further files and folders in the sandbox: ``/source:/target:ro`` or ``:rw``.
     """
 
     profile: str
@@ -189,11 +192,11 @@ class SandboxView(View, frozen=True):
 
 
 class LimitsView(View, frozen=True):
-    """What an attempt may use, all its processes together; null is no limit.
+    """The limits of an attempt, for all its processes together; null is no limit.
 
     Attributes:
         cpu: Processors.
-        memory_bytes: Bytes.
+        memory_bytes: Memory in bytes.
         pids: Processes and threads.
     """
 
@@ -206,17 +209,17 @@ class TaskSpecView(View, frozen=True):
     """A task of a job, as defined.
 
     Attributes:
-        name: Unique in its job.
-        needs: Names of the tasks that have to end first.
-        trigger_rule: What these have to end as.
-        type: How it is run; ``process`` for a command, ``python``, ``container``.
-        command: Null for other types.
-        retries: How often it is tried again.
-        timeout_s: Of one attempt; 0 is no limit.
+        name: Its name, unique in its job.
+        needs: Names of the tasks that must end before it starts.
+        trigger_rule: The condition on the outcomes of these tasks.
+        type: Its type; ``process`` for a command, ``python``, ``container``.
+        command: Its command; null for other types.
+        retries: Its number of retries.
+        timeout_s: The time limit of an attempt, in seconds; 0 is no limit.
         python: The function that it calls; null for other types.
         container: The image that it runs; null for other types.
-        sandbox: Null for none.
-        limits: Null for none.
+        sandbox: Its sandbox; null for none.
+        limits: Its resource limits; null for none.
     """
 
     name: str

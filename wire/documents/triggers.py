@@ -1,25 +1,25 @@
-"""Executions that are asked for, one or many."""
+"""Triggers: requests for one execution or several."""
 
 from rota.wire.documents.document import Body, Json, LineText, View
 from rota.wire.documents.problems import ProblemView
 
 
 class TriggerBody(Body, frozen=True):
-    """An execution asked for; *parameters* override the job's.
+    """The trigger of a job.
 
     Attributes:
-        parameters: In place of the job's, whole; at most 120,000 bytes of JSON.
+        parameters: Parameters that replace those of the job; at most 120,000 bytes of JSON.
     """
 
     parameters: Json = None
 
 
 class TriggeredView(View, frozen=True):
-    """The execution that a trigger made.
+    """The execution that a trigger created.
 
     Attributes:
-        execution_id: The execution.
-        job_id: Its job.
+        execution_id: The id of the execution.
+        job_id: The id of its job.
         status: Always ``queued``.
     """
 
@@ -29,12 +29,12 @@ class TriggeredView(View, frozen=True):
 
 
 class TriggerItem(Body, frozen=True):
-    """One of many executions asked for together.
+    """One trigger of a batch.
 
     Attributes:
         job: Its id, its name in ``default``, or ``namespace/name``.
-        parameters: In place of the job's, whole.
-        idempotency_key: As the header ``Idempotency-Key``, for this item alone.
+        parameters: Parameters that replace those of the job.
+        idempotency_key: Like the header ``Idempotency-Key``, for this item alone.
     """
 
     job: LineText
@@ -43,21 +43,21 @@ class TriggerItem(Body, frozen=True):
 
 
 class TriggerManyBody(Body, frozen=True):
-    """Executions asked for together.
+    """A batch of triggers.
 
     Attributes:
-        items: The executions, 1 to 1,000; each is looked at by itself.
+        items: The triggers, 1 to 1,000; each succeeds or fails independently.
     """
 
     items: list[TriggerItem]
 
 
 class TriggeredItem(View, frozen=True):
-    """One result of `TriggerManyBody`, in its order: an execution, or why there is none.
+    """The result of one item of `TriggerManyBody`: an execution or an error.
 
     Attributes:
-        execution_id: Null if there is none.
-        error: Why there is none.
+        execution_id: The id of the execution; null after an error.
+        error: The error; null on success.
     """
 
     execution_id: str | None = None
@@ -68,7 +68,7 @@ class TriggeredManyView(View, frozen=True):
     """The results of `TriggerManyBody`.
 
     Attributes:
-        items: One for each item of the body, in its place.
+        items: The results, in the order of the items.
     """
 
     items: list[TriggeredItem]

@@ -1,8 +1,8 @@
-"""Documents of records that cannot be shown whole.
+"""Documents of broken records.
 
-Another version, or a fault, may have stored what no document can hold, such as an instant after
-the year 9999. A list shows the other records all the same, and this one with the reason: its names
-and ids are enough to delete it. Of a record that cannot even be decoded, its key is shown.
+Another version, or a fault, may have stored a value that no document can contain, such as an
+instant after the year 9999. A list still has all records. A broken one has the reason, and its
+names and ids, which are enough to delete it. For a record that cannot be decoded, its key is shown.
 """
 
 from collections.abc import Callable
@@ -20,16 +20,16 @@ from rota.wire.documents import ExecutionView, JobView, LedgerEntryView
 View = TypeVar("View")
 
 
-def whole_or_broken(whole: Callable[[], View], broken: Callable[[str], View]) -> View:
-    """Return the document that *whole* makes or, if it fails, what *broken* makes of the reason."""
+def complete_or_broken(complete: Callable[[], View], broken: Callable[[str], View]) -> View:
+    """Return the document that *complete* makes; if it fails, that of *broken* for the reason."""
     try:
-        return whole()
+        return complete()
     except Exception as error:
         return broken(f"the record cannot be shown: {type(error).__name__}: {error}")
 
 
 def broken_job(job: Job, why: str) -> JobView:
-    """Return the document of a job that cannot be shown whole."""
+    """Return the document of a broken job."""
     return JobView(
         job_id=job.id,
         name=job.spec.name,
@@ -51,12 +51,12 @@ def broken_job(job: Job, why: str) -> JobView:
 
 
 def unreadable(spec: JobSpec) -> str:
-    """Return why schedules of a job cannot be read; empty if all can."""
+    """Return the reasons why schedules of a job are unreadable; empty if none is."""
     return "; ".join(filter(None, map(fault_of, spec.schedules)))
 
 
 def broken_execution(execution: Execution, why: str) -> ExecutionView:
-    """Return the document of an execution that cannot be shown whole."""
+    """Return the document of a broken execution."""
     return ExecutionView(
         execution_id=execution.id,
         job_id=execution.job_id,
@@ -73,7 +73,7 @@ def broken_execution(execution: Execution, why: str) -> ExecutionView:
 
 
 def broken_entry(entry: LedgerEntry, why: str) -> LedgerEntryView:
-    """Return the document of a ledger entry that cannot be shown whole."""
+    """Return the document of a broken ledger entry."""
     return LedgerEntryView(
         fire_time=_nearest(entry.fire_at),
         until=_nearest(entry.until),

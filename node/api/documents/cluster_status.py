@@ -1,8 +1,9 @@
-"""The cluster as one node sees it: nodes, shards, and what is to change.
+"""Status of the cluster: nodes, shards, and pending moves of copies.
 
-Who lives and who holds what every node knows. How far copies have come only their primary knows,
-and what a node runs only that node; so a node also tells what it alone knows (`told_by`), and
-`whole` puts together what all have told. What nobody told is shown as unknown, never as 0.
+Every node knows which nodes are alive and where copies are. The lag of copies is known only to
+their primary, and the load of a node only to that node. Each node therefore reports what it alone
+knows (`own_status`), and `merged_status` combines the reports. A value that no node reported is
+shown as unknown, never as 0.
 """
 
 from collections import Counter
@@ -27,55 +28,55 @@ from rota.wire.documents import (
 )
 
 ETCD_SILENT_S = 3.0
-"""Several renewals, of which there is one a second; `RotaEtcdSilent` is the alert for it."""
-ETCD_SILENT = "etcd does not renew the session; until it does, no shard changes hands"
+"""Several intervals of renewals, which are sent once a second; `RotaEtcdSilent` is the alert."""
+ETCD_SILENT = "etcd does not renew the session of this node; no shard can change its primary"
 GONE = "gone"
 PRIMARY, BACKUP, LEARNER = "primary", "backup", "learner"
 COPY, HANDOVER, REMOVAL = "copy", "handover", "removal"
 
 
-def told_by(context: NodeContext) -> ClusterView:
-    """Return what this node alone knows: itself, and the shards that it decides for."""
+def own_status(context: NodeContext) -> ClusterView:
+    """Return what only this node knows: its own load, and the shards of which it is the primary."""
     me = context.config.node_id
     shards = [_shard(context, shard) for shard in context.shards if shard.replica.primary]
     nodes = [each for each in _nodes(context, shards) if each.node_id == me]
     return _view(context, nodes, shards, [])
 
 
-def whole(context: NodeContext, told: Mapping[NodeId, ClusterView]) -> ClusterView:
-    """Return the cluster as this node sees it.
+def merged_status(context: NodeContext, reports: Mapping[NodeId, ClusterView]) -> ClusterView:
+    """Return the status of the cluster.
 
     Args:
-        context: Of this node.
-        told: What the others told that answered.
+        context: The parts of this node.
+        reports: The `own_status` of each other node that responded.
     """
-    known = {each.shard: each for view in told.values() for each in view.shards}
+    known = {each.shard: each for view in reports.values() for each in view.shards}
     shards = [_newer(_shard(context, shard), known.get(shard.id)) for shard in context.shards]
-    own_accounts = {each.node_id: each for view in told.values() for each in view.nodes}
-    nodes = [_completed(each, own_accounts.get(each.node_id)) for each in _nodes(context, shards)]
+    reported = {each.node_id: each for view in reports.values() for each in view.nodes}
+    nodes = [_completed(each, reported.get(each.node_id)) for each in _nodes(context, shards)]
     copies = context.copies
     moves = [move for shard in shards for move in moves_of(shard, copies)]
     return _view(context, nodes, shards, moves)
 
 
-def _completed(node: NodeView, own_account: NodeView | None) -> NodeView:
-    """Return *node* with what only that node knows, if it answered."""
-    if own_account is None:
+def _completed(node: NodeView, report: NodeView | None) -> NodeView:
+    """Return *node* with the fields that only that node knows, if it responded."""
+    if report is None:
         return node
-    return msgspec.structs.replace(node, load=own_account.load, troubles=own_account.troubles)
+    return msgspec.structs.replace(node, load=report.load, troubles=report.troubles)
 
 
-def node_as(context: NodeContext, member: Member) -> NodeView:
-    """Return the node that *member* is about, as this node sees it besides."""
+def node_view(context: NodeContext, member: Member) -> NodeView:
+    """Return the document of a node, from its record and from what this node knows."""
     return _node(context, member, _counts(_shard(context, shard) for shard in context.shards))
 
 
 def moves_of(shard: ShardView, copies: Copies) -> Iterator[MoveView]:
-    """Yield what is to change before *shard* is where it ought to be.
+    """Yield the moves that are pending until the copies of *shard* are on their target nodes.
 
-    A copy that ought not to be there goes only for one that replaces it (PROTOCOL R26). Where fewer
-    nodes are left than there are to be copies it goes too, if enough remain; else it stays, and
-    that is no move.
+    A copy on another node is removed only when its replacement counts (PROTOCOL R26). If there are
+    fewer nodes than wanted copies, it is removed too, provided that enough copies remain. Otherwise
+    it stays, and that is no move.
     """
     roles = {each.node_id: each for each in shard.replicas}
     counting = {node_id for node_id, each in roles.items() if each.role != LEARNER}
@@ -91,13 +92,13 @@ def moves_of(shard: ShardView, copies: Copies) -> Iterator[MoveView]:
             lag=learner.lag if learner else None,
         )
     if shard.primary and shard.target and shard.primary != shard.target[0]:
-        heir = shard.target[0]
+        next_primary = shard.target[0]
         yield MoveView(
             shard=shard.shard,
             change=HANDOVER,
             source=shard.primary,
-            target=heir,
-            is_running=heir in counting,
+            target=next_primary,
+            is_running=next_primary in counting,
         )
     needless = sorted(counting - set(shard.target))
     if len(shard.target) < copies.wanted:
@@ -130,7 +131,7 @@ def _view(
 
 
 def _nodes(context: NodeContext, shards: Iterable[ShardView]) -> list[NodeView]:
-    """Return all nodes; of another its load is not known."""
+    """Return all nodes; the load of other nodes is unknown."""
     counts = _counts(shards)
     return [
         _node(context, member, counts) for _, member in sorted(context.membership.members.items())
@@ -138,7 +139,7 @@ def _nodes(context: NodeContext, shards: Iterable[ShardView]) -> list[NodeView]:
 
 
 def _counts(shards: Iterable[ShardView]) -> Counter[tuple[str, str]]:
-    """Return how many copies there are, by node and role."""
+    """Return the number of copies, by node and role."""
     return Counter((each.node_id, each.role) for shard in shards for each in shard.replicas)
 
 
@@ -165,7 +166,7 @@ def _node(context: NodeContext, member: Member, counts: Counter[tuple[str, str]]
 
 
 def _troubles(context: NodeContext) -> list[str]:
-    """Return what is wrong with this node, and with etcd as this node sees it."""
+    """Return the conditions of this node, and those of etcd that it observes."""
     unready = context.unready(exclude_cluster=True)
     is_silent = context.membership.session_age_s > ETCD_SILENT_S
     silence = ETCD_SILENT if is_silent else None
@@ -174,9 +175,9 @@ def _troubles(context: NodeContext) -> list[str]:
     return [trouble for trouble in found if trouble]
 
 
-def _state(said: str) -> str:
-    # A state that a later version knows is none in which a node gets more to hold.
-    return ACTIVE if said == ACTIVE else DRAINING
+def _state(recorded: str) -> str:
+    # A state of a later version counts as draining: the node gets no more copies.
+    return ACTIVE if recorded == ACTIVE else DRAINING
 
 
 def _load(context: NodeContext) -> LoadView:
@@ -197,19 +198,19 @@ def _shard(context: NodeContext, shard: Shard) -> ShardView:
         return ShardView(
             shard=shard.id, epoch=0, primary=None, is_open=None, replicas=[], target=target
         )
-    duty = shard.replica.primary
+    primary = shard.replica.primary
     others = [
         ReplicaView(
             node_id=node_id,
             role=BACKUP,
-            lag=_lag(duty, duty.peers.get(node_id)) if duty else None,
+            lag=_lag(primary, primary.peers.get(node_id)) if primary else None,
         )
         for node_id in newest.members
         if node_id != newest.primary
     ]
     learners = [
-        ReplicaView(node_id=node_id, role=LEARNER, lag=_lag(duty, peer))
-        for node_id, peer in (_learners(duty, context.clock.elapsed()) if duty else ())
+        ReplicaView(node_id=node_id, role=LEARNER, lag=_lag(primary, peer))
+        for node_id, peer in (_learners(primary, context.clock.elapsed()) if primary else ())
         if node_id not in newest.members
     ]
     return ShardView(
@@ -222,29 +223,29 @@ def _shard(context: NodeContext, shard: Shard) -> ShardView:
     )
 
 
-def _learners(duty: Primary, now: Instant) -> list[tuple[NodeId, PeerCopy]]:
-    """Return the learners that answer, by node; one that is gone is remembered for a while."""
-    since = Instant(now - duty.timing.silence)
-    learners = sorted(duty.learners.items(), key=lambda each: each[0])
+def _learners(primary: Primary, now: Instant) -> list[tuple[NodeId, PeerCopy]]:
+    """Return the learners that respond, by node; the replica lists lost ones for a while."""
+    since = Instant(now - primary.timing.silence)
+    learners = sorted(primary.learners.items(), key=lambda each: each[0])
     return [
         (node_id, peer)
         for node_id, peer in learners
-        if not (peer.is_silent(since) or duty.liveness.is_dead(node_id, now))
+        if not (peer.is_silent(since) or primary.liveness.is_dead(node_id, now))
     ]
 
 
-def _lag(duty: Primary | None, peer: PeerCopy | None) -> int | None:
-    """Return how many entries a copy is not known to have; None if it has not said what it has."""
-    if duty is None or peer is None or peer.snapshot is not None or not peer.match:
+def _lag(primary: Primary | None, peer: PeerCopy | None) -> int | None:
+    """Return how many entries a copy lacks, as far as the primary knows; None if it is unknown."""
+    if primary is None or peer is None or peer.snapshot is not None or not peer.match:
         return None
-    return duty.copy.tip.index - peer.match
+    return primary.copy.tip.index - peer.match
 
 
-def _newer(seen: ShardView, told: ShardView | None) -> ShardView:
-    """Return what its primary told of a shard, unless another has been heard of since.
+def _newer(seen: ShardView, reported: ShardView | None) -> ShardView:
+    """Return the primary's report of a shard, unless this node has seen a newer configuration.
 
-    Where it ought to be is as seen here: the primary may not have heard of all nodes yet.
+    The target nodes are those that this node computes: the primary may not know all nodes yet.
     """
-    if told is None or told.epoch < seen.epoch:
+    if reported is None or reported.epoch < seen.epoch:
         return seen
-    return msgspec.structs.replace(told, target=seen.target)
+    return msgspec.structs.replace(reported, target=seen.target)

@@ -1,4 +1,4 @@
-"""Fields of what a client sends, read one by one; every mistake is kept, with where it is."""
+"""Conversion of single fields of a body; each error is collected with its JSON pointer."""
 
 import re
 from typing import Literal, TypeVar
@@ -16,35 +16,35 @@ from rota.wire.documents import Json, ScheduleBody, Timespan
 
 N = TypeVar("N", int, float)
 PARAMETERS_MAX = 120_000
-"""Bytes of JSON: Linux takes no variable of 128 KiB or more, and tasks get them as one."""
+"""Bytes of JSON. Tasks get their parameters in one variable, which Linux limits to 128 KiB."""
 
 HINTS_MAX = 3
-"""Unknown time zones of one request that are answered with the closest names; each takes 2 ms."""
+"""Unknown time zones of one request for which the closest names are searched, 2 ms each."""
 
 _BIND = re.compile(r"(?P<source>[^:]+):(?P<target>[^:]+?)(?::(?P<mode>ro|rw))?")
 _IMAGE = re.compile(r"[!-~]{1,512}")
 
 
 class Hints:
-    """The hints that a request may still get."""
+    """The number of hints that are left for a request."""
 
     def __init__(self, left: int = HINTS_MAX) -> None:
         self._left = left
 
     def take(self) -> bool:
-        """Return True if there is one more, which is then used up."""
+        """Use up a hint, and return True if one was left."""
         self._left -= 1
         return self._left >= 0
 
 
 class Reader:
-    """Reads fields, and gathers what is wrong with them.
+    """Reads fields and collects their errors.
 
-    Each method returns the field as the core has it; where it cannot be read, something harmless,
-    so that the rest can be looked at.
+    Each method returns the value of a field for the core. For an invalid field it returns a
+    harmless value, so that the other fields can be checked.
 
     Attributes:
-        problems: What is wrong.
+        problems: The errors so far.
     """
 
     def __init__(self, hints: Hints | None = None) -> None:
@@ -52,7 +52,7 @@ class Reader:
         self._hints = hints or Hints()
 
     def timespan(self, value: Timespan, pointer: str) -> Duration:
-        """Read a number of seconds, or text such as ``1h30m``."""
+        """Read a duration: a number of seconds, or text such as ``1h30m``."""
         try:
             if isinstance(value, str):
                 return parse_duration(value)
@@ -62,7 +62,7 @@ class Reader:
             return Duration(0)
 
     def size(self, value: int | str | None, pointer: str) -> int:
-        """Read a limit in bytes, or as text such as ``512MiB``; 0 for none."""
+        """Read a limit in bytes, or as text such as ``512MiB``; None gives 0, which is no limit."""
         try:
             return self.limit(parse_size(value) if isinstance(value, str) else value, pointer)
         except ValueError as error:
@@ -70,13 +70,13 @@ class Reader:
             return 0
 
     def limit(self, value: N | None, pointer: str) -> N | Literal[0]:
-        """Read a limit; 0 for none, so that this is no limit itself."""
+        """Read a limit; None gives 0, which is no limit, and 0 itself is an error."""
         if value == 0:
-            self.problems.append(Problem(pointer, "0 would be nothing; leave it out for no limit"))
+            self.problems.append(Problem(pointer, "0 is not a limit; omit the field for no limit"))
         return value or 0
 
     def profile(self, text: str, pointer: str) -> str:
-        """Read the name of a sandbox's profile."""
+        """Read the name of a sandbox profile."""
         if text in PROFILES:
             return text
         self.problems.append(
@@ -85,13 +85,16 @@ class Reader:
         return "strict"
 
     def json(self, value: Json, pointer: str) -> str:
-        """Read a value of the user's own, as JSON; empty for null."""
+        """Read a value of any form and return it as JSON; empty for null."""
         if value is None:
             return ""
         content = msgspec.json.encode(value)
         if len(content) > PARAMETERS_MAX:
             self.problems.append(
-                Problem(pointer, f"has {len(content)} bytes as JSON; at most {PARAMETERS_MAX} fit")
+                Problem(
+                    pointer,
+                    f"the value has {len(content)} bytes as JSON; the limit is {PARAMETERS_MAX}",
+                )
             )
         return content.decode()
 
@@ -103,10 +106,10 @@ class Reader:
         self.problems.append(Problem(pointer, refusal.detail))
         return "UTC"
 
-    def schedule(self, asked: ScheduleBody, timezone: str, pointer: str) -> Schedule:
+    def schedule(self, body: ScheduleBody, timezone: str, pointer: str) -> Schedule:
         """Read a schedule in *timezone*."""
         try:
-            return parse_schedule(asked.schedule, timezone, asked.day_or)
+            return parse_schedule(body.schedule, timezone, body.day_or)
         except Refused as refusal:
             self.problems.append(Problem(pointer, refusal.detail))
             return Schedule(text="@manual")
@@ -116,26 +119,29 @@ class Reader:
         module, _, function = text.partition(":")
         names = (*module.split("."), *function.split("."))
         if not all(name.isidentifier() for name in names):
-            detail = f"{in_quotes(text)} is not a function; write it as package.module:function"
+            detail = f"{in_quotes(text)} is not a Python function; write package.module:function"
             self.problems.append(Problem(pointer, detail))
         return text
 
     def image(self, text: str, pointer: str) -> str:
         """Read the name of a container's image."""
         if not _IMAGE.fullmatch(text):
-            detail = f"{in_quotes(text)} is not the name of an image, such as python:3.12-slim"
+            detail = f"{in_quotes(text)} is not an image; write a name such as python:3.12-slim"
             self.problems.append(Problem(pointer, detail))
         return text
 
     def binds(self, texts: list[str], pointer: str) -> tuple[Bind, ...]:
-        """Read ``/source:/target`` each, with ``:ro`` or ``:rw``."""
+        """Read binds, each ``/source:/target`` with an optional ``:ro`` or ``:rw``."""
         found: list[Bind] = []
         for number, text in enumerate(texts):
             parts = _BIND.fullmatch(text)
             if parts is None:
-                detail = f"{in_quotes(text)} is not /source:/target, /source:/target:ro or :rw"
+                detail = (
+                    f"{in_quotes(text)} is not a bind; write /source:/target, /source:/target:ro "
+                    "or :rw"
+                )
                 self.problems.append(Problem(f"{pointer}/{number}", detail))
-                # In its place, for the others are pointed at by their numbers.
+                # A placeholder keeps the numbers of the others, which pointers contain.
                 found.append(Bind("/nothing", "/nothing"))
             else:
                 found.append(Bind(parts["source"], parts["target"], parts["mode"] == "rw"))

@@ -1,7 +1,7 @@
-"""From what a client sends to what the core understands, the mistakes reported at once.
+"""Conversion of the bodies of jobs to the records of the core, with all errors reported together.
 
-Only the first `PROBLEMS_MAX` are, and no more are looked for: what a body costs does not grow with
-what is wrong in it.
+At most `PROBLEMS_MAX` errors are reported, and the check ends there: the cost of a body does not
+grow with its number of errors.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ from rota.node.api.requests.pacing import finished
 from rota.wire.documents import JobBody, Json, RetryBody, ScheduleBody, TaskBody
 
 MAIN_TASK = "main"
-"""The name of a job's only task, where the job has a command and no tasks."""
+"""The name of the only task of a job without ``tasks``."""
 PROBLEMS_MAX = 20
-"""Problems of a job in one answer; a batch may have a thousand such jobs."""
+"""Errors of one job in a response; a batch may have a thousand such jobs."""
 SHARED = {
     "cwd": "cwd",
     "stdin": "stdin",
@@ -42,7 +42,7 @@ SHARED = {
     "limits": "limits",
     "nodeSelector": "node_selector",
 }
-"""Fields of a task that stand for the job's where they are null, and their names in Python."""
+"""Fields of a task whose default is the value of the job, with their names in Python."""
 
 _OF_A_TASK = re.compile(r"/tasks/(?P<number>\d+)/(?P<field>\w+)(?P<rest>.*)")
 
@@ -51,18 +51,18 @@ def job_spec(body: JobBody, hints: Hints | None = None) -> JobSpec:
     """Return the job that *body* defines.
 
     Args:
-        body: As sent.
-        hints: Those left of the request, if it has several jobs.
+        body: The body of the request.
+        hints: The hints that are left for a request with several jobs.
 
     Raises:
-        Refused: Code ``invalid_job``, with the first `PROBLEMS_MAX` problems in it.
+        Refused: Code ``invalid_job``, with the first `PROBLEMS_MAX` errors.
     """
     return finished(reading(body, hints))
 
 
 def reading(body: JobBody, hints: Hints | None = None) -> Generator[None, None, JobSpec]:
     """Return the job as `job_spec` does, with a pause after each task."""
-    # First of all, so that nothing is read of lists that are too long.
+    # Before anything else, so that lists that are too long are not read.
     counts = problems_of_counts(len(body.tasks), len(body.schedules), len(body.dependencies))
     if counts:
         raise _refusal(counts)
@@ -90,7 +90,7 @@ def reading(body: JobBody, hints: Hints | None = None) -> Generator[None, None, 
     if found:
         problems = _relocated(found[:PROBLEMS_MAX], body)
         if len(found) > PROBLEMS_MAX:
-            problems.append(Problem("", "there may be more problems, which are not listed"))
+            problems.append(Problem("", "only the first errors are listed; there may be more"))
         raise _refusal(problems)
     return spec
 
@@ -99,9 +99,9 @@ def _all_problems(reader: Reader, spec: JobSpec, body: JobBody) -> Iterator[Prob
     yield from reader.problems
     if len(reader.problems) > PROBLEMS_MAX:
         return  # Not all tasks were read.
-    # With several ways it is not known which is meant, so neither is what is wrong with its tasks.
-    has_one_way = len(_ways(body)) <= 1
-    yield from (each for each in problems_of(spec) if has_one_way or each.pointer != "/tasks")
+    # If several of the alternatives are given, errors of the tasks are of no use.
+    is_unambiguous = len(_alternatives(body)) <= 1
+    yield from (each for each in problems_of(spec) if is_unambiguous or each.pointer != "/tasks")
 
 
 def _refusal(problems: list[Problem]) -> Refused:
@@ -109,7 +109,7 @@ def _refusal(problems: list[Problem]) -> Refused:
 
 
 def parameters_json(value: Json) -> str:
-    """Return the parameters of a trigger as stored.
+    """Return the parameters of a trigger as they are stored.
 
     Raises:
         Refused: They are too long.
@@ -122,7 +122,7 @@ def parameters_json(value: Json) -> str:
 
 
 def print_of(*parts: bytes) -> str:
-    """Return a digest of a request, by which a repetition is told from another request."""
+    """Return the fingerprint of a request, which its repetitions share."""
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 
 
@@ -143,14 +143,14 @@ def _schedules(body: JobBody, reader: Reader) -> tuple[Schedule, ...]:
 
 
 def _tasks(body: JobBody, reader: Reader) -> Iterator[TaskSpec]:
-    """Yield the tasks of *body*, up to that with which there are too many problems."""
-    ways = _ways(body)
-    if len(ways) > 1:
+    """Yield the tasks of *body*, until there are more than `PROBLEMS_MAX` errors."""
+    alternatives = _alternatives(body)
+    if len(alternatives) > 1:
         reader.problems.append(
             Problem(
                 "",
-                "a job has one of command, python, type, tasks and container (which may have a "
-                f"command), not {' and '.join(ways)}",
+                f"the job has {' and '.join(alternatives)}; give one of command, python, type, "
+                "tasks and container (which may have a command)",
             )
         )
         return
@@ -158,7 +158,7 @@ def _tasks(body: JobBody, reader: Reader) -> Iterator[TaskSpec]:
         if len(reader.problems) > PROBLEMS_MAX:
             return
         yield _task(task, body, reader, f"/tasks/{number}")
-    if body.tasks or (not ways and body.container is None):
+    if body.tasks or (not alternatives and body.container is None):
         return
     only = TaskBody(
         name=MAIN_TASK,
@@ -173,15 +173,15 @@ def _tasks(body: JobBody, reader: Reader) -> Iterator[TaskSpec]:
     yield _task(only, body, reader, "")
 
 
-def _ways(body: JobBody) -> list[str]:
-    """Return in which ways *body* says what to run; there should be one, or its container."""
-    ways = {
+def _alternatives(body: JobBody) -> list[str]:
+    """Return the fields of *body* that define what to run, of which there must be one at most."""
+    alternatives = {
         "command": body.command is not None,
         "python": body.python is not None,
         "type": body.type is not None,
         "tasks": bool(body.tasks),
     }
-    return [way for way, is_given in ways.items() if is_given]
+    return [name for name, is_given in alternatives.items() if is_given]
 
 
 def _task(task: TaskBody, job: JobBody, reader: Reader, pointer: str) -> TaskSpec:
@@ -231,7 +231,7 @@ def _full_name(name: str, namespace: str) -> str:
 
 
 def _relocated(problems: Iterable[Problem], body: JobBody) -> list[Problem]:
-    """Point at the job's own fields where a task has what it has from them; once each."""
+    """Return *problems* with the pointers of the job's fields for values taken from the job."""
     moved = (Problem(_origin(problem.pointer, body), problem.detail) for problem in problems)
     return list(dict.fromkeys(moved))
 

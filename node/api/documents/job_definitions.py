@@ -1,7 +1,6 @@
-"""From a stored job back to a body that defines it: what a client edits and sends again.
+"""Definitions of stored jobs: bodies that clients can edit and send.
 
-`rota.node.api.documents.job_bodies.job_spec` of the definition is the job again, whatever body it
-came from.
+`rota.node.api.documents.job_bodies.job_spec` converts the definition back to the same job.
 """
 
 import msgspec
@@ -22,11 +21,11 @@ from rota.node.api.documents.task_bodies import (
 from rota.wire.documents import JobBody, Json, RetryBody, ScheduleBody, TaskBody, Timespan
 
 _PLAIN = JobBody(name="plain")
-"""For its defaults."""
+"""A body with the default of every field."""
 
 
 def definition_of(spec: JobSpec) -> JobBody:
-    """Return the body that defines *spec*, in the shortest form: one command where that will do."""
+    """Return the body that defines *spec*, in its shortest form; without ``tasks`` if possible."""
     single, several = _schedules(spec.schedules)
     shared = JobBody(
         name=spec.name,
@@ -50,10 +49,10 @@ def definition_of(spec: JobSpec) -> JobBody:
 
 
 def _is_plain(spec: JobSpec) -> bool:
-    """Tell whether the job is one command or type: its only task has the name that those get."""
+    """Return True if a body without ``tasks`` can define the job."""
     if len(spec.tasks) != 1 or spec.tasks[0].name != MAIN_TASK:
         return False
-    # A command's parameters are the job's, a type's are its task's; other pairs need the long form.
+    # Parameters of a command belong to the job, those of a type to its task.
     work = spec.tasks[0].work
     return not (spec.parameters if _type(spec.tasks[0]) else work.parameters)
 
@@ -105,7 +104,7 @@ def _task(task: TaskSpec) -> TaskBody:
 def _schedules(
     schedules: tuple[Schedule, ...],
 ) -> tuple[Schedule | None, list[str | ScheduleBody]]:
-    """Return the only schedule, if it needs no more than its text and zone, or all of them."""
+    """Return the only schedule, if text and time zone define it, or else all schedules."""
     if len(schedules) == 1 and schedules[0].day_or:
         return schedules[0], []
     return None, [
@@ -146,12 +145,12 @@ def _retries(policy: RetryPolicy) -> int | RetryBody:
 
 
 def _unless_same(default: str, text: str) -> str:
-    """Return the default itself where *text* equals it: only that very object is left out."""
+    """Return *default* itself if *text* equals it: msgspec omits only the identical object."""
     return default if text == default else text
 
 
 def _unless(default: Timespan, duration: Duration) -> Timespan:
-    """Return the default itself where it is meant: it is then left out of the document."""
+    """Return *default* itself if *duration* equals it, so that the document omits it."""
     text = _text(duration)
     return default if text in (default, f"{default}s") else text
 

@@ -1,7 +1,7 @@
-"""From what a client says to run to what an executor is asked, and back.
+"""Conversion between the bodies of tasks and the work of executors.
 
-What a task leaves out is as its job says, where that makes sense for it: a job's container and
-sandbox are for its commands, its limits for whatever can be limited.
+A field that a task omits has the job's value, where it applies: the job's container and sandbox
+apply to commands, its limits to every type of task that can be limited.
 """
 
 from typing import Literal, TypeVar, cast
@@ -25,14 +25,14 @@ from rota.wire.documents import (
 )
 
 OWN_FIELDS = ("python", "container")
-"""Types that have a field of their own, in which they are said."""
+"""Types of tasks that are given by a field of the same name."""
 
 T = TypeVar("T")
 
 
 def work_of(task: TaskBody, job: JobBody, reader: Reader, pointer: str) -> Work:
-    """Return what *task* of *job* asks for; *pointer* is where it stands in the job's body."""
-    reader.problems += _problems_of_ways(task, pointer)
+    """Return the work of *task* of *job*; *pointer* is the JSON pointer of the task."""
+    reader.problems += _problems_of_alternatives(task, pointer)
     call = _call(task.python, reader, f"{pointer}/python")
     image = _image(_container(task, job), reader, f"{pointer}/container")
     executor = "python" if call else "container" if image else task.type or "process"
@@ -62,23 +62,24 @@ def work_of(task: TaskBody, job: JobBody, reader: Reader, pointer: str) -> Work:
 
 
 def given(value: T | None, otherwise: T) -> T:
-    """Return what a task says, or what its job says in its stead."""
+    """Return the task's value, or the job's value if the task has none."""
     return otherwise if value is None else value
 
 
-def _problems_of_ways(task: TaskBody, pointer: str) -> list[Problem]:
-    ways = {"command": task.command, "python": task.python, "type": task.type}
-    said = [way for way, value in ways.items() if value is not None]
-    if len(said) > 1:
+def _problems_of_alternatives(task: TaskBody, pointer: str) -> list[Problem]:
+    alternatives = {"command": task.command, "python": task.python, "type": task.type}
+    present = [name for name, value in alternatives.items() if value is not None]
+    if len(present) > 1:
         detail = (
-            "a task has one of command, python, type and container (which may have a command), "
-            f"not {' and '.join(said)}"
+            f"the task has {' and '.join(present)}; give one of command, python, type and "
+            "container (which may have a command)"
         )
-        return [Problem(f"{pointer}/{said[1]}", detail)]
-    if task.container and said and said != ["command"]:
-        return [Problem(f"{pointer}/container", f"a task with a {said[0]} cannot have one")]
+        return [Problem(f"{pointer}/{present[1]}", detail)]
+    if task.container and present and present != ["command"]:
+        detail = f"a task with the field {present[0]} cannot have a container"
+        return [Problem(f"{pointer}/container", detail)]
     if task.type in OWN_FIELDS:
-        return [Problem(f"{pointer}/type", f"give the field {task.type!r} in its place")]
+        return [Problem(f"{pointer}/type", f"use the field {task.type!r} instead of this type")]
     return []
 
 
@@ -88,65 +89,65 @@ def _container(task: TaskBody, job: JobBody) -> str | ContainerBody | None:
     return given(task.container, job.container)
 
 
-def _call(asked: str | PythonBody | None, reader: Reader, pointer: str) -> Call | None:
-    match asked:
+def _call(body: str | PythonBody | None, reader: Reader, pointer: str) -> Call | None:
+    match body:
         case None:
             return None
         case str():
-            return Call(function=reader.function(asked, pointer))
+            return Call(function=reader.function(body, pointer))
         case PythonBody():
-            arguments = {"args": asked.args, "kwargs": asked.kwargs}
+            arguments = {"args": body.args, "kwargs": body.kwargs}
             return Call(
-                function=reader.function(asked.function, f"{pointer}/function"),
+                function=reader.function(body.function, f"{pointer}/function"),
                 arguments=reader.json(arguments, pointer) if any(arguments.values()) else "",
-                interpreter=asked.interpreter,
-                path=tuple(asked.path),
+                interpreter=body.interpreter,
+                path=tuple(body.path),
             )
 
 
-def _image(asked: str | ContainerBody | None, reader: Reader, pointer: str) -> Image | None:
-    match asked:
+def _image(body: str | ContainerBody | None, reader: Reader, pointer: str) -> Image | None:
+    match body:
         case None | "":
             return None
         case str():
-            return Image(name=reader.image(asked, pointer))
+            return Image(name=reader.image(body, pointer))
         case ContainerBody():
             return Image(
-                name=reader.image(asked.image, f"{pointer}/image"),
-                pull=asked.pull,
-                network=asked.network,
-                binds=reader.binds(asked.binds, f"{pointer}/binds"),
-                user=asked.user,
+                name=reader.image(body.image, f"{pointer}/image"),
+                pull=body.pull,
+                network=body.network,
+                binds=reader.binds(body.binds, f"{pointer}/binds"),
+                user=body.user,
             )
 
 
-def _sandbox(asked: Profile | SandboxBody, reader: Reader, pointer: str) -> Sandbox:
-    if not isinstance(asked, SandboxBody):
-        return _plain(reader.profile(asked, pointer))
-    plain = _plain(reader.profile(asked.profile, f"{pointer}/profile"))
+def _sandbox(body: Profile | SandboxBody, reader: Reader, pointer: str) -> Sandbox:
+    if not isinstance(body, SandboxBody):
+        return _plain(reader.profile(body, pointer))
+    plain = _plain(reader.profile(body.profile, f"{pointer}/profile"))
     return Sandbox(
         profile=plain.profile,
-        has_network=given(asked.network, plain.has_network),
-        binds=reader.binds(asked.binds, f"{pointer}/binds"),
+        has_network=given(body.network, plain.has_network),
+        binds=reader.binds(body.binds, f"{pointer}/binds"),
     )
 
 
 def _plain(profile: str) -> Sandbox:
-    """Return what a profile is by itself."""
+    """Return the sandbox of a profile without further fields."""
     return Sandbox(profile=profile, has_network=profile != "strict")
 
 
-def _limits(asked: LimitsBody | None, reader: Reader, pointer: str) -> Limits:
-    if asked is None:
+def _limits(body: LimitsBody | None, reader: Reader, pointer: str) -> Limits:
+    if body is None:
         return Limits()
     return Limits(
-        cpu=reader.limit(asked.cpu, f"{pointer}/cpu"),
-        memory=reader.size(asked.memory, f"{pointer}/memory"),
-        pids=reader.limit(asked.pids, f"{pointer}/pids"),
+        cpu=reader.limit(body.cpu, f"{pointer}/cpu"),
+        memory=reader.size(body.memory, f"{pointer}/memory"),
+        pids=reader.limit(body.pids, f"{pointer}/pids"),
     )
 
 
-# -- and back --------------------------------------------------------------------------------------
+# -- work to bodies --------------------------------------------------------------------------------
 
 
 class _Arguments(msgspec.Struct):
@@ -157,7 +158,7 @@ class _Arguments(msgspec.Struct):
 
 
 def python_body(work: Work) -> str | PythonBody | None:
-    """Return what `PythonBody` says of *work*, in the shortest form."""
+    """Return the ``python`` field of *work*, in its shortest form."""
     call = work.call
     if call is None:
         return None
@@ -174,7 +175,7 @@ def python_body(work: Work) -> str | PythonBody | None:
 
 
 def container_body(work: Work) -> str | ContainerBody | None:
-    """Return what `ContainerBody` says of *work*, in the shortest form."""
+    """Return the ``container`` field of *work*, in its shortest form."""
     image = work.image
     if image is None:
         return None
@@ -182,7 +183,9 @@ def container_body(work: Work) -> str | ContainerBody | None:
         return image.name
     return ContainerBody(
         image=image.name,
-        pull=cast("Literal['missing', 'always', 'never']", image.pull),  # as it was read
+        pull=cast(
+            "Literal['missing', 'always', 'never']", image.pull
+        ),  # One of these: it was read from a body.
         network=image.network,
         binds=[bind_text(bind) for bind in image.binds],
         user=image.user,
@@ -190,7 +193,7 @@ def container_body(work: Work) -> str | ContainerBody | None:
 
 
 def sandbox_body(work: Work) -> Profile | SandboxBody:
-    """Return what `SandboxBody` says of *work*, in the shortest form."""
+    """Return the ``sandbox`` field of *work*, in its shortest form."""
     sandbox = work.sandbox
     plain = _plain(sandbox.profile)
     if sandbox == plain:
@@ -203,7 +206,7 @@ def sandbox_body(work: Work) -> Profile | SandboxBody:
 
 
 def limits_body(work: Work) -> LimitsBody | None:
-    """Return what `LimitsBody` says of *work*; None for no limit."""
+    """Return the ``limits`` field of *work*; None if it has no limit."""
     limits = work.limits
     if limits == Limits():
         return None
@@ -212,5 +215,5 @@ def limits_body(work: Work) -> LimitsBody | None:
 
 
 def bind_text(bind: Bind) -> str:
-    """Return *bind* as a body has it."""
+    """Return *bind* in the form of a body."""
     return f"{bind.source}:{bind.target}:{'rw' if bind.is_writable else 'ro'}"

@@ -1,4 +1,4 @@
-"""From what the core knows to what clients are told."""
+"""Conversion of the records of the core to documents of the API."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -22,10 +22,10 @@ from rota.node.api.documents.broken_records import (
     broken_entry,
     broken_execution,
     broken_job,
+    complete_or_broken,
     unreadable,
     unreadable_entry,
     unreadable_execution,
-    whole_or_broken,
 )
 from rota.node.api.documents.job_definitions import definition_of
 from rota.node.api.documents.task_bodies import bind_text
@@ -48,24 +48,24 @@ from rota.wire.documents import (
 JOB_STATUSES = ("scheduled", "running", "paused", "finished", "broken")
 
 
-def view_of(state: State, job: Job, *, is_whole: bool = False) -> JobView:
-    """Return the document of a job of *state*; with its definition if *is_whole*.
+def view_of(state: State, job: Job, *, is_complete: bool = False) -> JobView:
+    """Return the document of a job of *state*; with its definition if *is_complete*.
 
-    One that cannot be shown is shown as broken, so that a list has the others, and it can be
-    deleted.
+    A job that cannot be shown has the status ``broken``, so that a list is complete and the job can
+    be deleted.
     """
     newest = next(reversed(state.live.get(job.id, {})), None)
     latest = state.executions[newest] if newest is not None else None
     tasks = state.tasks[newest].values() if newest is not None else ()
     plan = state.plans[job.id]
-    return whole_or_broken(
-        lambda: job_view(job, plan, latest, tasks, is_whole=is_whole),
+    return complete_or_broken(
+        lambda: job_view(job, plan, latest, tasks, is_complete=is_complete),
         lambda why: broken_job(job, why),
     )
 
 
 def status_of(state: State, job: Job) -> str:
-    """Return which of `JOB_STATUSES` a job of *state* has."""
+    """Return the status of a job of *state*, one of `JOB_STATUSES`."""
     return _job_status(job, state.plans[job.id], is_busy=job.id in state.live)
 
 
@@ -75,16 +75,16 @@ def job_view(
     latest: Execution | None,
     tasks: Collection[Task],
     *,
-    is_whole: bool = False,
+    is_complete: bool = False,
 ) -> JobView:
-    """Return a job's document.
+    """Return the document of a job.
 
     Args:
         job: The job.
-        plan: What is owed to it.
+        plan: Its next fire times.
         latest: Its newest unfinished execution.
-        tasks: Those of that.
-        is_whole: With its definition.
+        tasks: The tasks of *latest*.
+        is_complete: Whether to include its definition.
     """
     spec, pause = job.spec, job.pause
     next_fires = [at for at in plan.next_fires if at is not None]
@@ -118,21 +118,21 @@ def job_view(
         paused_at=_instant(pause.at) if pause else None,
         paused_by=pause.by if pause else "",
         pause_reason=pause.reason if pause else "",
-        definition=msgspec.to_builtins(definition_of(spec)) if is_whole else None,
-        broken=unreadable(spec) if is_whole else "",
+        definition=msgspec.to_builtins(definition_of(spec)) if is_complete else None,
+        broken=unreadable(spec) if is_complete else "",
     )
 
 
 def execution_view(
     execution: Execution | UnreadableExecution,
     tasks: Mapping[str, Task] | None = None,
-    accounts: Iterable[StandInExecution] | None = None,
+    duplicates: Iterable[StandInExecution] | None = None,
 ) -> ExecutionView:
-    """Return an execution's document, with its tasks and what else ran if they are given."""
+    """Return the document of an execution, with its tasks and its runs on stand-ins if given."""
     if isinstance(execution, UnreadableExecution):
         return unreadable_execution(execution)
-    return whole_or_broken(
-        lambda: _execution_view(execution, tasks, accounts),
+    return complete_or_broken(
+        lambda: _execution_view(execution, tasks, duplicates),
         lambda why: broken_execution(execution, why),
     )
 
@@ -140,7 +140,7 @@ def execution_view(
 def _execution_view(
     execution: Execution,
     tasks: Mapping[str, Task] | None,
-    accounts: Iterable[StandInExecution] | None,
+    duplicates: Iterable[StandInExecution] | None,
 ) -> ExecutionView:
     return ExecutionView(
         execution_id=execution.id,
@@ -161,25 +161,29 @@ def _execution_view(
         else None,
         traceparent=execution.traceparent,
         stand_in=execution.stand_in or None,
-        possible_duplicates=list(map(_duplicate_view, accounts)) if accounts is not None else None,
+        possible_duplicates=list(map(_duplicate_view, duplicates))
+        if duplicates is not None
+        else None,
     )
 
 
-def _duplicate_view(account: StandInExecution) -> DuplicateView:
+def _duplicate_view(duplicate: StandInExecution) -> DuplicateView:
     return DuplicateView(
-        node_id=account.node_id,
-        status=account.execution.status.value,
-        started_at=_instant(account.execution.started_at),
-        finished_at=_instant(account.execution.finished_at),
-        tasks={task.name: _task_view(task) for task in account.tasks},
+        node_id=duplicate.node_id,
+        status=duplicate.execution.status.value,
+        started_at=_instant(duplicate.execution.started_at),
+        finished_at=_instant(duplicate.execution.finished_at),
+        tasks={task.name: _task_view(task) for task in duplicate.tasks},
     )
 
 
 def ledger_entry_view(entry: LedgerEntry | UnreadableEntry) -> LedgerEntryView:
-    """Return a ledger entry's document."""
+    """Return the document of a ledger entry."""
     if isinstance(entry, UnreadableEntry):
         return unreadable_entry(entry)
-    return whole_or_broken(lambda: _ledger_entry_view(entry), lambda why: broken_entry(entry, why))
+    return complete_or_broken(
+        lambda: _ledger_entry_view(entry), lambda why: broken_entry(entry, why)
+    )
 
 
 def _ledger_entry_view(entry: LedgerEntry) -> LedgerEntryView:
@@ -196,7 +200,7 @@ def _ledger_entry_view(entry: LedgerEntry) -> LedgerEntryView:
 
 
 def next_fire_view(number: int, preview: FirePreview) -> NextFireView:
-    """Return the document of a coming fire time of schedule *number*."""
+    """Return the document of a future fire time of schedule *number*."""
     return NextFireView(
         at=format_instant(preview.instant),
         local=preview.local,
@@ -282,7 +286,7 @@ def _attempt_view(attempt: Attempt) -> AttemptView:
         output_tail=ending.output.decode(errors="replace"),
         output_bytes=ending.output_bytes,
         progress=attempt.percent,
-        # It was read as JSON before it was recorded.
+        # It was checked to be JSON when it was recorded.
         result=msgspec.Raw(ending.result) if ending.result else None,
         error=_error_view(raised) if raised else None,
         cpu_seconds=usage.cpu / SECOND if usage else None,
@@ -303,7 +307,7 @@ def _reason(execution: Execution) -> str:
 
 
 def _progress(execution: Execution, tasks: Collection[Task]) -> int:
-    """Return how far an execution is, in percent; each of its tasks has an equal share."""
+    """Return the progress of an execution in percent; all tasks have the same weight."""
     if execution.status in FINAL_EXECUTION_STATES:
         return 100
     return sum(_percent(task) for task in tasks) // len(tasks) if tasks else 0

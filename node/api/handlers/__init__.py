@@ -1,1 +1,1 @@
-"""Handlers of the API's operations, a module for each subject."""
+"""Handlers of the API's operations, one module for each subject."""

@@ -1,7 +1,7 @@
-"""Many at once: jobs created, or triggered, by one request, each item as if it were alone.
+"""Batches: jobs that are created or triggered by one request, each independently of the others.
 
-Items are decoded one by one, so that a bad one says what is wrong with it and harms no other. All
-that are sound are decided in one turn: one journal entry for each shard concerned, one sync.
+Items are decoded one by one, so that a malformed item gets an error of its own. All valid items are
+decided in one turn, with one journal entry for each of their shards and one sync.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,16 +21,11 @@ from rota.node.api.requests.operations import IDEMPOTENCY_KEY, Body, Operations,
 from rota.node.api.requests.pacing import Pace, paced
 from rota.node.api.requests.parameters import DRY_RUN
 from rota.node.api.requests.problems import problem_of
-from rota.node.api.requests.request_reader import (
-    CONTEXT,
-    REQUEST_ID,
-    checked_key,
-    document,
-    idempotency_key,
-    shard_named,
-)
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import checked_key, document, idempotency_key
+from rota.node.api.requests.targets import JobName, shard_named
 from rota.node.api.requests.tracing import TRACEPARENT
-from rota.node.api.routing.batch_routing import Item, each_answered, read_split
+from rota.node.api.routing.batch_routing import Item, read_split, results_of
 from rota.node.api.routing.writes import Written, write_all
 from rota.node.shards.shard import Answer, Shard
 from rota.wire.documents import (
@@ -46,18 +41,11 @@ from rota.wire.documents import (
 
 operations = Operations("Batches")
 SCHEDULES_MAX = 2_000
-"""Schedules of all jobs of a batch: their first fire times are found in one turn, 50 us each."""
+"""Schedules of all jobs of a batch. Their first fire times are computed in one turn, 50 us each."""
 
 
-class _NamedJob(msgspec.Struct):
-    """As much of a job's body as says where it belongs."""
-
-    name: str
-    namespace: str = "default"
-
-
-class _NamedTrigger(msgspec.Struct):
-    """As much of a trigger as says where it belongs."""
+class _TriggerName(msgspec.Struct):
+    """The field of a trigger that decides its shard."""
 
     job: str
 
@@ -65,37 +53,38 @@ class _NamedTrigger(msgspec.Struct):
 @operations.declare(
     "POST",
     "/api/v1/jobs:batch",
-    Success(200, "A result for each item, in its place.", CreatedManyView),
+    Success(200, "One result for each item, in the order of the items.", CreatedManyView),
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY,),
     body=Body(CreateManyBody),
     problems=("no_items", "too_many_items", "invalid_idempotency_key", *DECIDING),
 )
-async def create_many(request: web.Request) -> web.Response:
-    """Create up to 1,000 jobs with 2,000 schedules in all; each item succeeds or fails alone.
+async def create_many(request: RequestContext) -> web.Response:
+    """Create up to 1,000 jobs; each item succeeds or fails independently of the others.
 
-    The `status` of a result is that of the answer to `POST /api/v1/jobs` with the same body, and
-    `error` its problem document, with pointers such as `/items/3/schedule`. The jobs that an item
-    depends on have to exist before the request. With `Idempotency-Key: K` the item number *i*, from
-    0, has the key `K/i`.
+    The jobs may have at most 2,000 schedules in total. The `status` of a result is the status that
+    `POST /api/v1/jobs` has for the same body, and `error` its error document, with pointers such as
+    `/items/3/schedule`. The jobs that an item depends on must exist before the request. With
+    `Idempotency-Key: K`, item number *i*, counted from 0, has the key `K/i`.
     """
-    key = idempotency_key(request)
+    key = idempotency_key(request.http)
 
     def shard_of(raw: msgspec.Raw) -> Shard:
-        named = msgspec.json.decode(raw, type=_NamedJob)
-        return request.app[CONTEXT].shards.of_name(named.namespace, named.name)
+        named = msgspec.json.decode(raw, type=JobName)
+        return request.node.shards.of_name(named.namespace, named.name)
 
-    room = SCHEDULES_MAX
+    schedules_left = SCHEDULES_MAX
     hints = Hints()
 
     async def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
-        nonlocal room
+        nonlocal schedules_left
         body = await paced(decoded_job(raw))
-        # Before they are read: a schedule that is refused may cost as much as its first fire time.
-        room -= len(body.schedules) + (body.schedule is not None)
-        if room < 0:
+        # Before they are parsed: an invalid schedule may cost as much as its first fire time.
+        schedules_left -= len(body.schedules) + (body.schedule is not None)
+        if schedules_left < 0:
             detail = (
-                f"the batch has more than {SCHEDULES_MAX:,} schedules; send this job in another"
+                f"the batch has more than {SCHEDULES_MAX:,} schedules, the limit; send this job in "
+                "another batch"
             )
             raise invalid("invalid_job", detail, Problem("/schedules", detail))
         return await creation_of(request, body, _key_of(key, number), hints)
@@ -103,11 +92,11 @@ async def create_many(request: web.Request) -> web.Response:
     async def create(items: list[Item]) -> list[CreatedItem]:
         answers, written = await _write_each(request, items, command_of)
         created = [_created(request, written, answer) for answer in answers]
-        # A job's version may be ahead of what is committed, as may be what one was refused for.
-        await request.app[CONTEXT].shards.settled()
+        # A job's version, or the reason of a refusal, may be ahead of the commit.
+        await request.wait_committed()
         return created
 
-    items = await each_answered(
+    items = await results_of(
         request,
         await read_split(request, shard_of),
         create,
@@ -120,24 +109,24 @@ async def create_many(request: web.Request) -> web.Response:
 @operations.declare(
     "POST",
     "/api/v1/executions:batch",
-    Success(200, "A result for each item, in its place.", TriggeredManyView),
+    Success(200, "One result for each item, in the order of the items.", TriggeredManyView),
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY, TRACEPARENT),
     body=Body(TriggerManyBody),
     problems=("no_items", "too_many_items", "invalid_idempotency_key", *DECIDING),
 )
-async def trigger_many(request: web.Request) -> web.Response:
-    """Trigger up to 1,000 jobs at once; each item succeeds or fails alone.
+async def trigger_many(request: RequestContext) -> web.Response:
+    """Trigger up to 1,000 jobs; each item succeeds or fails independently of the others.
 
-    `items` have a `job` (its id, its name in `default`, or `namespace/name`), and may have
-    `parameters` and an `idempotencyKey`. A result has an `executionId`, or the problem document in
-    `error`, with pointers such as `/items/3/parameters`. With `Idempotency-Key: K` the item number
-    *i*, from 0, has the key `K/i` if it has none of its own.
+    An item has a `job` (its id, its name in `default`, or `namespace/name`), and optionally
+    `parameters` and an `idempotencyKey`. A result has an `executionId`, or an error document in
+    `error`, with pointers such as `/items/3/parameters`. With `Idempotency-Key: K`, item number
+    *i*, counted from 0, has the key `K/i` unless it has its own.
     """
-    key = idempotency_key(request)
+    key = idempotency_key(request.http)
 
     def shard_of(raw: msgspec.Raw) -> Shard:
-        return shard_named(request, msgspec.json.decode(raw, type=_NamedTrigger).job)
+        return shard_named(request, msgspec.json.decode(raw, type=_TriggerName).job)
 
     async def command_of(raw: msgspec.Raw, number: int) -> tuple[Shard, Command]:
         item = decode(raw, TriggerItem)
@@ -147,10 +136,10 @@ async def trigger_many(request: web.Request) -> web.Response:
     async def trigger(items: list[Item]) -> list[TriggeredItem]:
         answers, _ = await _write_each(request, items, command_of)
         triggered = [_triggered(request, answer) for answer in answers]
-        await request.app[CONTEXT].shards.settled()
+        await request.wait_committed()
         return triggered
 
-    items = await each_answered(
+    items = await results_of(
         request,
         await read_split(request, shard_of),
         trigger,
@@ -161,15 +150,15 @@ async def trigger_many(request: web.Request) -> web.Response:
 
 
 async def _write_each(
-    request: web.Request,
+    request: RequestContext,
     items: list[Item],
     command_of: Callable[[msgspec.Raw, int], Awaitable[tuple[Shard, Command]]],
 ) -> tuple[list[Answer], Written]:
-    """Have each item decided, and return what came of each in their order.
+    """Decide the items of this node, and return the replies in the order of the items.
 
     Args:
-        request: With the batch.
-        items: Those of this node.
+        request: The batch.
+        items: The items of this node.
         command_of: Makes the command of an item, given its number; may refuse it.
     """
     commands: dict[int, tuple[Shard, Command]] = {}
@@ -187,7 +176,7 @@ async def _write_each(
 
 
 def _at(refusal: Refused, place: str) -> Refused:
-    """Return the refusal of the item at *place*, its pointers beginning at the request's root."""
+    """Return the refusal of the item at *place*, with pointers from the root of the request."""
     problems = [Problem(place + each.pointer, each.detail) for each in refusal.problems]
     return Refused(
         refusal.kind,
@@ -202,9 +191,9 @@ def _key_of(key: str, number: int) -> str:
     return f"{key}/{number}" if key else ""
 
 
-def _created(request: web.Request, written: Written, answer: Answer) -> CreatedItem:
+def _created(request: RequestContext, written: Written, answer: Answer) -> CreatedItem:
     if isinstance(answer, JobSaved):
-        state = written.state(request.app[CONTEXT].shards.of_id(answer.job_id))
+        state = written.state(request.node.shards.of_id(answer.job_id))
         job = state.jobs.get(answer.job_id)
         if job is not None:
             return CreatedItem(
@@ -213,23 +202,23 @@ def _created(request: web.Request, written: Written, answer: Answer) -> CreatedI
                 job=job.spec.full_name,
                 version=answer.version or job.version,
             )
-        # The answer to a repetition, and meanwhile the job was deleted.
+        # A repetition of an earlier request, whose job was deleted since.
         answer = not_found("job", answer.job_id)
     assert isinstance(answer, Refused), answer
     return _not_created(request, answer)
 
 
-def _not_created(request: web.Request, refusal: Refused) -> CreatedItem:
-    error = _told(request, refusal)
+def _not_created(request: RequestContext, refusal: Refused) -> CreatedItem:
+    error = _error_of(request, refusal)
     return CreatedItem(status=error.status, error=error)
 
 
-def _triggered(request: web.Request, answer: Answer) -> TriggeredItem:
+def _triggered(request: RequestContext, answer: Answer) -> TriggeredItem:
     if isinstance(answer, Triggered):
         return TriggeredItem(execution_id=answer.execution_id)
     assert isinstance(answer, Refused), answer
-    return TriggeredItem(error=_told(request, answer))
+    return TriggeredItem(error=_error_of(request, answer))
 
 
-def _told(request: web.Request, refusal: Refused) -> ProblemView:
-    return msgspec.structs.replace(problem_of(refusal), request_id=request[REQUEST_ID])
+def _error_of(request: RequestContext, refusal: Refused) -> ProblemView:
+    return msgspec.structs.replace(problem_of(refusal), request_id=request.id)

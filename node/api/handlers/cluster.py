@@ -1,4 +1,4 @@
-"""The cluster: what there is, and which nodes are to hold something."""
+"""Operations on the cluster: status, drain of nodes, repair of shards."""
 
 import asyncio
 import logging
@@ -11,16 +11,12 @@ from aiohttp import web
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import NodeId, ShardId
 from rota.node.api.documents import cluster_status
-from rota.node.api.requests.access import Verb, check
+from rota.node.api.requests.access import Verb
 from rota.node.api.requests.operations import Operations, Success
-from rota.node.api.requests.parameters import DRY_RUN, IS_DRY_RUN
-from rota.node.api.requests.request_reader import CONTEXT, document
-from rota.node.api.routing.forwarding import (
-    READS_NO_SHARD,
-    ask_part,
-    is_forwarded,
-    question_headers,
-)
+from rota.node.api.requests.parameters import DRY_RUN
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import document
+from rota.node.api.routing.peer_requests import ask_peer, peer_headers
 from rota.node.cluster.node_admin import forget, hold_again, hold_nothing
 from rota.node.context import NodeContext
 from rota.node.coordination.coordinator import (
@@ -41,28 +37,27 @@ T = TypeVar("T")
 operations = Operations("Cluster")
 CLUSTER = "/api/v1/cluster"
 DIGITS_MAX = 6
-"""Of a shard's number; more make no number that a shard has."""
+"""Digits of the number of a shard; no shard has a longer one."""
 ANSWER_S = 1.0
-"""How long the other nodes have to answer; what those who do not would tell is unknown."""
-AGREEING = ("coordinator_unavailable", "outcome_unknown")
-"""Of an operation that changes what all nodes agree on."""
+"""The time within which other nodes must respond; what only the others know is shown as unknown."""
+COORDINATING = ("coordinator_unavailable", "outcome_unknown")
+"""Codes of an operation that changes etcd."""
 
 
 @operations.declare("GET", CLUSTER, Success(200, "The cluster.", ClusterView))
-async def show_cluster(request: web.Request) -> web.Response:
-    """Show the nodes, the shards and who holds them, and what is to move.
+async def show_cluster(request: RequestContext) -> web.Response:
+    """Show the nodes, the shards and their copies, and the pending moves of copies.
 
-    Any node tells this, also one that takes no other requests. It asks the others for what only
-    they know, for a second at most: what a node runs, and how far the copies of its shards have
-    come. Of a node that does not answer that is null.
+    Every node responds, even one that is not ready. It asks the other nodes for what only they
+    know, for at most one second: the load of a node, and the lag of the copies of its shards. For a
+    node that does not respond these fields are null.
     """
-    check(request, Verb.READ, "*")
-    context = request.app[CONTEXT]
-    if is_forwarded(request):
-        return document(cluster_status.told_by(context))
-    return document(
-        cluster_status.whole(context, await told_by_others(request, CLUSTER, ClusterView))
-    )
+    request.principal.check(Verb.READ, "*")
+    context = request.node
+    if request.is_forwarded:
+        return document(cluster_status.own_status(context))
+    responses = await responses_of_others(request, CLUSTER, ClusterView)
+    return document(cluster_status.merged_status(context, responses))
 
 
 @operations.declare(
@@ -70,21 +65,21 @@ async def show_cluster(request: web.Request) -> web.Response:
     "/api/v1/nodes/{node}:drain",
     Success(200, "The node.", NodeView),
     query=(DRY_RUN,),
-    problems=("node_not_found", "last_node", *AGREEING),
+    problems=("node_not_found", "last_node", *COORDINATING),
 )
-async def drain_node(request: web.Request) -> web.Response:
-    """Have a node hold nothing: its shards go to other nodes, one after the other.
+async def drain_node(request: RequestContext) -> web.Response:
+    """Drain a node: move all copies of shards from it to other nodes, one after the other.
 
-    It goes on answering requests and running what it runs; no execution is interrupted. Copies for
-    which there is no other node stay. `GET /api/v1/cluster` tells how far it is: it is done when no
-    move has the node as its `source`. It holds until the opposite is asked for, also when the node
-    is started again.
+    The node continues to respond to requests and to run its attempts; no execution is interrupted.
+    Copies for which no other node exists remain. `GET /api/v1/cluster` shows the progress: the
+    drain is complete when no move has the node as its `source`. The node stays drained, also after
+    a restart, until it is undrained.
     """
-    with agreeing(request) as context:
+    with coordinating(request) as context:
         member = await hold_nothing(
-            context.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN]
+            context.coordinator, _node_in(request), is_dry=request.is_dry_run
         )
-    return document(cluster_status.node_as(context, member))
+    return document(cluster_status.node_view(context, member))
 
 
 @operations.declare(
@@ -92,44 +87,42 @@ async def drain_node(request: web.Request) -> web.Response:
     "/api/v1/nodes/{node}:undrain",
     Success(200, "The node.", NodeView),
     query=(DRY_RUN,),
-    problems=("node_not_found", *AGREEING),
+    problems=("node_not_found", *COORDINATING),
 )
-async def undrain_node(request: web.Request) -> web.Response:
-    """Have a node hold again what is its part."""
-    with agreeing(request) as context:
-        member = await hold_again(
-            context.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN]
-        )
-    return document(cluster_status.node_as(context, member))
+async def undrain_node(request: RequestContext) -> web.Response:
+    """Undrain a node: move its share of the shards back to it."""
+    with coordinating(request) as context:
+        member = await hold_again(context.coordinator, _node_in(request), is_dry=request.is_dry_run)
+    return document(cluster_status.node_view(context, member))
 
 
 @operations.declare(
     "DELETE",
     "/api/v1/nodes/{node}",
-    Success(204, "It is forgotten.", media_types=()),
+    Success(204, "The node is removed.", media_types=()),
     query=(DRY_RUN,),
-    problems=("node_not_found", "node_alive", "node_in_use", *AGREEING),
+    problems=("node_not_found", "node_alive", "node_in_use", *COORDINATING),
 )
-async def forget_node(request: web.Request) -> web.Response:
-    """Forget a node that will not come back: the ring then counts on it no more.
+async def forget_node(request: RequestContext) -> web.Response:
+    """Remove a node that is lost for good from the cluster.
 
-    It is refused while the node lives, or while copies on it count.
+    The request is refused while the node is alive, and while one of its copies counts.
     """
-    with agreeing(request) as context:
-        await forget(context.coordinator, _node_in(request), is_dry=request[IS_DRY_RUN])
+    with coordinating(request) as context:
+        await forget(context.coordinator, _node_in(request), is_dry=request.is_dry_run)
     return web.Response(status=204)
 
 
 @operations.declare(
     "GET",
     "/api/v1/shards/{shard}/promise",
-    Success(200, "What it knows.", PromiseView),
+    Success(200, "The epochs.", PromiseView),
     problems=("shard_not_found",),
 )
-async def show_promise(request: web.Request) -> web.Response:
-    """Show what the node that is asked knows of the epochs of a shard."""
-    check(request, Verb.READ, "*")
-    context = request.app[CONTEXT]
+async def show_promise(request: RequestContext) -> web.Response:
+    """Show the epochs of a shard that this node has promised and seen."""
+    request.principal.check(Verb.READ, "*")
+    context = request.node
     return document(promise_of(shard_in(request), context.config.node_id))
 
 
@@ -144,19 +137,20 @@ async def show_promise(request: web.Request) -> web.Response:
         "coordinator_behind",
         "epochs_exhausted",
         "copies_unreached",
-        *AGREEING,
+        *COORDINATING,
     ),
 )
-async def repair_shard(request: web.Request) -> web.Response:
-    """Free a shard that a copy's promise of too high an epoch keeps closed.
+async def repair_shard(request: RequestContext) -> web.Response:
+    """Repair a shard that stays closed because a copy promised an epoch that is too high.
 
-    All nodes are asked what they promised, and etcd's epoch of the shard is raised above that. It
-    is refused where nothing is wrong, where a copy that counts cannot be asked, and where etcd
-    knows less than a node does.
+    The epoch of the shard in etcd is raised above the epochs that all nodes promised. The request
+    is refused if the shard needs no repair, if a copy that counts cannot be reached, and if a node
+    has a newer configuration than etcd.
     """
-    with agreeing(request) as context:
+    with coordinating(request) as context:
         shard = shard_in(request)
-        promises = await told_by_others(request, f"/api/v1/shards/{shard.id}/promise", PromiseView)
+        path = f"/api/v1/shards/{shard.id}/promise"
+        promises = await responses_of_others(request, path, PromiseView)
         promises[context.config.node_id] = promise_of(shard, context.config.node_id)
         view = await repair(
             context.coordinator,
@@ -164,30 +158,30 @@ async def repair_shard(request: web.Request) -> web.Response:
             promises,
             members=context.membership.members,
             node_id=context.config.node_id,
-            is_dry=request[IS_DRY_RUN],
+            is_dry=request.is_dry_run,
         )
     return document(view)
 
 
 @contextmanager
-def agreeing(request: web.Request) -> Generator[NodeContext]:
-    """Let whoever may ask the coordinator for something do so; what it does not do is refused.
+def coordinating(request: RequestContext) -> Generator[NodeContext]:
+    """Check the permission to change etcd, and turn errors of etcd in the body into refusals.
 
-    A refusal waits for no commit: an operator asks where shards may be unable to commit.
+    Raises:
+        Refused: The caller lacks permission; or etcd refuses, or does not respond.
     """
-    check(request, Verb.OPERATE, "*")
-    request[READS_NO_SHARD] = True
+    request.principal.check(Verb.OPERATE, "*")
     try:
-        yield request.app[CONTEXT]
+        yield request.node
     except OutcomeUnknown as error:
         raise Refused(Kind.UNAVAILABLE, "outcome_unknown", str(error), retry_after_s=1) from error
     except CoordinatorRefused as error:
-        raise _undone(f"etcd refuses this: {error}") from error
+        raise _undone(f"etcd refused the request, and nothing was changed: {error}") from error
     except CoordinatorUnavailable as error:
         log.warning("etcd does not answer", extra={"reason": str(error)})
         detail = (
-            "etcd does not answer, so nothing was changed: see that a majority of its members runs "
-            "and that this node reaches them, and run the command again"
+            "etcd does not respond, and nothing was changed; check that a majority of its members "
+            "is running and that this node can reach them, and run the command again"
         )
         raise _undone(detail) from error
     except CoordinatorError as error:
@@ -198,40 +192,44 @@ def _undone(detail: str) -> Refused:
     return Refused(Kind.UNAVAILABLE, "coordinator_unavailable", detail, retry_after_s=1)
 
 
-def _node_in(request: web.Request) -> NodeId:
-    return NodeId(request.match_info["node"])
+def _node_in(request: RequestContext) -> NodeId:
+    return NodeId(request.http.match_info["node"])
 
 
-def shard_in(request: web.Request) -> Shard:
-    """Return the shard that the path names, as this node has it."""
-    number, shards = request.match_info["shard"], request.app[CONTEXT].shards
+def shard_in(request: RequestContext) -> Shard:
+    """Return this node's copy of the shard in the path.
+
+    Raises:
+        Refused: No shard has this number.
+    """
+    number, shards = request.http.match_info["shard"], request.node.shards
     is_number = number.isascii() and number.isdecimal() and len(number) <= DIGITS_MAX
     if not is_number or int(number) >= len(shards):
         raise not_found("shard", number)
     return shards[ShardId(int(number))]
 
 
-async def told_by_others(
-    request: web.Request, target: str, kind: type[T], *, within_s: float = ANSWER_S
+async def responses_of_others(
+    request: RequestContext, target: str, kind: type[T], *, within_s: float = ANSWER_S
 ) -> dict[NodeId, T]:
-    """Return what each of the other nodes tells that answers in time.
+    """Return the responses of the other nodes that respond in time, by node.
 
     Args:
-        request: On behalf of which they are asked.
-        target: Path and query.
-        kind: Of the answers.
-        within_s: How long each node has, in seconds.
+        request: The client's request.
+        target: Path and query of the request to the other nodes.
+        kind: The document of their responses.
+        within_s: The time within which they must respond, in seconds.
     """
-    told: dict[NodeId, T] = {}
-    others = request.app[CONTEXT].others
+    responses: dict[NodeId, T] = {}
+    others = request.node.others
 
     async def ask(node_id: NodeId) -> None:
-        asked = PeerRequest(method="GET", target=target, headers=question_headers(request))
+        sent = PeerRequest(method="GET", target=target, headers=peer_headers(request))
         with suppress(Refused, TimeoutError):
             async with asyncio.timeout(within_s):
-                told[node_id] = await ask_part(request, node_id, asked, kind)
+                responses[node_id] = await ask_peer(request, node_id, sent, kind)
 
     async with asyncio.TaskGroup() as group:
         for node_id in others.reached if others else ():
             group.create_task(ask(node_id))
-    return told
+    return responses

@@ -1,4 +1,4 @@
-"""The live events over HTTP: as server-sent events, or one JSON document a line."""
+"""Live events over HTTP, as server-sent events or as lines of JSON."""
 
 import asyncio
 import socket
@@ -14,29 +14,29 @@ from rota.core.model.ids import ExecutionId, JobId, is_execution_id
 from rota.core.quoting import in_quotes
 from rota.core.vocabulary.effects import JobEvent, TaskEvent
 from rota.node.api.handlers.lookups import check_execution, job_named
-from rota.node.api.requests.access import Verb, check
+from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Header, Operations, Success
 from rota.node.api.requests.parameters import Parameter, Repeatable, text
-from rota.node.api.requests.request_reader import CONTEXT
-from rota.node.api.routing.forwarding import is_forwarded, owners_of
-from rota.node.api.routing.merged_events import following
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.routing.merged_events import merged_batches
+from rota.node.api.routing.peer_requests import owners_of
 from rota.node.feeds.events import TYPES, Filter, Happening, Seen, Told, parse_seen
 from rota.wire.documents import EventView
 
 SSE = "text/event-stream"
 NDJSON = "application/x-ndjson"
 BLOCKED_S = 10.0
-"""How long a reader may take nothing at all; its connection is full then, 200 KB or more."""
+"""How long a client may read nothing; its connection then has a backlog of 200 KB or more."""
 SEND_BUFFER = 128 << 10
-"""Bytes that the system may hold for one reader; by itself it would take 4 MiB for each."""
+"""Bytes that the kernel buffers for one client; its default grows to 4 MiB for each."""
 
 
 Happenings = frozenset[Happening]
 
 
 def _one_of(words: Iterable[tuple[str, Happening]]) -> Callable[[str], Happenings]:
-    """Return the reader of words joined by commas, each of which stands for some happenings."""
+    """Return a parser of words with commas between them; each word stands for some happenings."""
     table: dict[str, Happenings] = {}
     for word, happening in words:
         table[word] = table.get(word, frozenset()) | {happening}
@@ -53,12 +53,17 @@ def _one_of(words: Iterable[tuple[str, Happening]]) -> Callable[[str], Happening
 
 
 operations = Operations("Events")
-JOB = text("jobId", "Only those of one job: its id, its name in `namespace`, `namespace/name`.")
-NAMESPACE = text("namespace", "Only those of jobs in it; where `jobId` is a name, where it is.")
-EXECUTION = text("executionId", "Only those of one execution and its tasks.")
+JOB = text(
+    "jobId", "Only events of this job: its id, its name in `namespace`, or `namespace/name`."
+)
+NAMESPACE = text(
+    "namespace",
+    "Only events of jobs in this namespace; also the namespace of a `jobId` that is a name.",
+)
+EXECUTION = text("executionId", "Only events of this execution and its tasks.")
 TYPE: Repeatable[Happenings] = Repeatable(
     "type",
-    "Only those of these types, joined by commas or each given by itself; `task` stands for all "
+    "Only events of these types, with commas between them; may be repeated. `task` stands for all "
     "types that begin with `task.`.",
     _one_of(
         (word, happening)
@@ -70,7 +75,7 @@ TYPE: Repeatable[Happenings] = Repeatable(
 )
 STATUS: Repeatable[Happenings] = Repeatable(
     "status",
-    "Only those of executions and tasks that came into one of these states.",
+    "Only events of executions and tasks that enter one of these states.",
     _one_of(
         (happening.value, happening)
         for happening in TYPES
@@ -81,21 +86,26 @@ STATUS: Repeatable[Happenings] = Repeatable(
 )
 AFTER: Parameter[Seen | None] = Parameter(
     "lastEventId",
-    "Like the header, for clients that cannot send it; the header wins.",
+    "Like the header `Last-Event-ID`, for clients that cannot send it; the header has priority.",
     parse_seen,
     None,
     {"type": "string"},
 )
 LAST_EVENT_ID = Header(
-    "Last-Event-ID", "The `id` of the last event that you got: what came after it is sent first."
+    "Last-Event-ID", "The `id` of the last event received; the events after it are sent first."
 )
-ACCEPT = Header("Accept", f"`{SSE}`, as by default, or `{NDJSON}`.")
+ACCEPT = Header("Accept", f"`{SSE}` (the default) or `{NDJSON}`.")
 
 
 @operations.declare(
     "GET",
     "/api/v1/events",
-    Success(200, "Events, until either side closes.", EventView, media_types=(SSE, NDJSON)),
+    Success(
+        200,
+        "Events, until the client or the node ends the stream.",
+        EventView,
+        media_types=(SSE, NDJSON),
+    ),
     query=(NAMESPACE, JOB, EXECUTION, TYPE, STATUS, AFTER),
     headers=(ACCEPT, LAST_EVENT_ID),
     problems=(
@@ -106,57 +116,57 @@ ACCEPT = Header("Accept", f"`{SSE}`, as by default, or `{NDJSON}`.")
         *READING,
     ),
 )
-async def follow_events(request: web.Request) -> web.StreamResponse:
-    """Follow what happens, on whatever node, as it happens.
+async def follow_events(request: RequestContext) -> web.StreamResponse:
+    """Stream the events of all nodes as they happen.
 
-    An event is sent once what it tells is committed, and in the order in which it was. The first
-    one is `stream.opened`: what happens from then on is sent, so that a list read after it and the
-    events together miss nothing. An `id` stands for everything up to it; go on after it with
-    `Last-Event-ID`. `stream.gap` says that this cannot be done: list again.
+    An event is sent after its commit, and the events of a shard are sent in the order of their
+    commits. The first event is `stream.opened`. All later events are sent, so that a list requested
+    after it and the events together are complete. To resume a stream, send the `id` of the last
+    event in `Last-Event-ID`. An event `stream.gap` means that events may have been missed: list
+    again.
 
-    A reader may be 1,000 events behind for as long as it likes, and further for 5 seconds; then it
-    is told `stream.dropped`, and the stream ends. One that takes nothing at all for 10 seconds is
-    cut off. In a cluster the stream also ends, with `stream.closed`, when a node comes or goes; go
-    on after its last `id` then, too.
+    A client that is more than 1,000 events behind for 5 seconds gets `stream.dropped`, and the
+    stream ends. The connection of a client that reads nothing for 10 seconds is closed. In a
+    cluster the stream also ends, with `stream.closed`, when a node joins or leaves; resume it then.
     """
-    check(request, Verb.READ, NAMESPACE.of(request) or "*")
+    request.principal.check(Verb.READ, NAMESPACE.of(request) or "*")
     wanted, after = await _wanted(request), _after(request)
     framing = _framing(request)
-    if request.method == "HEAD":
+    if request.http.method == "HEAD":
         return web.Response(content_type=framing.media_type)
-    context = request.app[CONTEXT]
+    context = request.node
     with context.events.reader(wanted, after) as reader:
-        if context.others is None or is_forwarded(request):
+        if context.others is None or request.is_forwarded:
             return await _stream(request, reader.batches(), framing)
-        # Whoever decides for a shard tells its events, so somebody has to be there for each.
+        # The primary of a shard publishes its events: every shard needs one that is connected.
         owners_of(request, context.shards)
-        target = f"{request.path}?{urlencode(_query_of(request, wanted))}"
-        async with following(request, context.others, reader, target, after) as batches:
+        target = f"{request.http.path}?{urlencode(_query_of(request, wanted))}"
+        async with merged_batches(request, context.others, reader, target, after) as batches:
             return await _stream(request, batches, framing)
 
 
 @dataclass(frozen=True, slots=True)
 class _Framing:
-    """How events are put into the body of an answer."""
+    """The encoding of events in the body of a response."""
 
     media_type: str
     frame: Callable[[Told], bytes]
-    sign_of_life: bytes
+    keep_alive: bytes
 
     def of(self, batch: Iterable[Told]) -> bytes:
-        return b"".join(map(self.frame, batch)) or self.sign_of_life
+        return b"".join(map(self.frame, batch)) or self.keep_alive
 
 
-def _sse_frame(told: Told) -> bytes:
+def _sse_frame(event: Told) -> bytes:
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (
-        told.id.encode(),
-        told.type.encode(),
-        told.document,
+        event.id.encode(),
+        event.type.encode(),
+        event.document,
     )
 
 
-def _ndjson_line(told: Told) -> bytes:
-    return told.document + b"\n"
+def _ndjson_line(event: Told) -> bytes:
+    return event.document + b"\n"
 
 
 _FRAMINGS: Mapping[str, _Framing] = {
@@ -165,20 +175,20 @@ _FRAMINGS: Mapping[str, _Framing] = {
 }
 
 
-def _framing(request: web.Request) -> _Framing:
-    """Return the first framing that ``Accept`` names, whatever its weight; else that of SSE."""
-    for accepted in ",".join(request.headers.getall("Accept", [])).split(","):
+def _framing(request: RequestContext) -> _Framing:
+    """Return the first encoding in ``Accept``, without regard to weights; by default SSE."""
+    for accepted in ",".join(request.http.headers.getall("Accept", [])).split(","):
         framing = _FRAMINGS.get(accepted.partition(";")[0].strip().lower())
         if framing is not None:
             return framing
     return _FRAMINGS[SSE]
 
 
-async def _wanted(request: web.Request) -> Filter:
-    """Return which events are asked for.
+async def _wanted(request: RequestContext) -> Filter:
+    """Return the filter for the events of a request.
 
     Raises:
-        Refused: A parameter cannot be read, or there is no such job or execution.
+        Refused: A parameter is malformed, or the job or execution does not exist.
     """
     named = JOB.of(request)
     return Filter(
@@ -189,21 +199,21 @@ async def _wanted(request: web.Request) -> Filter:
     )
 
 
-def _happenings(request: web.Request) -> Happenings | None:
-    """Return those of the types asked for that have one of the states asked for; None for all."""
-    asked = [given for given in (TYPE.all_of(request), STATUS.all_of(request)) if given]
-    if not asked:
+def _happenings(request: RequestContext) -> Happenings | None:
+    """Return the happenings with a requested type and a requested state; None for all."""
+    requested = [given for given in (TYPE.all_of(request), STATUS.all_of(request)) if given]
+    if not requested:
         return None
-    admitted = [frozenset[Happening]().union(*given) for given in asked]
+    admitted = [frozenset[Happening]().union(*given) for given in requested]
     return admitted[0].intersection(*admitted)
 
 
-def _query_of(request: web.Request, wanted: Filter) -> list[tuple[str, str]]:
-    """Return the query that asks another node for the same, to be checked no more."""
+def _query_of(request: RequestContext, wanted: Filter) -> list[tuple[str, str]]:
+    """Return the query of the request to the other nodes, with the job as an id."""
     query = [
         (each.name, given)
         for each in (TYPE, STATUS)
-        for given in request.query.getall(each.name, [])
+        for given in request.http.query.getall(each.name, [])
     ]
     filters = {
         NAMESPACE.name: wanted.namespace,
@@ -213,26 +223,26 @@ def _query_of(request: web.Request, wanted: Filter) -> list[tuple[str, str]]:
     return query + [(name, value) for name, value in filters.items() if value]
 
 
-async def _job_id(request: web.Request, named: str) -> JobId:
-    if is_forwarded(request):
+async def _job_id(request: RequestContext, named: str) -> JobId:
+    if request.is_forwarded:
         return JobId(named)
     return (await job_named(request, named)).id
 
 
-async def _execution_id(request: web.Request) -> ExecutionId | None:
+async def _execution_id(request: RequestContext) -> ExecutionId | None:
     given = EXECUTION.of(request)
     if given is None:
         return None
     if not is_execution_id(given):
         raise not_found("execution", given)
-    if not is_forwarded(request):
+    if not request.is_forwarded:
         await check_execution(request, ExecutionId(given))
     return ExecutionId(given)
 
 
-def _after(request: web.Request) -> Seen | None:
-    """Return what has been seen; a browser's header is newer than what its URL says."""
-    given = request.headers.get("Last-Event-ID")
+def _after(request: RequestContext) -> Seen | None:
+    """Return the position to resume after; the header of a browser is newer than its URL."""
+    given = request.http.headers.get("Last-Event-ID")
     if not given:
         return AFTER.of(request)
     try:
@@ -243,28 +253,28 @@ def _after(request: web.Request) -> Seen | None:
 
 
 async def _stream(
-    request: web.Request, events: AsyncGenerator[list[Told]], framing: _Framing
+    request: RequestContext, events: AsyncGenerator[list[Told]], framing: _Framing
 ) -> web.StreamResponse:
     response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
     response.content_type = framing.media_type
-    # The connection has a small buffer from now on, which would slow down other answers.
+    # The small send buffer of the connection would slow down later responses.
     response.force_close()
     _bound_buffer(request)
-    await response.prepare(request)
+    await request.start(response)
     try:
         async with aclosing(events) as batches:
             async for batch in batches:
                 async with asyncio.timeout(BLOCKED_S):
                     await response.write(framing.of(batch))
-                    await request.writer.drain()
+                    await request.http.writer.drain()
     except TimeoutError:
-        # What it does not take would only lie behind what it did not take before.
-        if request.transport is not None:
-            request.transport.abort()
+        # More data would only be queued behind what the client does not read.
+        if request.http.transport is not None:
+            request.http.transport.abort()
     return response
 
 
-def _bound_buffer(request: web.Request) -> None:
-    connection = request.get_extra_info("socket")
+def _bound_buffer(request: RequestContext) -> None:
+    connection = request.http.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)

@@ -1,4 +1,4 @@
-"""Executions: read, list, wait for, cancel."""
+"""Operations on executions: read, list, wait, cancel."""
 
 import heapq
 from collections import defaultdict
@@ -17,8 +17,7 @@ from rota.core.timing.instants import SECOND, Duration, Instant, parse_duration,
 from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Cancel
 from rota.node.api.documents.views import execution_view
-from rota.node.api.requests import request_reader
-from rota.node.api.requests.access import Verb, check
+from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, READING, WAITING
 from rota.node.api.requests.operations import Body, Operations, Success
 from rota.node.api.requests.parameters import (
@@ -31,15 +30,21 @@ from rota.node.api.requests.parameters import (
     text,
     timespan,
 )
-from rota.node.api.requests.request_reader import (
-    CONTEXT,
-    check_count,
-    document,
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import check_count, document, read_body, target_of
+from rota.node.api.requests.targets import (
+    execution_id_of,
     find_job_id,
-    read_body,
-    target_of,
+    shard_named,
+    shard_of_execution,
 )
-from rota.node.api.routing.forwarding import all_of, ask_part, headers_of, owners_of, shards_meant
+from rota.node.api.routing.peer_requests import (
+    ask_peer,
+    forwarded_headers,
+    gathered,
+    owners_of,
+    requested_shards,
+)
 from rota.node.api.routing.scatter_gather import Page, merged, pages_of
 from rota.node.api.routing.writes import write
 from rota.node.context import NodeContext
@@ -56,145 +61,154 @@ from rota.wire.documents import (
 operations = Operations("Executions")
 WAIT_DEFAULT = Duration(30 * SECOND)
 WAIT_MAX = Duration(300 * SECOND)
-TIMEOUT = timespan("timeout", "How long to wait; at most 300 seconds count.", default=WAIT_DEFAULT)
-JOB = text("jobId", "Only those of one job: its id, or its name together with `namespace`.")
-NAMESPACE = text("namespace", "Only those of jobs in it; where `jobId` is a name, where it is.")
-STATUS = choice("status", "Only those in it.", [each.value for each in ExecutionStatus])
-SCANNED_MAX = 10_000
-"""Executions that one page looks at: a filter that matches nothing must not stall the node."""
+TIMEOUT = timespan("timeout", "How long to wait, at most 300 seconds.", default=WAIT_DEFAULT)
+JOB = text("jobId", "Only executions of this job: its id, or its name in `namespace`.")
+NAMESPACE = text(
+    "namespace",
+    "Only executions of jobs in this namespace; also the namespace of a `jobId` that is a name.",
+)
+STATUS = choice(
+    "status", "Only executions with this status.", [each.value for each in ExecutionStatus]
+)
+EXAMINED_MAX = 10_000
+"""Executions that are examined for one page, so that a filter without matches cannot stall the
+node."""
 
 
 def _read_cursor(text: str) -> ExecutionId:
     if not is_execution_id(text):
-        raise ValueError(f"{in_quotes(text)} is not the nextCursor of a page")
+        raise ValueError(
+            f"{in_quotes(text)} is not a cursor; send the nextCursor of the previous page"
+        )
     return ExecutionId(text)
 
 
 CURSOR: Parameter[ExecutionId | None] = Parameter(
-    "cursor", "The `nextCursor` of the page before.", _read_cursor, None, {"type": "string"}
+    "cursor", "The `nextCursor` of the previous page.", _read_cursor, None, {"type": "string"}
 )
 
 
 async def load_execution(
-    context: NodeContext, execution_id: ExecutionId
+    request: RequestContext, execution_id: ExecutionId
 ) -> tuple[Execution, dict[str, Task]]:
     """Return an execution and its tasks, as committed.
 
     Raises:
-        Refused: There is none with that id, or one of its records cannot be read.
+        Refused: It does not exist, or one of its records cannot be read.
     """
-    shard = context.shards.of_id(execution_id)
-    live = shard.state.executions.get(execution_id)
+    shard = request.node.shards.of_id(execution_id)
+    state = request.state(shard)
+    live = state.executions.get(execution_id)
+    tasks = dict(state.tasks[execution_id]) if live is not None else {}
+    history = await request.history(shard)
     if live is not None:
-        tasks = dict(shard.state.tasks[execution_id])
-        await context.shards.settled(shard)
         return live, tasks
-    await context.shards.settled(shard)
     with _readable():
-        return _past(context, execution_id), context.history.tasks(shard.id, execution_id)
+        return _past(request.node, execution_id), history.tasks(shard.id, execution_id)
 
 
 @contextmanager
 def _readable() -> Generator[None]:
-    """Turn the error of a record that cannot be decoded into a refusal that names the record."""
+    """Turn the error of an undecodable record into a refusal that names the record."""
     try:
         yield
     except Undecodable as error:
         raise Refused(Kind.UNREADABLE, "record_unreadable", str(error)) from error
 
 
-async def _whole(context: NodeContext, execution_id: ExecutionId) -> ExecutionView:
-    """Return all that is known of an execution, what stand-ins ran under its id included.
+async def _complete_view(request: RequestContext, execution_id: ExecutionId) -> ExecutionView:
+    """Return the complete document of an execution, with what stand-ins ran under its id.
 
-    One that only a stand-in ran, where the ledger says why its shard did not, is that alone.
+    An execution that only a stand-in ran is shown as the stand-in recorded it. The ledger has the
+    reason why its shard did not run it.
 
     Raises:
-        Refused: There is none with that id, or one of its records cannot be read.
+        Refused: It does not exist, or one of its records cannot be read.
     """
-    shard = context.shards.of_id(execution_id)
+    shard = request.node.shards.of_id(execution_id)
     with _readable():
-        accounts = context.history.duplicates(shard.id, execution_id)
+        duplicates = request.node.history.duplicates(shard.id, execution_id)
     try:
-        execution, tasks = await load_execution(context, execution_id)
+        execution, tasks = await load_execution(request, execution_id)
     except Refused as refusal:
-        if refusal.kind is not Kind.NOT_FOUND or not accounts:
+        if refusal.kind is not Kind.NOT_FOUND or not duplicates:
             raise
-        account, *accounts = accounts
-        execution = replace(account.execution, stand_in=account.node_id)
-        tasks = in_place(account.tasks)
-    return execution_view(execution, tasks, accounts)
+        first, *duplicates = duplicates
+        execution = replace(first.execution, stand_in=first.node_id)
+        tasks = in_place(first.tasks)
+    return execution_view(execution, tasks, duplicates)
 
 
 @operations.declare(
     "GET",
     "/api/v1/executions/{execution}",
     Success(200, "The execution and its tasks.", ExecutionView),
+    target=shard_of_execution,
     problems=("execution_not_found", *READING),
 )
-async def get_execution(request: web.Request) -> web.Response:
+async def get_execution(request: RequestContext) -> web.Response:
     """Show an execution with its tasks."""
-    check(request, Verb.READ, "*")
-    execution_id = request_reader.execution_id_of(request)
-    return document(await _whole(request.app[CONTEXT], execution_id))
+    request.principal.check(Verb.READ, "*")
+    execution_id = execution_id_of(request)
+    return document(await _complete_view(request, execution_id))
 
 
 @operations.declare(
     "GET",
     "/api/v1/executions/{execution}/wait",
-    Success(200, "The execution, as it is then.", ExecutionView),
+    Success(200, "The execution at the end of the wait.", ExecutionView),
+    target=shard_of_execution,
     query=(TIMEOUT,),
     problems=("execution_not_found", *WAITING),
 )
-async def wait_for_execution(request: web.Request) -> web.Response:
-    """Answer when an execution has ended, or after a timeout.
+async def wait_for_execution(request: RequestContext) -> web.Response:
+    """Wait until an execution ends, or until a timeout.
 
-    The answer shows the execution as it is then: ``finishedAt`` tells which of the two it was. A
-    node that stops answers 503, ``stopping``.
+    After a timeout ``finishedAt`` is null. A node that stops during the wait responds with 503,
+    ``stopping``.
     """
-    check(request, Verb.READ, "*")
-    context = request.app[CONTEXT]
-    execution_id = request_reader.execution_id_of(request)
+    request.principal.check(Verb.READ, "*")
+    execution_id = execution_id_of(request)
     timeout = min(TIMEOUT.of(request), WAIT_MAX)
-    shard = context.shards.of_id(execution_id)
-    if execution_id in shard.state.executions:
-        await context.waiters.ended([execution_id], timeout / SECOND)
-    return document(await _whole(context, execution_id))
+    if execution_id in request.state(request.shard).executions:
+        await request.node.waiters.ended([execution_id], timeout / SECOND)
+    return document(await _complete_view(request, execution_id))
 
 
 @operations.declare(
     "POST",
     "/api/v1/executions/{execution}/cancel",
-    Success(202, "The execution; its end is asked for.", ExecutionView),
+    Success(202, "The execution; its cancellation is requested.", ExecutionView),
+    target=shard_of_execution,
     query=(DRY_RUN,),
     problems=("execution_not_found", *DECIDING),
 )
-async def cancel_execution(request: web.Request) -> web.Response:
-    """End an execution.
+async def cancel_execution(request: RequestContext) -> web.Response:
+    """Cancel an execution.
 
-    Nothing more of it starts; attempts that run get TERM, and KILL after their ``stopGrace``. It is
-    ``cancelled`` when the last has ended. One that is over is left as it is, and shown.
+    None of its tasks starts any more. Its running attempts get SIGTERM, and SIGKILL after their
+    ``stopGrace``. The execution is ``cancelled`` when its last attempt has ended. An execution that
+    has ended already is returned unchanged.
     """
-    check(request, Verb.RUN, "*")
-    context = request.app[CONTEXT]
-    execution_id = request_reader.execution_id_of(request)
-    shard = context.shards.of_id(execution_id)
+    request.principal.check(Verb.RUN, "*")
+    execution_id, shard = execution_id_of(request), request.shard
     found = None
-    if execution_id in shard.state.executions:
+    if execution_id in request.state(shard).executions:
         try:
             _, written = await write(request, shard, Cancel(execution_id=execution_id))
             found = written.execution(shard, execution_id)
         except Refused as refusal:
-            # It may have ended while the request waited its turn.
+            # The execution may have ended before the command was decided.
             if refusal.kind is not Kind.NOT_FOUND:
                 raise
-    execution, tasks = found or await load_execution(context, execution_id)
+    execution, tasks = found or await load_execution(request, execution_id)
     return document(execution_view(execution, tasks), status=202)
 
 
 @operations.declare(
     "POST",
     "/api/v1/executions:wait",
-    Success(200, "The executions in the order asked for, without their tasks.", ExecutionList),
+    Success(200, "The executions in the order of the request, without their tasks.", ExecutionList),
     body=Body(WaitManyBody),
     problems=(
         "no_items",
@@ -204,86 +218,98 @@ async def cancel_execution(request: web.Request) -> web.Response:
         *WAITING,
     ),
 )
-async def wait_for_many(request: web.Request) -> web.Response:
-    """Answer when many executions have ended, or after a timeout with what they are then."""
-    check(request, Verb.READ, "*")
-    context = request.app[CONTEXT]
+async def wait_for_many(request: RequestContext) -> web.Response:
+    """Wait until several executions end, or until a timeout."""
+    request.principal.check(Verb.READ, "*")
+    shards = request.node.shards
     body = await read_body(request, WaitManyBody)
     check_count(len(body.execution_ids), "/executionIds")
     ids = [_checked_id(text, number) for number, text in enumerate(body.execution_ids)]
     by_shard: dict[Shard, list[ExecutionId]] = defaultdict(list)
     for execution_id in ids:
-        by_shard[context.shards.of_id(execution_id)].append(execution_id)
+        by_shard[shards.of_id(execution_id)].append(execution_id)
     owners = owners_of(request, by_shard)
 
-    def ids_of(shards: list[Shard]) -> list[ExecutionId]:
-        return [each for shard in shards for each in by_shard[shard]]
+    def ids_of(owned: list[Shard]) -> list[ExecutionId]:
+        return [each for shard in owned for each in by_shard[shard]]
 
-    waits = [_ended(context, ids_of(owners.here), _wait_of(body))]
-    for node_id, shards in owners.there.items():
-        waits.append(_ended_there(request, node_id, ids_of(shards), body.timeout))
+    waits = [_ended(request, ids_of(owners.local), _timeout_of(body))]
+    for node_id, owned in owners.remote.items():
+        waits.append(_ended_remotely(request, node_id, ids_of(owned), body.timeout))
     views: dict[str, ExecutionView] = {}
-    for ended in await all_of(waits):
+    for ended in await gathered(waits):
         views |= ended
     return document(ExecutionList(items=[views[each] for each in ids]))
 
 
-async def _ended_there(
-    request: web.Request, node_id: NodeId, ids: list[ExecutionId], patience: Timespan
+async def _ended_remotely(
+    request: RequestContext, node_id: NodeId, ids: list[ExecutionId], limit: Timespan
 ) -> dict[str, ExecutionView]:
-    """Return what executions of another node are when they have ended, or after a timeout."""
-    body = WaitManyBody(execution_ids=list(ids), timeout=patience)
-    asked = PeerRequest(
+    """Return executions of another node, by id, once they have ended or after a timeout."""
+    body = WaitManyBody(execution_ids=list(ids), timeout=limit)
+    sent = PeerRequest(
         method="POST",
-        target=target_of(request),
-        headers=headers_of(request),
+        target=target_of(request.http),
+        headers=forwarded_headers(request),
         body=msgspec.json.encode(body),
     )
-    answer = await ask_part(request, node_id, asked, ExecutionList)
-    return {view.execution_id: view for view in answer.items}
+    response = await ask_peer(request, node_id, sent, ExecutionList)
+    return {view.execution_id: view for view in response.items}
 
 
 async def _ended(
-    context: NodeContext, ids: list[ExecutionId], patience: Duration
+    request: RequestContext, ids: list[ExecutionId], limit: Duration
 ) -> dict[str, ExecutionView]:
-    """Return what executions of this node are when they have ended, or after a timeout."""
-    open_ones = [each for each in ids if each in context.shards.of_id(each).state.executions]
-    await context.waiters.ended(open_ones, patience / SECOND)
-    live = [context.shards.of_id(each).state.executions.get(each) for each in ids]
-    await context.shards.settled(*{context.shards.of_id(each) for each in ids})
+    """Return executions of this node, by id, once they have ended or after a timeout."""
+
+    def live(execution_id: ExecutionId) -> Execution | None:
+        shard = request.node.shards.of_id(execution_id)
+        return request.state(shard).executions.get(execution_id)
+
+    unfinished = [each for each in ids if live(each)]
+    await request.node.waiters.ended(unfinished, limit / SECOND)
+    found = [live(each) for each in ids]
+    await request.settle()  # Those that have ended are in the history then.
     return {
-        each: execution_view(execution or _past_or_unreadable(context, each))
-        for each, execution in zip(ids, live, strict=True)
+        each: execution_view(execution or _past_or_unreadable(request.node, each))
+        for each, execution in zip(ids, found, strict=True)
     }
+
+
+async def _shard_to_list(request: RequestContext) -> Shard | None:
+    """Return the shard of the job whose executions are listed; None for all jobs."""
+    named = JOB.of(request)
+    return shard_named(request, named) if named else None
 
 
 @operations.declare(
     "GET",
     "/api/v1/executions",
     Success(200, "A page of executions, without their tasks.", ExecutionList),
+    target=_shard_to_list,
     query=(JOB, NAMESPACE, STATUS, FROM, TO, LIMIT, CURSOR),
     problems=("job_not_found", *READING),
 )
-async def list_executions(request: web.Request) -> web.Response:
-    """List executions of one job or of all, latest fire time first.
+async def list_executions(request: RequestContext) -> web.Response:
+    """List executions of one job or of all jobs, latest fire time first.
 
-    One page looks at 10,000 executions at most: with a filter it may hold fewer than ``limit``, or
-    none, and still have a ``nextCursor``.
+    At most 10,000 executions are examined for one page. With a filter, a page may therefore have
+    fewer than ``limit`` executions, or none, and still a ``nextCursor``.
     """
-    check(request, Verb.READ, "*")
+    request.principal.check(Verb.READ, "*")
     if named := JOB.of(request):
         shard, job_id = find_job_id(request, named)
         return document(await _page(request, [shard], *_streams_of(request, shard, job_id)))
-    owners = owners_of(request, shards_meant(request))
-    here = await _page(request, owners.here, *_streams(request, owners.here))
-    if not owners.there:
-        return document(here)
-    pages = [here, *await pages_of(request, owners, ExecutionList)]
+    owners = owners_of(request, requested_shards(request))
+    local = await _page(request, owners.local, *_streams(request, owners.local))
+    if not owners.remote:
+        return document(local)
+    pages = [local, *await pages_of(request, owners, ExecutionList)]
     page = merged(
         [Page(each.items, each.next_cursor) for each in pages],
         LIMIT.of(request),
         cursor_of=lambda execution: execution.execution_id,
-        place=lambda cursor: _order_of(ExecutionId(cursor)),
+        position=lambda cursor: _order_of(ExecutionId(cursor)),
         is_descending=True,
     )
     return document(ExecutionList(items=list(page.items), next_cursor=page.next_cursor))
@@ -295,43 +321,44 @@ Stream = Callable[[], Iterable[Listed]]
 
 
 async def _page(
-    request: web.Request, shards: Sequence[Shard], past: Stream, live: Stream
+    request: RequestContext, shards: Sequence[Shard], past: Stream, live: Stream
 ) -> ExecutionList:
-    """Return a page of what has ended and of what is not finished as it is at this moment."""
+    """Return a page of ended executions (*past*) and of unfinished ones (*live*)."""
     matches, limit = _filter_of(request), LIMIT.of(request)
-    await request.app[CONTEXT].shards.settled(*shards)
+    await request.settle(*shards)  # Executions that have ended are in the history then.
     items: list[ExecutionView] = []
     next_cursor: ExecutionId | None = None
     last: ExecutionId | None = None
-    scanned = 0
+    examined = 0
     for execution in heapq.merge(past(), live(), key=_order, reverse=True):
         if execution.id == last:
-            # It ended while this page was read: the history's word stands.
+            # It ended while this page was read; the record in the history is the newer one.
             continue
-        if len(items) >= limit or scanned >= SCANNED_MAX:
+        if len(items) >= limit or examined >= EXAMINED_MAX:
             next_cursor = last
             break
         last = execution.id
-        scanned += 1
+        examined += 1
         if matches(execution):
             items.append(execution_view(execution))
     return ExecutionList(items=items, next_cursor=next_cursor)
 
 
-def _streams_of(request: web.Request, shard: Shard, job_id: JobId) -> tuple[Stream, Stream]:
-    """Return the executions of one job."""
-    before, history = CURSOR.of(request), request.app[CONTEXT].history
-    live = [shard.state.executions[each] for each in shard.state.live_of(job_id)]
+def _streams_of(request: RequestContext, shard: Shard, job_id: JobId) -> tuple[Stream, Stream]:
+    """Return the past and the unfinished executions of one job."""
+    before, history = CURSOR.of(request), request.node.history
+    state = request.state(shard)
+    live = [state.executions[each] for each in state.live_of(job_id)]
     return (
         lambda: history.executions_of(shard.id, job_id, before),
         _newest_first(live, before),
     )
 
 
-def _streams(request: web.Request, shards: Sequence[Shard]) -> tuple[Stream, Stream]:
-    """Return the executions of *shards*."""
-    before, history = CURSOR.of(request), request.app[CONTEXT].history
-    live = [each for shard in shards for each in shard.state.executions.values()]
+def _streams(request: RequestContext, shards: Sequence[Shard]) -> tuple[Stream, Stream]:
+    """Return the past and the unfinished executions of *shards*."""
+    before, history = CURSOR.of(request), request.node.history
+    live = [each for shard in shards for each in request.state(shard).executions.values()]
     start, numbers = past_before(before) if before else NEWEST, [shard.id for shard in shards]
     return lambda: history.executions(start, numbers), _newest_first(live, before)
 
@@ -351,14 +378,14 @@ def _order(execution: Listed) -> tuple[Instant, ExecutionId]:
     return _order_of(execution.id)
 
 
-def _filter_of(request: web.Request) -> Callable[[Listed], bool]:
+def _filter_of(request: RequestContext) -> Callable[[Listed], bool]:
     status = STATUS.of(request)
     since, until = FROM.of(request), TO.of(request)
     within = "" if JOB.of(request) else _prefix_of(NAMESPACE.of(request))
 
     def matches(execution: Listed) -> bool:
         if isinstance(execution, UnreadableExecution):
-            # Its status and its namespace are not known.
+            # Its status and its namespace are unknown.
             return status is None and not within and since <= instant_of(execution.id) < until
         return (
             (status is None or execution.status.value == status)
@@ -391,15 +418,15 @@ def _past_or_unreadable(
 
 def _checked_id(text: str, number: int) -> ExecutionId:
     if not is_execution_id(text):
-        detail = f"{in_quotes(text)} is not an execution id"
+        detail = f"{in_quotes(text)} is not an execution id; send the executionId of a trigger"
         raise invalid("invalid_execution_id", detail, Problem(f"/executionIds/{number}", detail))
     return ExecutionId(text)
 
 
-def _wait_of(body: WaitManyBody) -> Duration:
+def _timeout_of(body: WaitManyBody) -> Duration:
     try:
-        asked = body.timeout
-        timeout = parse_duration(asked) if isinstance(asked, str) else seconds(asked)
+        given = body.timeout
+        timeout = parse_duration(given) if isinstance(given, str) else seconds(given)
     except (ValueError, OverflowError) as error:
         raise invalid("invalid_body", str(error), Problem("/timeout", str(error))) from error
     return min(timeout, WAIT_MAX)

@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, how does it do, what is it."""
+"""Operations for monitoring: liveness, readiness, metrics, version."""
 
 import platform
 
@@ -8,20 +8,23 @@ import rota
 from rota.core.errors import Kind, Refused
 from rota.node.api.requests.operations import TEXT, Operations, Success
 from rota.node.api.requests.parameters import choice
-from rota.node.api.requests.request_reader import CONTEXT, document
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import document
 from rota.wire.documents import VersionView
 
 operations = Operations("Health")
 CLUSTER = "cluster"
-EXCLUDE = choice("exclude", "`cluster`: leave out what no other node could do better.", [CLUSTER])
+EXCLUDE = choice("exclude", "`cluster`: ignore conditions that affect all nodes.", [CLUSTER])
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-@operations.declare("GET", "/livez", Success(200, "It turns.", media_types=(TEXT,)), query=None)
-async def livez(request: web.Request) -> web.Response:
-    """Say that the process lives.
+@operations.declare(
+    "GET", "/livez", Success(200, "The process is alive.", media_types=(TEXT,)), query=None
+)
+async def livez(request: RequestContext) -> web.Response:
+    """Check that the process is alive.
 
-    Restart the node if it does not answer.
+    Restart the node if it does not respond.
     """
     del request
     return web.Response(text="ok\n")
@@ -30,23 +33,24 @@ async def livez(request: web.Request) -> web.Response:
 @operations.declare(
     "GET",
     "/readyz",
-    Success(200, "It takes requests.", media_types=(TEXT,)),
+    Success(200, "The node is ready.", media_types=(TEXT,)),
     query=(EXCLUDE,),
     problems=("not_ready", "disk_full"),
 )
-async def readyz(request: web.Request) -> web.Response:
-    """Say whether requests are taken, and if not, why.
+async def readyz(request: RequestContext) -> web.Response:
+    """Check whether the node is ready for requests; if it is not, the error has the reason.
 
-    They are not while the node is starting or stopping, or its disk is nearly full, or while it
-    hands its shards over because it is slow or its calendar is wrong. Send them elsewhere then.
-    Nor is a node ready while etcd, restored from a backup perhaps, knows less of some shards than
-    the node does: they work on, but somebody has to put it right.
+    A node is not ready while it starts or stops, while its disk is nearly full, and while it hands
+    over its shards because it is slow or its clock is wrong. Send requests to other nodes then. A
+    node is also not ready while etcd has older configurations of some shards than the node, for
+    example after a restore from a backup. The shards continue to work, but an operator must recover
+    them.
 
-    With `exclude=cluster` only what is wrong with this node counts, and not that another one is
-    lost: a balancer that leaves out whoever is not ready would else leave out all.
+    With `exclude=cluster` only conditions of this node count, and not the loss of another one. Load
+    balancers should use it: otherwise one lost node makes them remove all nodes.
     """
     excluded = EXCLUDE.of(request)
-    reason = request.app[CONTEXT].unready(exclude_cluster=excluded == CLUSTER)
+    reason = request.node.unready(exclude_cluster=excluded == CLUSTER)
     if reason is not None:
         raise Refused(Kind.UNAVAILABLE, "not_ready", reason, retry_after_s=5)
     return web.Response(text="ok\n")
@@ -55,16 +59,16 @@ async def readyz(request: web.Request) -> web.Response:
 @operations.declare(
     "GET", "/metrics", Success(200, "The metrics.", media_types=(METRICS_TYPE,)), query=None
 )
-async def metrics(request: web.Request) -> web.Response:
-    """Show the metrics in Prometheus' text format."""
-    text = request.app[CONTEXT].metrics.text()
+async def metrics(request: RequestContext) -> web.Response:
+    """Show the metrics in the text format of Prometheus."""
+    text = request.node.metrics.text()
     return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
 
 
-@operations.declare("GET", "/version", Success(200, "What runs here.", VersionView), query=None)
-async def version(request: web.Request) -> web.Response:
-    """Show what runs here."""
-    context = request.app[CONTEXT]
+@operations.declare("GET", "/version", Success(200, "The version.", VersionView), query=None)
+async def version(request: RequestContext) -> web.Response:
+    """Show the version of the node."""
+    context = request.node
     return document(
         VersionView(
             version=rota.__version__,

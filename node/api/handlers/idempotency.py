@@ -1,88 +1,76 @@
-"""Writes of jobs that may come again: asked with a key, answered before, or about to be written.
+"""Idempotency keys of writes to jobs.
 
-A request is told from another under the same key by all that it says: who asks, the method, the
-address, the conditions, the body to the byte. What the address stands for by now is no part of it:
-a job that was deleted and made again has the same name and another id, and a late copy of the first
-deletion must not find it. So it is looked whether the key was answered before the job is.
+A key belongs to one request, which is identified by its caller, method, path, conditions and the
+bytes of its body. The job that the path names is not part of that: a job that is deleted and
+created again has the same name and another id, and a late repetition of the deletion must not
+delete the new job. The key is therefore looked up before the job.
 """
 
 from collections.abc import Callable
-
-from aiohttp import web
 
 from rota.core.decide.idempotency import answered
 from rota.core.model.job import Job
 from rota.core.vocabulary.commands import Command, Idempotency
 from rota.core.vocabulary.decision import Reply
 from rota.node.api.documents.job_bodies import print_of
-from rota.node.api.requests.access import PRINCIPAL, Verb, check
-from rota.node.api.requests.request_reader import (
-    CONTEXT,
-    find_job,
-    idempotency_key,
-    read_content,
-    shard_named,
-)
-from rota.node.api.routing.writes import Written, write
-from rota.node.shards.shard import Shard
+from rota.node.api.requests.access import Verb
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import idempotency_key, read_content
+from rota.node.api.requests.targets import find_job
+from rota.node.api.routing.writes import Written, repeated, write
 
 CONDITIONS = ("If-Match", "If-None-Match")
 
 
-async def idempotency_of(request: web.Request) -> Idempotency | None:
-    """Return what makes *request* safe to repeat, if it has a key.
+async def idempotency_of(request: RequestContext) -> Idempotency | None:
+    """Return the key of *request* and the fingerprint that identifies it; None without a key.
 
     Raises:
-        Refused: Its key cannot be one, or its body cannot be read.
+        Refused: The key is invalid, or the body cannot be read.
     """
-    key = idempotency_key(request)
+    key = idempotency_key(request.http)
     if not key:
         return None
-    told = [request[PRINCIPAL].name, request.method, request.path]
-    told.append(request.query.get("namespace", ""))
-    told += [", ".join(request.headers.getall(name, [])) for name in CONDITIONS]
+    identity = [request.principal.name, request.http.method, request.http.path]
+    identity.append(request.http.query.get("namespace", ""))
+    identity += [", ".join(request.http.headers.getall(name, [])) for name in CONDITIONS]
     content = await read_content(request)
     return Idempotency(
-        key=key, digest=print_of(*(each.encode(errors="replace") for each in told), content)
+        key=key, digest=print_of(*(each.encode(errors="replace") for each in identity), content)
     )
 
 
-async def answer_before(
-    request: web.Request, shard: Shard, idempotency: Idempotency | None
+def earlier_reply(
+    request: RequestContext, idempotency: Idempotency | None
 ) -> tuple[Reply, Written] | None:
-    """Return the recorded reply to a repeated request, of which nothing is written; else None.
+    """Return the first reply to a repeated request, for which nothing is written; else None.
 
     Raises:
-        Refused: Code ``idempotency_key_reused``: the key was used for another request; or this node
-            may not answer for *shard*.
+        Refused: Code ``idempotency_key_reused``: the key was used for another request.
     """
     if idempotency is None:
         return None
-    context = request.app[CONTEXT]
-    reply = answered(shard.state, idempotency, shard.time(context.clock))
-    if reply is None:
-        return None
-    # Memory may be ahead of what is committed.
-    await context.shards.settled(shard)
-    return reply, Written([reply], {}, {})
+    shard = request.shard
+    reply = answered(request.state(shard), idempotency, shard.time(request.node.clock))
+    return None if reply is None else (reply, repeated(request, reply))
 
 
 async def write_once(
-    request: web.Request, command_of: Callable[[Job, Idempotency | None], Command]
+    request: RequestContext, command_of: Callable[[Job, Idempotency | None], Command]
 ) -> tuple[Reply, Written]:
-    """Have the job that the path names written, unless the request has been answered before.
+    """Write the job in the path, unless the request was answered before.
 
     Args:
-        request: By whom it is asked.
-        command_of: Makes the command, given the job and what goes with it to be repeatable.
+        request: The request, whose target is `shard_of_job`.
+        command_of: Makes the command, given the job and the idempotency key.
 
     Raises:
-        Refused: There is no such job; by the decision, or because it cannot be taken.
+        Refused: The job does not exist, the command is refused, or the node takes no requests now.
     """
-    named, idempotency = request.match_info["job"], await idempotency_of(request)
-    before = await answer_before(request, shard_named(request, named), idempotency)
-    if before is not None:
-        return before
-    shard, job = find_job(request, named)
-    check(request, Verb.WRITE, job.spec.namespace)
+    idempotency = await idempotency_of(request)
+    earlier = earlier_reply(request, idempotency)
+    if earlier is not None:
+        return earlier
+    shard, job = find_job(request, request.http.match_info["job"])
+    request.principal.check(Verb.WRITE, job.spec.namespace)
     return await write(request, shard, command_of(job, idempotency))

@@ -1,7 +1,7 @@
-"""Jobs that exist are changed: replaced, patched, paused, resumed.
+"""Operations that change jobs: replace, patch, pause, resume.
 
-A job's version is its entity tag: ``If-Match`` makes a change depend on it (RFC 9110), so that two
-people who edit the same job cannot overwrite each other unnoticed.
+A job's version is its entity tag. ``If-Match`` makes a change depend on it (RFC 9110), so that two
+people who edit the same job do not overwrite each other's changes unnoticed.
 """
 
 from typing import cast
@@ -16,10 +16,10 @@ from rota.core.vocabulary.commands import Idempotency, PauseJob, ResumeJob, Save
 from rota.core.vocabulary.decision import Reply
 from rota.node.api.documents.job_bodies import reading
 from rota.node.api.documents.job_definitions import definition_of
-from rota.node.api.handlers.idempotency import answer_before, idempotency_of, write_once
+from rota.node.api.handlers.idempotency import earlier_reply, idempotency_of, write_once
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.handlers.jobs import NAMESPACE, saved_document
-from rota.node.api.requests.access import PRINCIPAL, Verb, check
+from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, KEYED
 from rota.node.api.requests.job_decoding import decoded_job
 from rota.node.api.requests.operations import (
@@ -34,15 +34,14 @@ from rota.node.api.requests.operations import (
 )
 from rota.node.api.requests.pacing import paced
 from rota.node.api.requests.parameters import DRY_RUN
+from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import (
-    CONTEXT,
     expected_version,
-    find_job,
     only_creates,
     read_body,
     read_object,
-    shard_named,
 )
+from rota.node.api.requests.targets import find_job, shard_of_job, shard_of_job_name
 from rota.node.api.routing.writes import Written, write
 from rota.wire.documents import JobBody, JobView, Json, PauseBody
 
@@ -60,69 +59,71 @@ CHANGING = (
     *DECIDING,
 )
 PATCHES_MAX = 30
-"""How often a patch is tried where others change the job at the same time: one wins each turn."""
+"""Attempts of a patch while other requests change the job; each turn accepts one of them."""
 
 
 @operations.declare(
     "PUT",
     "/api/v1/jobs/{namespace}/{name}",
-    Success(200, "The job, replaced or as it was.", JobView, headers=(ETAG,)),
+    Success(200, "The job, replaced or unchanged.", JobView, headers=(ETAG,)),
     Success(201, "The job, created.", JobView, headers=(LOCATION, ETAG)),
+    target=shard_of_job_name,
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH),
     body=Body(JobBody, in_path=("namespace", "name")),
     problems=(*CHANGING, "invalid_if_none_match", "job_exists", "too_many_jobs"),
 )
-async def put_job(request: web.Request) -> web.Response:
-    """Create the job of this name, or give it its next version.
+async def put_job(request: RequestContext) -> web.Response:
+    """Create or replace the job with this name.
 
-    The same definition again changes nothing. Unfinished executions go on with the version that
-    they began with. A schedule that stays keeps its next fire time; fire times that are due get
-    their outcome under the old definition first.
+    A replacement is the job's next version; the same definition changes nothing. Unfinished
+    executions keep the version that they started with. An unchanged schedule keeps its next fire
+    time. Fire times that are already due get their outcome under the old definition.
     """
-    namespace, name = request.match_info["namespace"], request.match_info["name"]
-    check(request, Verb.WRITE, namespace)
+    namespace, name = request.http.match_info["namespace"], request.http.match_info["name"]
+    request.principal.check(Verb.WRITE, namespace)
     content = await read_object(request)
     for field, value in (("name", name), ("namespace", namespace)):
         if content.setdefault(field, value) != value:
-            detail = f"is {content[field]!r}, but the address says {value!r}"
-            raise invalid("invalid_job", f"{field} {detail}", Problem(f"/{field}", detail))
-    shard, idempotency = (
-        request.app[CONTEXT].shards.of_name(namespace, name),
-        await idempotency_of(request),
-    )
-    saved = await answer_before(request, shard, idempotency)
+            detail = (
+                f"{field} is {content[field]!r} in the body and {value!r} in the path; they must "
+                "be the same"
+            )
+            raise invalid("invalid_job", detail, Problem(f"/{field}", detail))
+    idempotency = await idempotency_of(request)
+    saved = earlier_reply(request, idempotency)
     if saved is None:
         made = await _definition_in(request, content)
-        saved = await _save(request, made, expected_version(request), idempotency)
-    return await saved_document(request, *saved)
+        saved = await _save(request, made, expected_version(request.http), idempotency)
+    return saved_document(request, *saved)
 
 
 @operations.declare(
     "PATCH",
     "/api/v1/jobs/{job}",
     Success(200, "The job, changed.", JobView, headers=(ETAG,)),
+    target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY, IF_MATCH),
     body=Body(JobBody, is_patch=True),
     problems=(*CHANGING, "job_not_found"),
 )
-async def patch_job(request: web.Request) -> web.Response:
+async def patch_job(request: RequestContext) -> web.Response:
     """Change some fields of a job's definition.
 
-    The body is a JSON merge patch (RFC 7396) of the job's ``definition``: what it names is changed,
-    null takes a member away, the rest stays. A job cannot be renamed.
+    The body is a JSON merge patch (RFC 7396) of the job's ``definition``: it replaces the fields
+    that it has, and null removes a field. A job cannot be renamed.
     """
     patch, idempotency = await read_object(request), await idempotency_of(request)
-    named, expected = request.match_info["job"], expected_version(request)
-    saved = await answer_before(request, shard_named(request, named), idempotency)
+    named, expected = request.http.match_info["job"], expected_version(request.http)
+    saved = earlier_reply(request, idempotency)
     if saved is None:
         saved = await _patched(request, named, patch, expected, idempotency)
-    return await saved_document(request, *saved)
+    return saved_document(request, *saved)
 
 
 async def _patched(
-    request: web.Request,
+    request: RequestContext,
     named: str,
     patch: dict[str, Json],
     expected: int | None,
@@ -130,11 +131,14 @@ async def _patched(
 ) -> tuple[Reply, Written]:
     for _ in range(PATCHES_MAX):
         _, job = find_job(request, named)
-        check(request, Verb.WRITE, job.spec.namespace)
+        request.principal.check(Verb.WRITE, job.spec.namespace)
         content = merged(msgspec.to_builtins(definition_of(job.spec)), patch)
         made = await _definition_in(request, cast("dict[str, Json]", content))
         if made.spec.full_name != job.spec.full_name:
-            detail = f"a job keeps its name {job.spec.full_name!r}; create another one instead"
+            detail = (
+                f"the job {job.spec.full_name!r} cannot be renamed; create a new job and delete "
+                "this one"
+            )
             raise invalid("invalid_job", detail, Problem("/name", detail))
         try:
             return await _save(
@@ -143,8 +147,8 @@ async def _patched(
         except Refused as refusal:
             if refusal.kind is not Kind.PRECONDITION or expected is not None:
                 raise
-    # Not 412: whoever sends no If-Match expects no version.
-    detail = f"the job was changed {PATCHES_MAX} times meanwhile; ask again"
+    # Not 412: a client without If-Match expects no particular version.
+    detail = f"other requests changed the job {PATCHES_MAX} times during this one; try again"
     raise Refused(Kind.UNAVAILABLE, "busy", detail, retry_after_s=1)
 
 
@@ -152,49 +156,51 @@ async def _patched(
     "POST",
     "/api/v1/jobs/{job}/pause",
     Success(200, "The job, paused.", JobView, headers=(ETAG,)),
+    target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY,),
     body=Body(PauseBody, is_optional=True),
     problems=("job_not_found", *KEYED, *DECIDING),
 )
-async def pause_job(request: web.Request) -> web.Response:
-    """Pause a job: it makes no executions by itself until it is resumed.
+async def pause_job(request: RequestContext) -> web.Response:
+    """Pause a job: its schedules and dependencies create no executions until it is resumed.
 
-    Its fire times are recorded as ``paused`` in the ledger, with the reason. What runs goes on, and
-    a trigger still works. Successes of the jobs that it depends on are kept for later. Pausing it
-    again changes nothing.
+    Its fire times are recorded as ``paused`` in the ledger, with the reason. Running executions
+    continue, and the job can still be triggered. Successes of the jobs that it depends on are kept
+    for later. Pausing a paused job changes nothing.
     """
     body = await read_body(request, PauseBody, if_empty=PauseBody())
-    by = request[PRINCIPAL].name
+    by = request.principal.name
 
     def pause(job: Job, idempotency: Idempotency | None) -> PauseJob:
         return PauseJob(job_id=job.id, by=by, reason=body.reason, idempotency=idempotency)
 
-    return await saved_document(request, *await write_once(request, pause))
+    return saved_document(request, *await write_once(request, pause))
 
 
 @operations.declare(
     "POST",
     "/api/v1/jobs/{job}/resume",
     Success(200, "The job, resumed.", JobView, headers=(ETAG,)),
+    target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY,),
     problems=("job_not_found", *KEYED, *DECIDING),
 )
-async def resume_job(request: web.Request) -> web.Response:
-    """Let a paused job fire again, from its next fire time on.
+async def resume_job(request: RequestContext) -> web.Response:
+    """Resume a paused job, from its next fire time on.
 
-    If its dependencies succeeded meanwhile, it runs now.
+    If its dependencies succeeded while it was paused, it runs at once.
     """
 
     def resumption(job: Job, idempotency: Idempotency | None) -> ResumeJob:
         return ResumeJob(job_id=job.id, idempotency=idempotency)
 
-    return await saved_document(request, *await write_once(request, resumption))
+    return saved_document(request, *await write_once(request, resumption))
 
 
 def merged(target: Json, patch: Json) -> Json:
-    """Return *target* with *patch* merged in: a null takes a member away (RFC 7396)."""
+    """Return *target* with *patch* merged in; null removes a member (RFC 7396)."""
     if not isinstance(patch, dict):
         return patch
     result = dict(cast("dict[str, Json]", target)) if isinstance(target, dict) else {}
@@ -207,19 +213,19 @@ def merged(target: Json, patch: Json) -> Json:
 
 
 async def _save(
-    request: web.Request, made: SaveJob, expected: int | None, idempotency: Idempotency | None
+    request: RequestContext, made: SaveJob, expected: int | None, idempotency: Idempotency | None
 ) -> tuple[Reply, Written]:
-    shard = request.app[CONTEXT].shards.of_name(made.spec.namespace, made.spec.name)
-    may_replace = not only_creates(request)
+    shard = request.node.shards.of_name(made.spec.namespace, made.spec.name)
+    may_replace = not only_creates(request.http)
     if_version = expected if may_replace else None
     command = replace(made, may_replace=may_replace, if_version=if_version, idempotency=idempotency)
     return await write(request, shard, command)
 
 
-async def _definition_in(request: web.Request, content: dict[str, Json]) -> SaveJob:
-    """Return the command that creates the job *content*."""
+async def _definition_in(request: RequestContext, content: dict[str, Json]) -> SaveJob:
+    """Return the command that saves the job *content*."""
     body = await paced(decoded_job(msgspec.json.encode(content)))
     spec = await paced(reading(body))
-    request.app[CONTEXT].shards.of_name(spec.namespace, spec.name).check_open()
+    request.node.shards.of_name(spec.namespace, spec.name).check_open()
     spec = await resolve(request, spec)
     return SaveJob(spec=spec, may_be_past=body.misfire is not None)

@@ -1,7 +1,6 @@
-"""What a job names has to exist: the jobs that it depends on, the types of its tasks."""
+"""References of a job: the jobs that it depends on, and the types of its tasks."""
 
 import msgspec
-from aiohttp import web
 
 from rota.core.errors import Problem, invalid
 from rota.core.model.ids import JobId, is_job_id
@@ -9,18 +8,18 @@ from rota.core.model.job import JobSpec
 from rota.core.quoting import in_quotes
 from rota.node.api.documents.task_bodies import OWN_FIELDS
 from rota.node.api.handlers.lookups import job_by_id, job_by_name
-from rota.node.api.requests.request_reader import CONTEXT
+from rota.node.api.requests.request_context import RequestContext
 from rota.node.context import NodeContext
 
 
-async def resolve(request: web.Request, spec: JobSpec) -> JobSpec:
-    """Return *spec* with each dependency, a name or an id, as a full name.
+async def resolve(request: RequestContext, spec: JobSpec) -> JobSpec:
+    """Return *spec* with the full names of its dependencies, which may be given by id.
 
     Raises:
-        Refused: Code ``unknown_dependency``: there is no such job; code ``unknown_type``: this
-            node cannot run a task's type; or nobody who knows can be asked.
+        Refused: Code ``unknown_dependency``: a job does not exist; code ``unknown_type``: this node
+            cannot run the type of a task; or the primary of a dependency cannot be reached.
     """
-    _check_types(request.app[CONTEXT], spec)
+    _check_types(request.node, spec)
     full_names: list[str] = []
     problems: list[Problem] = []
     for number, named in enumerate(spec.dependencies):
@@ -33,7 +32,7 @@ async def resolve(request: web.Request, spec: JobSpec) -> JobSpec:
             problems.append(
                 Problem(
                     f"/dependencies/{number}",
-                    f"there is no job {in_quotes(named)}; create it first",
+                    f"the job {in_quotes(named)} does not exist; create it first",
                 )
             )
     if problems:
@@ -46,7 +45,7 @@ def _check_types(context: NodeContext, spec: JobSpec) -> None:
     problems = [
         Problem(
             f"{f'/tasks/{number}' if len(spec.tasks) > 1 else ''}/{_field(task.work.executor)}",
-            f"there is no type {in_quotes(task.work.executor)} here; there are {', '.join(known)}",
+            f"unknown task type {in_quotes(task.work.executor)}; this node has {', '.join(known)}",
         )
         for number, task in enumerate(spec.tasks)
         if task.work.executor not in known

@@ -1,4 +1,4 @@
-"""Jobs: create, read, delete, trigger; their coming fire times and their ledger."""
+"""Operations on jobs: create, read, delete, trigger, preview of fire times, ledger."""
 
 from itertools import islice
 
@@ -19,7 +19,7 @@ from rota.node.api.documents.job_bodies import parameters_json, print_of, readin
 from rota.node.api.documents.views import ledger_entry_view, next_fire_view, view_of
 from rota.node.api.handlers.idempotency import write_once
 from rota.node.api.handlers.job_references import resolve
-from rota.node.api.requests.access import Verb, check
+from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, KEYED, READING
 from rota.node.api.requests.operations import (
     ETAG,
@@ -41,19 +41,22 @@ from rota.node.api.requests.parameters import (
     text,
     whole_number_or,
 )
+from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import (
-    CONTEXT,
     document,
     expected_version,
-    find_job,
-    find_job_id,
     idempotency_key,
     read_body,
     read_job,
 )
+from rota.node.api.requests.targets import (
+    find_job,
+    find_job_id,
+    shard_of_job,
+    shard_of_job_body,
+)
 from rota.node.api.requests.tracing import TRACEPARENT, traceparent_of
 from rota.node.api.routing.writes import Written, write
-from rota.node.context import NodeContext
 from rota.node.shards.shard import Shard
 from rota.wire.documents import (
     JobBody,
@@ -69,10 +72,14 @@ from rota.wire.documents import (
 
 operations = Operations("Jobs")
 NEXT_MAX = 1_000
-NAMESPACE = text("namespace", "Where to look for a job's bare name; by default in `default`.")
-COUNT = whole_number_or(10, "count", "How many fire times.", most=NEXT_MAX)
-AFTER = instant("after", "Fire times after it; by default now.")
-ORDER = choice("order", "Oldest first (`asc`, as by default) or newest (`desc`).", ["asc", "desc"])
+NAMESPACE = text(
+    "namespace", "The namespace of a job that is given by its name alone; `default` if omitted."
+)
+COUNT = whole_number_or(10, "count", "The number of fire times.", most=NEXT_MAX)
+AFTER = instant("after", "Only fire times after this instant; now if omitted.")
+ORDER = choice(
+    "order", "Oldest first (`asc`, the default) or newest first (`desc`).", ["asc", "desc"]
+)
 LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the page before.")
 
 
@@ -80,7 +87,8 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the page before.")
     "POST",
     "/api/v1/jobs",
     Success(201, "The job, created.", JobView, headers=(LOCATION, ETAG)),
-    Success(200, "The job that is there, if its definition is the same.", JobView, headers=(ETAG,)),
+    Success(200, "The existing job, which has the same definition.", JobView, headers=(ETAG,)),
+    target=shard_of_job_body,
     query=(DRY_RUN,),
     headers=(IDEMPOTENCY_KEY,),
     body=Body(JobBody),
@@ -97,50 +105,52 @@ LEDGER_CURSOR = instant("cursor", "The `nextCursor` of the page before.")
         *DECIDING,
     ),
 )
-async def create_job(request: web.Request) -> web.Response:
+async def create_job(request: RequestContext) -> web.Response:
     """Create a job.
 
-    The same definition again does nothing, and gets 200 with the job that is there; another one
-    under the same name is refused.
+    A job with the same name and the same definition is left unchanged and returned with status 200.
+    A different definition under the same name is refused.
     """
     body = await read_job(request)
-    shard, command = await creation_of(request, body, idempotency_key(request))
-    return await saved_document(request, *await write(request, shard, command))
+    shard, command = await creation_of(request, body, idempotency_key(request.http))
+    return saved_document(request, *await write(request, shard, command))
 
 
 @operations.declare(
     "GET",
     "/api/v1/jobs/{job}",
     Success(200, "The job.", JobView, headers=(ETAG,)),
+    target=shard_of_job,
     query=(NAMESPACE,),
     problems=("job_not_found", *READING),
 )
-async def get_job(request: web.Request) -> web.Response:
+async def get_job(request: RequestContext) -> web.Response:
     """Show a job."""
-    shard, job = find_job(request, request.match_info["job"])
-    check(request, Verb.READ, job.spec.namespace)
-    view = await _job_view(request.app[CONTEXT], job.id, shard.state)
+    shard, job = find_job(request, request.http.match_info["job"])
+    request.principal.check(Verb.READ, job.spec.namespace)
+    view = _job_view(job.id, request.state(shard))
     return document(view, headers={"ETag": f'"{view.version}"'})
 
 
 @operations.declare(
     "DELETE",
     "/api/v1/jobs/{job}",
-    Success(204, "It is deleted.", media_types=()),
+    Success(204, "The job is deleted.", media_types=()),
+    target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY, IF_MATCH),
     problems=("job_not_found", "version_mismatch", "invalid_if_match", *KEYED, *DECIDING),
 )
-async def delete_job(request: web.Request) -> web.Response:
+async def delete_job(request: RequestContext) -> web.Response:
     """Delete a job.
 
-    Its unfinished executions are cancelled. Its finished ones and its ledger stay for as long as
-    they are kept; they are found by the job's id.
+    Its unfinished executions are cancelled. Its finished executions and its ledger remain until
+    their retention ends, and can be read by the job's id.
     """
 
     def deletion(job: Job, idempotency: Idempotency | None) -> DeleteJob:
         return DeleteJob(
-            job_id=job.id, if_version=expected_version(request), idempotency=idempotency
+            job_id=job.id, if_version=expected_version(request.http), idempotency=idempotency
         )
 
     await write_once(request, deletion)
@@ -150,7 +160,8 @@ async def delete_job(request: web.Request) -> web.Response:
 @operations.declare(
     "POST",
     "/api/v1/jobs/{job}/trigger",
-    Success(201, "The execution, made.", TriggeredView, headers=(LOCATION,)),
+    Success(201, "The execution, created.", TriggeredView, headers=(LOCATION,)),
+    target=shard_of_job,
     query=(NAMESPACE, DRY_RUN),
     headers=(IDEMPOTENCY_KEY, TRACEPARENT),
     body=Body(TriggerBody, is_optional=True),
@@ -163,14 +174,14 @@ async def delete_job(request: web.Request) -> web.Response:
         *DECIDING,
     ),
 )
-async def trigger_job(request: web.Request) -> web.Response:
+async def trigger_job(request: RequestContext) -> web.Response:
     """Run a job now.
 
-    The execution waits neither for a schedule nor for dependencies. Its ``status`` is always
-    ``queued``.
+    The execution starts without waiting for a schedule or for dependencies. Its ``status`` is
+    always ``queued``.
     """
     body = await read_body(request, TriggerBody, if_empty=TriggerBody())
-    named, key = request.match_info["job"], idempotency_key(request)
+    named, key = request.http.match_info["job"], idempotency_key(request.http)
     shard, command = trigger_of(request, named, body.parameters, key)
     made, _ = await write(request, shard, command)
     assert isinstance(made, Triggered)
@@ -189,19 +200,18 @@ async def trigger_job(request: web.Request) -> web.Response:
 @operations.declare(
     "GET",
     "/api/v1/jobs/{job}/next",
-    Success(200, "The coming fire times, earliest first.", NextFires),
+    Success(200, "The next fire times, earliest first.", NextFires),
+    target=shard_of_job,
     query=(NAMESPACE, COUNT, AFTER),
     problems=("job_not_found", *READING),
 )
-async def next_fires(request: web.Request) -> web.Response:
-    """Preview the coming fire times of all schedules of a job, together."""
-    shard, job = find_job(request, request.match_info["job"])
-    check(request, Verb.READ, job.spec.namespace)
-    context = request.app[CONTEXT]
+async def next_fires(request: RequestContext) -> web.Response:
+    """Preview the next fire times of all schedules of a job."""
+    _, job = find_job(request, request.http.match_info["job"])
+    request.principal.check(Verb.READ, job.spec.namespace)
     count = COUNT.of(request)
-    asked = AFTER.of(request)
-    after = context.clock.now() if asked is None else asked
-    await context.shards.settled(shard)
+    given = AFTER.of(request)
+    after = request.node.clock.now() if given is None else given
     pace, items = Pace(), list[NextFireView]()
     for number, preview in islice(coming(job.spec.schedules, after), count):
         items.append(next_fire_view(number, preview))
@@ -213,34 +223,34 @@ async def next_fires(request: web.Request) -> web.Response:
     "GET",
     "/api/v1/jobs/{job}/ledger",
     Success(200, "A page of the ledger.", LedgerPage),
+    target=shard_of_job,
     query=(NAMESPACE, FROM, TO, ORDER, LIMIT, LEDGER_CURSOR),
     problems=("job_not_found", *READING),
 )
-async def read_ledger(request: web.Request) -> web.Response:
-    """Show what became of each fire time of a job.
+async def read_ledger(request: RequestContext) -> web.Response:
+    """Show the outcome of each fire time of a job.
 
-    By the job's id it works after the job is deleted, too. Entries with the same fire time stay on
-    one page, which may so be longer than ``limit``.
+    The ledger of a deleted job can be read by the job's id. Entries with the same fire time are on
+    one page, which may therefore be longer than ``limit``.
     """
-    context = request.app[CONTEXT]
-    named = request.match_info["job"]
+    named = request.http.match_info["job"]
     shard, job_id = find_job_id(request, named)
-    check(request, Verb.READ, request.query.get("namespace", "default"))
+    request.principal.check(Verb.READ, request.http.query.get("namespace", "default"))
     limit, cursor = LIMIT.of(request), LEDGER_CURSOR.of(request)
     since, until = FROM.of(request), TO.of(request)
     newest_first = ORDER.of(request) == "desc"
-    # A cursor is the fire time to go on with.
+    # A cursor is the first fire time of the next page.
     if cursor is not None and newest_first:
         until = min(until, later(cursor, MICROSECOND))
     elif cursor is not None:
         since = max(since, cursor)
-    await context.shards.settled(shard)
+    history = await request.history(shard)
     items: list[LedgerEntryView] = []
     next_cursor = None
-    entries = context.history.ledger(shard.id, job_id, since, until, newest_first=newest_first)
+    entries = history.ledger(shard.id, job_id, since, until, newest_first=newest_first)
     for entry in entries:
         view = ledger_entry_view(entry)
-        # A page ends between instants, so that several schedules' entries of one stay together.
+        # A page ends between fire times: the entries of one may be of several schedules.
         if len(items) >= limit and view.fire_time != items[-1].fire_time:
             next_cursor = view.fire_time
             break
@@ -248,19 +258,19 @@ async def read_ledger(request: web.Request) -> web.Response:
     return document(LedgerPage(items=items, next_cursor=next_cursor))
 
 
-async def saved_document(request: web.Request, saved: Reply, written: Written) -> web.Response:
-    """Return the response to a request that wrote a job, at first or to a repetition.
+def saved_document(request: RequestContext, saved: Reply, written: Written) -> web.Response:
+    """Return the response to a request that wrote a job, or that repeats such a request.
 
-    Its status and its version are those of the first; the rest is the job as it is now. So a change
-    that others have made since is not overwritten unnoticed: ``If-Match`` is refused then.
+    Status and version are those of the first response; the rest is the job as it is now. If the job
+    was changed since, the old version makes a later ``If-Match`` fail, so that the client does not
+    overwrite that change unnoticed.
 
     Raises:
-        Refused: It has been deleted.
+        Refused: The job was deleted since.
     """
     assert isinstance(saved, JobSaved), saved
-    context = request.app[CONTEXT]
-    state = written.state(context.shards.of_id(saved.job_id))
-    view = await _job_view(context, saved.job_id, state)
+    state = written.state(request.node.shards.of_id(saved.job_id))
+    view = _job_view(saved.job_id, state)
     version = saved.version or view.version
     headers = {"ETag": f'"{version}"'}
     if saved.is_new:
@@ -269,39 +279,36 @@ async def saved_document(request: web.Request, saved: Reply, written: Written) -
     return document(shown, status=201 if saved.is_new else 200, headers=headers)
 
 
-async def _job_view(context: NodeContext, job_id: JobId, state: State) -> JobView:
-    """Return a job of *state* whole.
+def _job_view(job_id: JobId, state: State) -> JobView:
+    """Return the complete document of a job.
 
     Raises:
-        Refused: It has been deleted.
+        Refused: The job does not exist.
     """
     job = state.jobs.get(job_id)
-    view = view_of(state, job, is_whole=True) if job else None
-    # Memory may be ahead of what is committed.
-    await context.shards.settled(context.shards.of_id(job_id))
-    if view is None:
+    if job is None:
         raise not_found("job", job_id)
-    return view
+    return view_of(state, job, is_complete=True)
 
 
 async def creation_of(
-    request: web.Request, body: JobBody, key: str, hints: Hints | None = None
+    request: RequestContext, body: JobBody, key: str, hints: Hints | None = None
 ) -> tuple[Shard, SaveJob]:
-    """Return the command that creates the job *body*, and for whom it is.
+    """Return the command that creates the job *body*, and the shard that decides it.
 
     Args:
-        request: By whom it is asked.
+        request: The request.
         body: The job.
         key: The idempotency key, or empty.
-        hints: Those left of the request, if it has several jobs.
+        hints: The hints that are left for a request with several jobs.
 
     Raises:
-        Refused: It is not a job that could work here, or its namespace is not theirs.
+        Refused: The job is invalid, a task type is unknown here, or the caller lacks permission.
     """
-    check(request, Verb.WRITE, body.namespace)
+    request.principal.check(Verb.WRITE, body.namespace)
     spec = await paced(reading(body, hints))
-    shard = request.app[CONTEXT].shards.of_name(spec.namespace, spec.name)
-    # Its primary says whether it could work: that node is to run it.
+    shard = request.node.shards.of_name(spec.namespace, spec.name)
+    # The primary checks the task types: it runs the tasks.
     shard.check_open()
     spec = await resolve(request, spec)
     idempotency = (
@@ -311,26 +318,27 @@ async def creation_of(
 
 
 def trigger_of(
-    request: web.Request, named: str, parameters: Json, key: str
+    request: RequestContext, named: str, parameters: Json, key: str
 ) -> tuple[Shard, Trigger]:
-    """Return the command that triggers the job *named*, and for whom it is.
+    """Return the command that triggers the job *named*, and the shard that decides it.
 
     Args:
-        request: By whom it is asked; its trace goes with the execution.
-        named: An id or a name.
-        parameters: In place of the job's.
+        request: The request; the execution belongs to its trace.
+        named: The job's id or name.
+        parameters: The parameters that replace the job's.
         key: The idempotency key, or empty.
 
     Raises:
-        Refused: There is no such job, it is not theirs to run, or the parameters are too long.
+        Refused: The job does not exist, the caller lacks permission, or the parameters are too
+            long.
     """
     shard, job = find_job(request, named)
-    check(request, Verb.RUN, job.spec.namespace)
+    request.principal.check(Verb.RUN, job.spec.namespace)
     text = parameters_json(parameters)
     idempotency = (
         Idempotency(key=key, digest=print_of(job.id.encode(), text.encode())) if key else None
     )
-    traceparent = traceparent_of(request)
+    traceparent = traceparent_of(request.http)
     return shard, Trigger(
         job_id=job.id, parameters=text, traceparent=traceparent, idempotency=idempotency
     )

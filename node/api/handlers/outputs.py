@@ -1,4 +1,4 @@
-"""What attempts wrote: from where they run, or from their records."""
+"""Output of attempts: from the node that runs them, or from their records."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -11,88 +11,97 @@ from rota.core.model.execution import Task
 from rota.core.model.ids import ExecutionId, is_name
 from rota.executor.executor import Output
 from rota.node.api.handlers.executions import load_execution
-from rota.node.api.requests import request_reader
-from rota.node.api.requests.access import Verb, check
+from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import TEXT, Operations, Success
 from rota.node.api.requests.parameters import flag, number_in, whole_number
-from rota.node.api.requests.request_reader import CONTEXT
-from rota.node.api.requests.stopping import STOPPING, Stops
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.stopping import STOPPING, NodeStopping
+from rota.node.api.requests.targets import execution_id_of, shard_of_execution
 from rota.node.api.routing.forwarding import forward_to
-from rota.node.context import NodeContext
+from rota.node.shards.shard import Shard
 
 log = logging.getLogger(__name__)
 
 operations = Operations("Executions")
 NUMBER_MAX = 2_000_000
-ATTEMPT = whole_number("attempt", "The attempt's number; by default the latest.", most=NUMBER_MAX)
+ATTEMPT = whole_number(
+    "attempt", "The number of the attempt; the latest if omitted.", most=NUMBER_MAX
+)
 KEPT = "Rota-Kept"
-"""The header of a question to the node that ran an attempt: its number, of which nothing but what
-that node has kept is wanted. It is asked by the shard's primary, also on behalf of another node."""
-FOLLOW = flag("follow", "Go on until the attempt has ended.")
+"""The header of a request from the shard's primary to the node that ran an attempt: the attempt's
+number. Only output that this node stores is returned."""
+FOLLOW = flag("follow", "Continue until the attempt ends.")
+
+
+async def _shard_to_read(request: RequestContext) -> Shard | None:
+    """Return the shard of the execution; None on the node that ran the attempt."""
+    return None if KEPT in request.http.headers else await shard_of_execution(request)
 
 
 @operations.declare(
     "GET",
     "/api/v1/executions/{execution}/tasks/{task}/output",
-    Success(200, "What the attempt wrote.", media_types=(TEXT,)),
+    Success(200, "The output of the attempt.", media_types=(TEXT,)),
+    target=_shard_to_read,
     query=(ATTEMPT, FOLLOW),
     problems=("execution_not_found", "task_not_found", "attempt_not_found", *READING),
 )
-async def read_output(request: web.Request) -> web.StreamResponse:
-    """Stream what an attempt wrote.
+async def read_output(request: RequestContext) -> web.StreamResponse:
+    """Stream the output of an attempt.
 
-    The first 10 MiB where they still are, else the last 4096 bytes. While the attempt runs, what it
-    has written so far. An attempt that has not started yet is not found.
+    The node that ran the attempt stores the first 10 MiB for a while; afterwards the last 4096
+    bytes are returned. For a running attempt, the output so far is returned. An attempt that has
+    not started is not found.
 
-    If the node stops while it is followed, the answer is broken off, which HTTP lets a client see,
-    and not ended: ask again.
+    If the node stops while output is followed, the response is cut off before its end, and an HTTP
+    client reports it as incomplete. Send the request again.
     """
-    check(request, Verb.READ, "*")
-    context = request.app[CONTEXT]
-    execution_id = request_reader.execution_id_of(request)
-    if KEPT in request.headers:
-        return await _kept_here(request, execution_id)
-    _, tasks = await load_execution(context, execution_id)
-    name = request.match_info["task"]
+    request.principal.check(Verb.READ, "*")
+    node = request.node
+    execution_id = execution_id_of(request)
+    if KEPT in request.http.headers:
+        return await _stored_output(request, execution_id)
+    _, tasks = await load_execution(request, execution_id)
+    name = request.http.match_info["task"]
     if name not in tasks:
         raise not_found("task", name)
     attempt, is_followed = _attempt_of(request, tasks[name]), FOLLOW.of(request)
     key = AttemptKey(execution_id, name, attempt.number)
-    kept = await context.attempts.output(key)
-    if kept is None and attempt.node_id != context.config.node_id:
-        elsewhere = await forward_to(request, attempt.node_id, **{KEPT: str(attempt.number)})
-        if elsewhere is not None:
-            return elsewhere
-    if kept is None:
-        content = await _recorded(context, key)
+    stored = await node.attempts.output(key)
+    if stored is None and attempt.node_id != node.config.node_id:
+        response = await forward_to(request, attempt.node_id, **{KEPT: str(attempt.number)})
+        if response is not None:
+            return response
+    if stored is None:
+        content = await _recorded_output(request, key)
         return web.Response(body=content, content_type="text/plain", charset="utf-8")
-    if request.method == "HEAD":
+    if request.http.method == "HEAD":
         return web.Response(content_type="text/plain", charset="utf-8")
-    return await _stream(request, kept.follow() if is_followed else _written(kept))
+    return await _stream(request, stored.follow() if is_followed else _written(stored))
 
 
-async def _kept_here(request: web.Request, execution_id: ExecutionId) -> web.StreamResponse:
-    """Return what an attempt wrote that ran here, for a shard that another node decides for.
+async def _stored_output(request: RequestContext, execution_id: ExecutionId) -> web.StreamResponse:
+    """Return the output of an attempt that ran on this node, to the primary of its shard.
 
     Raises:
-        Refused: The header or the name cannot be an attempt's; or it is not here: that node has
-            its end in the attempt's record.
+        Refused: The header or the task's name is malformed; or the output is not stored here any
+            more, and the primary returns the end of it from the attempt's record.
     """
-    name = request.match_info["task"]
+    name = request.http.match_info["task"]
     if not is_name(name):
         raise not_found("task", name)
     try:
-        number = number_in(request.headers[KEPT], least=1, most=NUMBER_MAX)
+        number = number_in(request.http.headers[KEPT], least=1, most=NUMBER_MAX)
     except ValueError as error:
         raise invalid("invalid_query", f"{KEPT}: {error}") from error
-    kept = await request.app[CONTEXT].attempts.output(AttemptKey(execution_id, name, number))
-    if kept is None:
+    stored = await request.node.attempts.output(AttemptKey(execution_id, name, number))
+    if stored is None:
         raise not_found("attempt", f"{number} of task {name}")
-    return await _stream(request, kept.follow() if FOLLOW.of(request) else _written(kept))
+    return await _stream(request, stored.follow() if FOLLOW.of(request) else _written(stored))
 
 
-def _attempt_of(request: web.Request, task: Task) -> Attempt:
+def _attempt_of(request: RequestContext, task: Task) -> Attempt:
     number = ATTEMPT.of(request) or (task.attempts[-1].number if task.attempts else 1)
     attempt = _numbered(task, number)
     if attempt is None:
@@ -101,51 +110,51 @@ def _attempt_of(request: web.Request, task: Task) -> Attempt:
 
 
 def _numbered(task: Task, number: int) -> Attempt | None:
-    """Return an attempt by its number; those of stand-ins do not begin at 1."""
+    """Return an attempt by its number; attempts of stand-ins have higher numbers."""
     return next((each for each in task.attempts if each.number == number), None)
 
 
-async def _recorded(context: NodeContext, key: AttemptKey) -> bytes:
-    """Return the output in the attempt's record, which may have been made only just now."""
-    ending = context.attempts.ending(key)
+async def _recorded_output(request: RequestContext, key: AttemptKey) -> bytes:
+    """Return the output in the attempt's record, which is read again: it may have just ended."""
+    ending = request.node.attempts.ending(key)
     if ending is None:
-        _, tasks = await load_execution(context, key.execution_id)
+        _, tasks = await load_execution(request, key.execution_id)
         attempt = _numbered(tasks[key.task], key.number)
         ending = attempt.ending if attempt else None
     return ending.output if ending else b""
 
 
 async def _written(output: Output) -> AsyncIterator[bytes]:
-    """Yield what is written by now."""
+    """Yield the output so far."""
     offset = 0
     while part := await output.read(offset):
         offset += len(part)
         yield part
 
 
-async def _stream(request: web.Request, context: AsyncIterator[bytes]) -> web.StreamResponse:
+async def _stream(request: RequestContext, parts: AsyncIterator[bytes]) -> web.StreamResponse:
     response = web.StreamResponse()
     response.content_type = "text/plain"
     response.charset = "utf-8"
-    await response.prepare(request)
+    await request.start(response)
     try:
-        async with request.app[STOPPING].heard():
-            async for part in context:
-                # A slow reader holds up this loop and nothing else: parts are read when asked for.
+        async with request.http.app[STOPPING].interrupting():
+            async for part in parts:
+                # A slow client delays this loop alone: parts are read on demand.
                 await response.write(part)
             await response.write_eof()
     except ConnectionError:
         raise
-    except Stops:
-        _break_off(request, response)
+    except NodeStopping:
+        _cut_off(request, response)
     except OSError:
-        log.exception("output cut short", extra={"path": request.path})
-        _break_off(request, response)
+        log.exception("output cut short", extra={"path": request.http.path})
+        _cut_off(request, response)
     return response
 
 
-def _break_off(request: web.Request, response: web.StreamResponse) -> None:
-    """Let the client see that this is not the end of the output, too late for another answer."""
+def _cut_off(request: RequestContext, response: web.StreamResponse) -> None:
+    """Close the connection, so that the client notices that its response is incomplete."""
     response.force_close()
-    if request.transport is not None:
-        request.transport.close()
+    if request.http.transport is not None:
+        request.http.transport.close()

@@ -1,4 +1,4 @@
-"""The recovery of a cluster whose etcd lost its state, and of a shard whose copies are lost."""
+"""Recovery of a cluster whose etcd lost its state, and of a shard whose copies are lost."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,12 +10,18 @@ from aiohttp import web
 
 from rota.core.errors import Kind, Refused, invalid
 from rota.core.model.ids import Index, NodeId, ShardId
-from rota.node.api.handlers.cluster import AGREEING, agreeing, shard_in, told_by_others
-from rota.node.api.requests.access import Verb, check
+from rota.node.api.handlers.cluster import (
+    COORDINATING,
+    coordinating,
+    responses_of_others,
+    shard_in,
+)
+from rota.node.api.requests.access import Verb
 from rota.node.api.requests.operations import Operations, Success
-from rota.node.api.requests.parameters import DRY_RUN, IS_DRY_RUN, Parameter, Repeatable, flag, text
-from rota.node.api.requests.request_reader import CONTEXT, document
-from rota.node.api.routing.forwarding import READS_NO_SHARD, ask_part, question_headers
+from rota.node.api.requests.parameters import DRY_RUN, Parameter, Repeatable, flag, text
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import document
+from rota.node.api.routing.peer_requests import ask_peer, peer_headers
 from rota.node.cluster.joining import cluster_of
 from rota.node.context import NodeContext
 from rota.node.peers.peer_apis import PeerRequest
@@ -34,21 +40,21 @@ from rota.wire.documents import HashesView, InventoryView, RecoveryView, ShardLo
 operations = Operations("Recovery")
 INVENTORY = "/api/v1/cluster/inventory"
 INVENTORY_S = 10.0
-"""How long a node has to answer; 16,384 shards are 6 MB."""
+"""The time within which a node must respond; the response for 16,384 shards has 6 MB."""
 HASHES = f"{INVENTORY}/hashes"
 HASHES_S = 10.0
-"""How long a node has to answer; 128 hashes are 128 reads of its disk."""
+"""The time within which a node must respond; 128 hashes are 128 reads of its disk."""
 ENTRY_DIGITS_MAX = 18
 NODE_ID_MAX = 256
 WITHOUT = Repeatable(
     "without",
-    "A node that is lost for good, and that is not waited for; may be given several times.",
+    "A node that is lost for good and is not required to respond. May be repeated.",
     str,
     "",
     {"type": "string", "maxLength": NODE_ID_MAX},
 )
-ACCEPT_LOSS = flag("acceptLoss", "Go on where acknowledged writes may be lost.")
-FROM_NODE = text("from", "The node whose copy is to count.")
+ACCEPT_LOSS = flag("acceptLoss", "Accept that acknowledged writes may be lost.")
+FROM_NODE = text("from", "The node whose copy is to be used.")
 
 
 def _entries(given: str) -> list[tuple[ShardId, Index]]:
@@ -61,8 +67,8 @@ def _entries(given: str) -> list[tuple[ShardId, Index]]:
         or max(map(len, numbers)) > ENTRY_DIGITS_MAX
     ):
         raise ValueError(
-            f"write at most {HASHES_AT_ONCE} entries as 17:4711, of shard and index, with commas "
-            "between"
+            f"write at most {HASHES_AT_ONCE} entries as shard:index with commas between them, such "
+            "as 17:4711,18:12"
         )
     return [(ShardId(int(shard)), Index(int(index))) for shard, index in pairs]
 
@@ -76,33 +82,31 @@ ENTRIES: Parameter[Sequence[tuple[ShardId, Index]]] = Parameter(
     length_max=HASHES_AT_ONCE * (2 * ENTRY_DIGITS_MAX + 2),
 )
 PLANNING = ("nodes_unreached", "node_alive", "node_not_found", "epochs_exhausted", "other_cluster")
-"""Of both recoveries."""
-WRITING = ("recovery_overtaken", *AGREEING)
-"""Likewise."""
+"""Codes of both recoveries, from the plan."""
+WRITING = ("recovery_overtaken", *COORDINATING)
+"""Codes of both recoveries, from the change of etcd."""
 
 
-@operations.declare("GET", INVENTORY, Success(200, "What it has.", InventoryView))
-async def show_inventory(request: web.Request) -> web.Response:
-    """Show what the node that is asked has of all shards.
+@operations.declare("GET", INVENTORY, Success(200, "The inventory.", InventoryView))
+async def show_inventory(request: RequestContext) -> web.Response:
+    """Show the copies of shards on this node, for a recovery.
 
-    For a recovery: the newest configuration that the node has seen of each shard, its copy, and
-    whether it found that etcd lost its state.
+    The response has the newest configuration of each shard that the node has seen, the node's copy,
+    and whether the node has detected that etcd lost its state.
     """
-    request[READS_NO_SHARD] = True
-    check(request, Verb.READ, "*")
-    return document(await _inventory(request.app[CONTEXT]))
+    request.principal.check(Verb.READ, "*")
+    return document(await _inventory(request.node))
 
 
-@operations.declare("GET", HASHES, Success(200, "Their hashes.", HashesView), query=(ENTRIES,))
-async def show_hashes(request: web.Request) -> web.Response:
-    """Show the hashes of journal entries that the node that is asked keeps.
+@operations.declare("GET", HASHES, Success(200, "The hashes.", HashesView), query=(ENTRIES,))
+async def show_hashes(request: RequestContext) -> web.Response:
+    """Show the hashes of journal entries on this node, for a recovery.
 
-    For a recovery: each entry has the hash of the one before, so where two copies have one entry in
-    common they have all before that in common.
+    Each entry contains the hash of the entry before it. If two copies have one entry in common,
+    they have all earlier entries in common.
     """
-    request[READS_NO_SHARD] = True
-    check(request, Verb.READ, "*")
-    context = request.app[CONTEXT]
+    request.principal.check(Verb.READ, "*")
+    context = request.node
     entries = [EntryOf(context.config.node_id, *each) for each in ENTRIES.of(request)]
     hashes = await hashes_in(context.shards, entries)
     return document(HashesView(hashes=[each.hex() if each else None for each in hashes]))
@@ -115,22 +119,22 @@ async def show_hashes(request: web.Request) -> web.Response:
     query=(DRY_RUN, WITHOUT, ACCEPT_LOSS),
     problems=("coordination_sound", "nodes_unaware", *PLANNING, *WRITING),
 )
-async def recover_coordination(request: web.Request) -> web.Response:
-    """Give etcd back what it lost: the configurations of all shards, as nodes have seen them.
+async def recover_coordination(request: RequestContext) -> web.Response:
+    """Restore the configurations of all shards in etcd from the nodes, after etcd lost its state.
 
-    All nodes are asked what they have. Of each shard the newest configuration that any of them has
-    seen is written under a new epoch, with those of its copies that are there; all of them have
-    everything that was acknowledged. Where a part of the nodes went on before the others came,
-    journals are compared: those copies count that have everything. A shard for which that is not
-    certain stays closed, and its `outcome` says why. One of which no node has anything is founded
-    by the node that is asked. It is refused where no node found a loss, and while a node that may
-    know more does not answer, unless `without` names it.
+    All nodes send their inventories. For each shard, the newest configuration that any node has
+    seen is written under a new epoch, with those of its copies that still exist; each of them has
+    every acknowledged write. If some nodes continued with older configurations, journals are
+    compared, and the copies with every acknowledged write are used. A shard for which they are not
+    certain stays closed, and its `outcome` has the reason. A shard of which no node has anything is
+    founded on this node. The request is refused if no node has detected a loss, and while a node
+    that may have newer configurations does not respond, unless it is in `without`.
 
-    With `acceptLoss` shards whose outcome would be `unsure` are recovered, too: so many nodes are
-    missing that they alone may have acknowledged the last writes.
+    With `acceptLoss`, shards with the outcome `unsure` are recovered too. So many nodes are missing
+    for them that these alone may have acknowledged the last writes.
     """
-    with agreeing(request) as context:
-        recovery = await _begun(request, context)
+    with coordinating(request) as context:
+        recovery = await _recovery(request, context)
         view = await recover_cluster(recovery, accepts_loss=ACCEPT_LOSS.of(request))
     return document(view)
 
@@ -150,36 +154,39 @@ async def recover_coordination(request: web.Request) -> web.Response:
         *WRITING,
     ),
 )
-async def recover_lost_shard(request: web.Request) -> web.Response:
-    """Open a shard from a copy that does not count, where none that counts is left.
+async def recover_lost_shard(request: RequestContext) -> web.Response:
+    """Open a shard from a copy that does not count, after all copies that count are lost.
 
-    The copy of the node `from` becomes the only one that counts. **What was acknowledged after the
-    last entry of that copy is lost**: `lastIndex` and `lastAt` name it. It needs `acceptLoss`,
-    except as a dry run, and is refused while a copy that counts is on a node that answers. The node
-    that is asked keeps a record, the file `RECOVERIES` of its data directory.
+    The copy on the node `from` becomes the only one that counts. **Writes that were acknowledged
+    after its last entry are lost**; `lastIndex` and `lastAt` identify that entry. The request needs
+    `acceptLoss`, unless it is a dry run. It is refused while a node with a copy that counts
+    responds. This node records the recovery in the file `RECOVERIES` of its data directory.
     """
-    with agreeing(request) as context:
+    with coordinating(request) as context:
         shard, source = shard_in(request), FROM_NODE.of(request)
         if source is None:
-            raise invalid("invalid_query", "from: name the node whose copy is to count")
-        if not (request[IS_DRY_RUN] or ACCEPT_LOSS.of(request)):
+            raise invalid(
+                "invalid_query",
+                "the parameter from is missing; name the node whose copy is to be used",
+            )
+        if not (request.is_dry_run or ACCEPT_LOSS.of(request)):
             raise Refused(
                 Kind.CONFLICT,
                 "loss_not_accepted",
-                f"what was acknowledged after the last entry of the copy on {source} is lost by "
-                "this: see by --dry-run (`dryRun`) what that is, and add --accept-loss "
-                "(`acceptLoss`)",
+                f"writes acknowledged after the last entry of the copy on {source} will be lost; "
+                "check that entry with --dry-run (`dryRun`), and accept the loss with "
+                "--accept-loss (`acceptLoss`)",
             )
-        recovery = await _begun(request, context)
+        recovery = await _recovery(request, context)
         view = await recover_shard(recovery, shard.id, NodeId(source))
     return document(view)
 
 
-async def _begun(request: web.Request, context: NodeContext) -> Recovery:
-    """Return what a recovery needs to know: what etcd has, read first, and what nodes have."""
+async def _recovery(request: RequestContext, context: NodeContext) -> Recovery:
+    """Return a recovery from the state of etcd, which is read first, and the nodes' inventories."""
     config = context.config
     view = await context.coordinator.view()
-    told = await told_by_others(request, INVENTORY, InventoryView, within_s=INVENTORY_S)
+    inventories = await responses_of_others(request, INVENTORY, InventoryView, within_s=INVENTORY_S)
     identity = identity_in(config.data_dir)
     assert identity is not None, "a node that runs has a data directory"
     return Recovery(
@@ -191,12 +198,12 @@ async def _begun(request: web.Request, context: NodeContext) -> Recovery:
         least=context.copies.least,
         now=context.clock.now,
         view=view,
-        told={**told, config.node_id: await _inventory(context)},
+        told={**inventories, config.node_id: await _inventory(context)},
         session=lambda: context.membership.session,
         read_hashes=partial(_read_hashes, request),
         found=context.membership.found,
         without=frozenset(map(NodeId, WITHOUT.all_of(request))),
-        is_dry=request[IS_DRY_RUN],
+        is_dry=request.is_dry_run,
     )
 
 
@@ -205,24 +212,24 @@ async def _inventory(context: NodeContext) -> InventoryView:
 
 
 async def _read_hashes(
-    request: web.Request, node_id: NodeId, entries: Sequence[EntryOf]
+    request: RequestContext, node_id: NodeId, entries: Sequence[EntryOf]
 ) -> list[bytes | None] | None:
-    """Return the hashes of a node's entries; None if it does not answer."""
-    context = request.app[CONTEXT]
+    """Return the hashes of a node's entries; None if it does not respond."""
+    context = request.node
     if node_id == context.config.node_id:
         return await hashes_in(context.shards, entries)
     hashes: list[bytes | None] = []
     with suppress(Refused, TimeoutError):
         for start in range(0, len(entries), HASHES_AT_ONCE):
-            asked = entries[start : start + HASHES_AT_ONCE]
-            listed = ",".join(f"{each.shard}:{each.number}" for each in asked)
-            question = PeerRequest(
+            chunk = entries[start : start + HASHES_AT_ONCE]
+            listed = ",".join(f"{each.shard}:{each.number}" for each in chunk)
+            sent = PeerRequest(
                 method="GET",
                 target=f"{HASHES}?entries={listed}",
-                headers=question_headers(request),
+                headers=peer_headers(request),
             )
             async with asyncio.timeout(HASHES_S):
-                answer = await ask_part(request, node_id, question, HashesView)
-            hashes += [bytes.fromhex(each) if each else None for each in answer.hashes]
+                response = await ask_peer(request, node_id, sent, HashesView)
+            hashes += [bytes.fromhex(each) if each else None for each in response.hashes]
         return hashes
     return None

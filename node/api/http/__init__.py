@@ -1,1 +1,1 @@
-"""HTTP connections: server, guard against web pages, access log."""
+"""HTTP connections: server, guard against cross-site requests, logs."""

@@ -1,8 +1,8 @@
-"""One line for every answer, or for every failure: who asked for what, and what came of it.
+"""The access log: one line for each response, or for each error.
 
-A line has the path and the names of the query's parameters, never their values: whoever mistakes a
-query for the place of a password must not find it in the log. A request whose client goes away
-before the answer has no line.
+A line has the path and the names of the query's parameters, but not their values: a password that a
+client puts into the query must not appear in the log. A request whose client disconnects before the
+response has no line.
 """
 
 import logging
@@ -12,27 +12,26 @@ from time import perf_counter
 from aiohttp.abc import AbstractAccessLogger
 from aiohttp.web import BaseRequest, RequestKey, StreamResponse
 
-from rota.node.api.requests.request_reader import REQUEST_ID
+from rota.node.api.requests.request_context import REQUEST
 from rota.node.api.requests.tracing import checked_traceparent
 
 ACCESS_LOGGER = logging.getLogger("rota.access")
-BEGAN_AT: RequestKey[float] = RequestKey("began_at", float)
-"""When a request was taken up, by `perf_counter`; the loop's own clock has whole milliseconds."""
 IS_LOGGED: RequestKey[bool] = RequestKey("is_logged", bool)
-"""Set for a request that was refused unseen, and has a line of its own, of which there are few."""
+"""Set for a malformed or guarded request, which has a line in a sampled log instead. A key of the
+request, since aiohttp gives loggers nothing else."""
 PATH_MAX = 512
-"""Characters of a path that are logged; the longest one that means something here has fewer."""
+"""Characters of a path that are logged; every path of the API is shorter."""
 
 
 class AnswerLog(AbstractAccessLogger):
-    """Logs every answer."""
+    """Logs every response."""
 
     def log(self, request: BaseRequest, response: StreamResponse, time: float) -> None:
-        """Log an answer; *time* is used where nobody noted when the request came."""
+        """Log a response; *time* is used for requests without a context, which are malformed."""
         if IS_LOGGED in request:
             return
-        began_at = request.get(BEGAN_AT)
-        took_s = time if began_at is None else perf_counter() - began_at
+        context = request.get(REQUEST)
+        took_s = perf_counter() - context.began_at if context else time
         facts: dict[str, object] = {
             "method": request.method,
             "path": request.rel_url.raw_path[:PATH_MAX],
@@ -40,25 +39,25 @@ class AnswerLog(AbstractAccessLogger):
             "status": response.status,
             "ms": round(took_s * 1_000, 3),
             "bytes": response.body_length,
-            "request": request.get(REQUEST_ID),
+            "request": context.id if context else None,
             "traceparent": checked_traceparent(request.headers.get("traceparent", "")),
             "remote": request.remote,
         }
-        told = {name: fact for name, fact in facts.items() if fact not in ("", None, [])}
-        self.logger.info("request answered", extra=told)
+        known = {name: fact for name, fact in facts.items() if fact not in ("", None, [])}
+        self.logger.info("request answered", extra=known)
 
 
 class FailureLog(AnswerLog):
-    """Logs answers of 400 and above."""
+    """Logs responses with status 400 and above."""
 
     def log(self, request: BaseRequest, response: StreamResponse, time: float) -> None:
-        """Log an answer if it is a failure."""
+        """Log a response if it is an error."""
         if response.status >= 400:
             super().log(request, response, time)
 
 
 class NoLog(AbstractAccessLogger):
-    """Logs nothing, and spares the server reading the time."""
+    """Logs nothing; the server does not read the clock for it."""
 
     @property
     def enabled(self) -> bool:
@@ -74,4 +73,4 @@ ACCESS_LOGS: Mapping[str, type[AbstractAccessLogger]] = {
     "errors": FailureLog,
     "all": AnswerLog,
 }
-"""By the setting ``access_log``."""
+"""Loggers by the value of the setting ``access_log``."""

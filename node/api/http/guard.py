@@ -1,11 +1,11 @@
-"""Refusal of requests that a web page makes through the browser of a person who can reach the node.
+"""Guard against requests that a web page sends through a browser with access to the node.
 
-A browser sends some requests for any page that it shows, wherever they go: forms, and scripts'
-requests without headers of their own. It says so in ``Sec-Fetch-Site`` and ``Origin``, which no
-page can change (the rules are those of Go's ``http.CrossOriginProtection``). And a page whose own
-name is made to point here ("DNS rebinding") counts as this node's, but its name is in ``Host``.
+A browser lets any page send some requests to any server: forms, and requests of scripts without
+custom headers. It marks them with ``Sec-Fetch-Site`` and ``Origin``, which a page cannot change.
+The rules here are those of Go's ``http.CrossOriginProtection``. A page whose domain resolves to the
+node's address (DNS rebinding) has the node's origin, but its domain is in ``Host``.
 
-Pure, and in front of every request: 0.3 us (`bench.parts.request_guard`).
+Pure, and run for every request in 0.3 us (`bench.parts.request_guard`).
 """
 
 from collections.abc import Collection, Mapping
@@ -17,37 +17,37 @@ from rota.core.errors import Kind, Refused
 from rota.node.api.requests.operations import ACCEPTED, JSON
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that change nothing here."""
+"""Methods that change nothing."""
 FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
-"""Media types that a form can send, to any origin and without asking first."""
+"""Media types that a form can send to any origin without a preflight request."""
 JSON_ALONE = (JSON,)
 ACCEPTED_BY = {method: media_types for method, (_, media_types) in ACCEPTED.items()}
-"""Media types by method; of all others `JSON_ALONE`."""
+"""Accepted media types by method; `JSON_ALONE` for other methods."""
 SHOWN_MAX = 100
-"""Characters of a header that a refusal repeats."""
+"""Characters of a header that a refusal quotes."""
 KNOWN_MAX = 1_000
-"""Values of ``Host`` that are remembered as allowed, so that they are not parsed again."""
+"""The most allowed values of ``Host`` that are cached."""
 
-# In the form in which a header is found without its name being put in lower case first.
+# An istr is looked up without a conversion to lower case.
 _HOST, _ORIGIN, _SITE = istr("Host"), istr("Origin"), istr("Sec-Fetch-Site")
 _TYPE, _ENCODING = istr("Content-Type"), istr("Content-Encoding")
 _LENGTH, _TRANSFER = istr("Content-Length"), istr("Transfer-Encoding")
 
 
 class Guard:
-    """What a request must be like to be answered.
+    """The check of a request's headers.
 
     Args:
-        names: Names under which the node is reached, beside addresses and ``localhost``; ``*.x``
-            stands for all names that end with ``.x``.
-        origins: Origins whose pages may change something.
+        names: Allowed host names besides addresses and ``localhost``; ``*.x`` stands for all names
+            that end with ``.x``.
+        origins: Origins whose pages may send requests that change something.
     """
 
     def __init__(self, names: Collection[str], origins: Collection[str] = ()) -> None:
         self._names = frozenset({"localhost", *names} - {""})
         self._endings = (".localhost", *(name[1:] for name in names if name.startswith("*.")))
         self._origins = frozenset(origins)
-        # Without Host is only HTTP/1.0, which no browser sends; health checks do.
+        # Only HTTP/1.0 has no Host header: health checks use it, browsers do not.
         self._known: set[str | None] = {None}
 
     def refusal(
@@ -58,13 +58,13 @@ class Guard:
         has_body: bool,
         authority: str | None = None,
     ) -> Refused | None:
-        """Return why a request is refused, or None.
+        """Return the refusal of a request, or None if it is allowed.
 
         Args:
-            method: Of the request.
-            headers: Likewise, their names in any case.
-            has_body: Whether it has one, however long.
-            authority: What stands before the path in the request's target, if anything does.
+            method: The request's method.
+            headers: The request's headers; names are case-insensitive.
+            has_body: Whether the request has a body.
+            authority: The host and port in the request's target, if it has them.
         """
         host = headers.get(_HOST)
         if host not in self._known and not self._allows(host or ""):
@@ -93,7 +93,7 @@ class Guard:
         return True
 
     def _cross_origin(self, headers: Mapping[str, str]) -> Refused | None:
-        """Return why a request with one of these headers is refused; all browsers send one."""
+        """Return the refusal of a request with ``Sec-Fetch-Site`` or ``Origin``, or None."""
         site, origin = headers.get(_SITE), headers.get(_ORIGIN)
         if site in ("same-origin", "none") or origin in self._origins:
             return None
@@ -105,7 +105,7 @@ class Guard:
 
 
 def host_name(authority: str) -> str:
-    """Return the name or address in ``HOST[:PORT]``, in lower case; empty if it is malformed."""
+    """Return the name or address in ``HOST[:PORT]`` in lower case; empty if it is malformed."""
     if authority.startswith("["):
         host, bracket, rest = authority[1:].partition("]")
         is_port = not rest or (rest.startswith(":") and _is_port(rest[1:]))
@@ -127,14 +127,14 @@ def _is_address(name: str) -> bool:
 
 
 def _announces_body(headers: Mapping[str, str]) -> bool:
-    """Return True if a body follows these headers; an ``Upgrade`` announces none."""
+    """Return True if the headers announce a body; ``Upgrade`` does not."""
     if _LENGTH in headers and headers[_LENGTH].strip("0"):
         return True
     return _TRANSFER in headers
 
 
 def _wrong_type(method: str, given: str | None, *, has_body: bool) -> Refused | None:
-    """Return why a body that is not given exactly as one of the media types is refused."""
+    """Return the refusal of a body whose media type is not accepted, or None."""
     accepted = ACCEPTED_BY.get(method, JSON_ALONE)
     if given is None and not has_body:
         return None
@@ -145,42 +145,43 @@ def _wrong_type(method: str, given: str | None, *, has_body: bool) -> Refused | 
 
 
 class HostNotAllowed(Refused):
-    """The request names a host that may be anybody's."""
+    """The ``Host`` of the request is not one of the node's names."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
             Kind.FORBIDDEN,
             "host_not_allowed",
-            f"this node does not answer to the name {_shown(host)}: while there is no "
-            "authentication the Host header has to be an IP address, localhost, a name that ends "
-            "with .localhost, or one that the node's settings allow (allowed_hosts = "
-            f"[{_shown(host_name(host) or 'jobs.example')}], or ROTA_ALLOWED_HOSTS)",
+            f"{_shown(host)} is not an allowed host name of this node; use an IP address, "
+            "localhost or a name that ends with .localhost, or allow the name in the node's "
+            f"settings: allowed_hosts = [{_shown(host_name(host) or 'jobs.example')}], or "
+            "ROTA_ALLOWED_HOSTS",
         )
 
 
 class CrossOrigin(Refused):
-    """The request comes from a page of another origin."""
+    """The request was sent by a page of another origin."""
 
     def __init__(self, origin: str | None) -> None:
-        where = "another site" if origin is None else f"a page of {_shown(origin)}"
+        where = "another site" if origin is None else f"the origin {_shown(origin)}"
         super().__init__(
             Kind.FORBIDDEN,
             "cross_origin",
-            f"a browser sent this request for {where}; pages of other origins may change nothing, "
-            "unless the node's setting allowed_origins (ROTA_ALLOWED_ORIGINS) names them",
+            f"a browser sent this request for a page of {where}, which may not change anything; "
+            "to permit it, add its origin to the node's setting allowed_origins "
+            "(ROTA_ALLOWED_ORIGINS)",
         )
 
 
 class UnsupportedMediaType(Refused):
-    """The request is not JSON by its own word."""
+    """The ``Content-Type`` of the request is not accepted."""
 
     def __init__(self, method: str, given: str | None) -> None:
         accepted = ACCEPTED_BY.get(method, JSON_ALONE)[-1]
-        found = "has no Content-Type" if given is None else f"is {_shown(given)}"
+        found = "has no Content-Type" if given is None else f"has the Content-Type {_shown(given)}"
         super().__init__(
             Kind.INVALID,
             "unsupported_media_type",
-            f"the request {found}; add the header 'Content-Type: {accepted}'",
+            f"the request {found}; send it with the header 'Content-Type: {accepted}'",
         )
 
 
@@ -191,23 +192,23 @@ class UnsupportedEncoding(Refused):
         super().__init__(
             Kind.INVALID,
             "unsupported_encoding",
-            f"the body has the encoding {_shown(encoding)}; send it as it is, without the header "
-            "Content-Encoding",
+            f"the request body has the Content-Encoding {_shown(encoding)}, which is not "
+            "supported; send it without encoding",
         )
 
 
 class UnexpectedBody(Refused):
-    """The request has a body where none is ever read."""
+    """A request that reads something has a body."""
 
     def __init__(self, method: str) -> None:
         super().__init__(
             Kind.INVALID,
             "unexpected_body",
-            f"a {method} request has no body here; send it without Content-Length and "
-            "Transfer-Encoding, and what is asked for in the query",
+            f"a {method} request must not have a body; remove the headers Content-Length and "
+            "Transfer-Encoding, and send parameters in the query",
         )
 
 
 def _shown(text: str) -> str:
-    """Return *text* as a message repeats it: short, and whatever bytes it has as escapes."""
+    """Return *text* in quotes for a message: shortened, with escapes for all but ASCII."""
     return ascii(text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}...")

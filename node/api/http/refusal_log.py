@@ -1,4 +1,4 @@
-"""Logs of what the node does not answer: malformed and refused requests, refused connections."""
+"""Sampled logs of malformed requests, guarded requests and closed connections."""
 
 import logging
 from collections.abc import Callable
@@ -12,10 +12,10 @@ log = logging.getLogger(__name__)
 
 
 class Strangers:
-    """Logs of which those who can connect decide how often there is something to write.
+    """Logs whose number of events any client can decide; they are therefore sampled.
 
     Args:
-        now: A time that only ever passes.
+        now: A monotonic clock.
     """
 
     def __init__(self, now: Callable[[], Instant]) -> None:
@@ -24,7 +24,7 @@ class Strangers:
         self.closed = SampledLog(log, "connection closed", now=now)
 
     def report(self) -> None:
-        """Write how many lines were left out; call it from time to time."""
+        """Log the number of omitted lines; to be called periodically."""
         for sampled in (self.malformed, self.refused, self.closed):
             sampled.report()
 

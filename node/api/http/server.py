@@ -1,9 +1,9 @@
-"""Connections to the API: how many there may be, and how long a request's head may take.
+"""The API's HTTP server, with limits on connections and on the time of a request's head.
 
-Beyond a limit a connection is closed at once, before a byte of it is read. A request's head has to
-be whole within `HEAD_S` of its first byte, or of the connection's start, however it trickles in;
-its body has a limit of its own (`rota.node.api.requests.request_reader`). So a client that sends
-half of something and waits holds a connection for a few seconds.
+A connection beyond a limit is closed at once, before any byte is read. The head of a request must
+be complete within `HEAD_S` of its first byte, or of the connection's start. Bodies have a timeout
+of their own (`rota.node.api.requests.request_reader`). A client that sends an incomplete request
+and waits therefore occupies a connection for a few seconds only.
 """
 
 import asyncio
@@ -23,28 +23,28 @@ from rota.node.system.config_values import Address
 from rota.node.system.metrics import Metrics
 
 HEAD_S = 10.0
-"""A head fits into a few packets; Go's and nginx's defaults are none and 60 s."""
+"""A head fits into a few packets. The defaults of Go and nginx are none and 60 s."""
 IDLE_S = 75.0
-"""How long a connection may wait for its next request: longer than balancers keep one (60 s), so
-that they and not the node close it, and no request meets a connection that is just closing."""
+"""How long a connection may be idle. Load balancers close idle connections after 60 s. With a
+longer time here, no balancer sends a request over a connection that the node is closing."""
 SHUTDOWN_S = 1.0
-"""How long requests under way get when the API stops; aiohttp waits so long, and then again."""
+"""How long requests in progress may take when the API stops; aiohttp waits twice as long."""
 REPORT_S = 10.0
 FILES_SHARE = 2
-"""One in so many of the open files that the process may have is for connections."""
-TOLD_MAX = 200
+"""Connections may use this fraction (1/n) of the process's limit of open files."""
+REASON_MAX = 200
 
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Gate:
-    """Which connections are accepted.
+    """The limits on connections: in total, and for each client address.
 
     Args:
-        config: For its two limits.
-        metrics: Where connections are counted.
-        strangers: Where those that are closed are logged.
+        config: The settings, with both limits.
+        metrics: The metrics that count connections.
+        strangers: The logs of closed connections.
     """
 
     def __init__(self, config: NodeConfig, metrics: Metrics, strangers: Strangers) -> None:
@@ -70,23 +70,23 @@ class Gate:
         return True
 
     def release(self, address: str) -> None:
-        """Count a connection no longer."""
+        """Remove a closed connection from the counts."""
         self._count -= 1
         self._addresses[address] -= 1
         if not self._addresses[address]:
             del self._addresses[address]
 
     def close(self, address: str, reason: str) -> None:
-        """Take note that the node closes a connection, and why."""
+        """Count and log a connection that the node closes, with the reason."""
         self._closed.labels(reason).inc()
         self.strangers.closed.write(remote=address, reason=reason)
 
 
 class Connection(web.RequestHandler):
-    """One connection: aiohttp's, with a limit of time for heads and errors as problem documents.
+    """A connection of aiohttp, with a timeout for heads, and with error documents.
 
-    That it reads aiohttp's own fields is watched by tests; there is no public way to learn that
-    part of a head has come.
+    It reads private fields of aiohttp, since no public API shows that a part of a head has arrived;
+    tests check these fields.
     """
 
     __slots__ = ("_address", "_gate", "_head_timer")
@@ -98,7 +98,7 @@ class Connection(web.RequestHandler):
             keepalive_timeout=IDLE_S,
             access_log_class=ACCESS_LOGS[access_log],
             access_log=ACCESS_LOGGER,
-            # A body may not become longer here than it came.
+            # A decompressed body could exceed the limit on bodies.
             auto_decompress=False,
         )
         self._gate = gate
@@ -115,34 +115,34 @@ class Connection(web.RequestHandler):
             return
         self._address = address
         super().connection_made(transport)
-        self._expect_head()
+        self._start_head_timer()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Make room for another one."""
-        self._forget_head()
+        """Remove the connection from the counts."""
+        self._cancel_head_timer()
         if self._address is not None:
             self._gate.release(self._address)
             self._address = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read; from the first byte of a head its time runs."""
+        """Read; the first byte of a head starts its timeout."""
         before = self._request_count
         super().data_received(data)
         if self._request_count != before:
-            self._forget_head()
+            self._cancel_head_timer()
         elif self._head_timer is None and self._waiter is not None and not self._waiter.done():
-            self._expect_head()
+            self._start_head_timer()
 
-    def _expect_head(self) -> None:
-        self._head_timer = self._loop.call_later(HEAD_S, self._give_up)
+    def _start_head_timer(self) -> None:
+        self._head_timer = self._loop.call_later(HEAD_S, self._close_slow)
 
-    def _forget_head(self) -> None:
+    def _cancel_head_timer(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _give_up(self) -> None:
+    def _close_slow(self) -> None:
         self._head_timer = None
         if self._address is not None:
             self._gate.close(self._address, "slow_head")
@@ -155,36 +155,36 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Return the answer to what is no request, or to one that failed outside its handler."""
+        """Return the response to a malformed request, or to one that failed outside its handler."""
         if isinstance(exc, ConnectionError):
-            raise exc  # The client has gone, which is no failure of this node.
+            raise exc  # The client disconnected.
         if status >= 500:
             return super().handle_error(request, status, exc, message)
-        reason = ascii((message or "").partition("\n")[0].rstrip(": "))[1:-1][:TOLD_MAX]
+        reason = ascii((message or "").partition("\n")[0].rstrip(": "))[1:-1][:REASON_MAX]
         self._gate.strangers.malformed.write(remote=request.remote, reason=reason)
         request[IS_LOGGED] = True
-        view = problem(status, "bad_request", f"this is no HTTP request that can be read: {reason}")
-        answer = response(view, request_id="", headers=dict(SAME_FOR_ALL))
-        answer.force_close()
-        return answer
+        view = problem(status, "bad_request", f"the HTTP request is malformed: {reason}")
+        malformed = response(view, request_id="", headers=dict(SAME_FOR_ALL))
+        malformed.force_close()
+        return malformed
 
 
 @asynccontextmanager
 async def serving(
     app: web.Application, config: NodeConfig, metrics: Metrics
 ) -> AsyncGenerator[Address]:
-    """Serve *app* while the body runs, and yield where.
+    """Serve *app* while the body runs, and yield its address.
 
     Raises:
-        OSError: The address cannot be listened on.
+        OSError: The node cannot listen on the configured address.
     """
-    # Cancelled with its client: else one that has gone is waited for as long as it asked to.
+    # A handler whose client disconnected is cancelled; it might wait for minutes otherwise.
     runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_S, handler_cancellation=True)
     await runner.setup()
     try:
         server, gate = runner.server, Gate(config, metrics, app[STRANGERS])
         assert server is not None
-        server.request_handler = _without_strange_expectations(server.request_handler)
+        server.request_handler = _with_known_expectations(server.request_handler)
         listening = await asyncio.get_running_loop().create_server(
             lambda: Connection(server, gate, config.access_log),
             config.listen.host,
@@ -201,20 +201,24 @@ async def serving(
         await runner.cleanup()
 
 
-def _without_strange_expectations(handle: Handle) -> Handle:
-    """Return *handle* for requests whose ``Expect`` is understood, and 417 for all others.
+def _with_known_expectations(handle: Handle) -> Handle:
+    """Return a handler that passes requests to *handle*, but refuses an unknown ``Expect``.
 
-    aiohttp repeats what it does not understand, and fails where that is no text.
+    aiohttp itself quotes the unknown value in its response, and fails if the value is not text.
     """
 
     async def refuse(request: web.BaseRequest) -> web.StreamResponse:
-        view = problem(417, "bad_request", "Expect can only be 100-continue")
+        view = problem(
+            417,
+            "bad_request",
+            "the header Expect has an unsupported value; send 100-continue or leave it out",
+        )
         return response(view, request_id="", headers=dict(SAME_FOR_ALL))
 
     def chosen(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
         expected = request.headers.get("Expect")
-        is_strange = expected is not None and expected.lower() != "100-continue"
-        return refuse(request) if is_strange else handle(request)
+        is_unknown = expected is not None and expected.lower() != "100-continue"
+        return refuse(request) if is_unknown else handle(request)
 
     return chosen
 

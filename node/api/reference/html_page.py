@@ -1,6 +1,6 @@
-"""The description of the API as one HTML page, which needs nothing from elsewhere, and no script.
+"""The API's description as one HTML page, without scripts and external resources.
 
-It is made of the OpenAPI document, so it says the same.
+The page is generated from the OpenAPI document.
 """
 
 import base64
@@ -41,7 +41,7 @@ POLICY = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""The page's Content-Security-Policy: its own style, and nothing else."""
+"""The page's Content-Security-Policy, which permits its own style and nothing else."""
 
 
 def page_of(document: Schema) -> str:
@@ -58,7 +58,7 @@ def page_of(document: Schema) -> str:
             f"<style>{STYLE}</style>",
             f"<h1>The API of rota <small>{escape(document['info']['version'])}</small></h1>",
             _paragraphs(document["info"]["description"]),
-            '<p>For machines: <a href="/openapi.json">openapi.json</a></p>',
+            '<p>For programs: <a href="/openapi.json">openapi.json</a></p>',
             *_contents(operations),
             *(part for tag in tags for part in _chapter(tag, operations)),
             "<h2>Documents</h2>",
@@ -73,7 +73,7 @@ class Described(NamedTuple):
 
     method: str
     path: str
-    says: Schema
+    spec: Schema
 
     @property
     def title(self) -> str:
@@ -85,13 +85,13 @@ def operations_of(document: Schema) -> Iterator[Described]:
     """Yield the operations of an OpenAPI document by tag, in their order."""
     for tag in document["tags"]:
         for path, methods in document["paths"].items():
-            for method, says in methods.items():
-                if tag["name"] in says["tags"]:
-                    yield Described(method.upper(), path, says)
+            for method, spec in methods.items():
+                if tag["name"] in spec["tags"]:
+                    yield Described(method.upper(), path, spec)
 
 
 def default_of(schema: Schema) -> str:
-    """Return the default of a parameter or field as JSON; empty where that is null or none."""
+    """Return the default of a parameter or field as JSON; empty without one, or if it is null."""
     default = schema.get("default")
     return "" if default is None else msgspec.json.encode(default).decode()
 
@@ -99,38 +99,38 @@ def default_of(schema: Schema) -> str:
 def _contents(operations: Iterable[Described]) -> Iterator[str]:
     yield "<nav><ul>"
     for each in operations:
-        yield f'<li><a href="#{each.says["operationId"]}"><code>{escape(each.title)}</code></a>'
+        yield f'<li><a href="#{each.spec["operationId"]}"><code>{escape(each.title)}</code></a>'
     yield "</ul></nav>"
 
 
 def _chapter(tag: str, operations: Iterable[Described]) -> Iterator[str]:
     yield f"<h2>{escape(tag)}</h2>"
     for each in operations:
-        if tag in each.says["tags"]:
+        if tag in each.spec["tags"]:
             yield from _operation(each)
 
 
 def _operation(operation: Described) -> Iterator[str]:
-    says = operation.says
-    yield f'<section id="{says["operationId"]}"><h3>{escape(operation.title)}</h3>'
-    yield _paragraphs(says["summary"])
-    yield _paragraphs(says.get("description", ""))
-    if "parameters" in says:
+    spec = operation.spec
+    yield f'<section id="{spec["operationId"]}"><h3>{escape(operation.title)}</h3>'
+    yield _paragraphs(spec["summary"])
+    yield _paragraphs(spec.get("description", ""))
+    if "parameters" in spec:
         yield "<h4>Parameters</h4>"
         yield _definitions(
             (
                 f"<code>{escape(each['name'])}</code> {_facts(each['in'], each['schema'])}",
                 each.get("description", ""),
             )
-            for each in says["parameters"]
+            for each in spec["parameters"]
         )
-    if "requestBody" in says:
-        yield from _body(says["requestBody"])
-    successes = {status: each for status, each in says["responses"].items() if status < "300"}
-    failures = {status: each for status, each in says["responses"].items() if status >= "300"}
-    yield "<h4>Answers</h4>"
+    if "requestBody" in spec:
+        yield from _body(spec["requestBody"])
+    successes = {status: each for status, each in spec["responses"].items() if status < "300"}
+    failures = {status: each for status, each in spec["responses"].items() if status >= "300"}
+    yield "<h4>Responses</h4>"
     yield _definitions(_answer(status, each) for status, each in successes.items())
-    yield "<details><summary>Failures</summary>"
+    yield "<details><summary>Errors</summary>"
     yield _definitions(_answer(status, each) for status, each in failures.items())
     yield "</details></section>"
 
@@ -168,9 +168,9 @@ def _schema(name: str, schema: Schema) -> str:
 
 
 def _facts(fact: str, schema: Schema) -> str:
-    """Return what a parameter or field may be, in small letters."""
+    """Return the type and default of a parameter or field, in small print."""
     default = default_of(schema)
-    facts = [fact, type_of(schema, _link), default and f"by default {escape(default)}"]
+    facts = [fact, type_of(schema, _link), default and f"default {escape(default)}"]
     return f"<small>{', '.join(each for each in facts if each)}</small>"
 
 
@@ -184,7 +184,7 @@ def _link(name: str) -> str:
 
 
 def _paragraphs(markdown: str) -> str:
-    """Return the little Markdown there is in descriptions: paragraphs, lists, code."""
+    """Return the HTML of a description; its Markdown has paragraphs, lists and code only."""
     blocks = [block for block in re.split(r"\n\n+", markdown.strip()) if block]
     return "".join(_list(block) if block.startswith("- ") else _text(block) for block in blocks)
 

@@ -1,7 +1,7 @@
-"""The description of the API for machines: OpenAPI 3.1, made of what is declared.
+"""The API's description in OpenAPI 3.1, generated from the declarations of the operations.
 
-Paths come from the handlers' declarations, documents from the wire types, and the words from the
-docstrings of both. Nothing is written down a second time, so nothing can go out of date.
+Paths come from the handlers' declarations, schemas from the types of documents, and texts from the
+docstrings of both. Nothing is stated twice, so nothing can become stale.
 """
 
 import re
@@ -18,7 +18,7 @@ from rota.node.api.reference.schemas import (
     in_markdown,
     reference_to,
     schemas_of,
-    without_need_of,
+    with_optional,
 )
 from rota.node.api.requests.error_codes import CODES
 from rota.node.api.requests.operations import (
@@ -47,11 +47,11 @@ from rota.wire.documents import (
 from rota.wire.headers import NODE, PRIMARY
 
 ABOUT = """\
-Fields are in camelCase. Instants are RFC 3339 in UTC with microseconds; in a query any offset will
-do. A duration is a number of seconds, or text with units such as `1h30m`. Answers may gain fields;
-clients have to ignore those they do not know. A field or a parameter of a request that does not
-exist is refused. HEAD works where GET does. Every failure is a problem document (RFC 9457), whose
-`code` is for programs.
+Fields are in camelCase. Instants are in the format of RFC 3339, in UTC with microseconds; a query
+may use any offset. A duration is a number of seconds, or text with units such as `1h30m`. Later
+versions may add fields to responses, and clients must ignore unknown fields. Unknown fields and
+parameters of a request are refused. Every path that supports GET supports HEAD. Every error is a
+problem document (RFC 9457); programs should use its `code`.
 """
 
 EXAMPLES: dict[type[msgspec.Struct], Json] = {
@@ -71,17 +71,26 @@ EXAMPLES: dict[type[msgspec.Struct], Json] = {
     TriggerManyBody: {"items": [{"job": "report"}, {"job": "team/load", "parameters": [1, 2]}]},
     WaitManyBody: {"executionIds": ["3f2a9c0011223344-0660c1a4f8fe40-0000"], "timeout": "30s"},
 }
-"""For the bodies that people begin with."""
+"""Examples of the bodies that are used first."""
 
-DRY_RUN_TOLD = Header("Rota-Dry-Run", "`true` where nothing was changed.", {"const": "true"})
-REQUEST_ID = Header("X-Request-Id", "The request's own, or a new one; the node's log has it too.")
-NODE_ASKED = Header(NODE, "The node that was asked.")
-NODE_DECIDING = Header(PRIMARY, "The one that it forwarded the request to, because that decides.")
-RETRY_AFTER = Header("Retry-After", "In how many seconds to try again.", {"type": "integer"})
-EVERY = (REQUEST_ID, NODE_ASKED, NODE_DECIDING)
-OPTIONAL = (DRY_RUN_TOLD, NODE_DECIDING)
-ACCEPT = {method: Header(name, "What a body may be.") for method, (name, _) in ACCEPTED.items()}
-_HEADERS = (LOCATION, ETAG, DRY_RUN_TOLD, *EVERY, RETRY_AFTER, *ACCEPT.values())
+DRY_RUN_DONE = Header(
+    "Rota-Dry-Run", "`true` for a dry run, which changed nothing.", {"const": "true"}
+)
+REQUEST_ID = Header(
+    "X-Request-Id", "The id of the request, from its own header or new; the node's log has it too."
+)
+RECEIVER = Header(NODE, "The node that received the request.")
+HANDLER = Header(PRIMARY, "The primary that handled the request, if it was forwarded.")
+RETRY_AFTER = Header(
+    "Retry-After", "The number of seconds after which to try again.", {"type": "integer"}
+)
+EVERY = (REQUEST_ID, RECEIVER, HANDLER)
+OPTIONAL = (DRY_RUN_DONE, HANDLER)
+ACCEPT = {
+    method: Header(name, "The accepted media types of a body.")
+    for method, (name, _) in ACCEPTED.items()
+}
+_HEADERS = (LOCATION, ETAG, DRY_RUN_DONE, *EVERY, RETRY_AFTER, *ACCEPT.values())
 
 
 def describe(operations: Sequence[Operation]) -> Schema:
@@ -122,7 +131,7 @@ def _operation(operation: Operation, schemas: Schemas) -> Schema:
         "parameters": [
             *(_path_part(name) for name in re.findall(r"{(\w+)}", operation.path)),
             *(_parameter(parameter) for parameter in operation.query or ()),
-            # OpenAPI wants no Accept here: the media types of the answers say it.
+            # OpenAPI excludes Accept here, since the responses list their media types.
             *(_request_header(each) for each in operation.headers if each.name != "Accept"),
         ],
         "responses": _successes(operation) | _failures(operation),
@@ -166,7 +175,7 @@ def _request_header(header: Header) -> Schema:
 def _body(operation: Operation, body: Body, schemas: Schemas) -> Schema:
     name = body.kind.__name__
     if body.in_path:
-        bare = without_need_of(schemas[name], body.in_path)
+        bare = with_optional(schemas[name], body.in_path)
         name = bare["title"]
         schemas[name] = bare
     if body.is_patch:
@@ -182,7 +191,7 @@ def _body(operation: Operation, body: Body, schemas: Schemas) -> Schema:
 
 def _successes(operation: Operation) -> Schema:
     has_dry_run = any(parameter is DRY_RUN for parameter in operation.query or ())
-    every = (*EVERY, DRY_RUN_TOLD) if has_dry_run else EVERY
+    every = (*EVERY, DRY_RUN_DONE) if has_dry_run else EVERY
     return {str(each.status): _success(each, every) for each in operation.answers}
 
 
@@ -205,10 +214,10 @@ def _content(success: Success, media_type: str) -> Schema:
     name = success.content.__name__
     if media_type == JSON:
         return reference_to(name)
-    # OpenAPI 3.1 has no words for a stream of documents.
+    # OpenAPI 3.1 cannot describe a stream of documents.
     return {
         "type": "string",
-        "description": f"A stream of `{name}`, one after the other.",
+        "description": f"A stream of `{name}` documents.",
         "x-stream-of": name,
     }
 
@@ -258,7 +267,7 @@ def _header(header: Header) -> Schema:
 
 
 def _documents(operations: Iterable[Operation]) -> list[type[msgspec.Struct]]:
-    """Return what is sent or answered."""
+    """Return the documents of all bodies and responses."""
     kinds: dict[type[msgspec.Struct], None] = {ProblemView: None}
     for operation in operations:
         if operation.body:

@@ -1,4 +1,4 @@
-"""Documents as JSON Schema, in the words of the wire types' docstrings."""
+"""JSON Schemas of documents, with the texts of their docstrings."""
 
 import inspect
 import re
@@ -16,24 +16,24 @@ PLACE = "#/components/schemas/"
 
 
 def schemas_of(kinds: Iterable[type[msgspec.Struct]]) -> Schemas:
-    """Return the schemas of documents, and of those within them, by their names."""
+    """Return the schemas of documents and of the documents within them, by name."""
     _, schemas = msgspec.json.schema_components(kinds, ref_template=PLACE + "{name}")
-    return {name: _told(cast("Schema", schema)) for name, schema in schemas.items()}
+    return {name: _described(cast("Schema", schema)) for name, schema in schemas.items()}
 
 
 def reference_to(name: str) -> Schema:
-    """Return the schema that stands for the document *name*."""
+    """Return a reference to the schema of the document *name*."""
     return {"$ref": PLACE + name}
 
 
-def without_need_of(schema: Schema, names: Sequence[str]) -> Schema:
-    """Return the *schema* of documents in which the fields *names* may be left out."""
+def with_optional(schema: Schema, names: Sequence[str]) -> Schema:
+    """Return a variant of *schema* in which the fields *names* are optional."""
     listed = " and ".join(f"`{name}`" for name in names)
     return {
         **schema,
         "title": f"{schema['title']}Unnamed",
         "x-variant-of": schema["title"],
-        "description": f"A `{schema['title']}` whose {listed} may be left out.",
+        "description": f"A `{schema['title']}` with optional {listed}.",
         "required": [name for name in schema["required"] if name not in names],
     }
 
@@ -45,7 +45,7 @@ def add_patch_of(name: str, schemas: Schemas) -> str:
         **_patch_of(schemas[name], schemas),
         "title": patch,
         "x-variant-of": name,
-        "description": f"Some fields of a `{name}`; null takes one away.",
+        "description": f"Some fields of a `{name}`; null removes a field.",
     }
     return patch
 
@@ -80,7 +80,7 @@ def _or_null(schema: Schema) -> Schema:
 
 
 def type_of(schema: Schema, link: Callable[[str], str]) -> str:
-    """Return for people what a schema takes; *link* makes the mention of another document."""
+    """Return the type of a schema in words; *link* makes the link to another document."""
     if "$ref" in schema:
         return link(schema["$ref"].removeprefix(PLACE))
     if "x-stream-of" in schema:
@@ -106,13 +106,13 @@ def type_of(schema: Schema, link: Callable[[str], str]) -> str:
 
 
 def in_markdown(text: str) -> str:
-    """Return a docstring's words in Markdown: ``*field_name*`` is a field of the document."""
+    """Return the text of a docstring in Markdown; ``*field_name*`` names a field."""
     text = text.replace("``", "`")
     return re.sub(r"\*(\w+)\*", lambda found: f"`{_field_name(found[1])}`", text)
 
 
-def _told(schema: Schema) -> Schema:
-    """Return *schema* with each part of the docstring that it carries where it belongs."""
+def _described(schema: Schema) -> Schema:
+    """Return *schema* with its docstring split into descriptions of the document and of fields."""
     text, _, attributes = inspect.cleandoc(schema["description"]).partition("\nAttributes:\n")
     meanings = {
         _field_name(name): in_markdown(" ".join(meaning.split()))
@@ -126,6 +126,6 @@ def _told(schema: Schema) -> Schema:
 
 
 def _field_name(name: str) -> str:
-    """Return the name of a field in documents, as msgspec makes it of that in Python."""
+    """Return the name in documents of a field in Python, converted like by msgspec."""
     first, *others = name.split("_")
     return first + "".join(each.title() for each in others)

@@ -1,4 +1,4 @@
-"""The description of the API, for machines and for people, as the node serves it."""
+"""The API's description for programs and for people, as served by the node."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from aiohttp import web
 
 from rota.node.api.reference.html_page import POLICY
 from rota.node.api.requests.operations import JSON, Operations, Success
+from rota.node.api.requests.request_context import RequestContext
 
 operations = Operations("Description")
 HTML = "text/html; charset=utf-8"
@@ -22,9 +23,9 @@ class Documents(NamedTuple):
 
 
 class Description:
-    """The description of the API, made when it is asked for first.
+    """The description of the API, made on the first request for it.
 
-    That takes 60 ms, as much as a tenth of a node's start; a thread does so, beside the loop.
+    It is made in a thread: it takes 60 ms, a tenth of the time in which a node starts.
 
     Args:
         make: Makes the documents.
@@ -36,7 +37,7 @@ class Description:
         self._documents: Documents | None = None
 
     async def documents(self) -> Documents:
-        """Return the documents; they are made once, even if who asks for them does not wait."""
+        """Return the documents; they are made once, even if the first request is cancelled."""
         if self._documents is None:
             return await asyncio.to_thread(self._made)
         return self._documents
@@ -56,9 +57,9 @@ DESCRIPTION: web.AppKey[Description] = web.AppKey("description", Description)
     Success(200, "The document.", media_types=(JSON,)),
     query=None,
 )
-async def openapi(request: web.Request) -> web.Response:
-    """Describe the API for machines: OpenAPI 3.1."""
-    documents = await request.app[DESCRIPTION].documents()
+async def openapi(request: RequestContext) -> web.Response:
+    """Describe the API for programs, in OpenAPI 3.1."""
+    documents = await request.http.app[DESCRIPTION].documents()
     return web.Response(body=documents.openapi, content_type=JSON)
 
 
@@ -68,9 +69,9 @@ async def openapi(request: web.Request) -> web.Response:
     Success(200, "The page.", media_types=(HTML,)),
     query=None,
 )
-async def docs(request: web.Request) -> web.Response:
-    """Describe the API for people: one page, which fetches nothing."""
-    documents = await request.app[DESCRIPTION].documents()
+async def docs(request: RequestContext) -> web.Response:
+    """Describe the API for people, on one page without external resources."""
+    documents = await request.http.app[DESCRIPTION].documents()
     headers = {
         "Content-Type": HTML,
         "Content-Security-Policy": POLICY,

@@ -1,7 +1,7 @@
-"""Who asks, and may they: the one place where a request's principal is established and checked.
+"""Principals: the caller of each request, and the check of what it may do.
 
-There is no authentication yet. Until there is, a node listens on loopback, where whoever can
-connect can start processes anyway, or was told ``--insecure``; every request is the operator's.
+There is no authentication yet. Until there is, a node listens on loopback, where every caller can
+start processes anyway, or runs with ``--insecure``. Every request is the operator's.
 """
 
 from dataclasses import dataclass
@@ -13,53 +13,50 @@ from rota.core.errors import Kind, Refused
 
 
 class Verb(Enum):
-    """What a request wants to do."""
+    """Permissions that operations require."""
 
     READ = "read"
     WRITE = "write"
     RUN = "run"
-    """Make or end executions."""
+    """Create or cancel executions."""
     OPERATE = "operate"
-    """Change which nodes there are, and what they are to hold."""
+    """Change which nodes the cluster has, and which shards they hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks.
+    """The caller of a request.
 
     Attributes:
-        verbs: What they may do, in every namespace.
+        verbs: Its permissions, in every namespace.
     """
 
     name: str
     verbs: frozenset[Verb]
 
     def may(self, verb: Verb, namespace: str) -> bool:
-        """Tell whether *verb* is allowed in *namespace*."""
+        """Return True if *verb* is permitted in *namespace*."""
         del namespace
         return verb in self.verbs
 
+    def check(self, verb: Verb, namespace: str) -> None:
+        """Check that *verb* is permitted in *namespace*; ``*`` stands for all namespaces.
+
+        Raises:
+            Refused: Code ``forbidden``: it is not.
+        """
+        if not self.may(verb, namespace):
+            raise Refused(
+                Kind.FORBIDDEN,
+                "forbidden",
+                f"{self.name} lacks the permission {verb.value!r} in namespace {namespace!r}",
+            )
+
 
 OPERATOR = Principal("operator", frozenset(Verb))
-PRINCIPAL: web.RequestKey[Principal] = web.RequestKey("principal", Principal)
 
 
-def establish(request: web.Request) -> Principal:
-    """Return who makes *request*; called once for each, before anything else looks at it."""
-    del request
+def principal_of(http: web.Request) -> Principal:
+    """Return the caller of a request; called once for each request, first of all."""
+    del http
     return OPERATOR
-
-
-def check(request: web.Request, verb: Verb, namespace: str) -> None:
-    """Let *request* pass if its principal may do this.
-
-    Raises:
-        Refused: They may not.
-    """
-    principal = request[PRINCIPAL]
-    if not principal.may(verb, namespace):
-        raise Refused(
-            Kind.FORBIDDEN,
-            "forbidden",
-            f"{principal.name} may not {verb.value} in namespace {namespace!r}",
-        )

@@ -1,20 +1,20 @@
-"""Limits on the memory that the bodies of requests take, in all and for each address."""
+"""Limits on the memory of request bodies: in total, and for each client address."""
 
 from collections import Counter
 
 from rota.core.errors import Kind, Refused
 
 BODIES_MAX = 256 << 20
-"""Bytes in all; beyond it requests are refused with 503 and Retry-After."""
+"""Bytes in total; requests beyond it are refused with 503 and Retry-After."""
 BODIES_PER_ADDRESS_MAX = BODIES_MAX // 2
-"""Bytes of one address, so that it cannot keep out all others."""
+"""Bytes of one address, so that one client cannot shut out all others."""
 
 
 class BodyMemory:
-    """Memory for the bodies of the requests at hand.
+    """Memory for the bodies of all requests in flight.
 
     Args:
-        largest: Bytes of the largest body that is read; there is room for one in any case.
+        largest: Bytes of the largest body that is accepted; one such body always fits.
     """
 
     def __init__(self, largest: int) -> None:
@@ -26,22 +26,22 @@ class BodyMemory:
         """Reserve memory for a body that is about to be read.
 
         Args:
-            address: Of its sender.
-            length: As announced; None if it is not.
+            address: The client's address.
+            length: The announced length in bytes; None if it is not announced.
 
         Raises:
-            Refused: There is too little left.
+            Refused: Code ``busy``: too little memory is left.
         """
         size = self._largest if length is None else min(length, self._largest)
         if self._bytes + size > max(BODIES_MAX, self._largest):
-            raise _busy("the bodies of the requests at hand fill", BODIES_MAX)
+            raise _busy("request bodies in flight exceed", BODIES_MAX)
         if self._addresses[address] + size > max(BODIES_PER_ADDRESS_MAX, self._largest):
-            raise _busy("the bodies of requests from this address fill", BODIES_PER_ADDRESS_MAX)
+            raise _busy("request bodies in flight from this address exceed", BODIES_PER_ADDRESS_MAX)
         self._add(address, size)
         return Reserved(self, address, size)
 
     def release(self, reserved: "Reserved", byte_count: int) -> None:
-        """Free a part of what is reserved, or all of it."""
+        """Free a part of a reservation, or all of it."""
         reserved.size -= byte_count
         self._add(reserved.address, -byte_count)
 
@@ -53,7 +53,7 @@ class BodyMemory:
 
 
 class Reserved:
-    """Memory for one body; made by `BodyMemory.reserve`."""
+    """Memory reserved for one body; made by `BodyMemory.reserve`."""
 
     def __init__(self, memory: BodyMemory, address: str, size: int) -> None:
         self._memory = memory
@@ -61,11 +61,11 @@ class Reserved:
         self.size = size
 
     def shrink(self, size: int) -> None:
-        """Keep only *size* bytes: the body has come, and is no longer than that."""
+        """Keep at most *size* bytes and free the rest."""
         if size < self.size:
             self._memory.release(self, self.size - size)
 
 
 def _busy(what: str, limit: int) -> Refused:
-    detail = f"{what} {limit >> 20} MiB, the limit here"
+    detail = f"{what} the limit of {limit >> 20} MiB; try again, or send smaller requests"
     return Refused(Kind.UNAVAILABLE, "busy", detail, retry_after_s=1)

@@ -1,7 +1,8 @@
-"""Decoding of a job's JSON in short steps, and refusal of too many tasks before any is decoded.
+"""Decoding of a job's JSON in short steps, with a limit on tasks that is checked first.
 
-Decoding 10,000 tasks in one call holds the loop for 50 ms or more, also from a thread, since the
-decoder keeps the interpreter's lock. A long job is therefore decoded task by task.
+The decoding of 10,000 tasks in one call blocks the event loop for 50 ms or more. A thread does not
+help, because the decoder holds the interpreter's lock. A long job is therefore decoded task by
+task.
 """
 
 import json
@@ -23,16 +24,15 @@ AT_ONCE_BYTES = 64 << 10
 _TASKS = "tasks"
 _SPACE = re.compile(r"[ \t\n\r]*")
 _scan = json.JSONDecoder(parse_int=str, parse_float=str, strict=False).raw_decode
-"""Finds the end of an item. Numbers stay text: Python refuses integers of 4,300 digits."""
+"""Finds the end of an item. Numbers stay text: Python raises for integers of 4,300 digits."""
 
 
 def decoded_job(content: bytes | msgspec.Raw) -> Generator[None, None, JobBody]:
-    """Return the job that JSON *content* is, with a pause after each task of a long one.
+    """Return the job in JSON *content*; a pause is possible after each task of a long one.
 
     Raises:
         Refused: As `rota.node.api.requests.json_decoding.decode`; or code ``invalid_job``: the job
-        has more than
-            `TASKS_MAX` tasks.
+            has more than `TASKS_MAX` tasks.
     """
     if len(bytes(content)) <= AT_ONCE_BYTES:
         return decode(content, JobBody)
@@ -47,10 +47,10 @@ def decoded_job(content: bytes | msgspec.Raw) -> Generator[None, None, JobBody]:
 
 
 def decoded_object(content: bytes) -> Generator[None, None, dict[str, Json]]:
-    """Return the JSON object that *content* is, with pauses as in `decoded_job`.
+    """Return JSON *content* as an object, with pauses as in `decoded_job`.
 
     Raises:
-        Refused: It is not JSON, or no object; or its tasks are more than `TASKS_MAX`.
+        Refused: It is not a JSON object, or has more than `TASKS_MAX` tasks.
     """
     if len(content) <= AT_ONCE_BYTES:
         return decode(content, dict[str, Json])
@@ -78,24 +78,24 @@ def _each(items: list[bytes], kind: type[T]) -> Generator[None, None, list[T]]:
 
 
 def _items(raw: msgspec.Raw) -> Generator[None, None, list[bytes]]:
-    """Return the items of the JSON list *raw*, which are at most `TASKS_MAX`."""
+    """Return the items of the JSON list *raw*, at most `TASKS_MAX`."""
     items: list[bytes] = []
     try:
         for item in _split(bytes(raw).decode()):
             if len(items) == TASKS_MAX:
-                detail = f"has more than {TASKS_MAX} items; at most {TASKS_MAX} are allowed"
+                detail = f"the job has more than {TASKS_MAX} tasks, the limit; use several jobs"
                 problem = Problem(f"/{_TASKS}", detail)
                 raise invalid("invalid_job", str(problem), problem)
             items.append(item.encode())
             yield
     except (ValueError, RecursionError) as error:
-        detail = f"the tasks are not JSON in UTF-8, or nested too deeply: {error}"
+        detail = f"the tasks are not valid JSON in UTF-8, or are nested too deeply: {error}"
         raise Refused(Kind.INVALID, "malformed_json", detail) from error
     return items
 
 
 def _split(text: str) -> Iterator[str]:
-    """Yield the items of a list in JSON, as they stand in *text*.
+    """Yield the JSON texts of the items of the list *text*.
 
     Raises:
         ValueError: An item is not JSON, or no comma follows it.
@@ -108,7 +108,7 @@ def _split(text: str) -> Iterator[str]:
         if text.startswith(",", at):
             at = _after_space(text, at + 1)
         elif not text.startswith("]", at):
-            raise ValueError(f"no comma after an item, at character {at}")
+            raise ValueError(f"a comma is missing after an item, at character {at}")
 
 
 def _after_space(text: str, at: int) -> int:

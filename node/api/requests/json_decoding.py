@@ -1,4 +1,4 @@
-"""JSON as the documents of the API, and what is wrong with it, said where it is wrong."""
+"""Decoding of JSON as documents of the API; errors name the field by a JSON pointer."""
 
 import re
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>\d+|\.\.\.)\]")
 
 
 def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
-    """Return the *kind* that JSON *content* is.
+    """Return JSON *content* as a *kind*.
 
     Args:
-        content: UTF-8.
-        kind: A struct, or another type of msgspec's.
-        place: JSON pointer of *content* in the body; empty if it is the whole.
+        content: JSON in UTF-8.
+        kind: A struct, or another type of msgspec.
+        place: JSON pointer of *content* in the body; empty if it is the whole body.
 
     Raises:
-        Refused: Code ``malformed_json``: it is not JSON; code ``invalid_body``: it has another
-            form, with a pointer to the field.
+        Refused: Code ``malformed_json``: it is not JSON; code ``invalid_body``: it is not a *kind*,
+            with a pointer to the field.
     """
     try:
         return _decoder(kind).decode(content)
@@ -38,17 +38,17 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], place: str = "") -> T:
         raise _refusal(str(error), kind, place) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refused(
-            Kind.INVALID, "malformed_json", f"the body is not JSON in UTF-8: {error}"
+            Kind.INVALID, "malformed_json", f"the request body is not valid JSON in UTF-8: {error}"
         ) from error
     except RecursionError as error:
-        raise invalid("invalid_body", "the body is nested too deeply") from error
+        raise invalid("invalid_body", "the request body is nested too deeply") from error
 
 
-_decoders: dict[object, "msgspec.json.Decoder[Any]"] = {}  # Any: each gives its own kind.
+_decoders: dict[object, "msgspec.json.Decoder[Any]"] = {}  # Any: each decodes its own kind.
 
 
 def _decoder(kind: type[T]) -> "msgspec.json.Decoder[T]":
-    """Return the decoder of *kind*, of which there are a dozen; making one costs 20 us."""
+    """Return the decoder of *kind*; a dozen are cached, since making one costs 20 us."""
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
@@ -56,42 +56,43 @@ def _decoder(kind: type[T]) -> "msgspec.json.Decoder[T]":
 
 
 def _refusal(text: str, kind: object, place: str) -> Refused:
-    """Return the refusal for which the decoder of *kind* said *text*."""
+    """Return the refusal for the error message *text* of the decoder of *kind*."""
     at = _AT_PATH.search(text)
     path = at["path"] if at else ""
-    pointer, said = place + _pointer(path), _AT_PATH.sub("", text)
+    pointer, detail = place + _pointer(path), _AT_PATH.sub("", text)
     info = _type_at(inspect.type_info(kind), path)
-    if unknown := _UNKNOWN_FIELD.match(said):
+    if unknown := _UNKNOWN_FIELD.match(detail):
         name = unknown["name"][: QUOTED_MAX + 1]
-        said = f"there is no field {in_quotes(name)}{_did_you_mean(name, info)}"
-        # What the client wrote may have the signs that a pointer is made of (RFC 6901).
+        detail = f"unknown field {in_quotes(name)}{_did_you_mean(name, info)}"
+        # The name may contain the special characters of JSON pointers (RFC 6901).
         pointer = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-    elif missing := _MISSING_FIELD.match(said):
+    elif missing := _MISSING_FIELD.match(detail):
         pointer = f"{pointer}/{missing['name']}"
-    elif (refused := _NOT_ALLOWED.match(said)) and (words := _words(info)):
-        said = f"{shortened(refused['value'])} is not one of {', '.join(words)}"
-    problem = Problem(pointer, said)
-    return invalid("invalid_body", str(problem) if pointer else said, problem)
+    elif (refused := _NOT_ALLOWED.match(detail)) and (words := _words(info)):
+        detail = f"{shortened(refused['value'])} is not one of {', '.join(words)}"
+    problem = Problem(pointer, detail)
+    return invalid("invalid_body", str(problem) if pointer else detail, problem)
 
 
 def _pointer(path: str) -> str:
-    """Return the JSON pointer of a path as msgspec writes it: ``.tasks[0].name``.
+    """Return the JSON pointer of a path in msgspec's notation, such as ``.tasks[0].name``.
 
-    Of the members of an object of the user's own it writes ``[...]``: the object is pointed at.
+    For a member of an object with free names msgspec writes ``[...]``; the pointer then names the
+    object.
     """
     steps = (step["name"] or step["place"] for step in _STEP.finditer(path))
     return "".join(f"/{step}" for step in steps if step != "...")
 
 
 def _type_at(info: inspect.Type | None, path: str) -> inspect.Type | None:
-    """Return what stands at *path* in a document that is *info*; None where nobody knows."""
+    """Return the type at *path* in a document of type *info*; None if it is unknown."""
     for step in _STEP.finditer(path):
         info = _member(_alternatives(info), step["name"])
     return info
 
 
 def _member(alternatives: Sequence[inspect.Type], name: str | None) -> inspect.Type | None:
-    """Return what the field *name* of an object is, or of any other container its items."""
+    """Return the type of the field *name* of an object, or of the items of a container."""
     for info in alternatives:
         match info:
             case inspect.StructType() if name is not None:
@@ -113,8 +114,8 @@ def _alternatives(info: inspect.Type | None) -> Sequence[inspect.Type]:
 
 
 def _words(info: inspect.Type | None) -> list[str]:
-    """Return the words of which *info* takes one; empty if it is not about words."""
-    # Any: a literal may be a number too, but those of the API are words.
+    """Return the words that a value of type *info* may be; empty for other types."""
+    # Any: a literal may be a number, but the literals of the API are words.
     words: list[Any] = []
     for each in _alternatives(info):
         if isinstance(each, inspect.LiteralType):
@@ -123,7 +124,7 @@ def _words(info: inspect.Type | None) -> list[str]:
 
 
 def _did_you_mean(name: str, info: inspect.Type | None) -> str:
-    """Return the hint at the field of *info* that is spelled almost like *name*, if one is."""
+    """Return a hint that names the field of *info* with a spelling close to *name*, if any."""
     fields = [
         field.encode_name
         for each in _alternatives(info)

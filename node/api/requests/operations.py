@@ -1,7 +1,8 @@
-"""What the API can be asked: each handler declares its operation once, where it is written.
+"""Operations of the API: each handler declares its own, where it is defined.
 
-From the declaration follow the route, the check of the query, and the description of the API, for
-machines and for people. The summary and the description are the handler's own docstring.
+From the declaration follow the route, the node that handles a request, the check of the query, and
+the description of the API for programs and for people. Its summary and description are the
+handler's docstring.
 """
 
 import inspect
@@ -12,7 +13,9 @@ import msgspec
 from aiohttp import web
 
 from rota.node.api.requests.error_codes import CODES
-from rota.node.api.requests.parameters import DRY_RUN, IS_DRY_RUN, Parameter, check_query
+from rota.node.api.requests.parameters import DRY_RUN, Parameter, check_query
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.shards.shard import Shard
 from rota.wire.documents import Json
 
 JSON = "application/json"
@@ -23,17 +26,19 @@ ACCEPTED = {
     "PUT": ("Accept", (JSON,)),
     "PATCH": ("Accept-Patch", (MERGE_PATCH, JSON)),
 }
-"""By method: what a body may be, and the header that says so where it is something else."""
+"""By method: the response header that lists the media types of a body, and these media types."""
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handler = Callable[[RequestContext], Awaitable[web.StreamResponse]]
+Target = Callable[[RequestContext], Awaitable[Shard | None]]
+"""Returns the shard that a request is about; None if the node that receives it handles it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A header of a request or of an answer.
+    """A header of a request or of a response.
 
     Attributes:
-        schema: Its text, as JSON Schema.
+        schema: JSON Schema of its text.
     """
 
     name: str
@@ -43,31 +48,31 @@ class Header:
 
 IDEMPOTENCY_KEY = Header(
     "Idempotency-Key",
-    "Makes the request safe to repeat: within a day, the same request with the same key does "
-    "nothing and gets the first answer again.",
+    "Makes the request safe to repeat: within a day, the same request with the same key changes "
+    "nothing and gets the first response again.",
     {"type": "string", "maxLength": 255},
 )
 IF_MATCH = Header(
     "If-Match",
-    "The job's `ETag`: the request is refused if the job has another version by now.",
+    "The job's `ETag`: the request is refused if the job has another version.",
     {"type": "string", "pattern": r'^(\*|"\d{1,18}")$'},
 )
 IF_NONE_MATCH = Header(
-    "If-None-Match", "`*` only creates: the request is refused if there is such a job."
+    "If-None-Match", "`*`: create only; the request is refused if the job exists."
 )
-LOCATION = Header("Location", "The address of what was made.")
+LOCATION = Header("Location", "The path of the created resource.")
 ETAG = Header("ETag", "The job's version.")
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a request carries.
+    """The body of a request.
 
     Attributes:
-        kind: The document.
-        is_optional: It may be empty.
-        in_path: Fields that the path gives, and that the body may leave out.
-        is_patch: It is a merge patch of the document: any of its fields, or null.
+        kind: Its document.
+        is_optional: Whether it may be empty.
+        in_path: Fields that the path has too, and that the body may omit.
+        is_patch: Whether it is a merge patch of the document: any of its fields, or null.
     """
 
     kind: type[msgspec.Struct]
@@ -78,13 +83,13 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """An answer that is no failure.
+    """A response that is not an error.
 
     Attributes:
-        meaning: When it comes, for people.
-        content: The document; None where there is none, or only text.
-        media_types: What it comes as; empty if it has no content.
-        headers: Those that it always has.
+        meaning: Its description in the reference.
+        content: Its document; None for a response without content, or with text.
+        media_types: The media types of its content; empty if it has none.
+        headers: The headers that it always has.
     """
 
     status: int
@@ -96,20 +101,24 @@ class Success:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One thing that the API can be asked.
+    """One operation of the API.
 
     Attributes:
-        path: With the names of its parts in braces; `PATH_PARTS` explains them.
-        tag: The heading it stands under.
-        query: The parameters that are taken; None takes any and looks at none.
-        headers: Those of the request that matter.
-        problems: The codes of its own failures; `error_codes` has all.
+        path: Its path, with the names of variable parts in braces; `PATH_PARTS` describes them.
+        tag: Its heading in the reference.
+        handler: Makes the response; runs on the primary of the shard that *target* returns.
+        target: Returns the shard that the request is about; None if it is about no single shard.
+        answers: Its responses that are not errors.
+        query: Its parameters; with None any parameter is accepted and ignored.
+        headers: The request headers that it uses.
+        problems: The codes of its own errors; `error_codes` has all.
     """
 
     method: str
     path: str
     tag: str
     handler: Handler
+    target: Target | None
     answers: tuple[Success, ...]
     query: tuple[Parameter[object], ...] | None
     headers: tuple[Header, ...]
@@ -118,17 +127,17 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """The handler's."""
+        """The name of its handler."""
         return self.handler.__name__
 
     @property
     def summary(self) -> str:
-        """What it does, in one sentence."""
+        """The first line of the handler's docstring."""
         return self._doc.partition("\n")[0]
 
     @property
     def description(self) -> str:
-        """The rest of what there is to say, in Markdown; may be empty."""
+        """The rest of the handler's docstring, in Markdown; may be empty."""
         return self._doc.partition("\n")[2].strip()
 
     @property
@@ -137,27 +146,25 @@ class Operation:
 
     @property
     def codes(self) -> list[str]:
-        """The codes of all its failures, by status."""
+        """The codes of all its errors, by status."""
         of_all = ["bad_request", "busy", "internal", "host_not_allowed", "unsupported_encoding"]
-        is_question = self.method == "GET"
-        of_method = (
-            ("unexpected_body",) if is_question else ("cross_origin", "unsupported_media_type")
-        )
+        is_read = self.method == "GET"
+        of_method = ("unexpected_body",) if is_read else ("cross_origin", "unsupported_media_type")
         of_query = ["invalid_query"] if self.query is not None else []
         of_body = _BODY_PROBLEMS if self.body else ()
         found = {*self.problems, *of_all, *of_method, *of_query, *of_body}
         return sorted(found, key=list(CODES).index)
 
-    def route(self) -> web.RouteDef:
-        """Return the route that leads to its handler, once its query is looked at."""
-        return web.route(self.method, self.path, self._checked)
+    def check(self, request: RequestContext) -> None:
+        """Check the query of *request*, and set `RequestContext.is_dry_run`.
 
-    async def _checked(self, request: web.Request) -> web.StreamResponse:
+        Raises:
+            Refused: A parameter is unknown or malformed.
+        """
         if self.query is not None:
             check_query(request, self.query)
             if DRY_RUN in self.query:
-                request[IS_DRY_RUN] = DRY_RUN.of(request)
-        return await self.handler(request)
+                request.is_dry_run = DRY_RUN.of(request)
 
 
 _BODY_PROBLEMS = (
@@ -168,21 +175,21 @@ _BODY_PROBLEMS = (
 )
 
 PATH_PARTS = {
-    "job": "A job's id, or its name in `namespace`, or `namespace/name` with the slash as `%2F`.",
+    "job": "The id of a job, its name in `namespace`, or `namespace/name` with the slash as `%2F`.",
     "namespace": "The job's namespace.",
     "name": "The job's name.",
-    "execution": "An execution's id.",
-    "node": "A node's id.",
-    "shard": "A shard's number.",
-    "task": "The name of a task; of a job without `tasks` it is `main`.",
+    "execution": "The id of an execution.",
+    "node": "The id of a node.",
+    "shard": "The number of a shard.",
+    "task": "The name of a task; a job without `tasks` has one, `main`.",
 }
 
 
 class Operations:
-    """The operations of one module, in the order in which they are declared.
+    """The operations of one module, in the order of their declaration.
 
     Args:
-        tag: The heading that they stand under.
+        tag: Their heading in the reference.
     """
 
     def __init__(self, tag: str) -> None:
@@ -194,6 +201,7 @@ class Operations:
         method: str,
         path: str,
         *answers: Success,
+        target: Target | None = None,
         query: tuple[Parameter[object], ...] | None = (),
         headers: tuple[Header, ...] = (),
         body: Body | None = None,
@@ -207,6 +215,7 @@ class Operations:
                 path=path,
                 tag=self.tag,
                 handler=handler,
+                target=target,
                 answers=answers,
                 query=query,
                 headers=headers,

@@ -1,4 +1,4 @@
-"""Pauses in long computations of a handler, for the rest of the node's loop."""
+"""Pauses in long computations of a handler, so that the event loop serves other work."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -8,25 +8,26 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SLICE_S = 0.005
-"""What a handler computes at a time; fires of other jobs are late by a few of these at most."""
+"""The longest computation without a pause; fires of other jobs are late by a few of these at
+most."""
 
 
 class Pace:
-    """The pauses of one request: it asks often, and pauses when its slice is over."""
+    """The pauses of one request: the handler calls `rest` often, and it pauses once a slice."""
 
     def __init__(self, now: Callable[[], float] = perf_counter) -> None:
         self._now = now
         self._until = now() + SLICE_S
 
     async def rest(self) -> None:
-        """Let the loop do what waits, if `SLICE_S` has passed since it last could."""
+        """Return to the event loop once, if the slice of `SLICE_S` is used up."""
         if self._now() >= self._until:
             await asyncio.sleep(0)
             self._until = self._now() + SLICE_S
 
 
 async def paced(steps: Generator[None, None, T], pace: Pace | None = None) -> T:
-    """Return the result of *steps*, with rests between them."""
+    """Return the result of *steps*, with pauses between them."""
     pace = pace or Pace()
     while True:
         try:
@@ -38,7 +39,7 @@ async def paced(steps: Generator[None, None, T], pace: Pace | None = None) -> T:
 
 
 def finished(steps: Generator[None, None, T]) -> T:
-    """Return the result of *steps*, without rests."""
+    """Return the result of *steps*, without pauses."""
     while True:
         try:
             next(steps)

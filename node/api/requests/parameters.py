@@ -1,14 +1,12 @@
-"""Parameters of a query: what each is called, what it may be, and what it stands for.
+"""Parameters of the query: names, values, defaults and descriptions.
 
-A parameter is declared once. Its declaration reads it from a request, refuses what it cannot be,
-and describes it in the reference.
+A parameter is declared once. From its declaration follow its value in a request, the refusal of
+malformed values, and its description in the reference.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
-
-from aiohttp import web
 
 from rota.core.errors import Problem, Refused, invalid
 from rota.core.quoting import in_quotes
@@ -20,6 +18,7 @@ from rota.core.timing.instants import (
     parse_instant,
     seconds,
 )
+from rota.node.api.requests.request_context import RequestContext
 from rota.wire.documents import Json
 
 T_co = TypeVar("T_co", covariant=True)
@@ -28,7 +27,7 @@ LIMIT_DEFAULT = 100
 LIMIT_MAX = 1_000
 DIGITS_MAX = 18
 TEXT_MAX = 1_000
-"""Characters of a parameter, unless it says otherwise."""
+"""Characters of a parameter's value, unless its declaration has another limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +35,12 @@ class Parameter(Generic[T_co]):
     """One parameter of the query.
 
     Attributes:
-        name: As clients write it.
-        meaning: A sentence for people.
-        read: Makes the value of what is given; raises ValueError, saying what would be right.
-        default: The value where nothing is given.
-        schema: The texts that it takes, as JSON Schema.
-        length_max: Characters; a longer text is refused unread.
+        name: Its name in the query.
+        meaning: Its description in the reference.
+        read: Parses its text; raises ValueError with a message that names the valid values.
+        default: The value of a parameter that is not given.
+        schema: JSON Schema of its text.
+        length_max: Characters; a longer text is refused before it is parsed.
     """
 
     name: str
@@ -53,13 +52,13 @@ class Parameter(Generic[T_co]):
 
     is_repeatable = False
 
-    def of(self, request: web.Request) -> T_co:
+    def of(self, request: RequestContext) -> T_co:
         """Return its value in *request*.
 
         Raises:
-            Refused: It cannot be read.
+            Refused: Its text is malformed.
         """
-        text = request.query.get(self.name)
+        text = request.http.query.get(self.name)
         if text is None:
             return self.default
         return _read(self, text)
@@ -67,52 +66,52 @@ class Parameter(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Repeatable(Parameter[T_co]):
-    """A parameter that a query may have several times; *default* is not used."""
+    """A parameter that may be repeated in a query; *default* is not used."""
 
     is_repeatable = True
 
-    def all_of(self, request: web.Request) -> list[T_co]:
-        """Return its values in *request*, in their order.
+    def all_of(self, request: RequestContext) -> list[T_co]:
+        """Return its values in *request*, in the order of the query.
 
         Raises:
-            Refused: One cannot be read.
+            Refused: One of them is malformed.
         """
-        return [_read(self, text) for text in request.query.getall(self.name, [])]
+        return [_read(self, text) for text in request.http.query.getall(self.name, [])]
 
 
 def text(name: str, meaning: str) -> Parameter[str | None]:
-    """Return a parameter that is any text; None where it is not given."""
+    """Return a parameter for any text; its default is None."""
     return Parameter(name, meaning, str, None, {"type": "string", "maxLength": TEXT_MAX})
 
 
 def whole_number(name: str, meaning: str, *, most: int) -> Parameter[int | None]:
-    """Return a parameter that is 1 to *most*; None where it is not given."""
+    """Return a parameter for a whole number from 1 to *most*; its default is None."""
     return Parameter(name, meaning, _whole_number(most), None, _number_schema(most))
 
 
 def whole_number_or(default: int, name: str, meaning: str, *, most: int) -> Parameter[int]:
-    """Return a parameter that is 1 to *most*."""
+    """Return a parameter for a whole number from 1 to *most*."""
     schema = {**_number_schema(most), "default": default}
     return Parameter(name, meaning, _whole_number(most), default, schema)
 
 
 def instant(name: str, meaning: str) -> Parameter[Instant | None]:
-    """Return a parameter that is an instant, RFC 3339; None where it is not given."""
+    """Return a parameter for an instant (RFC 3339); its default is None."""
     return Parameter(name, meaning, _instant, None, _INSTANT_SCHEMA)
 
 
 def instant_or(default: Instant, name: str, meaning: str) -> Parameter[Instant]:
-    """Return a parameter that is an instant, RFC 3339."""
+    """Return a parameter for an instant (RFC 3339)."""
     return Parameter(name, meaning, _instant, default, _INSTANT_SCHEMA)
 
 
 def timespan(name: str, meaning: str, *, default: Duration) -> Parameter[Duration]:
-    """Return a parameter that is a duration: seconds, or text with units."""
+    """Return a parameter for a duration: seconds, or text with units."""
     return Parameter(name, meaning, _timespan, default, {"type": "string", "maxLength": TEXT_MAX})
 
 
 def choice(name: str, meaning: str, words: Sequence[str]) -> Parameter[str | None]:
-    """Return a parameter that is one of *words*; None where it is not given."""
+    """Return a parameter for one of *words*; its default is None."""
 
     def read(given: str) -> str:
         if given not in words:
@@ -123,7 +122,7 @@ def choice(name: str, meaning: str, words: Sequence[str]) -> Parameter[str | Non
 
 
 def flag(name: str, meaning: str) -> Parameter[bool]:
-    """Return a parameter that is ``true`` or ``1``, or else ``false`` or ``0``, as by default."""
+    """Return a parameter for ``true`` or ``1``, ``false`` or ``0``; its default is false."""
 
     def read(given: str) -> bool:
         if given not in _FLAGS:
@@ -138,30 +137,31 @@ _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 _INSTANT_SCHEMA = {"type": "string", "format": "date-time"}
 
 
-def check_query(request: web.Request, known: Sequence[Parameter[object]]) -> None:
-    """Refuse a query with a parameter that is not *known*, or has two values where one counts.
+def check_query(request: RequestContext, known: Sequence[Parameter[object]]) -> None:
+    """Check that each parameter of the query is *known*, and is repeated only if it may be.
 
     Raises:
-        Refused: Naming the parameter, which would have been ignored in silence.
+        Refused: A parameter is unknown or repeated; it would otherwise be ignored silently.
     """
     by_name = {parameter.name: parameter for parameter in known}
-    for name in request.query:
+    query = request.http.query
+    for name in query:
         if name not in by_name:
             listed = ", ".join(by_name) or "none"
             raise bad_query(
-                name, f"there is no parameter {in_quotes(name)} here; there are: {listed}"
+                name, f"unknown parameter {in_quotes(name)}; this request takes: {listed}"
             )
-        if not by_name[name].is_repeatable and len(request.query.getall(name)) > 1:
-            raise bad_query(name, "is given more than once")
+        if not by_name[name].is_repeatable and len(query.getall(name)) > 1:
+            raise bad_query(name, "the parameter is repeated; give it once")
 
 
 def number_in(given: str, *, least: int, most: int) -> int:
-    """Return the whole number from *least* to *most* that *given* is.
+    """Return *given* as a whole number from *least* to *most*.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
-    # Python refuses to read thousands of digits as a number; so do we, and earlier.
+    # Python raises ValueError for numbers of thousands of digits; this limit is lower.
     is_number = given.isascii() and given.isdecimal() and len(given) <= DIGITS_MAX
     if not (is_number and least <= int(given) <= most):
         raise ValueError(f"{in_quotes(given)} is not a whole number from {least} to {most}")
@@ -176,7 +176,9 @@ def bad_query(name: str, detail: str) -> Refused:
 def _read(parameter: Parameter[T_co], given: str) -> T_co:
     most = parameter.length_max
     if len(given) > most:
-        raise bad_query(parameter.name, f"has {len(given)} characters; at most {most} are read")
+        raise bad_query(
+            parameter.name, f"the value has {len(given)} characters; at most {most} are allowed"
+        )
     try:
         return parameter.read(given)
     except (ValueError, OverflowError) as error:
@@ -192,7 +194,7 @@ def _number_schema(most: int) -> dict[str, Json]:
 
 
 def _instant(given: str) -> Instant:
-    # A query turns the plus of an offset into a space.
+    # In a query a plus sign stands for a space.
     return parse_instant(given.replace(" ", "+"))
 
 
@@ -201,15 +203,9 @@ def _timespan(given: str) -> Duration:
     return seconds(float(given)) if is_number else parse_duration(given)
 
 
-# -- what several operations take ----------------------------------------------------------------
+# -- parameters of several operations -------------------------------------------------------------
 
-LIMIT = whole_number_or(
-    LIMIT_DEFAULT, "limit", "How many items a page has at most.", most=LIMIT_MAX
-)
-FROM = instant_or(Instant(0), "from", "Only fire times from it on.")
-TO = instant_or(LATEST_INSTANT, "to", "Only fire times before it.")
-DRY_RUN = flag(
-    "dryRun", "Check everything and answer as the request would be answered, but change nothing."
-)
-IS_DRY_RUN: web.RequestKey[bool] = web.RequestKey("is_dry_run", bool)
-"""Whether a request that takes `DRY_RUN` asks for that."""
+LIMIT = whole_number_or(LIMIT_DEFAULT, "limit", "The most items of a page.", most=LIMIT_MAX)
+FROM = instant_or(Instant(0), "from", "Only fire times at or after this instant.")
+TO = instant_or(LATEST_INSTANT, "to", "Only fire times before this instant.")
+DRY_RUN = flag("dryRun", "Make all checks and respond as the request would, but change nothing.")

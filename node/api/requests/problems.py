@@ -1,4 +1,4 @@
-"""Errors as the API tells them: ``application/problem+json`` (RFC 9457)."""
+"""Error documents of the API: ``application/problem+json`` (RFC 9457)."""
 
 import msgspec
 from aiohttp import web
@@ -26,7 +26,7 @@ SAME_FOR_ALL: dict[str, str] = {
     istr("Cross-Origin-Resource-Policy"): "same-origin",
     istr("X-Content-Type-Options"): "nosniff",
 }
-"""Headers of every answer. Of its versions a node tells nothing to those it does not know."""
+"""Headers of every response. ``Server`` has no version, which would help attackers."""
 
 _TITLES = {
     400: "Bad request",
@@ -51,7 +51,7 @@ encode = msgspec.json.encode
 def problem(
     status: int, code: str, detail: str, *, errors: tuple[Problem, ...] = ()
 ) -> ProblemView:
-    """Return the document that describes a failure."""
+    """Return the document of an error."""
     return ProblemView(
         type=f"urn:rota:problem:{code}",
         title=_TITLES.get(status, "Error"),
@@ -63,14 +63,14 @@ def problem(
 
 
 def problem_of(refusal: Refused) -> ProblemView:
-    """Return the document that describes a refusal."""
+    """Return the document of a refusal."""
     code = CODES.get(refusal.code)
     status = code.status if code else STATUS[refusal.kind]
     return problem(status, refusal.code, refusal.detail, errors=refusal.problems)
 
 
 def refusal_of(view: ProblemView) -> Refused:
-    """Return the refusal that another node's document describes."""
+    """Return the refusal that another node's error document stands for."""
     kinds = {status: kind for kind, status in STATUS.items()}
     return Refused(
         kinds.get(view.status, Kind.UNAVAILABLE),
@@ -84,8 +84,8 @@ def refusal_of(view: ProblemView) -> Refused:
 def response(
     view: ProblemView, *, request_id: str, headers: dict[str, str] | None = None
 ) -> web.Response:
-    """Return the response that carries a failure."""
-    told = msgspec.structs.replace(view, request_id=request_id)
+    """Return the response with an error document."""
+    sent = msgspec.structs.replace(view, request_id=request_id)
     return web.Response(
-        status=view.status, body=encode(told), content_type=CONTENT_TYPE, headers=headers
+        status=view.status, body=encode(sent), content_type=CONTENT_TYPE, headers=headers
     )

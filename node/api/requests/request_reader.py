@@ -1,4 +1,4 @@
-"""Reading requests: bodies, headers, ids; and writing documents."""
+"""Bodies and headers of requests, and responses with documents."""
 
 import asyncio
 import re
@@ -8,25 +8,18 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from rota.core.errors import Kind, Problem, Refused, invalid, not_found
-from rota.core.model.ids import ExecutionId, JobId, is_execution_id, is_job_id
-from rota.core.model.job import Job
+from rota.core.errors import Kind, Problem, Refused, invalid
 from rota.core.quoting import in_quotes
-from rota.node.api.requests.body_memory import BodyMemory, Reserved
+from rota.node.api.requests.body_memory import BodyMemory
 from rota.node.api.requests.job_decoding import decoded_job, decoded_object
 from rota.node.api.requests.json_decoding import decode
 from rota.node.api.requests.pacing import paced
-from rota.node.context import NodeContext
-from rota.node.shards.shard import Shard
+from rota.node.api.requests.request_context import RequestContext
 from rota.wire.documents import ITEMS_MAX, JobBody, Json
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-CONTEXT: web.AppKey[NodeContext] = web.AppKey("parts", NodeContext)
-REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 BODY_MEMORY: web.AppKey[BodyMemory] = web.AppKey("body_memory", BodyMemory)
-_RESERVED: web.RequestKey[Reserved] = web.RequestKey("reserved", Reserved)
-"""Memory for the body, from the first read until the request is answered: so long it is kept."""
 IDEMPOTENCY_KEY_MAX = 255
 _TAG = re.compile(r'"(\d{1,18})"', re.ASCII)
 BODY_TIMEOUT_S = 30
@@ -44,11 +37,14 @@ def document(
     )
 
 
-async def read_body(request: web.Request, kind: type[T], *, if_empty: T | None = None) -> T:
+# -- bodies ---------------------------------------------------------------------------------------
+
+
+async def read_body(request: RequestContext, kind: type[T], *, if_empty: T | None = None) -> T:
     """Return the request's body as a *kind*.
 
     Raises:
-        Refused: It is too long, not JSON, or has another form.
+        Refused: The body is too long, is not JSON, or does not have the form of *kind*.
     """
     content = await read_content(request)
     if not content.strip() and if_empty is not None:
@@ -56,214 +52,177 @@ async def read_body(request: web.Request, kind: type[T], *, if_empty: T | None =
     return decode(content, kind)
 
 
-async def read_job(request: web.Request) -> JobBody:
-    """Return the request's body as a job, with pauses while a long one is decoded.
+async def read_job(request: RequestContext) -> JobBody:
+    """Return the request's body as a job; the decoding of a long one pauses for other work.
 
     Raises:
-        Refused: It is too long, not JSON, has another form, or too many tasks.
+        Refused: The body is too long, is not JSON, is not a job, or has too many tasks.
     """
     return await paced(decoded_job(await read_content(request)))
 
 
-async def read_object(request: web.Request) -> dict[str, Json]:
-    """Return the request's body as the JSON object that it is, unchecked otherwise.
+async def read_object(request: RequestContext) -> dict[str, Json]:
+    """Return the request's body as a JSON object with any members.
 
     Raises:
-        Refused: It is too long, not JSON, or no object; or it has too many tasks.
+        Refused: The body is too long, is not a JSON object, or has too many tasks.
     """
     return await paced(decoded_object(await read_content(request)))
 
 
-async def read_content(request: web.Request) -> bytes:
-    """Return the request's body; again, if it has been read before.
+async def read_content(request: RequestContext) -> bytes:
+    """Return the bytes of the request's body; later calls return the same bytes.
 
     Raises:
-        Refused: It is too long, too slow, or breaks off; or there is no memory for it now.
+        Refused: The body is too long, arrives too slowly, or is incomplete; or no memory is left
+            for it.
     """
-    if not request.body_exists:
+    http = request.http
+    if not http.body_exists:
         return b""
-    reserved = request.get(_RESERVED)
-    if reserved is None:
-        memory = request.app[BODY_MEMORY]
-        reserved = memory.reserve(request.remote or "", request.content_length)
-        request[_RESERVED] = reserved
+    if request.reserved_body is None:
+        memory = http.app[BODY_MEMORY]
+        request.reserved_body = memory.reserve(http.remote or "", http.content_length)
     try:
-        content = await _whole(request)
+        content = await _complete(http)
     except TimeoutError as error:
         raise BodyTooSlow from error
     except web.HTTPRequestEntityTooLarge as error:
-        raise BodyTooLarge(request) from error
+        raise BodyTooLarge(request.node.config.body_max_mb) from error
     except web.RequestPayloadError as error:
-        raise invalid("invalid_body", f"the body cannot be read: {error}") from error
-    reserved.shrink(len(content))
+        detail = f"the request body is incomplete or malformed: {error}; send it again"
+        raise invalid("invalid_body", detail) from error
+    request.reserved_body.shrink(len(content))
     return content
 
 
-async def _whole(request: web.Request) -> bytes:
-    if request.content.is_eof():
-        return await request.read()  # It has come, as most do with the head: nothing is waited for.
+async def _complete(http: web.Request) -> bytes:
+    if http.content.is_eof():
+        return await http.read()  # Most bodies arrive with the head: no timeout is needed.
     async with asyncio.timeout(BODY_TIMEOUT_S):
-        return await request.read()
+        return await http.read()
 
 
-def forget_body(request: web.Request) -> None:
-    """Free the memory that is reserved for a request's body."""
-    reserved = request.get(_RESERVED)
-    if reserved is not None:
-        reserved.shrink(0)
+def release_body(request: RequestContext) -> None:
+    """Free the memory that is reserved for the request's body."""
+    if request.reserved_body is not None:
+        request.reserved_body.shrink(0)
 
 
 class BodyTooLarge(Refused):
-    """The body is longer than the node takes."""
+    """The body is longer than the node accepts.
 
-    def __init__(self, request: web.Request) -> None:
-        limit = request.app[CONTEXT].config.body_max_mb
+    Args:
+        limit_mb: The node's limit, in MiB.
+    """
+
+    def __init__(self, limit_mb: int) -> None:
         super().__init__(
-            Kind.INVALID, "body_too_large", f"the body is larger than {limit} MiB, the limit here"
+            Kind.INVALID,
+            "body_too_large",
+            f"the request body exceeds this node's limit of {limit_mb} MiB (body_max_mb); "
+            "send a smaller one",
         )
 
 
 class BodyTooSlow(Refused):
-    """The body did not come in time, and meanwhile kept others out."""
+    """The body did not arrive in time; its memory was not available to other requests."""
 
     def __init__(self) -> None:
         super().__init__(
-            Kind.INVALID, "body_too_slow", f"the body did not come within {BODY_TIMEOUT_S} s"
+            Kind.INVALID,
+            "body_too_slow",
+            f"the request body did not arrive within {BODY_TIMEOUT_S} s; send it again",
         )
 
 
-def target_of(request: web.Request) -> str:
-    """Return the path and query of *request*, as they came unless it was meant for a proxy."""
-    target = request.raw_path
-    return target if target.startswith("/") else request.rel_url.raw_path_qs
-
-
 def check_count(count: int, pointer: str) -> None:
-    """Let a list of *count* things to be done together pass, 1 to `ITEMS_MAX`.
+    """Check the length of a list of things that are processed together.
+
+    Args:
+        count: Its length, which must be 1 to `ITEMS_MAX`.
+        pointer: JSON pointer of the list.
 
     Raises:
         Refused: Code ``no_items`` or ``too_many_items``.
     """
     if 1 <= count <= ITEMS_MAX:
         return
-    detail = f"has {count} items; 1 to {ITEMS_MAX} are taken at once"
+    detail = f"the list has {count} items; one request takes 1 to {ITEMS_MAX}"
     raise invalid("too_many_items" if count else "no_items", detail, Problem(pointer, detail))
 
 
-def idempotency_key(request: web.Request) -> str:
+# -- headers --------------------------------------------------------------------------------------
+
+
+def target_of(http: web.Request) -> str:
+    """Return the path and query of a request, without the scheme and host that proxies get."""
+    target = http.raw_path
+    return target if target.startswith("/") else http.rel_url.raw_path_qs
+
+
+def idempotency_key(http: web.Request) -> str:
     """Return the request's ``Idempotency-Key``, or empty.
 
     Raises:
-        Refused: It cannot be one.
+        Refused: As `checked_key`.
     """
-    return checked_key(request.headers.get("Idempotency-Key", ""))
+    return checked_key(http.headers.get("Idempotency-Key", ""))
 
 
 def checked_key(key: str) -> str:
-    """Return *key* if it may make a request safe to repeat.
+    """Return *key* if it is a valid idempotency key.
 
     Raises:
-        Refused: It is too long, or not text: a header's stray bytes come as lone surrogates, which
-            no journal can hold.
+        Refused: It is too long, or has characters that are not printable. Undecodable bytes of a
+            header arrive as lone surrogates, which no journal can hold.
     """
     if not key.isprintable():
-        raise invalid("invalid_idempotency_key", "Idempotency-Key has characters that do not print")
+        raise invalid(
+            "invalid_idempotency_key",
+            "the Idempotency-Key contains characters that are not printable; use letters, digits "
+            "and punctuation",
+        )
     if len(key) > IDEMPOTENCY_KEY_MAX:
         raise invalid(
             "invalid_idempotency_key",
-            f"Idempotency-Key has {len(key)} characters; at most {IDEMPOTENCY_KEY_MAX} are taken",
+            f"the Idempotency-Key has {len(key)} characters; at most {IDEMPOTENCY_KEY_MAX} are "
+            "allowed",
         )
     return key
 
 
-def expected_version(request: web.Request) -> int | None:
-    """Return the version of a job that ``If-Match`` asks for, or None.
+def expected_version(http: web.Request) -> int | None:
+    """Return the version of a job that ``If-Match`` requires, or None.
 
     Raises:
-        Refused: It is not an entity tag that this API gives.
+        Refused: The header is not an entity tag of this API.
     """
-    # Of several lines, one alone would be a condition that was not meant.
-    header = ", ".join(request.headers.getall("If-Match", ["*"])).strip()
+    # With several lines, the first one alone would be a condition that the client did not mean.
+    header = ", ".join(http.headers.getall("If-Match", ["*"])).strip()
     if header == "*":
         return None
     tag = _TAG.fullmatch(header)
     if tag is None:
         raise invalid(
             "invalid_if_match",
-            f'If-Match is {in_quotes(header)}; send the ETag of the job, such as "3"',
+            f'If-Match {in_quotes(header)} is not an ETag of a job; send one such as "3", with '
+            "its quotation marks, or *",
         )
     return int(tag[1])
 
 
-def only_creates(request: web.Request) -> bool:
-    """Tell whether ``If-None-Match: *`` asks that there be no such job yet.
+def only_creates(http: web.Request) -> bool:
+    """Return True if ``If-None-Match: *`` requires that the job does not exist.
 
     Raises:
-        Refused: It asks for something else, which would be ignored in silence.
+        Refused: The header has another value, which must not be ignored silently.
     """
-    header = ", ".join(request.headers.getall("If-None-Match", [])).strip()
+    header = ", ".join(http.headers.getall("If-None-Match", [])).strip()
     if header in ("", "*"):
         return header == "*"
-    raise invalid("invalid_if_none_match", f"If-None-Match is {in_quotes(header)}; only * is taken")
-
-
-def find_job(request: web.Request, named: str) -> tuple[Shard, Job]:
-    """Return the job that *named*, an id or a name, stands for.
-
-    A name without a namespace is in that of the query, or in ``default``.
-
-    Raises:
-        Refused: There is no such job.
-    """
-    shards = request.app[CONTEXT].shards
-    if is_job_id(named):
-        shard = shards.of_id(JobId(named))
-        job = shard.state.jobs.get(JobId(named))
-        if job is not None:
-            return shard, job
-    namespace, _, name = named.rpartition("/")
-    namespace = namespace or request.query.get("namespace", "default")
-    shard = shards.of_name(namespace, name)
-    if is_job_id(named) and not shard.is_open:
-        # A name in the form of an id, if anything; with its namespace it is told from one.
-        raise not_found("job", named)
-    job_id = shard.state.names.get(f"{namespace}/{name}")
-    if job_id is None:
-        raise not_found("job", named)
-    return shard, shard.state.jobs[job_id]
-
-
-def shard_named(request: web.Request, named: str) -> Shard:
-    """Return the shard of the job that *named*, an id or a name, stands for."""
-    shards = request.app[CONTEXT].shards
-    if is_job_id(named):
-        return shards.of_id(JobId(named))
-    namespace, _, name = named.rpartition("/")
-    return shards.of_name(namespace or request.query.get("namespace", "default"), name)
-
-
-def find_job_id(request: web.Request, named: str) -> tuple[Shard, JobId]:
-    """Return the job that *named* stands for; an id works after the job is deleted too.
-
-    Raises:
-        Refused: There is no such job.
-    """
-    try:
-        shard, job = find_job(request, named)
-    except Refused as refusal:
-        if refusal.kind is not Kind.NOT_FOUND or not is_job_id(named):
-            raise
-        return request.app[CONTEXT].shards.of_id(JobId(named)), JobId(named)
-    return shard, job.id
-
-
-def execution_id_of(request: web.Request) -> ExecutionId:
-    """Return the execution id in the path.
-
-    Raises:
-        Refused: It does not have the form of one.
-    """
-    text = request.match_info["execution"]
-    if not is_execution_id(text):
-        raise not_found("execution", text)
-    return ExecutionId(text)
+    raise invalid(
+        "invalid_if_none_match",
+        f"If-None-Match {in_quotes(header)} is not supported; send * to create a job only if it "
+        "does not exist",
+    )

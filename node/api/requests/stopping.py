@@ -1,8 +1,8 @@
-"""Answers that have no end of their own, and end when the node stops.
+"""Interruption of endless responses when the node stops.
 
-A server that stops waits for the answers that are under way, and some are under way for days: what
-an attempt writes, followed through this node. They are broken off, so that clients see that they
-are not whole, and ask again: another node, or this one when it is back.
+A stopping server waits for the responses in progress, and some take days: the output of a running
+attempt, followed through this node. These responses are cut off. The client sees that its response
+is incomplete and repeats the request, to another node or to this one after its restart.
 """
 
 import asyncio
@@ -14,35 +14,38 @@ from aiohttp import web
 from rota.core.errors import Kind, Refused
 
 
-class Stops(Refused):
-    """The node stops."""
+class NodeStopping(Refused):
+    """The node is stopping."""
 
     def __init__(self) -> None:
         super().__init__(
-            Kind.UNAVAILABLE, "stopping", "this node is stopping; ask again", retry_after_s=1
+            Kind.UNAVAILABLE,
+            "stopping",
+            "this node is stopping; send the request again",
+            retry_after_s=1,
         )
 
 
 class Stopping:
-    """Who has to hear that the node stops."""
+    """The responses to interrupt when the node stops."""
 
     def __init__(self) -> None:
         self._limits: set[asyncio.Timeout] = set()
         self._has_begun = False
 
     async def begin(self, app: web.Application) -> None:
-        """Tell them; the application's ``on_shutdown``."""
+        """Interrupt all responses; the application's ``on_shutdown`` handler."""
         del app
         self._has_begun = True
         for limit in self._limits:
             limit.reschedule(asyncio.get_running_loop().time())
 
     @asynccontextmanager
-    async def heard(self) -> AsyncGenerator[None]:
-        """Break the body off when the node stops.
+    async def interrupting(self) -> AsyncGenerator[None]:
+        """Interrupt the body of the context when the node stops.
 
         Raises:
-            Stops: It does.
+            NodeStopping: The body was interrupted.
         """
         limit = asyncio.timeout(0 if self._has_begun else None)
         try:
@@ -55,7 +58,7 @@ class Stopping:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise Stops from error
+            raise NodeStopping from error
 
 
 STOPPING: web.AppKey[Stopping] = web.AppKey("stopping", Stopping)

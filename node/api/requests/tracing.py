@@ -1,4 +1,4 @@
-"""The trace that a request is part of (W3C Trace Context), handed on to what it leads to."""
+"""Trace context of a request (W3C Trace Context), passed on to the executions it creates."""
 
 import re
 
@@ -8,8 +8,8 @@ from rota.node.api.requests.operations import Header
 
 TRACEPARENT = Header(
     "traceparent",
-    "The trace that the request is part of (W3C): its execution keeps it, and its attempts get it "
-    "as `TRACEPARENT`. A malformed one is ignored.",
+    "The trace that the request belongs to (W3C Trace Context). The execution stores it, and its "
+    "attempts receive it as the variable `TRACEPARENT`. A malformed value is ignored.",
 )
 
 _TRACEPARENT = re.compile(
@@ -20,19 +20,19 @@ _TRACEPARENT = re.compile(
 )
 
 
-def traceparent_of(request: web.Request) -> str:
-    """Return the ``traceparent`` of *request*, or empty where there is none that can be read.
+def traceparent_of(http: web.Request) -> str:
+    """Return the ``traceparent`` of a request, or empty if it has none that is valid.
 
-    One that is malformed is ignored, as the standard says: a trace is no reason to refuse work.
+    A malformed one is ignored, as the standard requires: a trace is no reason to refuse a request.
     """
-    given = request.headers.getall("traceparent", [])
+    given = http.headers.getall("traceparent", [])
     return checked_traceparent(given[0]) if len(given) == 1 else ""
 
 
 def checked_traceparent(text: str) -> str:
     """Return *text* if it is a ``traceparent``, in the form of version 00, else empty.
 
-    A later version may have more at its end, which whoever does not know that version leaves out.
+    Later versions may append fields, which an implementation of version 00 leaves out.
     """
     found = _TRACEPARENT.fullmatch(text.strip())
     if found is None or (found["version"] == "00" and found["more"]):

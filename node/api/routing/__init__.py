@@ -1,1 +1,1 @@
-"""Requests that several nodes answer: forwarding, batches, lists, events, writes."""
+"""Requests that other nodes handle, in whole or in part: forwarding, batches, lists, events."""

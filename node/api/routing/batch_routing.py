@@ -1,8 +1,8 @@
-"""Batches that several nodes decide: each item goes to the node that decides for its shard.
+"""Batches across nodes: each item is decided by the primary of its shard.
 
-A part of a batch is a batch of its own, and a header says which numbers its items have in the
-whole: what its node says of them, and the idempotency keys that follow from the numbers, are then
-as if one node had them all.
+A part of a batch is itself a batch. A header gives the numbers of its items in the whole batch, so
+that error pointers, and the idempotency keys derived from the numbers, are the same as if one node
+had decided all items.
 """
 
 import asyncio
@@ -12,20 +12,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
-from aiohttp import web
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Refused, invalid
 from rota.core.model.ids import NodeId
 from rota.node.api.requests.parameters import number_in
-from rota.node.api.requests.request_reader import CONTEXT, check_count, read_body, target_of
-from rota.node.api.routing.forwarding import (
-    OF_ITEMS,
-    ask_parts,
-    headers_of,
-    is_forwarded,
-    owners_of,
-)
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import check_count, read_body, target_of
+from rota.node.api.routing.peer_requests import OF_ITEMS, ask_peers, forwarded_headers, owners_of
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ITEMS_MAX
@@ -34,73 +28,74 @@ ResultT = TypeVar("ResultT")
 
 
 class Items(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a batch, its items not yet looked at."""
+    """The body of a batch, with items that are not decoded yet."""
 
     items: list[msgspec.Raw]
 
 
 class Item(NamedTuple):
-    """An item of a batch, and its number in the whole."""
+    """An item of a batch, and its number in the whole batch."""
 
     number: int
     raw: msgspec.Raw
 
 
 class Results(Protocol[ResultT]):
-    """What a node answers to a batch."""
+    """The response to a batch."""
 
     @property
     def items(self) -> list[ResultT]:
-        """In the order of the items."""
+        """The results, in the order of the items."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The items of a batch, by the node that is to decide them.
+    """The items of a batch, by the node that decides them.
 
     Attributes:
-        here: Those of this node.
-        there: Those of each other; none in a part of a batch.
+        local: The items of this node.
+        remote: The items of each other node; empty for a part of a batch.
     """
 
-    here: list[Item]
-    there: dict[NodeId, list[Item]]
+    local: list[Item]
+    remote: dict[NodeId, list[Item]]
 
 
-async def read_split(request: web.Request, shard_of: Callable[[msgspec.Raw], Shard]) -> Split:
-    """Return the items of a batch by who is to decide them.
+async def read_split(request: RequestContext, shard_of: Callable[[msgspec.Raw], Shard]) -> Split:
+    """Return the items of a batch by the node that decides them.
 
     Args:
-        request: With the batch.
-        shard_of: Makes the shard of an item; raises `msgspec.DecodeError` if it cannot be read,
-            and then this node says what is wrong with it.
+        request: The batch.
+        shard_of: Returns the shard of an item; raises `msgspec.DecodeError` for a malformed item,
+            which this node then refuses.
 
     Raises:
-        Refused: It is no batch; or some items are nobody's at the moment, and so none is decided.
+        Refused: The body is not a batch; or some shards have no primary that can be reached, and no
+            item is decided.
     """
     body = await read_body(request, Items)
     check_count(len(body.items), "/items")
-    if request.app[CONTEXT].others is None or is_forwarded(request):
+    if request.node.others is None or request.is_forwarded:
         return Split(_numbered(request, body.items), {})
-    here: list[Item] = []
+    local: list[Item] = []
     by_shard: dict[Shard, list[Item]] = defaultdict(list)
     for item in _numbered(request, body.items):
         try:
             by_shard[shard_of(item.raw)].append(item)
         except UNDECODABLE:
-            here.append(item)
+            local.append(item)
     owners = owners_of(request, by_shard)
-    here += [item for shard in owners.here for item in by_shard[shard]]
-    there = {
+    local += [item for shard in owners.local for item in by_shard[shard]]
+    remote = {
         node_id: [item for shard in shards for item in by_shard[shard]]
-        for node_id, shards in owners.there.items()
+        for node_id, shards in owners.remote.items()
     }
-    return Split(sorted(here), there)
+    return Split(sorted(local), remote)
 
 
-def _numbered(request: web.Request, raws: list[msgspec.Raw]) -> list[Item]:
-    given = request.headers.get(OF_ITEMS)
+def _numbered(request: RequestContext, raws: list[msgspec.Raw]) -> list[Item]:
+    given = request.http.headers.get(OF_ITEMS)
     if given is None:
         return [Item(*pair) for pair in enumerate(raws)]
     try:
@@ -108,57 +103,60 @@ def _numbered(request: web.Request, raws: list[msgspec.Raw]) -> list[Item]:
     except ValueError as error:
         raise invalid("invalid_body", f"{OF_ITEMS}: {error}") from error
     if len(numbers) != len(raws):
-        raise invalid("invalid_body", f"{OF_ITEMS} does not number the {len(raws)} items")
+        detail = f"the header {OF_ITEMS} has {len(numbers)} numbers for {len(raws)} items"
+        raise invalid("invalid_body", detail)
     return [Item(*pair) for pair in zip(numbers, raws, strict=True)]
 
 
-async def each_answered(
-    request: web.Request,
+async def results_of(
+    request: RequestContext,
     split: Split,
-    decide_here: Callable[[list[Item]], Awaitable[list[ResultT]]],
+    decide_local: Callable[[list[Item]], Awaitable[list[ResultT]]],
     kind: type[Results[ResultT]],
     refused: Callable[[Refused], ResultT],
 ) -> list[ResultT]:
-    """Return what came of each item, in their order, whoever decides it.
+    """Return the results of all items, in their order, from all nodes.
 
     Args:
-        request: With the batch.
+        request: The batch.
         split: Its items.
-        decide_here: Decides those of this node.
-        kind: What other nodes answer.
-        refused: Makes the result of an item whose node refuses all that it was asked.
+        decide_local: Decides the items of this node.
+        kind: The response of other nodes.
+        refused: Makes the result of an item whose node refuses its whole part.
 
     Raises:
-        Refused: All of them, by this node, which decides them alone.
+        Refused: By this node, if it decides all items and refuses the whole batch.
     """
-    if not split.there:
-        return await decide_here(split.here)
+    if not split.remote:
+        return await decide_local(split.local)
 
     async def decide() -> list[ResultT]:
         try:
-            return await decide_here(split.here)
+            return await decide_local(split.local)
         except Refused as refusal:
-            return [refused(refusal)] * len(split.here)
+            return [refused(refusal)] * len(split.local)
 
     async with asyncio.TaskGroup() as group:
         deciding = group.create_task(decide())
-        answers = await ask_parts(request, _parts_of(request, split), kind)
-    results = dict(zip((item.number for item in split.here), deciding.result(), strict=True))
-    for node_id, items in split.there.items():
-        answer = answers[node_id]
-        told = [refused(answer)] * len(items) if isinstance(answer, Refused) else answer.items
-        results.update(zip((item.number for item in items), told, strict=True))
+        responses = await ask_peers(request, _parts_of(request, split), kind)
+    results = dict(zip((item.number for item in split.local), deciding.result(), strict=True))
+    for node_id, items in split.remote.items():
+        part = responses[node_id]
+        results_there = [refused(part)] * len(items) if isinstance(part, Refused) else part.items
+        results.update(zip((item.number for item in items), results_there, strict=True))
     return [results[number] for number in sorted(results)]
 
 
-def _parts_of(request: web.Request, split: Split) -> dict[NodeId, PeerRequest]:
-    """Return what to ask each other node."""
+def _parts_of(request: RequestContext, split: Split) -> dict[NodeId, PeerRequest]:
+    """Return the request to each other node."""
     return {
         node_id: PeerRequest(
             method="POST",
-            target=target_of(request),
-            headers=headers_of(request, **{OF_ITEMS: ",".join(str(item.number) for item in items)}),
+            target=target_of(request.http),
+            headers=forwarded_headers(
+                request, **{OF_ITEMS: ",".join(str(item.number) for item in items)}
+            ),
             body=msgspec.json.encode(Items(items=[item.raw for item in items])),
         )
-        for node_id, items in split.there.items()
+        for node_id, items in split.remote.items()
     }

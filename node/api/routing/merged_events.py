@@ -1,11 +1,13 @@
 """The live events of all nodes as one stream.
 
-Each node tells what happens to the shards that it decides for. Whoever is asked follows all nodes
-that are there, itself among them, and hands on what each tells in its order. The id of an event
-then has a place in every node's events, so that a reader goes on after it wherever it asks.
+Each node publishes the events of the shards of which it is the primary. The node that receives the
+request reads the events of all connected nodes and of its own, and sends each node's events in
+their order. An event id has a position in the events of every node, so that a client can resume
+after it on any node.
 
-When a node comes or goes the stream ends, and the reader goes on with its last id. What cannot be
-known to be everything, because a node of that id is not there or one is new, is told as a gap.
+The stream ends when a node joins or leaves, and the client resumes after its last id. If the
+position on a node is missing, because the node is not connected or is new, events may have been
+missed; the stream then has an event of type ``stream.gap``.
 """
 
 import asyncio
@@ -15,25 +17,25 @@ from typing import NamedTuple
 
 import aiohttp
 import msgspec
-from aiohttp import web
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId
-from rota.node.api.routing.forwarding import NobodyAnswers, question_headers
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.routing.peer_requests import NoPrimaryReachable, peer_headers
 from rota.node.feeds.events import Reader, Seen, Told, format_seen, parse_seen
 from rota.node.peers.peer_apis import PeerApis, PeerRequest, Unreached
 from rota.node.system.background import beside
 from rota.wire.documents import EventView
 
 OPEN_S = 3.0
-"""How long the other nodes may take to begin to tell."""
+"""The time within which all nodes must send their first event."""
 LOOK_S = 0.5
-"""How often is looked whether a node has come."""
+"""The interval of checks for nodes that joined or left."""
 WAITING_MAX = 64
-"""Batches of all nodes that wait for the reader; then it is they that wait."""
+"""Batches that are buffered for a slow client; beyond it the nodes are read no further."""
 OPENED, GAP, CLOSED = "stream.opened", "stream.gap", "stream.closed"
 LAST = (CLOSED, "stream.dropped")
-"""The last word of a node's stream."""
+"""The types of the last event of a node's stream."""
 
 _decode = msgspec.json.Decoder(EventView).decode
 
@@ -41,38 +43,38 @@ Batch = list[Told]
 
 
 @asynccontextmanager
-async def following(
-    request: web.Request, others: PeerApis, reader: Reader, target: str, after: Seen | None
+async def merged_batches(
+    request: RequestContext, others: PeerApis, reader: Reader, target: str, after: Seen | None
 ) -> AsyncGenerator[AsyncGenerator[Batch]]:
-    """Follow all nodes while the body runs; gives the batches of all of them.
+    """Read the events of all nodes while the body runs, and give their batches.
 
     Args:
-        request: On whose behalf.
+        request: The client's request.
         others: The other nodes.
-        reader: Of this node's events.
-        target: What to ask the others for.
-        after: What the reader has seen.
+        reader: The events of this node.
+        target: Path and query of the request to the other nodes.
+        after: The positions after which the client resumes; None for new events only.
 
     Raises:
-        NobodyAnswers: One of them does not begin to tell.
+        NoPrimaryReachable: A node's stream did not begin in time.
     """
     nodes = others.reached
-    stream = _Following(request, others, nodes, target, after)
+    stream = _MergedEvents(request, others, nodes, target, after)
     async with beside(stream.pump(reader)):
         opening = await stream.opened()
         yield stream.batches(opening)
 
 
 class _End(NamedTuple):
-    """A node tells nothing more."""
+    """The end of a node's stream."""
 
     reason: str
 
 
-class _Following:
+class _MergedEvents:
     def __init__(
         self,
-        request: web.Request,
+        request: RequestContext,
         others: PeerApis,
         nodes: tuple[NodeId, ...],
         target: str,
@@ -87,10 +89,10 @@ class _Following:
         self._waiting: asyncio.Queue[Batch | _End] = asyncio.Queue(WAITING_MAX)
         self._has_gap = False
 
-    # -- what each node tells -------------------------------------------------------------------
+    # -- events from the nodes ------------------------------------------------------------------
 
     async def pump(self, reader: Reader) -> None:
-        """Take what each node tells until cancelled."""
+        """Queue the batches of all nodes until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._pump_own(reader))
             for node_id in self._nodes:
@@ -102,27 +104,27 @@ class _Following:
                 await self._waiting.put(batch)
 
     async def _pump_other(self, node_id: NodeId) -> None:
-        headers = {**question_headers(self._request), "Accept": "application/x-ndjson"}
+        headers = {**peer_headers(self._request), "Accept": "application/x-ndjson"}
         if self._after is not None:
             headers["Last-Event-ID"] = format_seen(self._after)
-        asked = PeerRequest(method="GET", target=self._target, headers=headers)
-        reason = f"{node_id} tells nothing more"
+        sent = PeerRequest(method="GET", target=self._target, headers=headers)
+        reason = f"the stream of {node_id} ended"
         try:
-            async with self._others.ask(node_id, asked) as answer:
-                if answer.status == 200:
-                    async for batch in _batches_in(answer.content):
+            async with self._others.ask(node_id, sent) as response:
+                if response.status == 200:
+                    async for batch in _batches_in(response.content):
                         await self._waiting.put(batch)
         except (Unreached, *UNDECODABLE) as error:
             reason = f"{reason}: {error}"
         await self._waiting.put(_End(reason))
 
-    # -- what the reader is told ----------------------------------------------------------------
+    # -- events to the client -------------------------------------------------------------------
 
     async def opened(self) -> list[Batch]:
-        """Return how the stream begins, once all nodes have begun to tell.
+        """Return the beginning of the stream, once the streams of all nodes have begun.
 
         Raises:
-            NobodyAnswers: One has not.
+            NoPrimaryReachable: One of them has not.
         """
         openings: Batch = []
         early: Batch = []
@@ -131,31 +133,34 @@ class _Following:
                 while len(openings) <= len(self._nodes):
                     batch = await self._waiting.get()
                     if isinstance(batch, _End):
-                        raise NobodyAnswers((), batch.reason)
-                    openings += [told for told in batch if told.type == OPENED]
-                    early += [told for told in batch if told.type != OPENED]
+                        raise NoPrimaryReachable((), batch.reason)
+                    openings += [event for event in batch if event.type == OPENED]
+                    early += [event for event in batch if event.type != OPENED]
         if len(openings) <= len(self._nodes):
-            raise NobodyAnswers((), f"not all nodes tell their events within {OPEN_S} s")
+            missing = 1 + len(self._nodes) - len(openings)
+            raise NoPrimaryReachable(
+                (), f"the event streams of {missing} nodes did not begin within {OPEN_S:g} s"
+            )
         for opening in openings:
             self._seen |= parse_seen(opening.id)
         begin = [openings[0]]
         if self._after is not None and self._after.keys() - self._seen.keys():
-            begin.append(_says(GAP, openings[0], "something may have been missed; list again"))
-        return [self._of_all(begin), self._of_all(early)]
+            begin.append(_stream_event(GAP, openings[0], "events may have been missed; list again"))
+        return [self._with_merged_ids(begin), self._with_merged_ids(early)]
 
     async def batches(self, opening: list[Batch]) -> AsyncGenerator[Batch]:
-        """Yield what is to be sent next; the last batch says why it is the last."""
+        """Yield the batches to send; the last one gives the reason of its end."""
         for batch in opening:
             yield batch
         newest = opening[0][0]
         while True:
-            told = await self._next()
-            if isinstance(told, _End):
-                yield self._of_all([_says(CLOSED, newest, told.reason)])
+            received = await self._next()
+            if isinstance(received, _End):
+                yield self._with_merged_ids([_stream_event(CLOSED, newest, received.reason)])
                 return
-            yield self._of_all(told)
-            if told:
-                newest = told[-1]
+            yield self._with_merged_ids(received)
+            if received:
+                newest = received[-1]
             if newest.type in LAST:
                 return
 
@@ -164,30 +169,31 @@ class _Following:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     return await self._waiting.get()
-        return _End("a node has come or gone; go on from this id")
+        return _End("a node joined or left; resume after this id")
 
-    def _of_all(self, batch: Batch) -> Batch:
-        """Return what one node tells with the ids of all."""
-        told_by_all: Batch = []
-        for told in batch:
-            self._seen |= parse_seen(told.id)
-            if told.type == GAP and self._has_gap:
+    def _with_merged_ids(self, batch: Batch) -> Batch:
+        """Return one node's events with ids that have a position on every node."""
+        merged: Batch = []
+        for event in batch:
+            self._seen |= parse_seen(event.id)
+            if event.type == GAP and self._has_gap:
                 continue
-            self._has_gap |= told.type == GAP
+            self._has_gap |= event.type == GAP
             event_id = format_seen(self._seen)
-            view = msgspec.structs.replace(_decode(told.document), id=event_id)
-            told_by_all.append(Told(event_id, told.type, msgspec.json.encode(view)))
-        return told_by_all
+            view = msgspec.structs.replace(_decode(event.document), id=event_id)
+            merged.append(Told(event_id, event.type, msgspec.json.encode(view)))
+        return merged
 
 
-def _says(kind: str, beside: Told, detail: str) -> Told:
-    """Return an event of the stream itself, which stands where *beside* does."""
-    view = EventView(id=beside.id, type=kind, at=_decode(beside.document).at, detail=detail)
+def _stream_event(kind: str, neighbour: Told, detail: str) -> Told:
+    """Return an event about the stream itself, with the id and instant of *neighbour*."""
+    at = _decode(neighbour.document).at
+    view = EventView(id=neighbour.id, type=kind, at=at, detail=detail)
     return Told(view.id, kind, msgspec.json.encode(view))
 
 
 async def _batches_in(content: aiohttp.StreamReader) -> AsyncGenerator[Batch]:
-    """Yield the events of a stream of lines; signs of life are not handed on."""
+    """Yield the events of a stream of lines; empty lines are keep-alives and are skipped."""
     rest = b""
     async for part in content.iter_any():
         *lines, rest = (rest + part).split(b"\n")

@@ -1,9 +1,9 @@
-"""Lists over all jobs: a page of each node, made one.
+"""Lists over all shards: the pages of all nodes, merged into one.
 
-Each node is asked for the same page over the shards that it decides for. A page that says that it
-goes on vouches for nothing beyond its end, so what others have beyond the nearest such end waits
-for the next page; and cursors, which are places in the order of the whole, serve all nodes alike.
-Where a node does not answer there is no page: a list that leaves something out does not say so.
+Each node makes the same page over its own shards. A page with a next cursor is complete only up to
+that cursor. The merged page therefore ends at the nearest of these cursors, and later items follow
+on the next page. Cursors are positions in the order of the whole list, so they are valid on every
+node. If a node does not respond, the request is refused: a list that omits items would not show it.
 """
 
 import heapq
@@ -11,53 +11,52 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from aiohttp import web
-
 from rota.core.errors import Refused
+from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import target_of
-from rota.node.api.routing.forwarding import (
+from rota.node.api.routing.peer_requests import (
     OF_SHARDS,
-    NobodyAnswers,
-    Owners,
-    ask_parts,
-    bits_of,
-    headers_of,
+    NoPrimaryReachable,
+    ShardOwners,
+    ask_peers,
+    forwarded_headers,
+    shard_bits,
 )
 from rota.node.peers.peer_apis import PeerRequest
 
 T = TypeVar("T")
 PageT = TypeVar("PageT")
-Place = Callable[[str], tuple[object, ...]]
-"""Makes of a cursor what the order of the list compares."""
+Position = Callable[[str], tuple[object, ...]]
+"""Returns the position of a cursor in the order of the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A page: things in the order of the list, and where it goes on, if it does."""
+    """A page: items in the order of the list, and the cursor of the next page, if there is one."""
 
     items: Sequence[T]
     next_cursor: str | None
 
 
-async def pages_of(request: web.Request, owners: Owners, kind: type[PageT]) -> list[PageT]:
+async def pages_of(request: RequestContext, owners: ShardOwners, kind: type[PageT]) -> list[PageT]:
     """Return the pages of all other nodes.
 
     Raises:
-        NobodyAnswers: One of them did not give its page.
+        NoPrimaryReachable: One of them did not return its page.
     """
-    asked = {
+    sent = {
         node_id: PeerRequest(
             method="GET",
-            target=target_of(request),
-            headers=headers_of(request, **{OF_SHARDS: bits_of(shards)}),
+            target=target_of(request.http),
+            headers=forwarded_headers(request, **{OF_SHARDS: shard_bits(shards)}),
         )
-        for node_id, shards in owners.there.items()
+        for node_id, shards in owners.remote.items()
     }
     pages: list[PageT] = []
-    for node_id, page in (await ask_parts(request, asked, kind)).items():
+    for node_id, page in (await ask_peers(request, sent, kind)).items():
         if isinstance(page, Refused):
-            numbers = (shard.id for shard in owners.there[node_id])
-            raise NobodyAnswers(numbers, f"{node_id}: {page.detail}")
+            numbers = (shard.id for shard in owners.remote[node_id])
+            raise NoPrimaryReachable(numbers, f"{node_id}: {page.detail}")
         pages.append(page)
     return pages
 
@@ -67,28 +66,29 @@ def merged(
     limit: int,
     *,
     cursor_of: Callable[[T], str],
-    place: Place,
+    position: Position,
     is_descending: bool = False,
 ) -> Page[T]:
-    """Return the first page of all that *pages* are the first of.
+    """Return the first page of the list whose parts begin with *pages*.
 
     Args:
-        pages: Each in order, and with other things.
-        limit: How many it may have.
-        cursor_of: Makes the cursor after a thing.
-        place: Makes of a cursor what the order compares.
-        is_descending: The order.
+        pages: Pages in order, without common items.
+        limit: The most items of the result.
+        cursor_of: Returns the cursor after an item.
+        position: Returns the position of a cursor.
+        is_descending: Whether positions descend.
     """
 
-    def place_of(item: T) -> tuple[object, ...]:
-        return place(cursor_of(item))
+    def position_of(item: T) -> tuple[object, ...]:
+        return position(cursor_of(item))
 
     ends = [page.next_cursor for page in pages if page.next_cursor is not None]
     nearest = max if is_descending else min
-    end = nearest(ends, key=place) if ends else None
+    end = nearest(ends, key=position) if ends else None
     items: list[T] = []
-    for item in heapq.merge(*(page.items for page in pages), key=place_of, reverse=is_descending):
-        if end is not None and _is_beyond(place_of(item), place(end), is_descending):
+    ordered = heapq.merge(*(page.items for page in pages), key=position_of, reverse=is_descending)
+    for item in ordered:
+        if end is not None and _is_beyond(position_of(item), position(end), is_descending):
             break
         if len(items) == limit:
             return Page(items, cursor_of(items[-1]))
@@ -96,5 +96,5 @@ def merged(
     return Page(items, end)
 
 
-def _is_beyond(place: tuple[object, ...], end: tuple[object, ...], is_descending: bool) -> bool:
-    return place < end if is_descending else place > end
+def _is_beyond(position: tuple[object, ...], end: tuple[object, ...], is_descending: bool) -> bool:
+    return position < end if is_descending else position > end

@@ -1,13 +1,11 @@
-"""Writes: what a request asks of the shards, for real or, with ``?dryRun=true``, only tried.
+"""Writes: commands of a request, committed or, with ``?dryRun=true``, only evaluated.
 
-A rehearsal makes every check of the write, and its answer is made as that of the write is: from
-the replies and from what then is. Where to look for that is the one difference.
+A dry run makes all checks of the write. Its response is made in the same way, from the replies and
+from the state after the commands; only the place of that state differs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-
-from aiohttp import web
 
 from rota.core.errors import Refused
 from rota.core.model.execution import Execution, Task, in_place
@@ -16,35 +14,34 @@ from rota.core.state.shard_state import State
 from rota.core.vocabulary.changes import Record, Table
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import Reply
-from rota.node.api.requests.parameters import IS_DRY_RUN
-from rota.node.api.requests.request_reader import CONTEXT
-from rota.node.api.routing.forwarding import HAS_WRITTEN
+from rota.node.api.requests.request_context import RequestContext
 from rota.node.shards.dry_run import rehearse
 from rota.node.shards.shard import Answer, NotPrimary, Shard
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What came of the commands of a request, or what would.
+    """The results of the commands of a request.
 
     Attributes:
-        answers: One for each command, in their order.
-        past: What became history only in a rehearsal, by table and key.
+        answers: The reply to each command, or its refusal, in the order of the commands.
+        past: The records that a dry run would have moved to the history, by table and key.
     """
 
     answers: list[Answer]
     past: Mapping[tuple[Table, str], Record]
-    _states: Mapping[Shard, State]
+    _dry_states: Mapping[Shard, State]
+    _state: Callable[[Shard], State]
 
     def state(self, shard: Shard) -> State:
-        """Return what *shard* then holds; in a write it may run ahead of the commit again."""
-        return self._states.get(shard, shard.state)
+        """Return the state of *shard* after the commands; as `RequestContext.state`."""
+        return self._dry_states.get(shard) or self._state(shard)
 
     def execution(
         self, shard: Shard, execution_id: ExecutionId
     ) -> tuple[Execution, dict[str, Task]] | None:
-        """Return an execution of a rehearsal and its tasks; None after a write."""
-        state = self._states.get(shard)
+        """Return an execution of a dry run and its tasks; None after a write."""
+        state = self._dry_states.get(shard)
         if state is None:
             return None
         if execution_id in state.executions:
@@ -55,11 +52,16 @@ class Written:
         return past, in_place(tasks)
 
 
-async def write(request: web.Request, shard: Shard, command: Command) -> tuple[Reply, Written]:
-    """Have one command decided, and return its reply and what came of it.
+def repeated(request: RequestContext, reply: Reply) -> Written:
+    """Return the result of a request that was answered with *reply* before."""
+    return Written([reply], {}, {}, request.state)
+
+
+async def write(request: RequestContext, shard: Shard, command: Command) -> tuple[Reply, Written]:
+    """Decide one command, and return its reply and its result.
 
     Raises:
-        Refused: By the decision, or because requests cannot be taken at the moment.
+        Refused: By the decision, or because the node takes no requests now.
     """
     written = await write_all(request, [(shard, command)])
     [answer] = written.answers
@@ -68,16 +70,21 @@ async def write(request: web.Request, shard: Shard, command: Command) -> tuple[R
     return answer, written
 
 
-async def write_all(request: web.Request, commands: Iterable[tuple[Shard, Command]]) -> Written:
-    """Have commands decided in one turn.
+async def write_all(request: RequestContext, commands: Iterable[tuple[Shard, Command]]) -> Written:
+    """Decide commands in one turn.
 
     Raises:
-        Refused: All of them, because requests cannot be taken at the moment.
+        Refused: All of them are refused, because the node takes no requests now.
     """
-    context = request.app[CONTEXT]
-    if request[IS_DRY_RUN]:
-        rehearsal = await rehearse(context.shards, context.clock, commands)
-        return Written(rehearsal.answers, rehearsal.past, rehearsal.states)
-    answers = await context.shards.ask_many(commands)
-    request[HAS_WRITTEN] = not all(isinstance(answer, NotPrimary) for answer in answers)
-    return Written(answers, {}, {})
+    node, commands = request.node, list(commands)
+    if request.is_dry_run:
+        dry_run = await rehearse(node.shards, node.clock, commands)
+        return Written(dry_run.answers, dry_run.past, dry_run.states, request.state)
+    answers = await node.shards.ask_many(commands)
+    request.has_written = not all(isinstance(answer, NotPrimary) for answer in answers)
+    for (shard, _), answer in zip(commands, answers, strict=True):
+        if isinstance(answer, Refused):
+            request.note_read(shard)
+        else:
+            request.note_committed(shard)
+    return Written(answers, {}, {}, request.state)

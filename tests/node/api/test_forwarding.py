@@ -19,16 +19,19 @@ from rota.client import Client
 from rota.core.errors import Refused
 from rota.core.model.ids import NodeId
 from rota.core.vocabulary.commands import SaveJob
-from rota.node.api.requests.parameters import IS_DRY_RUN
-from rota.node.api.requests.request_reader import CONTEXT
-from rota.node.api.routing.forwarding import FORWARDED, answer_anywhere
+from rota.node.api.requests.access import OPERATOR
+from rota.node.api.requests.operations import Handler, Operation, Operations, Target
+from rota.node.api.requests.request_context import FORWARDED, RequestContext
+from rota.node.api.routing.forwarding import respond
 from rota.node.api.routing.writes import write
+from rota.node.context import NodeContext
 from rota.node.peers.peer_apis import PeerApis
+from rota.node.shards.shard import NotPrimary, Shard
 from rota.storage.memory import MemoryStore
 from rota.wire.headers import NODE, PRIMARY
 from support.cluster import Cluster, answer
 from support.etcd import needs_etcd
-from support.in_process import running_works, spec_of
+from support.in_process import HeldStore, running_works, spec_of, until
 from support.raw_http import bare_request, exchange, status_of
 from support.rotad import Refusal, Rotad
 
@@ -186,7 +189,7 @@ def test_a_job_may_depend_on_jobs_of_other_nodes(cluster: Cluster) -> None:
     shown = [node.call("GET", f"/api/v1/jobs/then-{number}") for number in range(3)]
     expected = [f"default/{name}" for name in names]
     assert [job["dependencies"] for job in shown] == [expected] * 3
-    with pytest.raises(Refusal, match="there is no job"):
+    with pytest.raises(Refusal, match="does not exist; create it first"):
         node.create(name="never", command="true", dependencies=["no-such-job", *names])
 
 
@@ -544,16 +547,72 @@ async def test_a_request_for_which_something_was_decided_is_not_answered_elsewhe
     async with running_works(MemoryStore(), tmp_path) as wiring:
         context = replace(wiring.context, others=PeerApis(Nowhere()))
 
-        async def write_and_lose_the_shard(request: web.Request) -> web.Response:
+        async def write_and_lose_the_shard(request: RequestContext) -> web.Response:
             shard = context.shards.of_name("default", "job")
             await write(request, shard, SaveJob(spec=spec_of("job")))
             raise shard.elsewhere()
 
-        request = make_mocked_request("POST", "/", app=web.Application())
-        request.app[CONTEXT] = context
-        request[IS_DRY_RUN] = False
+        request = request_to(context)
         with pytest.raises(Refused, match="primary_lost"):
-            await answer_anywhere(request, write_and_lose_the_shard)
+            await respond(request, operation_of(write_and_lose_the_shard))
+
+
+async def test_no_handler_runs_for_a_shard_that_has_another_primary(tmp_path: Path) -> None:
+    async with running_works(MemoryStore(), tmp_path) as wiring:
+        context, shard = wiring.context, wiring.context.shards.of_name("default", "job")
+        ran: list[str] = []
+
+        async def target(request: RequestContext) -> Shard:
+            return shard
+
+        async def handler(request: RequestContext) -> web.Response:
+            ran.append(request.id)
+            return web.Response()
+
+        await respond(request_to(context), operation_of(handler, target))
+        shard.close()
+        with pytest.raises(NotPrimary):
+            await respond(request_to(context), operation_of(handler, target))
+
+        assert len(ran) == 1
+
+
+async def test_a_response_waits_for_the_commit_of_what_its_handler_read(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as wiring:
+        shards = wiring.context.shards
+        shard = shards.of_name("default", "job")
+        read: list[int] = []
+
+        async def handler(request: RequestContext) -> web.Response:
+            read.append(len(request.state(shard).jobs))
+            return web.Response()
+
+        store.hold()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(shards.ask(shard, SaveJob(spec=spec_of("job"))))
+            await until(lambda: store.held_count > 0)
+            request, operation = request_to(wiring.context), operation_of(handler)
+            responding = group.create_task(respond(request, operation))
+            await until(lambda: bool(read))
+            is_early = responding.done()
+            store.let_go()
+
+        assert read == [1]
+        assert not is_early
+
+
+def request_to(context: NodeContext) -> RequestContext:
+    """Return a request as the application gives it to an operation."""
+    http = make_mocked_request("POST", "/", app=web.Application())
+    return RequestContext(http, context, request_id="request", principal=OPERATOR)
+
+
+def operation_of(handler: Handler, target: Target | None = None) -> Operation:
+    """Return an operation that a node does not have."""
+    operations = Operations("Test")
+    operations.declare("POST", "/", target=target)(handler)
+    return operations.declared[0]
 
 
 class Nowhere:

@@ -11,10 +11,12 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 
 from rota.node.api.handlers.idempotency import idempotency_of
-from rota.node.api.requests.access import OPERATOR, PRINCIPAL, Principal
+from rota.node.api.requests.access import OPERATOR, Principal
 from rota.node.api.requests.body_memory import BodyMemory
+from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import BODY_MEMORY
 from support.in_process import Client, HeldStore, running_works, serving, until
+from support.request_contexts import without_node
 
 Json = Any  # Any: what a node answers, looked into by the test that knows it.
 KEY = {"Idempotency-Key": "k"}
@@ -218,7 +220,7 @@ def said(
     headers: dict[str, str] | None = None,
     body: bytes = b"",
     principal: Principal = OPERATOR,
-) -> web.Request:
+) -> RequestContext:
     """Return a request with a key."""
     payload = StreamReader(BaseProtocol(asyncio.get_running_loop()), 1 << 16)
     payload.feed_data(body)
@@ -226,6 +228,5 @@ def said(
     app = web.Application()
     app[BODY_MEMORY] = BodyMemory(largest=1 << 20)
     given = {**KEY, **(headers or {})}
-    request = make_mocked_request(method, path, given, payload=payload, app=app)
-    request[PRINCIPAL] = principal
-    return request
+    http = make_mocked_request(method, path, given, payload=payload, app=app)
+    return without_node(http, principal)

@@ -28,7 +28,7 @@ def test_put_creates_and_then_replaces(node: Rotad) -> None:
 
 
 def test_the_address_and_the_body_must_agree(node: Rotad) -> None:
-    with pytest.raises(Refusal, match="the address says") as refused:
+    with pytest.raises(Refusal, match="in the path; they must be the same") as refused:
         put(node, "here", name="there", command="true")
 
     assert refused.value.status == 422
@@ -87,7 +87,7 @@ def test_an_instant_that_has_passed_is_refused_by_every_write_unless_misfire_is_
 def test_a_patch_cannot_rename(node: Rotad) -> None:
     put(node, "fixed", command="true")
 
-    with pytest.raises(Refusal, match="a job keeps its name") as refused:
+    with pytest.raises(Refusal, match="cannot be renamed") as refused:
         patch(node, "fixed", name="other")
 
     assert refused.value.status == 422

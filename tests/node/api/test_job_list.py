@@ -98,7 +98,7 @@ async def test_jobs_are_found_by_namespace_text_labels_and_status(tmp_path: Path
 async def test_a_filter_that_finds_nothing_looks_at_so_many_jobs_and_says_where_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_list, "LOOKED_AT_MAX", 3)
+    monkeypatch.setattr(job_list, "EXAMINED_MAX", 3)
     async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
         for name in ("a", "b", "c", "d", "wanted"):
             await create(client, name)

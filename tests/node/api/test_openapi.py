@@ -200,8 +200,8 @@ def test_every_link_within_the_page_leads_somewhere() -> None:
 
 def test_what_is_described_cannot_break_the_page() -> None:
     tag = {"name": "<b>&"}
-    says: Schema = {"operationId": "x", "tags": ["<b>&"], "summary": "<script>", "responses": {}}
-    document: Schema = {**DOCUMENT, "tags": [tag], "paths": {"/<i>": {"get": says}}}
+    spec: Schema = {"operationId": "x", "tags": ["<b>&"], "summary": "<script>", "responses": {}}
+    document: Schema = {**DOCUMENT, "tags": [tag], "paths": {"/<i>": {"get": spec}}}
 
     html = html_page.page_of(document)
 

@@ -307,7 +307,7 @@ def test_the_users_own_job_works_word_for_word(rota: Rota) -> None:
     created = rota("jobs", "create", "-f", str(EXAMPLES / "daily-report.json"), "-o", "json")
 
     assert before.status == 9
-    assert "/dependencies/0: there is no job 'default/job1'; create it first" in before.err
+    assert "/dependencies/0: the job 'default/job1' does not exist; create it first" in before.err
     [job] = created.json
     assert job["status"] == "scheduled"
     assert job["dependencies"] == ["default/job1", "default/job2"]

@@ -49,7 +49,7 @@ def test_an_image_needs_no_command(rota: Rota) -> None:
     refused = rota("jobs", "create", "shipped", "--image", "a b")
 
     assert refused.status == 9
-    assert "/container: 'a b' is not the name of an image" in refused.err
+    assert "/container: 'a b' is not an image" in refused.err
 
 
 def test_a_container_has_the_binds_and_no_network() -> None:
@@ -74,7 +74,7 @@ def test_a_limit_that_leaves_nothing_is_refused(rota: Rota, flag: str) -> None:
     refused = rota("jobs", "create", "starved", flag, "--", "true")
 
     assert refused.status == 9
-    assert re.search("/limits/.*(leave it out for no limit|out of range)", refused.err)
+    assert re.search("/limits/.*(omit the field for no limit|out of range)", refused.err)
 
 
 def test_sandboxes_and_limits_are_shown_where_there_are_any(rota: Rota) -> None:

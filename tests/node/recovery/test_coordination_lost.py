@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.vocabulary.disk_space import DiskSpace
-from rota.node.api.documents.cluster_status import told_by
+from rota.node.api.documents.cluster_status import own_status
 from rota.node.cluster.membership import AUDIT_S
 from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import Cluster, Member
@@ -554,7 +554,7 @@ def test_the_loss_is_the_first_reason_of_readiness_and_a_trouble_of_the_cluster(
 
         assert "rota cluster recover-coordination" in frozen_why
         assert other not in (None, frozen_why)
-        [told] = told_by(context).nodes
+        [told] = own_status(context).nodes
         assert told.troubles is not None
         assert told.troubles[:2] == [other, frozen_why]
 

@@ -13,7 +13,7 @@ def test_one_address_leaves_half_to_all_others() -> None:
     for _ in range(BODIES_PER_ADDRESS_MAX // LARGEST):
         memory.reserve("a", LARGEST)
 
-    with pytest.raises(Refused, match="from this address fill 128 MiB"):
+    with pytest.raises(Refused, match="from this address exceed the limit of 128 MiB"):
         memory.reserve("a", 1)
     memory.reserve("b", BODIES_MAX - BODIES_PER_ADDRESS_MAX)
 
@@ -23,7 +23,7 @@ def test_all_addresses_together_have_a_limit() -> None:
     for number in range(BODIES_MAX // LARGEST):
         memory.reserve(f"a{number}", LARGEST)
 
-    with pytest.raises(Refused, match="at hand fill 256 MiB"):
+    with pytest.raises(Refused, match="in flight exceed the limit of 256 MiB"):
         memory.reserve("b", 1)
 
 

@@ -43,7 +43,10 @@ def test_the_first_problems_are_answered_and_that_there_may_be_more(wrong: Field
 
     *shown, last = refusal.problems
     assert len(shown) == PROBLEMS_MAX
-    assert (last.pointer, last.detail) == ("", "there may be more problems, which are not listed")
+    assert (last.pointer, last.detail) == (
+        "",
+        "only the first errors are listed; there may be more",
+    )
     assert refusal.detail.endswith(last.detail)
 
 

@@ -34,7 +34,7 @@ def test_pages_of_many_nodes_are_those_of_one(
             pages,
             limit,
             cursor_of=lambda name: name,
-            place=lambda name: (name,),
+            position=lambda name: (name,),
             is_descending=is_descending,
         )
         assert len(page.items) <= limit

@@ -1,0 +1,167 @@
+"""The context of one request: its node, its caller, its options and the shards that it has read."""
+
+from time import perf_counter
+
+from aiohttp import web
+
+from rota.core.state.shard_state import State
+from rota.node.api.requests.access import Principal
+from rota.node.api.requests.body_memory import Reserved
+from rota.node.context import NodeContext
+from rota.node.shards.shard import Shard
+from rota.storage.history import History
+
+FORWARDED = "Rota-Forwarded"
+"""The header of a request that another node sent: the id of that node."""
+
+
+class RequestContext:
+    """One request, as its handler receives it.
+
+    A handler reads shards through `state` and `history` only. Before its response is sent, `settle`
+    waits for the commit of everything that was read (PROTOCOL R15).
+
+    Args:
+        http: The request of aiohttp: its path, query, headers and connection.
+        node: The parts of this node.
+        request_id: The id of the request in logs and error documents.
+        principal: The caller.
+
+    Attributes:
+        began_at: When the request arrived, by `perf_counter`; the clock of the event loop has a
+            resolution of 1 ms.
+        is_dry_run: Whether the request only checks what it would do (``?dryRun=true``).
+        has_written: Whether a command of the request was decided here. Another node must not decide
+            it again.
+        reserved_body: The memory reserved for the body, from the first read until the response.
+    """
+
+    __slots__ = (
+        "_shard",
+        "_unsettled",
+        "began_at",
+        "has_written",
+        "http",
+        "id",
+        "is_dry_run",
+        "node",
+        "principal",
+        "reserved_body",
+    )
+
+    def __init__(
+        self, http: web.Request, node: NodeContext, *, request_id: str, principal: Principal
+    ) -> None:
+        self.http = http
+        self.node = node
+        self.id = request_id
+        self.principal = principal
+        self.began_at = perf_counter()
+        self.is_dry_run = False
+        self.has_written = False
+        self.reserved_body: Reserved | None = None
+        self._shard: Shard | None = None
+        self._unsettled: set[Shard] = set()
+
+    @property
+    def is_forwarded(self) -> bool:
+        """Whether another node sent the request, which is then not forwarded again."""
+        return FORWARDED in self.http.headers
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the request changes nothing, so that it may be sent to a node again."""
+        return self.http.method in ("GET", "HEAD")
+
+    @property
+    def shard(self) -> Shard:
+        """The shard that the operation is about; this node was its primary when it was resolved."""
+        assert self._shard is not None, f"{self.http.path} declares no shard"
+        return self._shard
+
+    def resolve(self, shard: Shard | None) -> None:
+        """Set the shard that the operation is about.
+
+        Raises:
+            NotPrimary: Another node is its primary, or none is.
+            Unreadable: This node is its primary and cannot read its state.
+        """
+        if shard is not None:
+            shard.check_open()
+        self._shard = shard
+
+    # -- reads ----------------------------------------------------------------------------------
+
+    def state(self, shard: Shard) -> State:
+        """Return the state of *shard* in memory, which may be ahead of the commit.
+
+        Raises:
+            NotPrimary: This node is not the primary of *shard*.
+            Unreadable: This node is its primary and cannot read its state.
+        """
+        state = shard.state
+        self._unsettled.add(shard)
+        return state
+
+    async def history(self, *shards: Shard) -> History:
+        """Return the history, with everything that *shards* have decided so far.
+
+        What has just ended is no longer in memory, and is in the history only after its commit.
+
+        Raises:
+            Refused: As `settle`.
+        """
+        await self.settle(*shards)
+        return self.node.history
+
+    async def settle(self, *shards: Shard) -> None:
+        """Wait until everything read so far is committed and applied.
+
+        Args:
+            shards: Shards that count as read too.
+
+        Raises:
+            Refused: It will not be committed: the storage failed, or a shard has another primary.
+            NotPrimary: This node may no longer answer for one of the shards (PROTOCOL R15).
+        """
+        unsettled = self._unsettled.union(shards)
+        if unsettled:
+            await self.node.shards.settled(*unsettled)
+            self._unsettled -= unsettled
+
+    def note_committed(self, shard: Shard) -> None:
+        """Count earlier reads of *shard* as settled: a later command of the request is committed.
+
+        Entries of a shard are committed in order, and only by its primary.
+        """
+        self._unsettled.discard(shard)
+
+    def note_read(self, shard: Shard) -> None:
+        """Count *shard* as read: a decision about it is part of the response."""
+        self._unsettled.add(shard)
+
+    async def wait_committed(self) -> None:
+        """Wait for the commit of everything read so far, without a check of this node's authority.
+
+        For a batch: each decided item is committed, and a read that is no longer certain for one
+        item must not replace the results of all others.
+
+        Raises:
+            Refused: It will not be committed: the storage failed, or a shard has another primary.
+        """
+        self._unsettled.clear()
+        await self.node.shards.settled()
+
+    async def start(self, response: web.StreamResponse) -> None:
+        """Send the head of a streamed *response*.
+
+        Raises:
+            Refused: As `settle`.
+        """
+        await self.settle()
+        await response.prepare(self.http)
+
+
+REQUEST: web.RequestKey[RequestContext] = web.RequestKey("request", RequestContext)
+"""The context of a request for the hooks of aiohttp (headers, access log), which get the request of
+aiohttp alone."""

@@ -1,0 +1,128 @@
+"""Targets of requests: the jobs, executions and shards that a request names.
+
+The functions ``shard_of_*`` give the shard of an operation before its handler runs, so that the
+request is handled by the shard's primary. None means that this node handles it: the request names
+no shard, or its handler refuses it.
+"""
+
+import msgspec
+
+from rota.core.decoding import UNDECODABLE
+from rota.core.errors import Kind, Refused, not_found
+from rota.core.model.ids import ExecutionId, JobId, is_execution_id, is_job_id
+from rota.core.model.job import Job
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import read_content
+from rota.node.shards.shard import Shard
+
+
+class JobName(msgspec.Struct):
+    """The fields of a job's body that decide its shard."""
+
+    name: str
+    namespace: str = "default"
+
+
+# -- shards ---------------------------------------------------------------------------------------
+
+
+async def shard_of_job(request: RequestContext) -> Shard:
+    """Return the shard of the job that the path names, by id or name."""
+    return shard_named(request, request.http.match_info["job"])
+
+
+async def shard_of_job_name(request: RequestContext) -> Shard:
+    """Return the shard of the job whose namespace and name are in the path."""
+    parts = request.http.match_info
+    return request.node.shards.of_name(parts["namespace"], parts["name"])
+
+
+async def shard_of_execution(request: RequestContext) -> Shard:
+    """Return the shard of the execution in the path.
+
+    Raises:
+        Refused: The path has no execution id.
+    """
+    return request.node.shards.of_id(execution_id_of(request))
+
+
+async def shard_of_job_body(request: RequestContext) -> Shard | None:
+    """Return the shard of the job in the body; None if the body is malformed.
+
+    Raises:
+        Refused: The body cannot be read.
+    """
+    try:
+        job = msgspec.json.decode(await read_content(request), type=JobName)
+        return request.node.shards.of_name(job.namespace, job.name)
+    except UNDECODABLE:
+        return None
+
+
+def shard_named(request: RequestContext, named: str) -> Shard:
+    """Return the shard of the job with the id or name *named*."""
+    if is_job_id(named):
+        return request.node.shards.of_id(JobId(named))
+    return request.node.shards.of_name(*_full_name(request, named))
+
+
+def _full_name(request: RequestContext, named: str) -> tuple[str, str]:
+    """Return namespace and name; a bare name belongs to the query's ``namespace``."""
+    namespace, _, name = named.rpartition("/")
+    return namespace or request.http.query.get("namespace", "default"), name
+
+
+# -- jobs and executions --------------------------------------------------------------------------
+
+
+def find_job(request: RequestContext, named: str) -> tuple[Shard, Job]:
+    """Return the job with the id or name *named*, and its shard.
+
+    A name without a namespace belongs to the namespace of the query, or to ``default``.
+
+    Raises:
+        Refused: No such job exists.
+    """
+    shards = request.node.shards
+    if is_job_id(named):
+        shard = shards.of_id(JobId(named))
+        job = request.state(shard).jobs.get(JobId(named))
+        if job is not None:
+            return shard, job
+    namespace, name = _full_name(request, named)
+    shard = shards.of_name(namespace, name)
+    if is_job_id(named) and not shard.is_open:
+        # A name that looks like an id is taken as an id; with its namespace it is unambiguous.
+        raise not_found("job", named)
+    state = request.state(shard)
+    job_id = state.names.get(f"{namespace}/{name}")
+    if job_id is None:
+        raise not_found("job", named)
+    return shard, state.jobs[job_id]
+
+
+def find_job_id(request: RequestContext, named: str) -> tuple[Shard, JobId]:
+    """Return the id of the job that *named* names; an id is valid after the job's deletion too.
+
+    Raises:
+        Refused: No such job exists.
+    """
+    try:
+        shard, job = find_job(request, named)
+    except Refused as refusal:
+        if refusal.kind is not Kind.NOT_FOUND or not is_job_id(named):
+            raise
+        return request.node.shards.of_id(JobId(named)), JobId(named)
+    return shard, job.id
+
+
+def execution_id_of(request: RequestContext) -> ExecutionId:
+    """Return the execution id in the path.
+
+    Raises:
+        Refused: The path has no execution id.
+    """
+    text = request.http.match_info["execution"]
+    if not is_execution_id(text):
+        raise not_found("execution", text)
+    return ExecutionId(text)
