@@ -1,7 +1,7 @@
-"""The errors a caller may see.
+"""Errors that callers may see.
 
-A *refusal* is rota's answer to something it will not do: it has a stable ``code`` that programs
-may match, a sentence for people, and, for bad input, one problem per offending field.
+A *refusal* is the response to a request that rota does not carry out. It has a stable ``code`` for
+programs, a sentence for users and, for invalid input, one problem for each invalid field.
 """
 
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from rota.core.quoting import in_quotes
 
 
 class RotaError(Exception):
-    """Anything rota raises on purpose."""
+    """Base class of the errors that rota raises on purpose."""
 
     code = "internal"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with an input.
+    """One error in an input.
 
     Attributes:
-        pointer: Where, as a JSON pointer (RFC 6901) into the input; ``""`` is the whole of it.
-        detail: What is wrong, with which value, and what would be right.
+        pointer: The place, as a JSON pointer (RFC 6901) into the input; ``""`` is all of it.
+        detail: The error, with the value, and what would be valid.
     """
 
     pointer: str
@@ -36,30 +36,30 @@ class Kind(Enum):
     """Why a request is refused; the API maps each to one HTTP status."""
 
     INVALID = "invalid"
-    """The request can never work as it is."""
+    """The request is invalid; repeating it does not help."""
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
     """The request contradicts what exists."""
     PRECONDITION = "precondition"
-    """What the request expects is no longer so."""
+    """A condition of the request does not hold any more."""
     TOO_MANY = "too_many"
-    """A limit of the caller's is reached; trying later may work."""
+    """A limit is reached; a later retry may work."""
     UNAVAILABLE = "unavailable"
-    """This node cannot do it now; trying later, or elsewhere, may work."""
+    """This node cannot do it now; a retry, later or on another node, may work."""
     FORBIDDEN = "forbidden"
     UNREADABLE = "unreadable"
-    """What is stored cannot be read by this version; trying again does not help."""
+    """This version cannot read the stored data; a retry does not help."""
 
 
 class Refused(RotaError):
-    """Rota will not do what was asked.
+    """A refused request.
 
     Args:
         kind: The class of the refusal.
-        code: Stable word for programs, in snake case.
+        code: A stable word for programs, in snake case.
         detail: What was refused, with which value, and what to do next.
-        problems: For bad input, every offending field.
-        retry_after_s: When trying again may help, in seconds.
+        problems: For invalid input, one for each invalid field.
+        retry_after_s: The time in seconds after which a retry may help; None if it is unknown.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class Refused(RotaError):
 
 
 def invalid(code: str, detail: str, *problems: Problem) -> Refused:
-    """Return the refusal of an input that can never work as it is."""
+    """Return the refusal of an invalid input."""
     return Refused(Kind.INVALID, code, detail, problems=problems)
 
 
 def not_found(what: str, name: str) -> Refused:
-    """Return the refusal of a request about something that is not there."""
+    """Return the refusal of a request about something that does not exist."""
     return Refused(Kind.NOT_FOUND, f"{what}_not_found", f"there is no {what} {in_quotes(name)}")

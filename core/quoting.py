@@ -1,14 +1,13 @@
 """Quotations of input in messages: short, and safe to print.
 
-A message repeats at most `QUOTED_MAX` characters of what was given, and none that a terminal would
-act on.
+A message repeats at most `QUOTED_MAX` characters of the input, and no control characters.
 """
 
 QUOTED_MAX = 100
 
 
 def shortened(text: str) -> str:
-    """Return *text* with what cannot be printed escaped, cut to `QUOTED_MAX` characters."""
+    """Return *text* with unprintable characters escaped, cut to `QUOTED_MAX` characters."""
     if len(text) <= QUOTED_MAX and text.isprintable():
         return text
     shown = "".join(_printable(char) for char in text[:QUOTED_MAX])
@@ -17,12 +16,12 @@ def shortened(text: str) -> str:
 
 
 def quoted(text: str, mark: str = '"') -> str:
-    """Return *text* as `shortened` has it, between two of *mark*."""
+    """Return *text*, shortened by `shortened`, between two of *mark*."""
     return f"{mark}{shortened(text)}{mark}"
 
 
 def in_quotes(text: str) -> str:
-    """Return *text* as `shortened` has it, between single quotes."""
+    """Return *text*, shortened by `shortened`, between single quotes."""
     return quoted(text, "'")
 
 

@@ -282,7 +282,7 @@ class RocksStore:
         return database
 
     def _is_torn_tail(self) -> bool:
-        """Tell whether all that was durable comes before the damage. Changes no file."""
+        """Return True if all that was durable comes before the damage. Changes no file."""
         mode = DBRecoveryMode.point_in_time()
         try:
             database = self._connect(mode, AccessType.read_only(error_if_log_file_exist=False))

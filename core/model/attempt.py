@@ -1,6 +1,6 @@
-"""An attempt: one try at one task, on one node, under one fencing token; and how it may end.
+"""Attempts: one try at one task, on one node, under one fencing token; orders, reports, endings.
 
-These are the words that the shard's decisions and the executors share.
+These records are shared by the shard's decisions and the executors.
 """
 
 from enum import Enum
@@ -24,33 +24,33 @@ from rota.core.timing.instants import Duration, Instant
 
 RESULT_BYTES_MAX = 1 << 20
 RESULTS_BYTES_MAX = 8 << 20
-"""Of all results of one execution: at its end one journal entry moves them into the history."""
+"""Of all results of one execution, which one journal entry moves into the history at its end."""
 CHECKPOINT_BYTES_MAX = 64 << 10
-"""It is in the shard's state, in memory, and is replicated each time it is saved."""
+"""A checkpoint is in the shard's state, in memory, and is replicated whenever it is saved."""
 
 
 OUTPUT_TAIL_BYTES = 4096
-"""How much of its output an attempt's record keeps: what one screen shows."""
+"""The end of the output that an attempt's record keeps: about one screen."""
 CPUS_MAX = 1_000_000.0
 
 CheckpointBytes = Annotated[bytes, msgspec.Meta(max_length=CHECKPOINT_BYTES_MAX)]
 
 
 class Outcome(Enum):
-    """How an attempt ended."""
+    """The outcome of an attempt."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
     LOST = "lost"
-    """Its node is gone; nobody knows."""
+    """Its node is gone, and the outcome is unknown."""
 
 
 class Token(msgspec.Struct, frozen=True, order=True, array_like=True):
     """The fencing token of an attempt: the journal position of its start.
 
-    Tokens of one shard grow with every start, across takeovers too, so whoever remembers the
+    Tokens of one shard grow with every start, across takeovers too, so a system that stores the
     highest one seen can refuse an older attempt (PROTOCOL R35).
     """
 
@@ -63,7 +63,7 @@ class Token(msgspec.Struct, frozen=True, order=True, array_like=True):
 
 
 class AttemptKey(NamedTuple):
-    """Which attempt: unique for ever, numbered from 1 within its task."""
+    """The key of an attempt, permanently unique; *number* counts from 1 within its task."""
 
     execution_id: CheckedExecutionId
     task: CheckedName
@@ -74,7 +74,7 @@ class AttemptKey(NamedTuple):
 
 
 class Bind(msgspec.Struct, frozen=True, array_like=True):
-    """A file or folder of the machine that an attempt sees; both paths are absolute."""
+    """A file or folder of the machine that is visible to an attempt; both paths are absolute."""
 
     source: str
     target: str
@@ -82,12 +82,12 @@ class Bind(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
-    """What an attempt is kept from.
+    """The sandbox of an attempt.
 
     Attributes:
         profile: ``none``, ``default`` or ``strict``; see docs/reference/sandbox.md.
-        has_network: Whether it sees the machine's network, loopback included.
-        binds: What it sees besides.
+        has_network: Whether it has access to the machine's network, loopback included.
+        binds: Additional files and folders visible to it.
     """
 
     profile: str = "none"
@@ -96,7 +96,7 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arr
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
-    """What an attempt may use, all its processes together; zero is no limit.
+    """Resource limits of an attempt, for all its processes together; zero is no limit.
 
     Attributes:
         cpu: Processors, 0.5 for half of one.
@@ -116,7 +116,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
         function: ``module:function``.
         arguments: JSON: ``{"args": [...], "kwargs": {...}}``; empty for none.
         interpreter: Absolute path of the environment's Python; empty for the node's own.
-        path: Folders that modules are looked for in first.
+        path: Folders searched for modules first.
     """
 
     function: str
@@ -145,26 +145,26 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array
 
 
 Selector = tuple[tuple[str, str], ...]
-"""Labels that a node has to have to run a task, sorted; none for any node."""
+"""Labels that a node must have to run a task, sorted; empty for any node."""
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
-    """What a task asks an executor to run.
+    """The work of a task, as an executor runs it.
 
     Attributes:
         executor: Which executor: ``process``, ``python``, ``container``, ``scripted``.
         argv: Program and arguments; exactly one of *argv* and *shell* for ``process``.
         shell: A line for ``/bin/sh -c``.
         env: Variables added to the node's minimal environment.
-        cwd: Working directory, absolute; empty for a private one that goes with the attempt.
-        stdin: Text given on standard input; empty for none.
+        cwd: Working directory, absolute; empty for a private one, deleted after the attempt.
+        stdin: Text on standard input; empty for none.
         timeout: From start to end of one attempt; zero for no limit.
         stop_grace: Between TERM and KILL when the attempt is stopped.
         parameters: For job types: JSON of the parameters.
         sandbox: Of a process.
-        limits: What it may use.
+        limits: Resource limits.
         call: For ``python``.
-        image: For ``container``; *argv* or *shell* then replace what the image would run.
+        image: For ``container``; *argv* or *shell* then replace the image's command.
     """
 
     executor: str = "process"
@@ -183,15 +183,15 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt, as an executor is told to run it.
+    """An order to an executor to run one attempt.
 
     Attributes:
-        key: Which attempt.
+        key: Of the attempt.
         token: Its fencing token.
         work: What to run.
         fire_at: When its execution was due.
-        session: The life of this node that its start was recorded under.
-        checkpoint: What the last attempt of the task that saved one has saved.
+        session: The node's session under which its start was recorded.
+        checkpoint: The last checkpoint that an attempt of the task saved; empty if there is none.
     """
 
     key: AttemptKey
@@ -202,18 +202,18 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: CheckpointBytes = b""
 
     def __post_init__(self) -> None:
-        """Refuse a task without a proper name: executors name files and folders after it."""
+        """Refuse a malformed task name: executors use it in names of files and folders."""
         if not is_name(self.key.task):
             raise ValueError(f"{self.key.task!r} is not the name of a task")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
-    """What a running attempt tells of itself; None is nothing new.
+    """A report of a running attempt; None is no change.
 
     Attributes:
-        percent: How far it is, 0 to 100.
-        checkpoint: What its next attempt is to be given, at most `CHECKPOINT_BYTES_MAX`; empty is
-            nothing new, too.
+        percent: Its progress, 0 to 100.
+        checkpoint: Data for the task's next attempt, at most `CHECKPOINT_BYTES_MAX`; empty is no
+            change, too.
     """
 
     percent: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
@@ -221,11 +221,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
-    """What an attempt used, as far as the system tells.
+    """The resources that an attempt used, as far as they were measured.
 
     Attributes:
-        cpu: Time on processors, user and system.
-        memory_peak: Bytes; 0 where nobody counted.
+        cpu: Processor time, user and system.
+        memory_peak: Bytes; 0 if it was not measured.
     """
 
     cpu: CheckedDuration = Duration(0)
@@ -249,22 +249,23 @@ class Raised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arra
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
-    """How one attempt ended, as its executor reports it.
+    """The end of one attempt, as its executor reports it.
 
     Attributes:
-        outcome: ``lost`` only from an executor that was asked to go on with what is not there.
-        started_at: When it began to run; when it was refused, if it never did.
+        outcome: ``lost`` only from an executor that could not resume the attempt.
+        started_at: When it began to run; if it never ran, when it was refused.
         finished_at: When it was seen to have ended.
-        exit_code: 0 to 255, or -1 where there is none (a signal, a command not found).
+        exit_code: 0 to 255, or -1 if there is none (a signal, a command not found).
         signal: The signal that ended it, or 0.
-        reason: A sentence for people; empty after an ordinary success.
+        reason: A sentence for users; empty after an ordinary success.
         output: The last part of stdout and stderr together, at most `OUTPUT_TAIL_BYTES`.
-        output_bytes: How much it wrote in all.
-        result: JSON of what it hands on, at most `RESULT_BYTES_MAX`; empty for none.
-        raised: What a Python function raised.
-        usage: What it used; None where nobody counted.
-        is_out_of_memory: Whether its limit of memory ended it.
-        unenforced: What of its sandbox and limits this machine could not enforce, a sentence each.
+        output_bytes: The total size of its output.
+        result: Its result as JSON, at most `RESULT_BYTES_MAX`; empty for none.
+        raised: The exception of a Python function.
+        usage: The resources that it used; None if they were not measured.
+        is_out_of_memory: Whether it was ended at its memory limit.
+        unenforced: The parts of its sandbox and limits that this machine could not enforce, one
+            sentence each.
     """
 
     outcome: Outcome
@@ -286,9 +287,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arr
     """One attempt in its task's record.
 
     Attributes:
-        placed_at: When its place was taken, or when its execution is due if that is later.
-        ending: None while nobody knows of its end.
-        percent: How far it is, or was, by its own word; None if it said nothing.
+        placed_at: When its slot was taken, or when its execution is due if that is later.
+        ending: None until its end is reported.
+        percent: Its last reported progress; None if it reported none.
     """
 
     number: Count

@@ -1,7 +1,7 @@
-"""The graph of a job's tasks: is it sound, and which task may go on.
+"""The graph of a job's tasks: checks of the graph, and trigger rules.
 
-A task looks at the tasks it needs through a `Census` of their states; its trigger rule turns the
-census into a verdict. A new rule is a new row of `RULES` and nothing else.
+A trigger rule maps the `Census` of the tasks that a task needs, their counts by state, to a
+verdict. A new rule is a new row of `RULES`.
 """
 
 import heapq
@@ -18,7 +18,7 @@ _SHOWN_MAX = 10
 
 
 class TriggerRule(Enum):
-    """When a task may start, seen from the tasks it needs."""
+    """The condition on the needed tasks under which a task starts."""
 
     ALL_SUCCESS = "all_success"
     ALL_DONE = "all_done"
@@ -26,7 +26,7 @@ class TriggerRule(Enum):
 
 
 class UpstreamState(Enum):
-    """What a task that others need means to them."""
+    """The state of a needed task, as trigger rules see it."""
 
     OPEN = "open"
     SUCCESS = "success"
@@ -37,17 +37,17 @@ class UpstreamState(Enum):
 
 
 class TriggerVerdict(Enum):
-    """What a trigger rule says of a blocked task."""
+    """The result of a trigger rule for a blocked task."""
 
     WAIT = "wait"
     START = "start"
     SKIP = "skip"
     SKIP_FAILED = "skip_failed"
-    """Skip, and stand as failed towards the tasks that need this one."""
+    """Skip, and count as failed for the tasks that need this one."""
 
 
 class Census(NamedTuple):
-    """How the tasks that one task needs stand, by count."""
+    """The numbers of needed tasks by state."""
 
     open: int
     success: int
@@ -56,13 +56,13 @@ class Census(NamedTuple):
     cancelled: int
 
     def after(self, standing: UpstreamState) -> "Census":
-        """Return it after one that was open has come to stand so."""
+        """Return the census after one open task has come into the state *standing*."""
         closed = {standing.value: getattr(self, standing.value) + 1}
         return self._replace(open=self.open - 1, **closed)
 
 
 def census_of(standings: Iterable[UpstreamState]) -> Census:
-    """Return how many stand how."""
+    """Return the census of *standings*."""
     seen = list(standings)
     return Census(*(seen.count(standing) for standing in UpstreamState))
 
@@ -93,7 +93,7 @@ RULES: Mapping[TriggerRule, Callable[[Census], TriggerVerdict]] = {
 
 
 class Vertex(Protocol):
-    """What this module asks of a task's definition."""
+    """The part of a task's definition that this module uses."""
 
     @property
     def name(self) -> str:
@@ -102,17 +102,17 @@ class Vertex(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The tasks it waits for."""
+        """The names of the tasks that it needs."""
         ...
 
 
 def verdict(rule: TriggerRule, needs: Census) -> TriggerVerdict:
-    """Return what *rule* says to a task whose needed tasks stand so."""
+    """Return the verdict of *rule* for the census *needs*."""
     return RULES[rule](needs)
 
 
 def dependents(tasks: Iterable[Vertex]) -> dict[str, tuple[str, ...]]:
-    """Return, for each task that others need, the names of those others, in the order given."""
+    """Return, for each needed task, the names of the tasks that need it, in the order given."""
     found: dict[str, list[str]] = {}
     for task in tasks:
         for needed in task.needs:
@@ -121,10 +121,10 @@ def dependents(tasks: Iterable[Vertex]) -> dict[str, tuple[str, ...]]:
 
 
 def problems_of_graph(tasks: tuple[Vertex, ...]) -> Iterator[Problem]:
-    """Yield what is wrong with the graph: duplicate names, unknown needs, a cycle with its path.
+    """Yield the errors of the graph: duplicate names, unknown needs, a cycle with its path.
 
-    Pointers are those of the API's ``tasks`` list. Each problem is found when it is asked for, so
-    a caller that wants the first few pays for no more.
+    Pointers are those of the API's ``tasks`` list. Problems are found lazily, so a caller that
+    needs only the first few pays for no more.
     """
     is_sound = True
     for problem in chain(_duplicates(tasks), _unknown_needs(tasks)):

@@ -1,8 +1,8 @@
-"""Executions and their tasks, and every way their states may change.
+"""Executions and their tasks, with the tables of their state transitions.
 
-`EXECUTION_MOVES` and `TASK_MOVES` are tables of which state follows which, and on what. The shard's
-state refuses every other move. `make docs` draws docs/reference/states.md from them. A state that
-no other follows is final (PROTOCOL I14).
+`EXECUTION_MOVES` and `TASK_MOVES` list the allowed transitions and their reasons. The shard's state
+refuses all others. `make docs` generates docs/reference/states.md from them. A state without
+successors is final (PROTOCOL I14).
 """
 
 from collections.abc import Iterable, Mapping
@@ -56,7 +56,7 @@ EXECUTION_MOVES: Mapping[ExecutionStatus, Mapping[ExecutionStatus, str]] = {
     _E.FAILED: {},
     _E.CANCELLED: {},
 }
-"""Of each state, the states that may follow it, and what each of them follows on."""
+"""For each state, the states that may follow it, with the reason of each transition."""
 
 TASK_MOVES: Mapping[TaskStatus, Mapping[TaskStatus, str]] = {
     _T.BLOCKED: {
@@ -87,9 +87,9 @@ TASK_MOVES: Mapping[TaskStatus, Mapping[TaskStatus, str]] = {
     _T.SKIPPED: {},
     _T.CANCELLED: {},
 }
-"""Of each state, the states that may follow it, and what each of them follows on.
+"""For each state, the states that may follow it, with the reason of each transition.
 
-A task starts as soon as its execution does if it needs no other: its rule is met from the start.
+A task that needs no other starts with its execution: its trigger rule is met from the start.
 """
 
 FINAL_TASK_STATES = frozenset(status for status, moves in TASK_MOVES.items() if not moves)
@@ -107,11 +107,11 @@ STANDINGS: Mapping[TaskStatus, UpstreamState] = {
 }
 
 UPSTREAM_FAILED = "upstream_failed"
-"""The reason of a task skipped because one that it needs failed."""
+"""The reason of a task that is skipped because a needed task failed."""
 
 
 UPSTREAM_SKIPPED = "upstream_skipped"
-"""The reason of a task skipped because one that it needs was."""
+"""The reason of a task that is skipped because a needed task was skipped."""
 
 
 class Origin(Enum):
@@ -123,7 +123,7 @@ class Origin(Enum):
 
 
 class Hold(Enum):
-    """What a queued execution waits for, other than room to run."""
+    """What a queued execution waits for, other than a slot."""
 
     NONE = ""
     OVERLAP = "overlap"
@@ -131,19 +131,19 @@ class Hold(Enum):
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One run of a whole job; its tasks have records of their own.
+    """One execution of a whole job; its tasks have separate records.
 
     Attributes:
-        fire_at: When it was due; for a trigger, when it was asked for.
+        fire_at: When it was due; for a trigger, the instant of the request.
         started_at: When its first attempt began to run; 0 before.
-        finished_at: 0 before.
-        reason: Why it ended as it did, where that is not obvious.
+        finished_at: When it ended; 0 before.
+        reason: The reason of its end, where that is not obvious.
         open_count: Tasks not yet in a final state.
         failed_count: Tasks that failed.
-        cancelled_at: When its end was asked for; 0 if it never was.
-        traceparent: The trace (W3C) of the request that made it; empty for none.
-        result_bytes: Of the results of its tasks, together.
-        stand_in: The node that ran it in place of its shard's primary; empty if none did.
+        cancelled_at: When its cancellation was requested; 0 if it was not.
+        traceparent: The trace (W3C) of the request that created it; empty for none.
+        result_bytes: Total size of the results of its tasks.
+        stand_in: The stand-in that ran it; empty if its shard's primary did.
     """
 
     id: ExecutionId
@@ -172,11 +172,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     Attributes:
         attempts: Oldest first.
-        failures: Attempts that failed or timed out: what the retry policy counts.
+        failures: Attempts that failed or timed out, which the retry policy counts.
         losses: Attempts that were lost with their node.
-        retry_at: While backing off, when the next attempt is due.
-        reason: Why it is in this state, where that is not obvious.
-        ready_at: While ready, since when it waits for a slot.
+        retry_at: While backing off: when the next attempt is due.
+        reason: The reason of its state, where that is not obvious.
+        ready_at: While ready: the instant from which it waits for a slot.
         position: Its position in the job's definition, from 0.
     """
 
@@ -192,17 +192,17 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 def standing(task: Task) -> UpstreamState:
-    """Return what *task* means to the tasks that need it."""
+    """Return the state of *task* as the trigger rules of the tasks that need it see it."""
     if task.status is TaskStatus.SKIPPED and task.reason == UPSTREAM_FAILED:
         return UpstreamState.FAILED
     return STANDINGS[task.status]
 
 
 def in_place(tasks: Iterable[Task]) -> dict[str, Task]:
-    """Return the tasks of an execution by name, in the order in which its job defines them."""
+    """Return the tasks of an execution by name, in the order of the job's definition."""
     return {task.name: task for task in sorted(tasks, key=lambda task: task.position)}
 
 
 def task_key(execution_id: ExecutionId, task: str) -> str:
-    """Return the key of a task's record; those of one execution are neighbours."""
+    """Return the key of a task's record; the keys of one execution are adjacent."""
     return f"{execution_id}/{task}"

@@ -1,9 +1,9 @@
-"""Where a side stands: what a stand-in decides of a shard (docs/explanation/available.md).
+"""Ids of fallback shards and of their attempts (docs/explanation/available.md).
 
-A side is a shard of its own on one node. Its number is that of its shard with the highest bit set,
-so that rows and timers of both share a store without meeting: a cluster has at most 16,384 shards.
-Its executions have the ids that the shard itself would give them, so what names one attempt on a
-node needs a mark more: those of a side are numbered from beyond all numbers that a shard reaches.
+A fallback shard holds the decisions of a stand-in for a shard, on one node. Its number is that of
+the shard with the highest bit set, so that rows and timers of both can share a store: a cluster has
+at most 16,384 shards. Its executions have the same ids as the shard would give them, so the keys of
+its attempts must differ: their numbers begin above all numbers that a shard reaches.
 """
 
 from msgspec.structs import replace
@@ -12,42 +12,42 @@ from rota.core.model.attempt import AttemptKey
 from rota.core.model.execution import Task
 from rota.core.model.ids import ShardId
 
-_SIDE = 0x8000
+_FALLBACK_BIT = 0x8000
 _BEYOND = 1_000_000
 """More than any task has attempts: retries and losses are limited to about a thousand."""
 
 
 def fallback_shard_of(shard: ShardId) -> ShardId:
-    """Return the number of the side of *shard*."""
-    return ShardId(_SIDE | shard)
+    """Return the number of the fallback shard of *shard*."""
+    return ShardId(_FALLBACK_BIT | shard)
 
 
 def is_fallback_shard(number: ShardId) -> bool:
-    """Tell whether *number* is a side's."""
-    return number >= _SIDE
+    """Return True if *number* is that of a fallback shard."""
+    return number >= _FALLBACK_BIT
 
 
-def shard_of_fallback(side: ShardId) -> ShardId:
-    """Return the number of the shard whose side it is."""
-    return ShardId(side ^ _SIDE)
+def shard_of_fallback(fallback: ShardId) -> ShardId:
+    """Return the number of the shard of a fallback shard."""
+    return ShardId(fallback ^ _FALLBACK_BIT)
 
 
 def outward(key: AttemptKey) -> AttemptKey:
-    """Return the key under which an attempt of a side runs on its node."""
+    """Return the key under which an attempt of a fallback shard runs on its node."""
     return key._replace(number=key.number + _BEYOND)
 
 
 def inward(key: AttemptKey) -> AttemptKey:
-    """Return the key that the side knows it by."""
+    """Return the key of an attempt in the fallback shard; the inverse of `outward`."""
     return key._replace(number=key.number - _BEYOND)
 
 
 def outward_task(task: Task) -> Task:
-    """Return what is on record of a task of a side, with its attempts numbered as they ran."""
+    """Return a task of a fallback shard with the attempts numbered as they ran on the node."""
     attempts = tuple(replace(each, number=each.number + _BEYOND) for each in task.attempts)
     return replace(task, attempts=attempts)
 
 
 def is_of_fallback(key: AttemptKey) -> bool:
-    """Tell whether what runs on a node under *key* is an attempt of a side."""
+    """Return True if *key*, as it runs on a node, is that of a fallback shard's attempt."""
     return key.number > _BEYOND

@@ -1,11 +1,10 @@
-"""Names of things, and how an id carries its place.
+"""Names and ids, and the hash slot that an id contains.
 
-A job's *slot* is a 16-bit hash of ``namespace/name``. Its id begins with the slot and its
-executions' ids begin with the job's id, so that any node can route any id without a lookup, an
-execution id tells when it was due, and the executions of a job are one range of keys in order of
-time:
+A job's *hash slot* is a 16-bit hash of ``namespace/name``. Its id begins with the hash slot and its
+executions' ids begin with the job's id. So any node can route any id without a lookup, an execution
+id contains its fire time, and the executions of a job are one range of keys in order of time:
 
-    job        3f2a 9c0011223344                       slot, 48 random bits
+    job        3f2a 9c0011223344                       hash slot, 48 random bits
     execution  3f2a9c0011223344-0647b1c2d3e4f5-0000    job, instant, nonce
 
 The nonce of a fire is the number of its schedule, so the same fire always gets the same id
@@ -22,13 +21,13 @@ JobId = NewType("JobId", str)
 ExecutionId = NewType("ExecutionId", str)
 NodeId = NewType("NodeId", str)
 Session = NewType("Session", str)
-"""One life of a node: the name of its lease."""
+"""The name of a node's lease at the coordinator."""
 Slot = NewType("Slot", int)
 ShardId = NewType("ShardId", int)
 Epoch = NewType("Epoch", int)
 Index = NewType("Index", int)
 AllocationId = NewType("AllocationId", str)
-"""One copy of a shard on a node: random, new whenever a copy is made from nothing (PROTOCOL R5)."""
+"""Identifies one copy of a shard on a node: random, new for every new copy (PROTOCOL R5)."""
 
 SLOT_BITS = 16
 
@@ -42,7 +41,7 @@ _TRIGGERED = 0x8000
 
 INT64_MAX = (1 << 63) - 1
 SHARDS_MAX = 1 << 16
-"""Of the numbers of shards and of sides."""
+"""Numbers of shards, fallback shards included."""
 
 NAME_LENGTH_MAX = 128
 
@@ -50,28 +49,28 @@ NAME_RULE = "1 to 128 letters, digits, '.', '_' or '-', beginning and ending wit
 
 
 def is_name(text: str) -> bool:
-    """Tell whether *text* may name a job, a namespace, a task or a node (see `NAME_RULE`)."""
+    """Return True if *text* may name a job, a namespace, a task or a node (see `NAME_RULE`)."""
     return _NAME.fullmatch(text) is not None
 
 
 def is_full_name(text: str) -> bool:
-    """Tell whether *text* may be a job's full name, ``namespace/name``."""
+    """Return True if *text* may be a job's full name, ``namespace/name``."""
     namespace, _, name = text.partition("/")
     return is_name(namespace) and is_name(name)
 
 
 def is_job_id(text: str) -> bool:
-    """Tell whether *text* has the form of a job id."""
+    """Return True if *text* has the form of a job id."""
     return _JOB_ID.fullmatch(text) is not None
 
 
 def is_execution_id(text: str) -> bool:
-    """Tell whether *text* has the form of an execution id."""
+    """Return True if *text* has the form of an execution id."""
     return _EXECUTION_ID.fullmatch(text) is not None
 
 
 def slot_of(namespace: str, name: str) -> Slot:
-    """Return the slot of the job *name* in *namespace*, in ``range(2**16)``.
+    """Return the hash slot of the job *name* in *namespace*, in ``range(2**16)``.
 
     Part of the data format: a change here moves every job of every cluster.
     """
@@ -80,22 +79,22 @@ def slot_of(namespace: str, name: str) -> Slot:
 
 
 def slot_of_id(job_or_execution: JobId | ExecutionId) -> Slot:
-    """Return the slot that an id begins with."""
+    """Return the hash slot that an id begins with."""
     return Slot(int(job_or_execution[:4], 16))
 
 
 def mint_job_id(slot: Slot, entropy: int) -> JobId:
-    """Return a new job id in *slot* with 48 bits of *entropy*."""
+    """Return a new job id in hash slot *slot* with 48 bits of *entropy*."""
     return JobId(f"{slot:04x}{entropy & (1 << 48) - 1:012x}")
 
 
 def fire_execution_id(job_id: JobId, fire_at: Instant, schedule: int) -> ExecutionId:
-    """Return the id of the execution that *schedule* (its number) of a job owes *fire_at*."""
+    """Return the id of the execution of a job for *fire_at* of the schedule number *schedule*."""
     return ExecutionId(f"{job_id}-{fire_at:014x}-{schedule:04x}")
 
 
 def trigger_execution_id(job_id: JobId, now: Instant, entropy: int) -> ExecutionId:
-    """Return a new id for an execution asked for at *now*, with 15 bits of *entropy*."""
+    """Return a new id for an execution triggered at *now*, with 15 bits of *entropy*."""
     return ExecutionId(f"{job_id}-{now:014x}-{_TRIGGERED | entropy & 0x7FFF:04x}")
 
 

@@ -1,4 +1,4 @@
-"""Jobs: what a person asked for, and what the scheduler still owes it."""
+"""Jobs: their definitions, versions and plans."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -19,24 +19,24 @@ TASKS_MAX = 10_000
 SCHEDULES_MAX = 64
 DEPENDENCIES_MAX = 100
 GRACE_DEFAULT = Duration(10 * SECOND)
-"""Longer than the loss of a node costs (session TTL 5 s + 1 s), so failover is not a misfire."""
+"""Longer than a takeover (session TTL 5 s + 1 s), so that it causes no misfire."""
 PRIORITY_MAX = 100
-"""How far a priority may be from 0, up or down; a step is worth 10 s of waiting."""
+"""The largest priority, and the negative of the smallest; a step is worth 10 s of waiting."""
 
 
 class Misfire(Enum):
-    """What becomes of fire times noticed later than their grace."""
+    """The policy for fire times noticed later than their grace."""
 
     ALL = "all"
-    """Each one runs."""
+    """Each one fires."""
     LATEST = "latest"
-    """Only the most recent one runs; the others are coalesced into it."""
+    """Only the most recent one fires; the others are coalesced into it."""
     SKIP = "skip"
-    """None runs; each is recorded as missed."""
+    """None fires; each is recorded as missed."""
 
 
 class Overlap(Enum):
-    """What becomes of a fire while an earlier execution of the job is not finished."""
+    """The policy for a fire while an earlier execution of the job is not finished."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -45,19 +45,20 @@ class Overlap(Enum):
 
 
 class Consistency(Enum):
-    """What a job does where its shard's primary cannot commit: on the wrong side of a partition."""
+    """The policy for a network partition in which the shard's primary cannot commit."""
 
     STRICT = "strict"
-    """It waits: nothing of it begins twice."""
+    """The job waits: no execution starts twice."""
     AVAILABLE = "available"
-    """It goes on, and what ran on both sides is marked (docs/explanation/available.md)."""
+    """Stand-ins fire the job; executions that ran twice are marked
+    (docs/explanation/available.md)."""
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One task of a job, as defined.
 
     Attributes:
-        selector: What it wants of the node that it runs on.
+        selector: The labels that its node must have.
     """
 
     name: str
@@ -73,9 +74,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         dependencies: Full names (``namespace/name``) of jobs; see docs/reference/jobs.md.
-        parameters: JSON text handed to every task as ``ROTA_PARAMETERS``; empty for none.
+        parameters: JSON text, passed to every task as ``ROTA_PARAMETERS``; empty for none.
         labels: Sorted pairs.
-        priority: How much sooner than others its ready tasks get a slot: see `PRIORITY_MAX`.
+        priority: Of its ready tasks when they wait for a slot: see `PRIORITY_MAX`.
     """
 
     name: str
@@ -99,7 +100,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Since when a job is paused, by whom, and why."""
+    """The pause of a job: since when, by whom, and the reason."""
 
     at: Instant
     by: str = ""
@@ -118,11 +119,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What a job knows of one job that it depends on.
+    """The state of one dependency of a job.
 
     Attributes:
         seen: Journal index of the newest success delivered; an older delivery is a repetition.
-        is_met: Whether a success waits to be used by the next execution.
+        is_met: Whether there is a success that the next execution will use up.
     """
 
     seen: Index = Index(0)
@@ -130,11 +131,12 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the scheduler owes a job next.
+    """The next fire times of a job, and the state of its dependencies.
 
     Attributes:
-        next_fires: For each schedule, the first fire time that has no ledger entry yet.
-        upstreams: For each dependency, what has been heard of it.
+        next_fires: For each schedule, the first fire time without a ledger entry; None if there is
+            none.
+        upstreams: The state of each dependency.
     """
 
     next_fires: tuple[Instant | None, ...] = ()
@@ -142,10 +144,9 @@ class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def problems_of(spec: JobSpec) -> Iterator[Problem]:
-    """Yield everything wrong with *spec*, with pointers into the API's job body.
+    """Yield all errors in *spec*, with pointers into the API's job body.
 
-    Each problem is found when it is asked for. Schedules are not looked at: they were parsed when
-    the spec was made.
+    Problems are found lazily. Schedules are not checked here: they were parsed before.
     """
     yield from _problems_of_names(spec)
     yield from problems_of_counts(len(spec.tasks), len(spec.schedules), len(spec.dependencies))
@@ -209,8 +210,8 @@ def _problems_of_dependencies(spec: JobSpec) -> list[Problem]:
         problems.append(Problem("/dependencies", "names the same job twice"))
     if spec.dependencies and spec.consistency is Consistency.AVAILABLE:
         detail = (
-            "an available job cannot depend on others, of which a node that is cut off hears "
-            "nothing: leave them out, or make it strict"
+            "an available job cannot depend on other jobs, because a node that is cut off cannot "
+            "receive their successes: remove the dependencies, or make the job strict"
         )
         problems.append(Problem("/consistency", detail))
     return problems

@@ -1,8 +1,8 @@
 """The fire ledger: for every expected fire time, exactly one recorded outcome (PROTOCOL R33, I11).
 
-An entry usually speaks of one fire time. After an outage, consecutive fire times of one schedule
-with the same fate share one entry that counts them, so that a year of seconds costs thousands of
-entries and not thirty million.
+An entry usually has one fire time. After an outage, consecutive fire times of one schedule with the
+same outcome share one entry with their number, so that a year of seconds takes thousands of entries
+instead of thirty million.
 """
 
 from enum import Enum
@@ -15,16 +15,16 @@ from rota.core.timing.instants import Instant
 
 
 class FireOutcome(Enum):
-    """What became of a fire time."""
+    """The outcome of a fire time."""
 
     FIRED = "fired"
-    """An execution was made: `LedgerEntry.execution_id`."""
+    """An execution was created: `LedgerEntry.execution_id`."""
     SKIPPED = "skipped"
-    """The overlap policy said no, because of `LedgerEntry.execution_id`."""
+    """The overlap policy forbade it, because of `LedgerEntry.execution_id`."""
     MISSED = "missed"
     """Noticed later than its grace, and the misfire policy is ``skip``; or the disk was full."""
     COALESCED = "coalesced"
-    """Noticed later than its grace, and done with by `LedgerEntry.execution_id`."""
+    """Noticed later than its grace, and covered by `LedgerEntry.execution_id`."""
     PAUSED = "paused"
     """The job was paused."""
 
@@ -38,7 +38,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         until: The last of them; equal to *fire_at* where *count* is 1.
         recorded_at: Shard time of the decision.
         execution_id: See `FireOutcome`; empty for ``missed`` and ``paused``.
-        reason: A sentence for people; empty for ``fired``, unless a stand-in did it.
+        reason: A sentence for users; empty for ``fired``, unless a stand-in decided it.
     """
 
     job_id: JobId

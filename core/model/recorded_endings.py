@@ -1,7 +1,7 @@
-"""What of an attempt's end its task's record keeps.
+"""The part of an attempt's ending that its task's record keeps.
 
-A record is written anew at every attempt, and is in memory until its execution has ended: what may
-be long is kept of few attempts, and of each within a limit.
+A record is rewritten at every attempt, and is in memory until its execution has ended. So long data
+is kept of few attempts only, and within a limit for each.
 """
 
 import msgspec
@@ -22,9 +22,9 @@ DETAILS_KEPT = 5
 
 
 def recordable(ending: Ending, *, room: int = RESULTS_BYTES_MAX) -> Ending:
-    """Return *ending* with its result only if that is JSON, not too long, and of a success.
+    """Return *ending*, without its result unless that is valid JSON, short enough and of a success.
 
-    An outcome is never refused for its result: the work is done.
+    The outcome is recorded in any case, because the work is done.
 
     Args:
         ending: As reported.
@@ -53,7 +53,7 @@ def recordable(ending: Ending, *, room: int = RESULTS_BYTES_MAX) -> Ending:
 
 
 def with_ending(attempts: tuple[Attempt, ...], ending: Ending) -> tuple[Attempt, ...]:
-    """Return *attempts* with the end of the last one, and without what is kept no longer."""
+    """Return *attempts* with the ending of the last one, and without outdated details."""
     *earlier, last = attempts
     if len(earlier) >= DETAILS_KEPT:
         old = earlier[-DETAILS_KEPT]

@@ -1,8 +1,8 @@
-"""When a task may be tried again after a failure of its own.
+"""Retry policies: whether and when a failed task is tried again.
 
-Only the user's failures are counted here: an attempt lost with its node costs nothing of this
-budget (PROTOCOL R36). The delay is drawn once, from the entropy of the deciding command, and
-stored with the task, so a replay or another primary never draws it again.
+Only failures of the task itself count: an attempt lost with its node uses up no retry (PROTOCOL
+R36). The random part of the delay is drawn once, from the entropy of the decision, and stored with
+the task, so neither a replay nor another primary draws it again.
 """
 
 from collections.abc import Iterable
@@ -48,10 +48,10 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         backoff: The delay between the end of one attempt and the next.
         jitter: Share of the delay, 0 to 1, by which it is lengthened at random.
         on_exit_codes: Retry only after these exit codes; empty for any failure.
-        never_on_exit_codes: Never retry after these, whatever the other fields say.
-        on_exceptions: Retry only after these and what derives from them; qualified names, or the
-            last parts of such. With *on_exit_codes*: after either.
-        never_on_exceptions: Never retry after these, whatever the other fields say.
+        never_on_exit_codes: Never retry after these; takes precedence over other fields.
+        on_exceptions: Retry only after these exceptions and subclasses; qualified names, or their
+            last parts. With *on_exit_codes*: after either.
+        never_on_exceptions: Never retry after these; takes precedence over other fields.
     """
 
     limit: int = 0
@@ -64,20 +64,20 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 LOSSES_AT_ONCE = 2
-"""Losses in a row after which a task starts again at once: those of a node that is restarted."""
+"""Losses in a row after which a task restarts at once, as after a restart of its node."""
 LOSS_DELAY = SECOND
 LOSS_DELAY_MAX = MINUTE
 
 
 def delay_after_losses(losses: int) -> Duration:
-    """Return how long a task waits after its last *losses* attempts were lost; at least 1.
+    """Return the delay of a task whose last *losses* attempts, at least one, were lost.
 
-    A task that ends its own nodes or wardens would otherwise do so many times a second. From the
-    third loss in a row on: 1 s, then twice as long each time, at most 60 s.
+    Without a delay, a task that crashes its nodes or wardens would do so many times a second. From
+    the third loss in a row on the delay is 1 s, then doubles each time, up to 60 s.
     """
     if losses <= LOSSES_AT_ONCE:
         return Duration(0)
-    # The exponent is bounded first: a hundred losses are no reason for a number of 30 digits.
+    # The exponent is bounded first, so that a hundred losses make no number of 30 digits.
     doublings = min(losses - LOSSES_AT_ONCE - 1, 6)
     return Duration(min(LOSS_DELAY << doublings, LOSS_DELAY_MAX))
 
@@ -91,7 +91,7 @@ def next_attempt_at(
     ended_at: Instant,
     entropy: int,
 ) -> Instant | None:
-    """Return when to try again after *failures* failed attempts, or None for never.
+    """Return when to retry after *failures* failed attempts; None if there is no retry.
 
     Args:
         policy: The task's policy.
@@ -117,7 +117,7 @@ def _may_retry_after(policy: RetryPolicy, exit_code: int, raised: Raised | None)
 
 
 def _is_any(raised: Raised | None, names: Iterable[str]) -> bool:
-    """Tell whether *raised* is of a class in *names*, or of one that derives from such."""
+    """Return True if *raised* is of a class in *names*, or of one that derives from such."""
     if raised is None:
         return False
     classes = {raised.type, *raised.bases}

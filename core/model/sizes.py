@@ -1,8 +1,7 @@
 """Sizes in bytes as people write them.
 
 Units are ``B``, ``KiB MiB GiB TiB`` (1,024 and its powers) and ``kB MB GB TB`` (1,000 and its
-powers). A bare letter, ``512M``, means the one to some tools and the other to others: it is
-refused.
+powers). A single letter, as in ``512M``, is refused, because its meaning differs between tools.
 """
 
 import re

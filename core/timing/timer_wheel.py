@@ -1,10 +1,10 @@
-"""A timer wheel: who is due next, at a cost that does not grow with how many wait.
+"""A timer wheel: the timers due next, at a cost independent of the number of timers.
 
 One turn of the wheel is `SLOTS` buckets of `TICK`, so a timer's bucket is a division and a
 remainder; a bit set of the buckets in use finds the next one at the speed of integer arithmetic.
 After Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (1987), scheme 6, with two
-differences: timers beyond the horizon are not taken (they wait on disk), and a bucket remembers
-exact instants, so nothing is ever early by the rest of a tick.
+differences: timers beyond the horizon are refused (they wait on disk), and a bucket has the exact
+instants, so no timer is early by the rest of a tick.
 """
 
 from collections.abc import Hashable
@@ -45,9 +45,9 @@ class TimerWheel(Generic[K]):
         return Instant((self._tick + SLOTS) * TICK)
 
     def add(self, due: Instant, key: K) -> bool:
-        """Take a timer in, and tell whether that could be: False beyond the horizon.
+        """Add a timer; return False if it is beyond the horizon.
 
-        One that is overdue comes with the next `take_due`.
+        The next `take_due` returns an overdue timer.
         """
         if due >= self.horizon:
             return False
@@ -60,9 +60,9 @@ class TimerWheel(Generic[K]):
         return True
 
     def remove(self, due: Instant, key: K) -> bool:
-        """Take a timer out, and tell whether it was there.
+        """Remove a timer; return True if it was found.
 
-        A timer that was overdue when it was added may not be found; it goes off harmlessly.
+        A timer that was overdue when it was added may not be found; it fires without harm.
         """
         number = due // TICK % SLOTS
         slot = self._slots[number]
@@ -80,10 +80,10 @@ class TimerWheel(Generic[K]):
         return None if number is None else min(due for due, _ in self._slots[number])
 
     def take_due(self, now: Instant, limit: int) -> list[tuple[Instant, K]]:
-        """Take out the timers due at or before *now*, earliest first, at most *limit*.
+        """Remove and return the timers due at or before *now*, earliest first, at most *limit*.
 
-        Moves the wheel's time, and with it the horizon, towards *now*. A *now* before the wheel's
-        own time takes only what is due by then.
+        Moves the wheel's time, and with it the horizon, towards *now*. With a *now* before the
+        wheel's own time only the timers due by then are returned.
         """
         taken: list[tuple[Instant, K]] = []
         while len(taken) < limit and (number := self._next_used()) is not None:
@@ -103,7 +103,7 @@ class TimerWheel(Generic[K]):
         return taken
 
     def take_all(self) -> list[tuple[Instant, K]]:
-        """Take every timer out, in no order."""
+        """Remove and return all timers, in no order."""
         taken = [timer for slot in self._slots for timer in slot]
         for slot in self._slots:
             slot.clear()
@@ -121,12 +121,12 @@ class TimerWheel(Generic[K]):
         return _lowest_bit(self._used)
 
     def _turn_to(self, number: int, now: Instant) -> None:
-        """Move on to bucket *number*, which has become empty, but not beyond *now*."""
+        """Advance to bucket *number*, which has become empty, but not beyond *now*."""
         steps = (number - self._tick) % SLOTS
         self._tick = max(self._tick, min(self._tick + steps, now // TICK))
 
     def _idle_to(self, now: Instant) -> None:
-        """Move on to *now*, but not past a bucket that still holds something."""
+        """Advance to *now*, but not past a bucket with timers."""
         number = self._next_used()
         tick = now // TICK
         if number is not None:
