@@ -14,7 +14,7 @@ Whether the coordinator lost its state is judged with every view, and told to th
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -24,12 +24,12 @@ import msgspec
 from rota.core.model.ids import NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
-from rota.core.replication.messages import Message
 from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import LATEST_INSTANT, SECOND, Duration, Instant, later, seconds
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Swap, Swapped
 from rota.node.cluster.health_gossip import HealthGossip
 from rota.node.cluster.self_check import SelfCheck
+from rota.node.cluster.swap_queue import SwapQueue
 from rota.node.coordination.coordinator import (
     ACTIVE,
     AWAY,
@@ -86,7 +86,8 @@ class Membership:
         liveness: Of this node, kept up to date here.
         continuity: Likewise.
         self_check: Of this node, which is looked at with every tick.
-        gossip: Put on what the replicas send.
+        gossip: The health that this node sends with messages of replicas.
+        requests: What replicas request of the coordinator.
         timing: Of the cluster.
         placement: By the ring.
         meet: Told of all members, again whenever one changes.
@@ -108,6 +109,7 @@ class Membership:
         continuity: CoordinatorContinuity,
         self_check: SelfCheck,
         gossip: HealthGossip,
+        requests: SwapQueue,
         timing: Timing,
         placement: Placement,
         meet: Callable[[Mapping[NodeId, Member]], None],
@@ -125,6 +127,7 @@ class Membership:
         self._continuity = continuity
         self._self_check = self_check
         self._gossip = gossip
+        self._requests = requests
         self._timing = timing
         self._placement = placement
         self._meet = meet
@@ -152,9 +155,6 @@ class Membership:
         self._looking = asyncio.Lock()
         self._members: dict[NodeId, Member] = {}
         self._targets: dict[ShardId, tuple[NodeId, ...]] = {}
-        self._swaps: dict[ShardId, Swap] = {}
-        self._has_swaps = asyncio.Event()
-        self._wants_view = asyncio.Event()
         self.refusal_count = 0
         """Calls that the coordinator answered and did not do."""
         self._refusals = SampledLog(
@@ -223,7 +223,7 @@ class Membership:
     @property
     def swaps_waiting(self) -> int:
         """Changes of configurations that the coordinator has not been asked for yet."""
-        return len(self._swaps)
+        return len(self._requests)
 
     def targets_of(self, shard: ShardId) -> tuple[NodeId, ...]:
         """Return the nodes that ought to have copies of *shard*, the primary first."""
@@ -241,7 +241,7 @@ class Membership:
         if self._continuity.lost is not None:
             self._tell_loss(node_id)
         if self._has_unfounded:
-            self._wants_view.set()
+            self._requests.look()
         self._look_if_all_are_linked()
         self._is_urgent.set()
 
@@ -262,24 +262,7 @@ class Membership:
         Once this node knows of the recovery's generation, and unless they are founded elsewhere.
         """
         self._to_found |= set(shards)
-        self._wants_view.set()
-
-    # -- what the replicas want (`rota.node.shards.seams.Outside`)
-    # ------------------------------------
-
-    def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
-        """Send messages to other nodes."""
-        for receiver, message in messages:
-            self._network.send(receiver, shard, self._gossip.put_on(message, receiver))
-
-    def swap(self, swap: Swap) -> None:
-        """Ask the coordinator soon; a replica has at most one swap on its way."""
-        self._swaps[swap.shard] = swap
-        self._has_swaps.set()
-
-    def look(self) -> None:
-        """Read the view soon."""
-        self._wants_view.set()
+        self._requests.look()
 
     # -- the session ----------------------------------------------------------------------------
 
@@ -288,7 +271,7 @@ class Membership:
             if self._liveness.is_fenced(self._liveness.sessions):
                 # R19: the others need not wait longer than for a node that is lost. But is there
                 # still a coordinator, that they may take over?
-                self._wants_view.set()
+                self._requests.look()
                 await asyncio.sleep(RETRY_S)
                 continue
             try:
@@ -444,7 +427,7 @@ class Membership:
             self._is_urgent.set()  # Whoever may take over does so at once.
         is_own_gone = news.lives.get(self._member.node_id, self._member) is None
         if is_own_gone or (news.lives and self._has_unfounded):
-            self._wants_view.set()
+            self._requests.look()
         if news.lives:
             self._look_if_all_are_linked()
         if news.members:
@@ -454,7 +437,7 @@ class Membership:
             if configuration is not None:
                 self._shards.learn(shard, configuration)
             else:
-                self._wants_view.set()  # Nothing of rota deletes one: what else is lost?
+                self._requests.look()  # Nothing of rota deletes one: what else is lost?
         self._see_loss()
 
     def _meet_changed(self, members: Mapping[NodeId, Member | None]) -> None:
@@ -465,12 +448,12 @@ class Membership:
         self._meet(self._members)
         if moves:
             self._targets.clear()
-            self._wants_view.set()  # A shard that has no copy yet may belong here now (R23).
+            self._requests.look()  # A shard that has no copy yet may belong here now (R23).
 
     async def _look_when_wanted(self) -> None:
         while True:
-            await self._wants_view.wait()
-            self._wants_view.clear()
+            await self._requests.view_wanted.wait()
+            self._requests.view_wanted.clear()
             with suppress(CoordinatorUnavailable, OutcomeUnknown):
                 await self._look()
             await asyncio.sleep(RETRY_S)
@@ -593,13 +576,9 @@ class Membership:
 
     async def _ask(self) -> None:
         while True:
-            await self._has_swaps.wait()
+            await self._requests.wait_swap()
             await self._wait_linked()
-            swaps = list(self._swaps.values())[:SWAPS_AT_ONCE]
-            for swap in swaps:
-                del self._swaps[swap.shard]
-            if not self._swaps:
-                self._has_swaps.clear()
+            swaps = self._requests.take(SWAPS_AT_ONCE)
             for swap in filter(self._is_void, swaps):
                 # R31: it waited while the coordinator was found to have lost its state.
                 self._shards.swapped(swap, Swapped(is_done=False, current=swap.expected))
@@ -620,7 +599,7 @@ class Membership:
             and sessions.get(self._member.node_id) == self._liveness.session
             and sessions.keys() <= {self._member.node_id, *self._network.peers}
         ):
-            self._wants_view.set()
+            self._requests.look()
 
     async def _wait_linked(self) -> None:
         """Return when a view was requested in this session while all that live were linked.

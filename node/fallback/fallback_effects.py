@@ -1,18 +1,11 @@
-"""Effects of fallback shards, carried out on this node alone.
-
-Fallback shards have one copy, on this node, so they send nothing and change no configuration.
-"""
-
-import asyncio
-from collections.abc import Iterable
+"""Effects of fallback shards, carried out on this node alone."""
 
 from msgspec.structs import replace
 
 from rota.core.model.attempt import AttemptKey, Ending, Outcome
 from rota.core.model.execution import FINAL_EXECUTION_STATES, TaskStatus
 from rota.core.model.fallback_ids import outward
-from rota.core.model.ids import NodeId, ShardId
-from rota.core.replication.messages import Message
+from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Duration
 from rota.core.vocabulary.commands import Command, FinishAttempt, StartTask
 from rota.core.vocabulary.decision import FreeSlots
@@ -27,12 +20,10 @@ from rota.core.vocabulary.effects import (
     Stop,
     WaitForSlot,
 )
-from rota.core.vocabulary.shard_configuration import Swap
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.attempts.slots import SlotTable
 from rota.node.fallback.stand_ins import StandIns
 from rota.node.shards.fallback_shards import FallbackShards
-from rota.node.shards.seams import Commit
 from rota.node.shards.shard import Shard
 from rota.node.shards.timers import Timers
 from rota.node.system.clock import Clock
@@ -69,13 +60,6 @@ class FallbackEffects:
         self._slot_table = slot_table
         self._timers = timers
         self._clock = clock
-
-    def start(self, commit: Commit, *, failure: "asyncio.Future[None]") -> None:
-        """Begin to decide for fallback shards, first for those of an earlier process."""
-        self._fallback_shards.start(self, self, commit, failure=failure)
-        self._fallback_shards.go_on()
-
-    # -- effects --------------------------------------------------------------------------------
 
     def opened(self, side: Shard) -> None:
         """Begin to act for a fallback shard; running attempts that are not here are lost."""
@@ -142,17 +126,3 @@ class FallbackEffects:
                 self._stand_ins.execution_ended(side)
             case Publish() | PublishJob() | Deliver():
                 pass  # The shard publishes it after reconciliation.
-
-    # -- replication (`rota.node.shards.seams.Outside`), which fallback shards have none of -------
-
-    def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
-        """Check that there is no message: a fallback shard has no other copy."""
-        assert not list(messages), shard
-
-    def swap(self, swap: Swap) -> None:
-        """Raise: the configuration of a fallback shard never changes."""
-        raise AssertionError(swap)
-
-    def look(self) -> None:
-        """Raise: the coordinator has no configuration of a fallback shard."""
-        raise AssertionError("a fallback shard reads no view")

@@ -6,13 +6,14 @@ here.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.executor import Executor
 from rota.node.runtime.node_metrics import measure_node
 from rota.node.runtime.wiring import NodeWiring
+from rota.node.shards.store_loops import StoreLoops
 from rota.node.system.background import beside
 from rota.storage.group_commit import CLOSE_TIMEOUT_S
 
@@ -40,7 +41,7 @@ class NodeLifecycle:
         self._clock = wiring.context.clock
         self._is_alone = wiring.environment.is_alone
         self._commits_within_s = CLOSE_TIMEOUT_S
-        self._failure: asyncio.Future[None]
+        self._failure = wiring.failure
         self._executors: Mapping[str, Executor] = {}
         self._to_close: list[Executor] = []
         """Executors whose attempts end with this process."""
@@ -50,16 +51,11 @@ class NodeLifecycle:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Run all parts but the API while the body runs; stop them in reverse order."""
-        wiring, environment = self.wiring, self.wiring.environment
-        self._failure = asyncio.get_running_loop().create_future()
-        commit = environment.commit(wiring.stored_shards, wiring.context.metrics.sync.observe)
-        measure_node(wiring, commit)
-        try:
+        wiring, loops = self.wiring, self._make_loops()
+        measure_node(wiring, loops.commit)
+        with loops.running(), closing(loops.commit):
             self._start_executors()
-            wiring.shards.start(
-                wiring.effect_runner, wiring.cluster.membership, commit, failure=self._failure
-            )
-            wiring.fallback.effects.start(commit, failure=self._failure)
+            wiring.fallback_shards.go_on()
             async with (
                 beside(self._or_fail(wiring.cluster.membership.run)),
                 beside(self._or_fail(self._tick_attempts)),
@@ -75,9 +71,7 @@ class NodeLifecycle:
                 except BaseException:
                     await self._abandon()
                     raise
-                await self._wind_down()
-        finally:
-            commit.close()
+                await self._wind_down(loops)
         if self._failure.done():
             # It failed while it stopped: requests were refused, and no other call raises the error.
             self._failure.result()
@@ -108,6 +102,19 @@ class NodeLifecycle:
         if self._failure.done():
             self._failure.result()
 
+    def _make_loops(self) -> StoreLoops:
+        wiring, environment = self.wiring, self.wiring.environment
+        on_sync = wiring.context.metrics.sync.observe
+        return StoreLoops(
+            wiring.shards,
+            wiring.fallback_shards,
+            effects=wiring.effect_runner,
+            fallback_effects=wiring.fallback.effects,
+            peers=wiring.cluster.peers,
+            swap_requests=wiring.cluster.swap_queue,
+            make_commit=lambda durable: environment.commit(durable, on_sync),
+        )
+
     def _start_executors(self) -> None:
         attempts, leases = self.wiring.attempts.local, self.wiring.attempts.leases
         environment = self.wiring.environment
@@ -132,7 +139,7 @@ class NodeLifecycle:
         if self._failure.done():
             self._failure.result()
 
-    async def _wind_down(self) -> None:
+    async def _wind_down(self, loops: StoreLoops) -> None:
         attempts, wiring = self.wiring.attempts, self.wiring
         wiring.timers.close()
         attempts.slot_table.close()
@@ -144,8 +151,7 @@ class NodeLifecycle:
         # If the disk hangs, closing the commit raises it; or other copies do not answer.
         with suppress(TimeoutError):
             async with asyncio.timeout(self._commits_within_s):
-                await wiring.shards.stop()
-                await wiring.fallback_shards.stop()
+                await loops.stop()
 
     async def _abandon(self) -> None:
         """Kill the attempts of this process: after a failure no lease deadline ends them."""

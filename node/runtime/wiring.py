@@ -4,6 +4,7 @@ Construction starts nothing (`rota.node.runtime.lifecycle` does). Real nodes pas
 sockets in their `NodeEnvironment`; a simulation passes its own of each.
 """
 
+import asyncio
 from dataclasses import dataclass
 
 from rota.core.model.fallback_ids import is_fallback_shard
@@ -29,7 +30,9 @@ from rota.node.cluster.drain import Drain
 from rota.node.cluster.etcd_guard import EtcdGuard
 from rota.node.cluster.health_gossip import HealthGossip
 from rota.node.cluster.membership import Membership
+from rota.node.cluster.replica_peers import ReplicaPeers
 from rota.node.cluster.self_check import SelfCheck
+from rota.node.cluster.swap_queue import SwapQueue
 from rota.node.context import NodeContext
 from rota.node.fallback.fallback_effects import FallbackEffects
 from rota.node.fallback.reconciliation import Reconciliation
@@ -44,7 +47,6 @@ from rota.node.runtime.readiness import Readiness, ServingPhase
 from rota.node.shards.copy_comparison import CopyComparison
 from rota.node.shards.fallback_shards import FallbackShards
 from rota.node.shards.local_shards import Shards
-from rota.node.shards.stored_shards import StoredShards
 from rota.node.shards.timers import Alarm, Timers
 from rota.node.system.clock import Clock
 from rota.node.system.config import NodeConfig
@@ -68,6 +70,7 @@ class NodeFoundation:
         slot_table: Its slots.
         self_check: Its health.
         gossip: The health that nodes send one another.
+        failure: Gets the error that ends the node.
     """
 
     config: NodeConfig
@@ -79,6 +82,7 @@ class NodeFoundation:
     slot_table: SlotTable
     self_check: SelfCheck
     gossip: HealthGossip
+    failure: "asyncio.Future[None]"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +90,8 @@ class ClusterParts:
     """Parts for the membership in a cluster; *etcd_guard* is None on a node that is alone."""
 
     membership: Membership
+    peers: ReplicaPeers
+    swap_queue: SwapQueue
     drain: Drain
     away_detector: AwayDetector
     etcd_guard: EtcdGuard | None
@@ -135,7 +141,7 @@ class NodeWiring:
         liveness: Which nodes are alive, as far as this node knows.
         shards: The shards of this node.
         fallback_shards: The fallback shards of this node.
-        stored_shards: Both kinds, for the group commit of their store.
+        failure: Gets the error that ends the node.
         timers: The timers of both.
         effect_runner: Carries out the effects of the shards.
         router: Receives the messages of other nodes.
@@ -148,7 +154,7 @@ class NodeWiring:
     liveness: Liveness
     shards: Shards
     fallback_shards: FallbackShards
-    stored_shards: StoredShards
+    failure: "asyncio.Future[None]"
     timers: Timers
     cluster: ClusterParts
     attempts: AttemptParts
@@ -221,7 +227,7 @@ def wire(
         liveness=base.liveness,
         shards=shards,
         fallback_shards=fallback_shards,
-        stored_shards=StoredShards(shards, fallback_shards),
+        failure=base.failure,
         timers=timers,
         cluster=cluster,
         attempts=attempts,
@@ -262,6 +268,7 @@ def _foundation(
             every=environment.timing.beat,
             lendable=slot_table.lendable,
         ),
+        failure=asyncio.get_running_loop().create_future(),
     )
 
 
@@ -279,6 +286,7 @@ def _shards(base: NodeFoundation) -> Shards:
         limits=Limits(executions=base.config.executions_max),
         ahead=base.config.decide_ahead,
         look_at_calendar=base.self_check.may_believe_calendar,
+        failure=base.failure,
     )
 
 
@@ -290,6 +298,7 @@ def _fallback_shards(base: NodeFoundation) -> FallbackShards:
         clock=base.clock,
         entropy=base.entropy,
         look_at_calendar=base.self_check.may_believe_calendar,
+        failure=base.failure,
     )
 
 
@@ -314,6 +323,7 @@ def _alarm(shards: Shards, stand_ins: StandIns) -> Alarm:
 
 def _cluster(base: NodeFoundation, shards: Shards) -> ClusterParts:
     environment, clock = base.environment, base.clock
+    swap_queue = SwapQueue()
     membership = Membership(
         environment.coordinator,
         environment.network,
@@ -324,6 +334,7 @@ def _cluster(base: NodeFoundation, shards: Shards) -> ClusterParts:
         continuity=base.continuity,
         self_check=base.self_check,
         gossip=base.gossip,
+        requests=swap_queue,
         timing=environment.timing,
         placement=environment.placement,
         meet=environment.meet,
@@ -334,6 +345,8 @@ def _cluster(base: NodeFoundation, shards: Shards) -> ClusterParts:
     )
     return ClusterParts(
         membership=membership,
+        peers=ReplicaPeers(environment.network, base.gossip),
+        swap_queue=swap_queue,
         drain=Drain(shards, base.liveness, environment.copies, clock, membership.tell_at_once),
         away_detector=AwayDetector(
             membership,

@@ -5,7 +5,8 @@ a cluster that consists of this node alone: they decide, commit and act like any
 they wrote is found again by the node's next life. They are made when they are needed.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -13,11 +14,13 @@ from rota.core.model.fallback_ids import fallback_shard_of, inward, is_of_fallba
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity
+from rota.core.replication.messages import Message
 from rota.core.replication.primary import Copies
 from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import LATEST_INSTANT, Duration
 from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt
 from rota.core.vocabulary.decision import Limits
+from rota.core.vocabulary.shard_configuration import Swap
 from rota.node.peers.messages import DeliveredCommand
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
@@ -43,6 +46,7 @@ class FallbackShards(Shards):
         clock: Gives the instants of decisions.
         entropy: Gives their chance.
         look_at_calendar: Called before anything is stamped by it.
+        failure: Gets the error that ends this node.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class FallbackShards(Shards):
         clock: Clock,
         entropy: Entropy,
         look_at_calendar: Callable[[], object],
+        failure: "asyncio.Future[None]",
     ) -> None:
         liveness = Liveness(
             node_id, born_at=clock.elapsed(), session=_SESSION, session_end=LATEST_INSTANT
@@ -70,6 +75,7 @@ class FallbackShards(Shards):
             limits=Limits(executions=EXECUTIONS_MAX),
             ahead=Duration(0),
             look_at_calendar=look_at_calendar,
+            failure=failure,
         )
         self._by_number: dict[ShardId, Shard] = {}
         for number in stored_shards(store, fallback_shard_of(ShardId(0))):
@@ -123,6 +129,26 @@ class FallbackShards(Shards):
         """Wipe a side of which all is told."""
         assert side.unreleased is None, side.id
         self._move(side, side.replica.give_up_alone)
+
+
+class NoReplication:
+    """The peers and swap requests of fallback shards, which need neither.
+
+    They have one copy (`rota.node.shards.seams.Peers`), and a configuration that never changes
+    (`rota.node.shards.seams.SwapRequests`).
+    """
+
+    def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
+        """Check that there is no message."""
+        assert not list(messages), shard
+
+    def swap(self, swap: Swap) -> None:
+        """Raise `AssertionError`."""
+        raise AssertionError(swap)
+
+    def look(self) -> None:
+        """Raise `AssertionError`."""
+        raise AssertionError("a fallback shard reads no view")
 
 
 def brought_inward(commands: tuple[DeliveredCommand, ...]) -> tuple[DeliveredCommand, ...]:

@@ -32,15 +32,16 @@ from rota.core.vocabulary.decision import FreeSlots, Limits, Reply, Situation
 from rota.core.vocabulary.disk_space import adds_load
 from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 from rota.node.shards.inbox import Asked, Caller
-from rota.node.shards.seams import Commit, EffectHandler, Outside
+from rota.node.shards.seams import Commit, EffectHandler, Peers, SwapRequests
 from rota.node.shards.shard import Answer, OnAnswer, Shard
 from rota.node.shards.shard_loop import ShardLoop
+from rota.node.shards.turn_state import TurnState
 from rota.node.system.clock import Clock
 from rota.node.system.disk_guard import FoundSpace
 from rota.node.system.entropy import Entropy
 from rota.ring.placement import shard_of
 from rota.storage.continuity import put_continuity
-from rota.storage.store import Store, Ticket
+from rota.storage.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class Shards:
         ahead: How long before it is due a fire may be decided.
         look_at_calendar: Called before anything is stamped by it; afterwards *liveness* tells
             whether it may be believed.
+        failure: Gets the error that ends this node.
     """
 
     def __init__(
@@ -77,9 +79,15 @@ class Shards:
         limits: Limits,
         ahead: Duration,
         look_at_calendar: Callable[[], object],
+        failure: "asyncio.Future[None]",
     ) -> None:
+        self._store = store
+        self._node_id = liveness.node_id
         self._clock = clock
         self._entropy = entropy
+        self._limits = limits
+        self._ahead = ahead
+        self._look_at_calendar = look_at_calendar
         self._make = partial(
             Shard,
             store,
@@ -90,17 +98,8 @@ class Shards:
             copies=copies,
         )
         self._shards = [self._make(ShardId(number)) for number in range(count)]
-        self._turning = ShardLoop(
-            self._shards,
-            store,
-            node_id=liveness.node_id,
-            clock=clock,
-            entropy=entropy,
-            limits=limits,
-            ahead=ahead,
-            look_at_calendar=look_at_calendar,
-        )
-        self._inbox = self._turning.inbox
+        self._state = TurnState(self._shards, clock, failure)
+        self._inbox = self._state.inbox
         self._frozen: set[Shard] = set()
         self._first_frozen: Shard | None = None
         """Of the shards that are frozen, until that is told."""
@@ -126,7 +125,7 @@ class Shards:
     @property
     def refusal(self) -> Refused | None:
         """Why not all requests from outside can be taken now, or None if they can."""
-        return self._turning.over or self._no_space
+        return self._state.over or self._no_space
 
     @property
     def inbox_length(self) -> int:
@@ -134,29 +133,24 @@ class Shards:
         return self._inbox.length
 
     @property
-    def is_writing(self) -> bool:
-        """Whether something was written that is not durable yet."""
-        return bool(self._turning.flights)
-
-    @property
     def sync_time(self) -> Duration:
         """How long the sync that runs now has taken so far; 0 if none does."""
-        return self._turning.sync_time
+        return self._state.sync_time
 
     @property
     def opening_time(self) -> Duration:
-        """How long opening shards has taken; see `ShardLoop`."""
-        return self._turning.opening_time
+        """How long opening shards has taken; see `TurnState`."""
+        return self._state.opening_time
 
     @property
     def entry_count(self) -> int:
         """How many entries were made."""
-        return self._turning.entry_count
+        return self._state.entry_count
 
     @property
     def decision_count(self) -> int:
         """How many commands were decided."""
-        return self._turning.decision_count
+        return self._state.decision_count
 
     @property
     def execution_count(self) -> int:
@@ -200,34 +194,31 @@ class Shards:
 
     # -- life -----------------------------------------------------------------------------------
 
-    def start(
+    def loop(
         self,
-        host: EffectHandler,
-        outside: Outside,
+        effects: EffectHandler,
+        peers: Peers,
+        swap_requests: SwapRequests,
         commit: Commit,
-        *,
-        failure: "asyncio.Future[None]",
-    ) -> None:
-        """Begin to decide. *failure* gets the error that makes this node unfit to go on."""
-        self._turning.start(host, outside, commit, failure=failure)
-
-    async def stop(self) -> None:
-        """Decide and commit what has come in, and take nothing more; a failure ends the wait."""
-        await self._turning.stop()
-
-    def made_durable(self, ticket: Ticket) -> None:
-        """Tell the replicas what survives a power loss now."""
-        turning = self._turning
-        if turning.over is None:
-            turning.guarded(partial(turning.made_durable, ticket))
-
-    def sync_failed(self, error: Exception) -> None:
-        """Give up: what was written may be lost, and the store must not be used again (R25)."""
-        self._turning.fail(error)
+    ) -> ShardLoop:
+        """Return the loop that decides for these shards, once it runs; make one only."""
+        return ShardLoop(
+            self._state,
+            self._store,
+            node_id=self._node_id,
+            clock=self._clock,
+            situation=self.situation,
+            ahead=self._ahead,
+            look_at_calendar=self._look_at_calendar,
+            effects=effects,
+            peers=peers,
+            swap_requests=swap_requests,
+            commit=commit,
+        )
 
     def fail(self, error: Exception) -> None:
         """Refuse everything that waits and hand the error on; the node ends and starts again."""
-        self._turning.fail(error)
+        self._state.fail(error)
 
     # -- the replicas' world --------------------------------------------------------------------
 
@@ -249,14 +240,12 @@ class Shards:
             self.learn(number, configuration)
 
     def keep_continuity(self) -> None:
-        """Have the next life of this node know of the coordinator's past what this one does."""
+        """Store what this node knows of the coordinator's past, for its next process."""
         kept = self._continuity.lost, self._continuity.revision
-        turning = self._turning
-        if kept != self._kept and turning.over is None:
+        if kept != self._kept and self._state.over is None:
             self._kept = kept
-            turning.guarded(
-                lambda: turning.write(partial(put_continuity, continuity=self._continuity))
-            )
+            self._state.extra_writes.append(partial(put_continuity, continuity=self._continuity))
+            self._state.plan()
 
     def learn(self, number: ShardId, configuration: Configuration) -> None:
         """Take note of a shard's configuration."""
@@ -296,17 +285,16 @@ class Shards:
                 ),
             )
         self._raise_alarm()
-        self._turning.tell_given_up()
 
     def _move(self, shard: Shard, event: Callable[[], None]) -> None:
         """Let something happen to a replica; what it wants done then is done in the next turn."""
-        turning = self._turning
-        if turning.over is None:
-            turning.guarded(event)
+        state = self._state
+        if state.over is None:
+            state.guarded(event)
             if shard.replica.is_frozen != (shard in self._frozen):
                 self._freeze_or_thaw(shard)
-            turning.touched[shard] = None
-            turning.plan()
+            state.touched[shard] = None
+            state.plan()
 
     def _freeze_or_thaw(self, shard: Shard) -> None:
         """Have an alarm raised for the first shard that is frozen, and end it with the last."""
@@ -336,20 +324,20 @@ class Shards:
         own, and nobody could try them again. Once this node can decide nothing more they are
         dropped: the next life finds in the state what is outstanding.
         """
-        if self._turning.over is not None:
+        if self._state.over is not None:
             return
         self._inbox.put((shard, command, on_answer))
-        self._turning.plan()
+        self._state.plan()
 
     def submit_together(
         self, shard: Shard, commands: Sequence[Command], on_answer: OnAnswer
     ) -> None:
         """Likewise, for commands that one entry is to hold; the answer is that of the last."""
-        if self._turning.over is not None:
+        if self._state.over is not None:
             return
         *others, last = commands
         self._inbox.put(*((shard, other, None) for other in others), (shard, last, on_answer))
-        self._turning.plan()
+        self._state.plan()
 
     async def ask(self, shard: Shard, command: Command) -> Reply:
         """Have a request decided, and return its reply once that is committed.
@@ -382,7 +370,7 @@ class Shards:
             asked.append((shard, command, Caller(answered)))
         if asked:
             self._inbox.put(*asked)
-            self._turning.plan()
+            self._state.plan()
         return [await answered for answered in waiting]
 
     async def settled(self, *read: Shard) -> None:
@@ -400,7 +388,7 @@ class Shards:
                 not to be believed.
             NotPrimary: This node may not answer for one of *read*.
         """
-        await self._turning.committed()
+        await self._state.committed()
         now = self._clock.elapsed()
         for shard in read:
             if not shard.may_answer(now):
@@ -408,7 +396,7 @@ class Shards:
 
     def see_space(self, found: FoundSpace) -> None:
         """Take note of how much space is left on the disk."""
-        self._turning.space, self._no_space = found.space, found.refusal
+        self._state.space, self._no_space = found.space, found.refusal
 
     def check_open(self, *commands: Command) -> None:
         """Refuse a request for *commands* that cannot be taken now.
@@ -417,7 +405,7 @@ class Shards:
             Refused: The storage failed or the node stops; the disk is nearly full, and one of them
                 adds load; or too much waits already.
         """
-        refusal = self._turning.over
+        refusal = self._state.over
         if self._no_space is not None and any(map(adds_load, commands)):
             refusal = refusal or self._no_space
         if refusal is not None:
@@ -427,4 +415,12 @@ class Shards:
 
     def situation(self, shard: Shard, now: Instant, place: FreeSlots) -> Situation:
         """Return what a decision of *shard* may depend on besides its state."""
-        return self._turning.situation(shard, now, place)
+        return Situation(
+            now=now,
+            entropy=self._entropy.draw(),
+            position=shard.replica.copy.position,
+            slots=place,
+            limits=self._limits,
+            decide_ahead=self._ahead,
+            disk_space=self._state.space,
+        )

@@ -1,4 +1,4 @@
-"""What shards need of the node around them, as three seams."""
+"""Seams of the shards: effects, group commit, other copies, and swap requests."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -15,7 +15,7 @@ from rota.storage.store import Ticket
 
 
 class EffectHandler(Protocol):
-    """What shards need of the node around them."""
+    """Carries out the effects of shards on this node."""
 
     def place_for(self, command: Command) -> FreeSlots:
         """Return where *command* may start attempts now, and how many."""
@@ -76,17 +76,24 @@ class Commit(Protocol):
         ...
 
 
-class Outside(Protocol):
-    """What replicas need of the world: other nodes, and the coordinator."""
+class Peers(Protocol):
+    """The other copies of shards, on other nodes."""
 
-    def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
+    def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]], /) -> None:
         """Send messages to other nodes' replicas of a shard, soon and together."""
         ...
 
-    def swap(self, swap: Swap) -> None:
-        """Ask the coordinator; the answer goes to `Shards.swapped`."""
+
+class SwapRequests(Protocol):
+    """Requests of replicas to the coordinator."""
+
+    def swap(self, swap: Swap, /) -> None:
+        """Request a change of a configuration; the answer goes to `Shards.swapped`.
+
+        A replica has at most one swap on its way.
+        """
         ...
 
     def look(self) -> None:
-        """Read the coordinator's view soon; what is in it goes to `Shards.learn`."""
+        """Have the coordinator's view read soon; its configurations go to `Shards.learn`."""
         ...

@@ -318,7 +318,7 @@ def test_a_missing_record_of_the_cluster_or_that_of_another_is_noticed(
         before = frozen(nodes)
 
         nodes.server.state.cluster = record
-        nodes[C].running.context.membership.look()
+        nodes[C].running.cluster.swap_queue.look()
 
         await until(lambda: all(frozen(nodes)))
         assert before == [0, 0, 0]

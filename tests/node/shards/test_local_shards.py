@@ -403,14 +403,12 @@ async def test_stopping_commits_what_has_come_in_and_takes_nothing_more(tmp_path
         message = Subscribe(upstream="default/upstream", dependent="default/job")
 
         shards.submit(shard, ReceiveMessage(message=message))
-        await shards.stop()
-        shards.submit(
-            shard, ReceiveMessage(message=Subscribe(upstream="default/upstream", dependent="x"))
-        )
-        left = shards.inbox_length
-        with pytest.raises(Refused, match="stopping"):
-            await save(shards, "late")
-        assert left == 0
+    late = Subscribe(upstream="default/upstream", dependent="x")
+    shards.submit(shard, ReceiveMessage(message=late))
+    left = shards.inbox_length
+    with pytest.raises(Refused, match="stopping"):
+        await save(shards, "late")
+    assert left == 0
 
     async with running_works(store, tmp_path, life=2) as wiring:
         dependents = wiring.context.shards.of_name("default", "upstream").state.dependents

@@ -1,0 +1,26 @@
+"""Messages of replicas to the copies of their shards on other nodes."""
+
+from collections.abc import Iterable
+
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.replication.messages import Message
+from rota.node.cluster.health_gossip import HealthGossip
+from rota.node.peers.network import Network
+
+
+class ReplicaPeers:
+    """The other copies of this node's shards (`rota.node.shards.seams.Peers`).
+
+    Args:
+        network: To the other nodes.
+        gossip: Adds this node's health to messages.
+    """
+
+    def __init__(self, network: Network, gossip: HealthGossip) -> None:
+        self._network = network
+        self._gossip = gossip
+
+    def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:
+        """Send messages to other nodes' replicas of a shard, soon."""
+        for receiver, message in messages:
+            self._network.send(receiver, shard, self._gossip.put_on(message, receiver))

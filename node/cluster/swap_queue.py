@@ -1,0 +1,44 @@
+"""Queue of requests to the coordinator: swaps of configurations, and reads of the view."""
+
+import asyncio
+
+from rota.core.model.ids import ShardId
+from rota.core.vocabulary.shard_configuration import Swap
+
+
+class SwapQueue:
+    """Swaps that wait to be requested (`rota.node.shards.seams.SwapRequests`).
+
+    Attributes:
+        view_wanted: Set while the view is to be read; whoever reads it clears the event.
+    """
+
+    def __init__(self) -> None:
+        self.view_wanted = asyncio.Event()
+        self._swaps: dict[ShardId, Swap] = {}
+        self._has_swaps = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._swaps)
+
+    def swap(self, swap: Swap) -> None:
+        """Add a swap; a shard has at most one."""
+        self._swaps[swap.shard] = swap
+        self._has_swaps.set()
+
+    def look(self) -> None:
+        """Have the view read soon."""
+        self.view_wanted.set()
+
+    async def wait_swap(self) -> None:
+        """Return when there is a swap."""
+        await self._has_swaps.wait()
+
+    def take(self, limit: int) -> list[Swap]:
+        """Take out the oldest swaps, at most *limit*."""
+        swaps = list(self._swaps.values())[:limit]
+        for swap in swaps:
+            del self._swaps[swap.shard]
+        if not self._swaps:
+            self._has_swaps.clear()
+        return swaps

@@ -1,0 +1,64 @@
+"""Loops of all shards in one store, and the group commit that they share."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from rota.node.shards.fallback_shards import FallbackShards, NoReplication
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.seams import Commit, Durable, EffectHandler, Peers, SwapRequests
+from rota.storage.store import Ticket
+
+
+class StoreLoops:
+    """The loops of a node's shards and of its fallback shards (`rota.node.shards.seams.Durable`).
+
+    Args:
+        shards: The shards of this node.
+        fallback_shards: Its fallback shards, which share the store.
+        effects: Carries out the effects of the shards.
+        fallback_effects: Carries out those of the fallback shards.
+        peers: The other copies of the shards.
+        swap_requests: Requests changes of their configurations.
+        make_commit: Returns the group commit of the store, which reports to its argument.
+
+    Attributes:
+        commit: The group commit.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        fallback_shards: FallbackShards,
+        *,
+        effects: EffectHandler,
+        fallback_effects: EffectHandler,
+        peers: Peers,
+        swap_requests: SwapRequests,
+        make_commit: Callable[[Durable], Commit],
+    ) -> None:
+        self._shards = shards
+        self.commit = make_commit(self)
+        none = NoReplication()
+        self._loop = shards.loop(effects, peers, swap_requests, self.commit)
+        self._fallback_loop = fallback_shards.loop(fallback_effects, none, none, self.commit)
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Decide while the body runs."""
+        with self._loop.running(), self._fallback_loop.running():
+            yield
+
+    async def stop(self) -> None:
+        """Decide and commit what has come in, then refuse commands; a failure ends the wait."""
+        await self._loop.stop()
+        await self._fallback_loop.stop()
+
+    def made_durable(self, ticket: Ticket) -> None:
+        """Note that everything written up to *ticket* survives a power loss now."""
+        self._loop.made_durable(ticket)
+        if self._fallback_loop.is_writing:
+            self._fallback_loop.made_durable(ticket)
+
+    def sync_failed(self, error: Exception) -> None:
+        """Fail: what was written may be lost, and the store must not be used any more (R25)."""
+        self._shards.fail(error)

@@ -1,0 +1,194 @@
+"""State of the turns of some shards: what waits for a turn, and what turns have not finished.
+
+`Shards` adds to it, `ShardLoop` takes from it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from rota.core.errors import Kind, Refused
+from rota.core.timing.instants import Duration, Instant
+from rota.core.vocabulary.disk_space import DiskSpace
+from rota.node.shards.inbox import Inbox, Taken
+from rota.node.shards.shard import Answer, OnAnswer, Shard, Turn
+from rota.node.system.clock import Clock
+from rota.storage.store import Batch, Ticket
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A batch that was written and is not yet durable.
+
+    Attributes:
+        ticket: Of the write.
+        written_at: By the node's clock.
+        size: Bytes.
+        numbers: The number of the batch at each replica that it holds writes of.
+    """
+
+    ticket: Ticket
+    written_at: Instant
+    size: int
+    numbers: tuple[tuple[Shard, int], ...]
+
+
+class TurnState:
+    """State of the turns of some shards.
+
+    Args:
+        shards: All of them; there may be more later.
+        clock: Of this node.
+        failure: Gets the error that ends this node.
+
+    Attributes:
+        inbox: Commands that wait for a turn; call `plan` after adding one.
+        touched: Shards whose replicas may have work for a turn; likewise.
+        extra_writes: Functions that add rows of no shard to the next batch; likewise.
+        taken: The commands of the turn that runs now.
+        turns: Turns with entries that are neither released nor given up, oldest first.
+        flights: Batches that were written and are not yet durable, oldest first.
+        durable_at: When the last sync ended.
+        over: Why nothing is decided any more, or None.
+        space: Space on this node's disk, as last seen.
+        opening_time: Total time spent opening shards: work that no other node would do faster.
+        entry_count: Entries made so far.
+        decision_count: Commands decided so far.
+    """
+
+    def __init__(
+        self, shards: Sequence[Shard], clock: Clock, failure: "asyncio.Future[None]"
+    ) -> None:
+        self._shards = shards
+        self._clock = clock
+        self._failure = failure
+        self._step: Callable[[], None] | None = None
+        self._is_planned = False
+        self.inbox = Inbox()
+        self.touched: dict[Shard, None] = {}
+        self.extra_writes: list[Callable[[Batch], None]] = []
+        self.taken: Taken = {}
+        self.turns: deque[Turn] = deque()
+        self.flights: deque[Flight] = deque()
+        self.durable_at = clock.elapsed()
+        self.over: Refused | None = None
+        self.space = DiskSpace.AMPLE
+        self.opening_time = Duration(0)
+        self.entry_count = 0
+        self.decision_count = 0
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def stepping(self, step: Callable[[], None]) -> Generator[None]:
+        """Run *step* once, soon, after each `plan`, while the body runs; a `plan` before counts."""
+        self._step = step
+        if self._is_planned:
+            self._schedule(step)
+        try:
+            yield
+        finally:
+            self._step = None
+
+    def plan(self) -> None:
+        """Have a turn soon."""
+        if not self._is_planned:
+            self._is_planned = True
+            if self._step is not None:
+                self._schedule(self._step)
+
+    def _schedule(self, step: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(self._run, step)
+
+    def _run(self, step: Callable[[], None]) -> None:
+        self._is_planned = False
+        self.guarded(step)
+
+    def guarded(self, step: Callable[[], None]) -> None:
+        """Run a step; an error there ends this node, not one request."""
+        try:
+            step()
+        except Exception as error:
+            self.fail(error)
+
+    # -- waits ----------------------------------------------------------------------------------
+
+    @property
+    def sync_time(self) -> Duration:
+        """How long the sync that runs now has taken so far; 0 if none runs."""
+        if not self.flights:
+            return Duration(0)
+        # It began when the one before it ended, or when there was something to sync.
+        began_at = max(self.flights[0].written_at, self.durable_at)
+        return Duration(self._clock.elapsed() - began_at)
+
+    async def committed(self) -> None:
+        """Return when everything decided so far is committed and applied.
+
+        Raises:
+            Refused: It never will be, or that is not known.
+        """
+        if self.over is not None:
+            # One refusal is raised many times, and would gather the frames of all of them.
+            raise self.over.with_traceback(None)
+        if self.turns:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.turns[-1].readers.append(done)
+            await done
+
+    def end_turns(self) -> None:
+        """Resolve the waits for turns all of whose entries are released or given up."""
+        while self.turns and not self.turns[0].open_count:
+            for reader in self.turns.popleft().readers:
+                resolve(reader, None)
+
+    # -- failure --------------------------------------------------------------------------------
+
+    def fail(self, error: Exception) -> None:
+        """Refuse everything that waits and hand the error on; the node ends and starts again.
+
+        Nothing is decided after it, even if the store accepted writes: memory may be ahead of the
+        journal, and one more entry would leave a gap.
+        """
+        refusal = Refused(
+            Kind.UNAVAILABLE,
+            "storage_unavailable",
+            "this node's storage failed; whether the request took effect is not known",
+            retry_after_s=5,
+        )
+        self.over = refusal
+        entries = [entry for shard in self._shards for entry in shard.close()]
+        waiting = [on_answer for entry in entries for on_answer, _ in entry.answers]
+        waiting += [each for commands in self.taken.values() for _, each in commands if each]
+        waiting += self.inbox.drop()
+        readers = [reader for turn in self.turns for reader in turn.readers]
+        for kept in (self.turns, self.flights, self.taken):
+            kept.clear()
+        give([(on_answer, refusal) for on_answer in waiting])
+        refuse(readers, refusal)
+        if not self._failure.done():
+            self._failure.set_exception(error)
+
+
+def give(answers: list[tuple[OnAnswer, Answer]]) -> None:
+    """Call each function with its answer."""
+    for on_answer, answer in answers:
+        on_answer(answer)
+
+
+def resolve(waiter: "asyncio.Future[T]", value: T) -> None:
+    """Give a waiter its value, unless it was cancelled meanwhile."""
+    if not waiter.done():
+        waiter.set_result(value)
+
+
+def refuse(readers: "Iterable[asyncio.Future[None]]", refusal: Refused) -> None:
+    """Raise *refusal* in each waiter that still waits."""
+    for reader in readers:
+        if not reader.done():
+            reader.set_exception(refusal)
