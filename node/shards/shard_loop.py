@@ -115,7 +115,7 @@ class ShardLoop:
         """Decide and commit what has come in, then refuse commands; a failure ends the wait."""
         state = self._state
         with suppress(Refused):
-            while self._inbox.items or state.turns:
+            while self._inbox.items or state.turns or state.extra_writes:
                 state.guarded(self._turn)
                 await state.committed()
         state.over = state.over or Refused(
