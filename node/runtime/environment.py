@@ -11,7 +11,7 @@ from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import Executor
 from rota.executor.warden.node_link import WardenLink
 from rota.node.cluster.etcd_guard import LookAtEtcd
-from rota.node.cluster.membership import Placement
+from rota.node.cluster.known_members import Placement
 from rota.node.coordination.coordinator import Coordinator, Member
 from rota.node.peers.network import Network
 from rota.node.peers.peer_apis import PeerApis

@@ -10,7 +10,7 @@ from rota.core.errors import Refused
 from rota.core.model.ids import ShardId
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.shard_configuration import NO_SESSION
-from rota.node.cluster.membership import AUDIT_S
+from rota.node.cluster.cluster_view import AUDIT_S
 from rota.node.shards.inbox import HELD_MAX
 from rota.node.shards.shard import Shard
 from support.in_process import save, trigger

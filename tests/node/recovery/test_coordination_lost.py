@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.node.api.documents.cluster_status import own_status
-from rota.node.cluster.membership import AUDIT_S
+from rota.node.cluster.cluster_view import AUDIT_S
 from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import Cluster, Member
 from rota.node.peers.messages import CoordinationLost

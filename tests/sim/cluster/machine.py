@@ -14,7 +14,7 @@ from rota.core.model.job import Consistency, Job
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.shard_configuration import NO_SESSION
-from rota.node.cluster.membership import Placement
+from rota.node.cluster.known_members import Placement
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.testing.simulated_coordinator import (
     Fate,

@@ -10,7 +10,7 @@ from typing import TypeVar
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.timing.instants import SECOND, Duration
 from rota.core.vocabulary.shard_configuration import Configuration
-from rota.node.cluster.membership import Placement
+from rota.node.cluster.known_members import Placement
 from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import Member, View
 from rota.node.coordination.testing.simulated_coordinator import SimulatedServer

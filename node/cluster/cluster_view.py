@@ -1,0 +1,248 @@
+"""View of the cluster at the coordinator: read, watched, and compared with what is known.
+
+Configurations go to the shards, sessions to `Liveness`, records to `KnownMembers`. With every view
+it is judged whether the coordinator lost its state (PROTOCOL R31).
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from contextlib import aclosing, suppress
+
+from rota.core.model.ids import NodeId, ShardId
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
+from rota.node.cluster.coordinator_refusals import CoordinatorRefusals
+from rota.node.cluster.known_members import KnownMembers
+from rota.node.cluster.loss_notices import LossNotices
+from rota.node.cluster.own_record import OwnRecord
+from rota.node.cluster.swap_gate import SwapGate
+from rota.node.cluster.swap_queue import SwapQueue
+from rota.node.coordination.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    Member,
+    News,
+    OutcomeUnknown,
+    View,
+    WatchLost,
+)
+from rota.node.peers.network import Network
+from rota.node.shards.local_shards import Shards
+
+log = logging.getLogger(__name__)
+
+AUDIT_S = 30.0
+"""A view is read this often even if the watch missed nothing that it knows of."""
+RETRY_S = 0.5
+
+
+class ClusterView:
+    """The coordinator's view of the cluster, as this node follows it.
+
+    Args:
+        coordinator: Where the view is.
+        network: To the other nodes.
+        shards: Get the configurations.
+        known_members: Gets the member records.
+        own_record: Compared with the record of this node in the view.
+        liveness: Gets the sessions.
+        continuity: What this node knows of the coordinator's past.
+        loss_notices: Report a loss.
+        gate: The gate of swap requests, opened by a view.
+        requests: Requests of a read of the view.
+        refusals: Counts the coordinator's refusals.
+        urgent: Set when replicas are to have a tick at once.
+        cluster_id: Of the cluster's record; None where that is not compared.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        network: Network,
+        shards: Shards,
+        *,
+        known_members: KnownMembers,
+        own_record: OwnRecord,
+        liveness: Liveness,
+        continuity: CoordinatorContinuity,
+        loss_notices: LossNotices,
+        gate: SwapGate,
+        requests: SwapQueue,
+        refusals: CoordinatorRefusals,
+        urgent: asyncio.Event,
+        cluster_id: str | None,
+    ) -> None:
+        self._coordinator = coordinator
+        self._network = network
+        self._shards = shards
+        self._known_members = known_members
+        self._own_record = own_record
+        self._liveness = liveness
+        self._continuity = continuity
+        self._loss_notices = loss_notices
+        self._gate = gate
+        self._requests = requests
+        self._refusals = refusals
+        self._urgent = urgent
+        self._cluster_id = cluster_id
+        self._node_id = liveness.node_id
+        self._revision = 0
+        """Of what is known: news that are not newer come too late."""
+        self._has_unfounded = False
+        """Shards are to be founded here, and wait until all nodes that live are linked."""
+        self._to_found: set[ShardId] = set()
+        """According to a recovery; shards that have a configuration are left out."""
+        self._reading = asyncio.Lock()
+
+    def found(self, shards: Collection[ShardId]) -> None:
+        """Found shards here of which a recovery found no copy on any node.
+
+        They are founded once this node knows the generation of the recovery, unless they have been
+        founded elsewhere.
+        """
+        self._to_found |= set(shards)
+        self._requests.look()
+
+    def linked(self) -> None:
+        """Have the view read that a new link makes useful."""
+        if self._has_unfounded:
+            self._requests.look()
+        self._gate.request_view()
+
+    # -- reads and news -------------------------------------------------------------------------
+
+    async def follow(self) -> None:
+        """Read the view whenever news may have been missed, and watch it in between."""
+        while True:
+            try:
+                await self._read()
+                async with asyncio.timeout(AUDIT_S):
+                    await self._watch(self._revision)
+            except (TimeoutError, WatchLost):
+                continue
+            except (CoordinatorUnavailable, OutcomeUnknown) as error:
+                self._refusals.note(error)
+                log.warning("view not read", extra={"reason": str(error)})
+                await asyncio.sleep(RETRY_S)
+
+    async def read_when_requested(self) -> None:
+        """Read the view whenever it is requested, until cancelled."""
+        while True:
+            await self._requests.view_wanted.wait()
+            self._requests.view_wanted.clear()
+            with suppress(CoordinatorUnavailable, OutcomeUnknown):
+                await self._read()
+            await asyncio.sleep(RETRY_S)
+
+    async def _watch(self, revision: int) -> None:
+        async with aclosing(self._coordinator.watch(revision)) as steps:
+            async for news in steps:
+                if news.revision > self._revision:
+                    self._take_news(news)
+
+    def _take_news(self, news: News) -> None:
+        self._revision = news.revision
+        self._continuity.revision = max(self._continuity.revision, news.revision)
+        sessions = self._liveness.sessions
+        for node_id, life in news.lives.items():
+            if life is None:
+                sessions.pop(node_id, None)
+            else:
+                sessions[node_id] = life.session
+            self._urgent.set()  # A node that may take over does so at once.
+        is_own_gone = self._node_id in news.lives and news.lives[self._node_id] is None
+        if is_own_gone or (news.lives and self._has_unfounded):
+            self._requests.look()
+        if news.lives:
+            self._gate.request_view()
+        if news.members:
+            self._known_members.change(news.members)
+            self._own_record.check(self._known_members.by_id.get(self._node_id))
+        for shard, configuration in news.configurations.items():
+            if configuration is not None:
+                self._shards.learn(shard, configuration)
+            else:
+                self._requests.look()  # No node deletes one: other keys may be gone as well.
+        self._loss_notices.update()
+
+    async def _read(self) -> None:
+        async with self._reading:  # One after the other, so that no view is older than the last.
+            known, linked = self._continuity.known(), set(self._network.peers)
+            session = self._liveness.session
+            try:
+                view = await self._coordinator.view()
+            except (CoordinatorUnavailable, OutcomeUnknown):
+                self._liveness.reaches_coordinator = False
+                raise
+            self._liveness.reaches_coordinator = True
+            self._take_view(view, known, linked)
+            self._own_record.check_session(session, self._liveness.sessions.get(self._node_id))
+
+    def _take_view(self, view: View, known: Known, linked: Collection[NodeId]) -> None:
+        self._judge(view, known)
+        # Perhaps a lower one than before: a coordinator restored from a backup goes back (R1).
+        self._revision = view.revision
+        self._known_members.replace(self._members_in(view))
+        self._own_record.check(view.members.get(self._node_id))
+        sessions = {node: life.session for node, life in view.lives.items()}
+        if sessions != self._liveness.sessions:
+            self._liveness.sessions = sessions
+            self._urgent.set()
+        self._known_members.publish()
+        self._shards.take_view(view.configurations, known)
+        self._loss_notices.update()
+        self._shards.keep_continuity()
+        self._gate.see_view(sessions, linked)
+        self._gate.request_view()
+        self._found_shards(view, linked)
+
+    def _found_shards(self, view: View, linked: Collection[NodeId]) -> None:
+        """Make the first copies, on the node where they belong, of shards without a copy (R23).
+
+        Only if every node that lives was linked when the view was requested: a node that knows that
+        the coordinator lost a configuration of such a shard reports it with the link (R31). After a
+        recovery, only of the shards that the recovery named: a shard that it left closed has no
+        configuration either, and its copies may be on nodes that are away.
+        """
+        self._to_found -= view.configurations.keys()
+        if view.cluster is not None and view.cluster.generation > 0:
+            for shard in self._to_found:
+                self._shards.found(shard)
+            return
+        unfounded = [
+            ShardId(number)
+            for number in self._shards.numbers
+            if number not in view.configurations
+            and self._known_members.targets_of(ShardId(number))[:1] == (self._node_id,)
+        ]
+        others = view.lives.keys() - {self._node_id}
+        self._has_unfounded = bool(unfounded) and not others <= set(linked)
+        if not self._has_unfounded:
+            for shard in unfounded:
+                self._shards.found(shard)
+
+    # -- a coordinator that lost its state ------------------------------------------------------
+
+    def _judge(self, view: View, known: Known) -> None:
+        """Compare a view with what must be there, besides configurations (R31)."""
+        continuity, cluster = self._continuity, view.cluster
+        if self._coordinator.has_lasting_revisions:
+            generation = cluster.generation if cluster else 0
+            continuity.check_revision(view.revision, generation, known)
+        if self._cluster_id is not None:
+            if cluster is None:
+                continuity.lose(known.generation, "it has no record of the cluster")
+            elif cluster.id != self._cluster_id:
+                continuity.lose(known.generation, f"its record is of another cluster, {cluster.id}")
+        if cluster is not None and self._cluster_id in (None, cluster.id):
+            continuity.generation = max(continuity.generation, cluster.generation)
+
+    def _members_in(self, view: View) -> dict[NodeId, Member]:
+        """Return the members of a view, and, if some were lost, the others that were known.
+
+        So a coordinator that was emptied ends no link between nodes that work.
+        """
+        generation = view.cluster.generation if view.cluster is not None else 0
+        is_lost = self._continuity.lost is not None and generation <= self._continuity.lost
+        return {**self._known_members.by_id, **view.members} if is_lost else dict(view.members)

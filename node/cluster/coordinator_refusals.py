@@ -1,0 +1,31 @@
+"""Count and log of the coordinator's refusals."""
+
+import logging
+from collections.abc import Callable
+
+from rota.core.timing.instants import Instant
+from rota.node.coordination.coordinator import CoordinatorError, CoordinatorRefused
+from rota.node.system.sampled_log import SampledLog
+
+log = logging.getLogger(__name__)
+
+
+class CoordinatorRefusals:
+    """Calls that the coordinator answered and did not carry out.
+
+    Args:
+        now: Returns the elapsed time, which limits the log.
+
+    Attributes:
+        count: How many there were.
+    """
+
+    def __init__(self, now: Callable[[], Instant]) -> None:
+        self.count = 0
+        self._log = SampledLog(log, "coordinator refused", now=now, level=logging.ERROR, limit=1)
+
+    def note(self, error: CoordinatorError) -> None:
+        """Count and log *error* if it is a refusal, which does not pass like an absence."""
+        if isinstance(error, CoordinatorRefused):
+            self.count += 1
+            self._log.write(reason=str(error))

@@ -1,0 +1,73 @@
+"""Members of the cluster as this node knows them, and where copies of shards belong."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from rota.core.model.ids import NodeId, ShardId
+from rota.node.cluster.swap_queue import SwapQueue
+from rota.node.coordination.coordinator import Member
+
+Placement = Callable[[Mapping[NodeId, Member], ShardId], tuple[NodeId, ...]]
+"""The nodes that ought to have copies of a shard among the members, the primary first."""
+OnMembers = Callable[[Mapping[NodeId, Member]], None]
+
+
+class KnownMembers:
+    """The members of the cluster, whether or not they live.
+
+    Args:
+        placement: The ring's.
+        on_members: Called with all members whenever one has changed.
+        requests: Where a read of the view is requested.
+
+    Attributes:
+        by_id: The member record of each node.
+    """
+
+    def __init__(self, placement: Placement, on_members: OnMembers, requests: SwapQueue) -> None:
+        self.by_id: dict[NodeId, Member] = {}
+        self._placement = placement
+        self._on_members = on_members
+        self._requests = requests
+        self._targets: dict[ShardId, tuple[NodeId, ...]] = {}
+
+    def targets_of(self, shard: ShardId) -> tuple[NodeId, ...]:
+        """Return the nodes that ought to have copies of *shard*, the primary first."""
+        targets = self._targets.get(shard)
+        if targets is None:
+            targets = self._targets[shard] = self._placement(self.by_id, shard)
+        return targets
+
+    def replace(self, members: dict[NodeId, Member]) -> None:
+        """Take the members of a view in place of those known; `publish` follows."""
+        self.by_id = members
+        self._targets.clear()
+
+    def publish(self) -> None:
+        """Call *on_members*."""
+        self._on_members(self.by_id)
+
+    def change(self, members: Mapping[NodeId, Member | None]) -> None:
+        """Take records that are new or changed; None: the record is gone."""
+        moves = any(map(_moves_copies, map(self.by_id.get, members), members.values()))
+        for node_id, member in members.items():
+            if member is None:
+                self.by_id.pop(node_id, None)
+            else:
+                self.by_id[node_id] = member
+        self._on_members(self.by_id)
+        if moves:
+            self._targets.clear()
+            self._requests.look()  # A shard that has no copy yet may belong here now (R23).
+
+
+def _moves_copies(before: Member | None, after: Member | None) -> bool:
+    """Return True unless two records of a node differ in the key of its process at most.
+
+    They do so whenever a node has started again: copies stay where they belong, and no view has to
+    be read.
+    """
+    if before is None or after is None:
+        return before is not after
+    return msgspec.structs.replace(before, key=after.key) != after

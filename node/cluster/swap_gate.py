@@ -1,0 +1,89 @@
+"""Gate of swap requests: closed until members that live could report a loss (PROTOCOL R31).
+
+A member that knows that the coordinator lost its state reports it with a new link. So a node
+requests no swap in a session before a view was requested while all nodes that live were linked. A
+node that lives and is out of reach is waited for as long as sessions live.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+
+from rota.core.model.ids import NodeId, Session
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.timeouts import Timing
+from rota.core.timing.instants import SECOND, Instant, later
+from rota.node.cluster.swap_queue import SwapQueue
+from rota.node.peers.network import Network
+from rota.node.system.clock import Clock
+
+
+class SwapGate:
+    """The gate of this node's swap requests.
+
+    Args:
+        liveness: Which nodes live, as far as this node knows.
+        network: To the other nodes.
+        requests: Where a read of the view is requested.
+        timing: The cluster's.
+        clock: Of this node.
+        is_alone: Whether there are no other nodes.
+    """
+
+    def __init__(
+        self,
+        liveness: Liveness,
+        network: Network,
+        requests: SwapQueue,
+        *,
+        timing: Timing,
+        clock: Clock,
+        is_alone: bool,
+    ) -> None:
+        self._liveness = liveness
+        self._network = network
+        self._requests = requests
+        self._timing = timing
+        self._clock = clock
+        self._is_alone = is_alone
+        self._session_asked_at = clock.elapsed()
+        self._is_open = asyncio.Event()
+
+    def begin_session(self, asked_at: Instant) -> None:
+        """Close the gate: this node has a new session, which it requested at *asked_at*."""
+        self._session_asked_at = asked_at
+        self._is_open.clear()
+        self.request_view()
+
+    def request_view(self) -> None:
+        """Have the view read that opens the gate, if all nodes that live are linked."""
+        if not self._is_open.is_set() and self._are_linked(
+            self._liveness.sessions, self._network.peers
+        ):
+            self._requests.look()
+
+    def see_view(self, sessions: Mapping[NodeId, Session], linked: Collection[NodeId]) -> None:
+        """Open the gate if all nodes that live were linked.
+
+        Args:
+            sessions: Those of the view.
+            linked: The nodes to which there was a link when the view was requested.
+        """
+        if self._are_linked(sessions, linked):
+            self._is_open.set()
+
+    def _are_linked(self, sessions: Mapping[NodeId, Session], linked: Collection[NodeId]) -> bool:
+        own = self._liveness.node_id
+        return sessions.get(own) == self._liveness.session and sessions.keys() <= {own, *linked}
+
+    async def wait(self) -> None:
+        """Return when the gate is open; it opens when sessions of that age have ended."""
+        while not self._is_open.is_set():
+            until = later(self._session_asked_at, self._timing.session)
+            left = until - self._clock.elapsed()
+            if left <= 0 or self._is_alone:
+                self._is_open.set()
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left / SECOND):
+                    await self._is_open.wait()
