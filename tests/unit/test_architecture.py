@@ -1,0 +1,53 @@
+"""The walks through the code in docs/ARCHITECTURE.md name functions and classes that exist."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "ARCHITECTURE.md"
+HEADING = "## Walks through the code\n"
+WALKS = ("Submit", "Fire", "Outcome", "Takeover")
+NAME = re.compile(r"`((?:core|ring|storage|executor|node)/[\w/]+)((?:\.\w+)*)`")
+
+
+def names_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each module in *text* as a path, with the dotted name in it, which may be empty."""
+    for module, name in NAME.findall(text):
+        yield module, name.removeprefix(".")
+
+
+def walks() -> str:
+    """Return the section of the page."""
+    return PAGE.read_text().partition(HEADING)[2].partition("\n## ")[0]
+
+
+def defined_in(module: Path) -> set[str]:
+    """Return the functions and classes of a module, and the methods of its classes, dotted."""
+    found: set[str] = set()
+    for each in ast.parse(module.read_text()).body:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(each.name)
+        if isinstance(each, ast.ClassDef):
+            methods = (
+                member.name
+                for member in each.body
+                if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef)
+            )
+            found.update(f"{each.name}.{method}" for method in methods)
+    return found
+
+
+def test_there_are_four_walks() -> None:
+    assert tuple(re.findall(r"^\*\*(\w+)", walks(), re.MULTILINE)) == WALKS
+
+
+@pytest.mark.parametrize(("module", "name"), sorted(set(names_in(walks()))))
+def test_a_function_of_the_walks_exists(module: str, name: str) -> None:
+    file = ROOT / f"{module}.py"
+    package = ROOT / module
+
+    assert (file.is_file() and name in {"", *defined_in(file)}) or (package.is_dir() and not name)
