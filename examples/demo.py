@@ -1,10 +1,10 @@
-"""Start a node, run the example jobs on it, tell what happens, and check that it went as promised.
+"""Demonstration: a node runs the example jobs; starts and results are printed and checked.
 
     python examples/demo.py
 
-Everything here is done with `rota.client`, as any program could. Nothing is left behind.
+Everything is done with `rota.client`, and cleaned up at the end.
 """
-# ruff: noqa: T201 - it is a program, and this is what it has to say
+# ruff: noqa: T201 - a program that prints its results
 
 import signal
 import sys
@@ -25,14 +25,14 @@ EXAMPLES = Path(__file__).parent
 FOLLOWED_S = 10.0
 LOOK_S = 0.15
 SETTLE_S = 8.0
-"""More than the last fire and the slowest example need to end."""
+"""Longer than the last fire and the slowest example take."""
 HEARTBEAT_S = 0.5
-"""More than a heartbeat takes, and less than the two seconds to the next."""
+"""Longer than a heartbeat takes, and shorter than the two seconds until the next."""
 
 
 def main() -> int:
-    """Run the demonstration; return 0 if everything went as promised."""
-    # Whoever ends this ends the node too: an exception goes through every `with` and `finally`.
+    """Run the demonstration; return 0 if all checks pass."""
+    # SIGTERM ends the node, too: an exception runs every `with` and `finally`.
     signal.signal(signal.SIGTERM, _leave)
     with tempfile.TemporaryDirectory(prefix="rota-demo-") as folder:
         node = LocalNode(Path(folder) / "data")
@@ -50,18 +50,18 @@ def main() -> int:
 
 
 class Demo:
-    """What is shown on one node."""
+    """Demonstration on one node."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.started_at = time.perf_counter()
-        self.told: set[str] = set()
-        """What was told already."""
+        self.printed: set[str] = set()
+        """Keys of the lines that were printed."""
 
     def run(self) -> list[str]:
         """Create the example jobs, follow them, print what ran; return the broken promises."""
         version = self.client.version()
-        self.tell(f"rota {version.version} runs at {self.client.url}")
+        self.print(f"rota {version.version} runs at {self.client.url}")
         jobs = {name: self.create(name) for name in ("heartbeat", "report", "flaky")}
         for name in ("report", "flaky"):
             self.client.trigger(jobs[name].job_id)
@@ -83,27 +83,27 @@ class Demo:
         [definition] = read_definitions(EXAMPLES / f"{name}.yaml")
         job = self.client.create_job(definition)
         when = job.schedules[0].schedule if job.schedules else "when triggered"
-        self.tell(f"{name}: created, {len(job.tasks)} task{'s'[: len(job.tasks) > 1]}, {when}")
+        self.print(f"{name}: created, {len(job.tasks)} task{'s'[: len(job.tasks) > 1]}, {when}")
         return job
 
     def follow(self) -> None:
-        """Tell what happens for a while."""
+        """Print events for `FOLLOWED_S` seconds."""
         while time.perf_counter() - self.started_at < FOLLOWED_S:
             for execution in self.client.executions():
-                if execution.execution_id not in self.told:
-                    self.tell_news(self.client.execution(execution.execution_id))
+                if execution.execution_id not in self.printed:
+                    self.print_news(self.client.execution(execution.execution_id))
             time.sleep(LOOK_S)
 
-    def tell_news(self, execution: ExecutionView) -> None:
-        """Tell what is not told yet of an execution."""
+    def print_news(self, execution: ExecutionView) -> None:
+        """Print the new events of an execution."""
         for key, news in news_of(execution):
-            if key in self.told:
+            if key in self.printed:
                 continue
-            self.told.add(key)
+            self.printed.add(key)
             if news:
-                self.tell(f"{execution.job.removeprefix('default/')}: {news}")
+                self.print(f"{execution.job.removeprefix('default/')}: {news}")
 
-    def tell(self, what: str) -> None:
+    def print(self, what: str) -> None:
         """Print one line."""
         print(f"{time.perf_counter() - self.started_at:5.1f} s  {what}", flush=True)
 

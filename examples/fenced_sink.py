@@ -1,16 +1,16 @@
-"""A store that refuses whoever has been overtaken: what fencing tokens are for.
+"""A store that refuses writes of superseded attempts, with fencing tokens.
 
-An attempt may be lost, its node cut off, and its task be started again elsewhere while it still
-runs. Both then write. The store remembers the highest token that it has seen for each resource and
-refuses lower ones, so the attempt that was started last has the last word:
+An attempt may be lost, its node cut off, and its task started again elsewhere while it still
+runs. Both then write. The store keeps the highest token of each resource and
+refuses lower ones, so the attempt that was started last determines the value:
 
     python3 fenced_sink.py totals.db sales 1204
 
-writes 1204 as the value of ``sales``, in the name of the attempt that it runs in. It exits with 3
-if a later attempt has been there.
+writes 1204 as the value of ``sales``, with the token of the current attempt. It exits with 3
+if a later attempt has written already.
 
-The tokens of one job grow with every attempt; those of different jobs say nothing about each other.
-So a resource is written by one job.
+The tokens of one job grow with every attempt; those of different jobs cannot be compared. A
+resource must therefore be written by one job only.
 """
 
 import os
@@ -33,12 +33,12 @@ class Overtaken(Exception):
 
 
 def write(database: str, resource: str, value: str, *, token: str) -> None:
-    """Write *value*, unless somebody with a higher token has; again with the same is fine.
+    """Write *value*, unless an attempt with a higher token has; a repetition is allowed.
 
-    Comparison and write are one statement, so nobody can come between them.
+    Comparison and write are one statement, so no other write can come between them.
 
     Raises:
-        Overtaken: Somebody has.
+        Overtaken: A later attempt has written.
     """
     with closing(sqlite3.connect(database, timeout=30)) as connection, connection:
         connection.execute(_TABLES)
@@ -48,7 +48,7 @@ def write(database: str, resource: str, value: str, *, token: str) -> None:
 
 
 def main() -> int:
-    """Write what the command line says in the name of this attempt."""
+    """Write the value of the command line with the token of this attempt."""
     database, resource, value = sys.argv[1:]
     try:
         write(database, resource, value, token=os.environ["ROTA_TOKEN"])
