@@ -1,4 +1,4 @@
-"""The terms of a node's attempts: what its settings say of them, handed to every executor."""
+"""The node's settings for attempts, passed to every executor."""
 
 import msgspec
 
@@ -6,10 +6,10 @@ MIB = 1 << 20
 
 
 class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for all attempts of a node, whatever their jobs ask for.
+    """Settings for all attempts of a node, independent of their jobs.
 
     Attributes:
-        umask: Of their processes; that with which the node was started.
+        umask: Of their processes: the umask with which the node was started.
         sandbox_tmp_bytes: Size of ``/tmp``, and of ``/dev/shm``, in each sandbox.
         container_memory: Bytes of a container whose task has no limit of memory; 0 for no limit.
         container_pids: Processes of one whose task has no limit of them; 0 for no limit.
@@ -26,10 +26,10 @@ USUAL = AttemptSettings()
 
 
 def settings_text(terms: AttemptSettings) -> str:
-    """Return *terms* as an argument of a program."""
+    """Return *terms* as text, for an argument of a program."""
     return msgspec.json.encode(terms).decode()
 
 
 def settings_from(text: str) -> AttemptSettings:
-    """Return the terms that `settings_text` has put into *text*."""
+    """Return the settings in *text*, the result of `settings_text`."""
     return msgspec.json.decode(text, type=AttemptSettings)

@@ -1,16 +1,16 @@
-"""The seam between a node and whatever runs its attempts.
+"""The seam between a node and the executors of its attempts.
 
-An executor is driven by callbacks, not by coroutines: a node keeps thousands of attempts and
-must not keep an asyncio task for each. Everything here is called on one event loop.
+An executor uses callbacks, not coroutines, because a node has thousands of attempts and must not
+have an asyncio task for each. Everything here is called on one event loop.
 
 The rules, which the contract suite checks on every implementation:
 
-- `Executor.launch` returns at once and never raises for what the order says. Whatever is wrong
-  with it becomes an ending with the outcome ``failed`` and a reason.
+- `Executor.launch` returns at once and never raises because of the order. An error in the order
+  becomes an ending with the outcome ``failed`` and a reason.
 - `Ended` is called exactly once for each launched attempt, on the loop, and never from inside
   `Executor.launch` or `Executor.stop`.
-- The outcome says who ended the attempt. One that was told to stop is ``cancelled`` even if it
-  then exits with 0; one that had ended before is what it was.
+- The outcome shows what ended the attempt. A stopped attempt is ``cancelled`` even if it then exits
+  with 0; an attempt that had ended before the stop keeps its outcome.
 - `Reported` may be called any number of times between the two; the last of each kind counts.
 """
 
@@ -24,17 +24,17 @@ Ended: TypeAlias = Callable[[AttemptKey, Ending], None]
 """What an executor calls when an attempt has ended."""
 
 Reported: TypeAlias = Callable[[AttemptKey, Report], None]
-"""What an executor calls when a running attempt tells of itself."""
+"""What an executor calls when a running attempt reports progress or a checkpoint."""
 
 READ_BYTES = 65_536
-"""How much of an output is handed over at once: what a pipe holds."""
+"""Bytes of an output that are read at once: the capacity of a pipe."""
 
 CLOSE_GRACE = Duration(10 * SECOND)
-"""How long a closing executor lets attempts react to TERM: the default grace of a task."""
+"""The longest grace of attempts when an executor closes: the default grace of a task."""
 
 
 def merged(before: Report | None, report: Report) -> Report:
-    """Return what counts of two reports of an attempt, the earlier first."""
+    """Return two reports of an attempt as one; values of the later one take precedence."""
     if before is None:
         return report
     return Report(
@@ -44,9 +44,9 @@ def merged(before: Report | None, report: Report) -> Report:
 
 
 class Output(Protocol):
-    """What one attempt has written, stdout and stderr together, as far as it is kept.
+    """The kept output of one attempt, stdout and stderr together.
 
-    Offsets count bytes of what is kept, the truncation mark at its end included.
+    Offsets count the kept bytes, including the truncation mark at the end.
     """
 
     @property
@@ -55,21 +55,21 @@ class Output(Protocol):
         ...
 
     async def read(self, offset: int, limit: int = READ_BYTES) -> bytes:
-        """Return up to *limit* bytes from *offset*; empty where there are none yet, or no more."""
+        """Return up to *limit* bytes from *offset*; empty if there are none yet, or no more."""
         ...
 
     def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
-        """Yield what is kept from *offset* on, as it comes, until the attempt has ended.
+        """Yield the kept output from *offset* on, as it arrives, until the attempt has ended.
 
-        A slow reader costs nothing: parts are read when they are asked for.
+        A slow reader costs nothing: parts are read on demand.
         """
         ...
 
 
 class Executor(Protocol):
-    """Runs attempts and tells how each ended.
+    """Runs attempts and reports the end of each.
 
-    Constructed with an `Ended`, a clock and, where attempts can tell of themselves, a `Reported`.
+    Constructed with an `Ended`, a clock and, if attempts can send reports, a `Reported`.
     """
 
     def launch(self, order: Order) -> None:
@@ -77,21 +77,21 @@ class Executor(Protocol):
         ...
 
     def resume(self, order: Order) -> None:
-        """Go on with an attempt that an earlier life of this executor launched.
+        """Resume an attempt that this executor launched before a restart.
 
-        As `launch`, but nothing is begun: what is not there any more, or cannot be taken up, is
-        ended as ``lost``. Its remains have been killed by then, so it may be started again.
+        As `launch`, but nothing is started: an attempt that has gone or cannot be resumed ends as
+        ``lost``. Its remaining processes have been killed by then, so its task may restart.
         """
         ...
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
-        """Ask an attempt to end (TERM), and end it after *grace* (KILL).
+        """Send TERM to an attempt, and KILL after *grace*.
 
-        No effect on an attempt that is unknown or has ended. Asking again may only shorten the
+        No effect on an attempt that is unknown or has ended. A further call can only shorten the
         grace; zero kills at once.
 
         Args:
-            key: Which attempt.
+            key: Of the attempt.
             grace: Instead of the grace in its work; for a node that has lost its lease.
         """
         ...
@@ -99,8 +99,8 @@ class Executor(Protocol):
     async def output(self, key: AttemptKey) -> Output | None:
         """Return the output of a running attempt, or the kept output of one that ended.
 
-        None when nothing is kept here: the attempt never was here, its output has expired, or it
-        ended and all it wrote is in `Ending.output`.
+        None if nothing is kept here: the attempt never ran here, its output has expired, or it
+        has ended and its whole output is in `Ending.output`.
         """
         ...
 
@@ -108,7 +108,7 @@ class Executor(Protocol):
         """Remove kept outputs written before *before*, and the oldest ones above the size limit.
 
         Returns:
-            How many were removed. One call removes a bounded number; a node calls it now and then.
+            How many were removed. One call removes a bounded number; a node calls it periodically.
         """
         ...
 
@@ -116,6 +116,6 @@ class Executor(Protocol):
         """Stop every attempt and return when all have ended; each is reported as usual.
 
         Args:
-            grace: The longest grace that an attempt gets, whatever its work says.
+            grace: The longest grace of an attempt, even if its work has a longer one.
         """
         ...

@@ -1,10 +1,10 @@
-"""What attempts write: the last part in memory for the record, the first part in a file.
+"""The output of attempts: the last part in memory for the record, the first part in a file.
 
-An attempt that writes no more than its record keeps touches no file. One that writes more gets a
-file with the first `limit` bytes and a mark where it was cut; the rest is counted and dropped.
+An attempt whose output fits into its record needs no file. Longer output is stored in a file: the
+first `limit` bytes and a mark where it was cut; the rest is counted and dropped.
 
-Files lie in a folder per hour, ``2027-01-01T05/<execution id>.<task>.<attempt>``, so that expiry
-looks at the oldest folders only and needs no index. Looking an ended attempt up tries the folders
+Files are in one folder per hour, ``2027-01-01T05/<execution id>.<task>.<attempt>``, so that expiry
+reads the oldest folders only and needs no index. A look-up of an ended attempt tries the folders
 newest first: one ``stat`` per hour of retention.
 """
 
@@ -196,7 +196,7 @@ class Capture:
         self._spill(self._writer, chunk)
 
     def finish(self) -> None:
-        """Say that no more comes; followers read to the end and end."""
+        """End the output; followers read it to its end and stop."""
         assert not self.is_busy, f"{self._name} is finished while it writes"
         self.is_complete = True
         if self._writer is not None:

@@ -1,18 +1,18 @@
-"""One attempt as a container: made, started, followed, ended, reported, removed.
+"""One attempt as a container: creation, start, output, end, report, removal.
 
-How an attempt ends:
+The steps of its end:
 
-1. Its container ends by itself; or it is sent the signal that its image wants (TERM), and KILL
-   after the grace. A KILL goes through the engine, and at once to the container's first process
-   where that can be seen (`rota.executor.container.init_process`).
-2. What it wrote is read to the end, or for `DRAIN_S` after its end if the engine hangs.
-3. The engine says how it ended. If the engine does not answer, the attempt is reported only if the
-   first process has been seen to end; else the engine is asked again and again. An attempt whose
-   end is only probable is never reported.
+1. The container ends by itself; or it gets the stop signal of its image (TERM), and KILL after the
+   grace. KILL is sent through the engine, and at once to the container's first process if that is
+   visible (`rota.executor.container.init_process`).
+2. Its output is read to the end, or for `DRAIN_S` after its end if the engine hangs.
+3. The engine reports how it ended. If the engine does not answer, the attempt is reported only if
+   the first process has been seen to end; otherwise the request is repeated. An attempt whose end
+   is not certain is never reported.
 4. `ContainerEnvironment.report` is called; then the container is removed.
 
-What is lost with the engine's connection is read again from its copy of the output, past as many
-bytes as are here already.
+Output that is lost with a broken connection is read again from the engine's copy, after the bytes
+already read.
 """
 
 import asyncio
@@ -74,20 +74,20 @@ log = logging.getLogger(__name__)
 
 
 class ContainerEnvironment(NamedTuple):
-    """What all attempts of an executor share.
+    """The parts that all attempts of an executor share.
 
     Attributes:
-        engine: Where the containers are.
-        files: Where their output goes.
-        folders: Where folders are made that are shared with containers.
-        now: The clock of the stamps.
-        node_id: Told to the containers.
-        store_id: Whose the containers are.
-        terms: What the node's settings say of attempts.
-        kept: What is not bound.
-        begin: Has a coroutine run beside everything else.
-        report: Told of the end of each attempt, once.
-        reported: Told what attempts tell of themselves.
+        engine: Of the containers.
+        files: For their output.
+        folders: The folder of the folders that are shared with containers.
+        now: The clock of the recorded instants.
+        node_id: Passed to the containers.
+        store_id: Marks the containers as this store's.
+        terms: The node's settings for attempts.
+        kept: Paths that are never bound.
+        begin: Runs a coroutine concurrently.
+        report: Called with the end of each attempt, once.
+        reported: Called with the reports of attempts.
     """
 
     engine: Engine
@@ -104,7 +104,7 @@ class ContainerEnvironment(NamedTuple):
 
 
 class ContainerAttempt:
-    """One container and what is known of it; call one of `run` and `resume`, once."""
+    """One container; exactly one of `run` and `resume` is called, once."""
 
     def __init__(self, environment: ContainerEnvironment, order: Order) -> None:
         self.order = order
@@ -142,11 +142,11 @@ class ContainerAttempt:
             self._pulling.reschedule(self._loop.time())
 
     async def run(self) -> None:
-        """Make the container, see it through, report its end, remove it."""
+        """Create the container, follow it to its end, report that, remove it."""
         await self._report(self._run())
 
     async def resume(self) -> None:
-        """As `run`, with the container that an earlier life made."""
+        """As `run`, with a container created before a restart."""
         await self._report(self._resume())
 
     async def _report(self, life: Coroutine[None, None, Ending]) -> None:
@@ -273,7 +273,7 @@ class ContainerAttempt:
         self._ladder.start(elapsed=Duration(self._environment.now() - at))
 
     async def _look(self) -> None:
-        """Learn what the engine and the kernel tell of a container that has started."""
+        """Read the properties of a started container from the engine and the kernel."""
         try:
             container = await self._engine.inspect(self._id)
         except EngineError:
@@ -291,7 +291,7 @@ class ContainerAttempt:
     # While it runs.
 
     async def _follow(self, parts: AsyncGenerator[bytes]) -> None:
-        """Take *parts* from the first that is not here yet, to their end or the container's."""
+        """Read *parts* after those already read, to their end or the container's."""
         passed = 0
         here = self.capture.byte_count
         with suppress(TimeoutError, EngineError):  # Whether it has ended is asked anyway.
@@ -324,7 +324,7 @@ class ContainerAttempt:
             draining.reschedule(self._loop.time() + DRAIN_S)
 
     def _has_ended(self) -> bool:
-        """Tell whether the container has been seen to end, or can be seen to have ended."""
+        """Return True if the container is known to have ended, or can be seen to have ended."""
         return self._finished_at is not None or (self._init is not None and self._init.has_ended())
 
     # To its end.
@@ -365,7 +365,7 @@ class ContainerAttempt:
     # What the engine says.
 
     async def _last_state(self) -> State | None:
-        """Return how the container ended; None if it did, and more cannot be learnt."""
+        """Return the final state of the container; None if it ended with unknown state."""
         pause_s, untold_at = FIRST_PAUSE_S, 0.0
         while True:
             try:
@@ -406,7 +406,7 @@ class ContainerAttempt:
         await self._engine.remove(self._id)
 
     async def _remove(self) -> None:
-        """Remove what there is of it; what cannot be removed is for the next life."""
+        """Remove folder and container; what cannot be removed is removed after a restart."""
         if self.folder is not None:
             await self.folder.remove()
         for _ in range(_REMOVALS_MAX if self._id else 0):
@@ -460,7 +460,7 @@ class ContainerAttempt:
 
     def _reason_of_its_own(self, state: State | None) -> str:
         if state is None:
-            return "its container has ended and is gone, so that nobody knows how"
+            return "its container has ended and is gone; how it ended is unknown"
         if state.exit_code and self._lacked_memory(state):
             limit = self.order.work.limits.memory
             memory = f"its {limit} bytes of memory" if limit else "memory"

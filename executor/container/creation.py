@@ -1,4 +1,4 @@
-"""What the engine is asked to create for an attempt, and the labels by which it is found again."""
+"""The request to create a container for an attempt, and the labels that identify it."""
 
 import os
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _TMPFS_BYTES = 4 << 20  # A result and a checkpoint, and their successors.
 
 
 class UnusableOrderError(Exception):
-    """No container can be asked for with this order; the message is for the owner of the job."""
+    """The order permits no container; the message is for the owner of the job."""
 
 
 def creation(

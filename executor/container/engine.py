@@ -1,14 +1,14 @@
-"""The container engine, by its socket: Docker, or whatever speaks its API (Podman).
+"""The container engine behind its socket: Docker, or an engine with the same API (Podman).
 
-Every call has a time limit and says, by how it fails, what is known afterwards:
+Every call has a timeout. The type of a failure shows the state afterwards:
 
-- `EngineRefused`: the engine answered, and has not done it.
-- `EngineSilent`: there was no answer, so nobody knows whether it has done it or is going to.
+- `EngineRefused`: the engine answered and did not carry out the call.
+- `EngineSilent`: there was no answer; the engine may have carried out the call, or may still do so.
 
-At most `CALLS_MAX` calls and `PULLS_MAX` pulls are under way; more wait. Signals do not: they must
-not stand in a queue behind containers that are being created.
+At most `CALLS_MAX` calls and `PULLS_MAX` pulls are in progress; further ones wait. Signals do not
+wait, so that they are not queued behind the creation of containers.
 
-aiodocker is imported with the first call, as only who runs containers has it.
+aiodocker is imported with the first call, as it is installed only where containers are used.
 """
 
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
@@ -44,11 +44,11 @@ _NO_CONNECTION = 900  # aiodocker's number for it.
 
 
 class EngineError(Exception):
-    """The engine did not do what it was asked; the message is for the owner of the job."""
+    """A call of the engine failed; the message is for the owner of the job."""
 
 
 class EngineRefused(EngineError):
-    """It said why.
+    """The engine refused the call.
 
     Attributes:
         status: Of HTTP; 0 where it was told in the course of a pull.
@@ -60,7 +60,7 @@ class EngineRefused(EngineError):
 
 
 class EngineSilent(EngineError):
-    """It did not answer, or is not there."""
+    """The engine did not answer, or cannot be reached."""
 
 
 class State(msgspec.Struct, frozen=True, rename="pascal"):

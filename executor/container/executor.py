@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 class ContainerExecutor:
     """Runs attempts as containers; see `rota.executor.executor.Executor` for the seam.
 
-    Made on the loop that it serves. What is to be resumed is to be resumed before that loop has its
-    next turn: what of *store_id* the engine then still has besides is removed.
+    Constructed on the loop that it uses. All `resume` calls come before the next turn of that loop:
+    then all other containers of *store_id* are removed.
 
-    What cannot be confirmed to have ended is not reported, for as long as it takes: the engine may
-    hang while the container works.
+    An end that cannot be confirmed is not reported, for as long as that takes: the engine may hang
+    while the container still works.
 
     Args:
         directory: The node's; this executor keeps to its folder ``containers``, made if missing.
@@ -177,7 +177,7 @@ class ContainerExecutor:
             listening.cancel()
 
     async def _sweep(self) -> None:
-        """Remove what an earlier life left, as soon as the engine can be asked."""
+        """Remove containers left before a restart, as soon as the engine answers."""
         folders = set(self._folders.iterdir())
         if not self._engine.may_be_there():
             await self._used.wait()  # Many machines have none, and never need one.
@@ -198,7 +198,7 @@ class ContainerExecutor:
             await SharedFolder(path).remove()
 
     async def _listen(self) -> None:
-        """Hear what attempts tell, all of them at once."""
+        """Read the reports of all attempts together, periodically."""
         while True:
             await asyncio.sleep(LISTEN_S)
             folders = {

@@ -1,4 +1,4 @@
-"""How the end of a container is told, in words and numbers."""
+"""Descriptions of a container's end."""
 
 import signal
 

@@ -1,8 +1,8 @@
 """The first process of a container, as long as the engine is on this machine.
 
-When it ends, the kernel ends every other process of the container (pid_namespaces(7)). So killing
-it ends the container, and seeing it end proves that the container has ended, both also while the
-engine hangs. It can be watched by anybody and killed by root and by the user it runs as.
+When it ends, the kernel kills every other process of the container (pid_namespaces(7)). So killing
+it ends the container, and its end proves that the container has ended, even while the engine hangs.
+Every user can watch it; root and its own user can kill it.
 """
 
 import os
@@ -49,7 +49,7 @@ class InitProcess:
         return None
 
     def has_ended(self) -> bool:
-        """Tell whether it has, though the loop may not have heard of it."""
+        """Return True if it has ended, even if the loop has not seen it yet."""
         return has_ended(self.pidfd)
 
     def kill(self) -> None:
@@ -64,7 +64,7 @@ class InitProcess:
         return self._group.counted()
 
     def close(self) -> None:
-        """Let go of the descriptor."""
+        """Close the descriptor."""
         os.close(self.pidfd)
 
 

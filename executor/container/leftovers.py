@@ -1,4 +1,4 @@
-"""Containers that an earlier life of a data directory left, and nobody goes on with."""
+"""Removal of containers that remain after a restart and are not resumed."""
 
 import asyncio
 import os

@@ -1,7 +1,7 @@
-"""The folder in which a container tells of itself, as a process does in its private one.
+"""The folder for the reports of a container, corresponding to a process's private folder.
 
-It is shared with the container, so there is one only where the engine sees the files of this
-machine. All disk work is done in threads.
+It is bound into the container, which requires an engine with access to this machine's files. All
+disk access is in threads.
 """
 
 import asyncio

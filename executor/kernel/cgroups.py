@@ -1,10 +1,10 @@
-"""Control groups: what the kernel limits, counts and ends together.
+"""Control groups: sets of processes that the kernel limits, measures and kills together.
 
 Both versions, also side by side: each controller is in one hierarchy, of version 1 or 2 (see
-cgroups(7)). Groups are made below the one that this process is in, in a folder of the store's own.
+cgroups(7)). Groups are made below the group of this process, in a folder for this store.
 
-Version 2 wants processes in leaves only. Where the own group has some, they are moved into a leaf
-``rota-host`` of it, which is what a service manager that delegates a group expects.
+Version 2 permits processes in leaves only. Processes in the group of this process are moved into a
+leaf ``rota-host`` of it, as service managers that delegate a group expect.
 """
 
 import errno
@@ -38,10 +38,10 @@ class CgroupRoot(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What a group counted; zero where it does not count.
+    """The measurements of a group; zero if a value is not measured.
 
     Attributes:
-        cpu: Time on processors.
+        cpu: Processor time.
         memory_peak: Bytes.
         oom_kills: How many processes were killed at the limit of memory.
     """
@@ -52,16 +52,16 @@ class Counted(NamedTuple):
 
 
 class Cgroups:
-    """Where groups for attempts can be made on this machine.
+    """The control groups for attempts on this machine.
 
     Attributes:
-        missing: Why there is no group for a controller, by the controller's name.
+        missing: By controller, the reason why there is no group for it.
     """
 
     def __init__(self, name: str) -> None:
-        """Look around, by effect, and make a folder *name* in every hierarchy that permits it.
+        """Try to make a folder *name* in every hierarchy.
 
-        Groups left there by an earlier life are ended and removed.
+        Processes in groups left by an earlier process are killed, and the groups removed.
         """
         self.missing: dict[str, str] = {}
         self._controllers: dict[str, CgroupRoot] = {}
@@ -79,9 +79,9 @@ class Cgroups:
                 self.missing.setdefault(controller, "no cgroup controller for it is mounted")
 
     def make(self, name: str, limits: Limits) -> "tuple[Cgroup | None, dict[str, str]]":
-        """Return a group with *limits*, and why some of them could not be set, by controller.
+        """Return a group with *limits*, and by controller the reasons why limits could not be set.
 
-        None if nothing could be made.
+        The group is None if none could be made.
         """
         failed: dict[str, str] = {}
         made: dict[str, CgroupRoot] = {}
@@ -149,10 +149,10 @@ class Cgroup:
         self._paths = {place.path for place in places.values()}
 
     def join(self, pid: int) -> None:
-        """Put *pid* in; what it starts from now on is in as well.
+        """Move *pid* into the group; processes that it starts from now on are members as well.
 
         Raises:
-            OSError: It could not be put into all of them.
+            OSError: It could not be moved into all groups.
         """
         for path in self._paths:
             _write(path / "cgroup.procs", str(pid))
@@ -176,14 +176,14 @@ class Cgroup:
                     os.kill(pid, number)
 
     def has_gone(self) -> bool:
-        """Tell whether there is no member any more; kills what came since."""
+        """Return True if there are no members; kills those that were added since `kill`."""
         if not self._members():
             return True
         self.kill()
         return False
 
     def counted(self) -> Counted:
-        """Return what was counted until now."""
+        """Return the measurements so far."""
         cpu = peak = kills = 0
         for controller, place in self._places.items():
             path = place.path
@@ -203,7 +203,7 @@ class Cgroup:
         return Counted(Duration(cpu), peak, kills)
 
     def remove(self) -> None:
-        """Remove the groups; there must be no member any more."""
+        """Remove the groups, which must have no members."""
         for path in self._paths:
             with suppress(OSError):
                 path.rmdir()
@@ -216,9 +216,9 @@ class Cgroup:
 
 
 def settings(controller: str, version: int, limits: Limits) -> list[tuple[str, str, bool]]:
-    """Return which files say what for *controller*, in order, and whether each is needed.
+    """Return the files and values for the limit of *controller*, in order; whether each is needed.
 
-    A file that is not needed is there on some kernels only: without it swap is a way around.
+    A file that is not needed exists on some kernels only; without it swap evades the limit.
     """
     quota_us = max(_QUOTA_US_MIN, round(limits.cpu * _PERIOD_US))
     match controller, version:
@@ -249,11 +249,11 @@ def _wanted(limits: Limits) -> list[str]:
 
 
 class Mount(NamedTuple):
-    """A hierarchy as it is seen here.
+    """A mounted hierarchy.
 
     Attributes:
-        path: Where.
-        root: Which part of it.
+        path: The mount point.
+        root: The part of the hierarchy that is mounted.
         version: 1 or 2.
         controllers: Those of version 1, among other words.
     """
@@ -265,7 +265,7 @@ class Mount(NamedTuple):
 
 
 def mounts() -> Iterator[Mount]:
-    """Yield the hierarchies that this process sees."""
+    """Yield the hierarchies that are mounted for this process."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             before, _, after = line.rstrip("\n").partition(" - ")
@@ -278,7 +278,7 @@ def mounts() -> Iterator[Mount]:
 
 
 def _own_groups() -> dict[str, str]:
-    """Return the group that this process is in, by controller; under "" that of version 2."""
+    """Return the group of this process, by controller; key "" for version 2."""
     groups: dict[str, str] = {}
     with suppress(FileNotFoundError):  # A kernel without any.
         for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -293,7 +293,7 @@ def _below(mount: Mount, group: str) -> Path:
 
 
 def _hand_down(path: Path, controllers: Iterable[str]) -> None:
-    """Let groups below *path* have *controllers*."""
+    """Enable *controllers* for the groups below *path*."""
     wish = " ".join(f"+{controller}" for controller in controllers)
     try:
         _write(path / "cgroup.subtree_control", wish)
@@ -340,7 +340,7 @@ def _write(path: Path, value: str, *, is_needed: bool = True) -> None:
 
 
 def _field(path: Path, name: str = "") -> int:
-    """Return the number in a file, or that in its line *name*; 0 if there is none."""
+    """Return the number in a file, or in its line *name*; 0 if there is none."""
     with suppress(OSError, ValueError):
         for line in path.read_text().splitlines():
             key, _, value = line.rpartition(" ")

@@ -1,4 +1,4 @@
-"""What every process of an attempt carries in its environment, and how to read it back."""
+"""Environment variables that mark every process of an attempt."""
 
 from collections.abc import Mapping
 
@@ -10,17 +10,17 @@ _EXECUTION, _TASK, _ATTEMPT = "ROTA_EXECUTION_ID", "ROTA_TASK", "ROTA_ATTEMPT"
 
 
 def mark_of(key: AttemptKey) -> dict[str, str]:
-    """Return the variables that name *key*."""
+    """Return the variables that mark processes of the attempt *key*."""
     return {_EXECUTION: key.execution_id, _TASK: key.task, _ATTEMPT: str(key.number)}
 
 
 def is_mark(name: str) -> bool:
-    """Return True if the variable is one by which rota finds processes."""
+    """Return True if the variable is a mark."""
     return name in (STORE_VARIABLE, _EXECUTION, _TASK, _ATTEMPT)
 
 
 def key_in(environment: Mapping[str, str]) -> AttemptKey | None:
-    """Return the attempt that *environment* names."""
+    """Return the attempt that *environment* is marked with."""
     number = environment.get(_ATTEMPT, "")
     if not number.isdecimal():
         return None

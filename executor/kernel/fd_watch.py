@@ -1,7 +1,7 @@
-"""Descriptors of attempts, heard by way of one descriptor of the loop.
+"""A watch on the descriptors of attempts through a single descriptor of the loop.
 
-An attempt has two, for a millisecond perhaps. asyncio takes and drops them in 14 us, an epoll of
-one's own in 4 us, and all of it that is ready is heard by one callback.
+An attempt has two descriptors, often for a millisecond only. asyncio adds and removes them in 14
+us, a separate epoll in 4 us, and one callback handles all that are ready.
 """
 
 import asyncio
@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 
 class FdWatch:
-    """What is heard of on the loop that this is made on.
+    """The watched descriptors, on the loop that constructs this.
 
-    A descriptor is removed before it is closed, and what is called adds none: the number of one
-    that has just been closed would be heard as the new one.
+    A descriptor is removed before it is closed, and callbacks add none: an event of a closed
+    descriptor would be taken for one of a new descriptor with the same number.
     """
 
     def __init__(self) -> None:
@@ -23,17 +23,17 @@ class FdWatch:
         self._loop.add_reader(self._epoll.fileno(), self._hear)
 
     def add(self, fd: int, ready: Callable[[], None]) -> None:
-        """Have *ready* called whenever *fd* can be read, until `remove`."""
+        """Call *ready* whenever *fd* can be read, until `remove`."""
         self._epoll.register(fd, select.EPOLLIN)
         self._ready[fd] = ready
 
     def remove(self, fd: int) -> None:
-        """Hear of *fd* no longer; no effect if nobody does."""
+        """Stop watching *fd*; no effect if it is not watched."""
         if self._ready.pop(fd, None) is not None:
             self._epoll.unregister(fd)
 
     def close(self) -> None:
-        """Hear of nothing any more."""
+        """Stop watching all descriptors."""
         if not self._epoll.closed:
             self._ready.clear()
             self._loop.remove_reader(self._epoll.fileno())

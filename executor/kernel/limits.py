@@ -1,12 +1,12 @@
-"""Limits of an attempt: put on before its program begins, and what could not be put on.
+"""Resource limits of an attempt, set before its program starts.
 
-The program is started by a shell that stops itself first. While it stands still it is put into its
-cgroup; then it goes on and becomes the program. So nothing that the program starts is outside. The
-shell costs a millisecond, and only who has limits pays it.
+A shell that first stops itself starts the program. While it is stopped it is moved into its cgroup;
+then it continues and becomes the program. So all processes of the program are in the cgroup. The
+shell costs a millisecond, only for attempts with limits.
 
-Where the machine permits no cgroup, the limit of memory becomes RLIMIT_DATA of each process: heap
-and private mappings. (RLIMIT_AS would count what a program only reserves, which ends Go and Java
-programs at once; RLIMIT_NPROC counts all processes of the user, whoever started them.)
+If the machine permits no cgroup, the memory limit becomes RLIMIT_DATA of each process: heap and
+private mappings. (RLIMIT_AS would count memory that is only reserved, and end Go and Java programs
+at once; RLIMIT_NPROC counts all processes of the user.)
 """
 
 import os
@@ -28,11 +28,11 @@ _WHAT = {
 
 
 class Limited(NamedTuple):
-    """What holds an attempt to its limits.
+    """The limits of one attempt that are in force.
 
     Attributes:
-        cgroup: None where the machine permits none.
-        unenforced: What is not held to, a sentence each.
+        cgroup: None if the machine permits none.
+        unenforced: The limits that are not enforced, one sentence each.
     """
 
     cgroup: Cgroup | None
@@ -43,18 +43,18 @@ UNLIMITED = Limited(None, ())
 
 
 def stopped(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what stops itself and then, when it is let go on, becomes *argv*."""
+    """Return a command that stops itself and, when it is continued, becomes *argv*."""
     return (*_STOPPED, *argv)
 
 
 class Limiter:
-    """Puts limits on what `stopped` started; for one thread.
+    """Sets limits on processes started by `stopped`; to be used in one thread.
 
     Args:
-        store_id: Tells this node's cgroups from those of others on the machine.
+        store_id: Distinguishes this node's cgroups from those of others on the machine.
 
     Attributes:
-        name: Of the cgroup that those of its attempts are in.
+        name: Of the cgroup that contains those of its attempts.
     """
 
     def __init__(self, store_id: str) -> None:
@@ -65,9 +65,9 @@ class Limiter:
         return Cgroups(self.name)
 
     def limit(self, pid: int, name: str, limits: Limits) -> Limited:
-        """Wait until *pid* stands still, put *limits* on it and let it go on.
+        """Wait until *pid* is stopped, set *limits* on it and continue it.
 
-        Whatever of that cannot be done is told in `Limited.unenforced`.
+        Limits that cannot be set are in `Limited.unenforced`.
         """
         stop = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         assert stop is not None, f"{pid} neither stopped nor ended"
@@ -78,7 +78,7 @@ class Limiter:
         return limited
 
     def close(self) -> None:
-        """Remove what was made for all attempts."""
+        """Remove the cgroups that contain those of the attempts."""
         if "_cgroups" in self.__dict__:
             self._cgroups.close()
 

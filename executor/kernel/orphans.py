@@ -1,8 +1,8 @@
-"""Ending the processes that somebody who has gone left behind.
+"""Termination of processes left by a killed node.
 
-A node that is killed cannot stop its attempts. Their processes are known by their environment,
-which every child inherits: ``ROTA_STORE_ID`` names the node's store, three more the attempt. What
-escapes is a process that emptied its environment *and* left its process group.
+A killed node cannot stop its attempts. Their processes are identified by environment variables,
+which children receive by default: ``ROTA_STORE_ID`` names the node's store, three more the attempt.
+Only a process that emptied its environment *and* left its process group is not found.
 
 Everything here blocks.
 """
@@ -27,12 +27,12 @@ _IsOurs: TypeAlias = Callable[[dict[str, str]], bool]
 
 
 class Orphans(NamedTuple):
-    """What was found.
+    """The result of a search for orphans.
 
     Attributes:
-        keys: The attempts whose processes were ended, in order.
-        pids_left: Processes still there after the last round: they hang in the kernel, or fork
-            faster than they are killed. A node should not start beside them.
+        keys: The attempts whose processes were killed, in order.
+        pids_left: Processes that still exist after the last round: they hang in the kernel, or fork
+            faster than they are killed. A node should not start while they exist.
     """
 
     keys: tuple[AttemptKey, ...]
@@ -40,11 +40,11 @@ class Orphans(NamedTuple):
 
 
 def end_orphans(store_id: str, *, rounds_max: int = ROUNDS_MAX) -> Orphans:
-    """Kill every process of ours that carries *store_id*, with its process group.
+    """Kill every process of this user that is marked with *store_id*, with its process group.
 
     For a node that has launched nothing yet. Scans ``/proc`` until two scans in a row find none,
     at most *rounds_max* times; a scan takes about 30 us for each process of the machine. Processes
-    of other users are not looked at, and this process and its group are spared.
+    of other users, and this process and its group, are left alone.
     """
     return _end_all(lambda environment: environment.get(STORE_VARIABLE) == store_id, rounds_max)
 
@@ -52,7 +52,7 @@ def end_orphans(store_id: str, *, rounds_max: int = ROUNDS_MAX) -> Orphans:
 def end_attempts(
     store_id: str, keys: Collection[AttemptKey], *, rounds_max: int = ROUNDS_MAX
 ) -> Orphans:
-    """Likewise kill what carries *store_id* and one of *keys*; all else may go on."""
+    """Kill, in the same way, the processes marked with *store_id* and one of *keys* only."""
     return _end_all(
         lambda environment: (
             environment.get(STORE_VARIABLE) == store_id and key_in(environment) in keys
@@ -86,9 +86,9 @@ def _marked(is_ours: _IsOurs) -> dict[int, AttemptKey | None]:
 
 
 def _end(found: list[int], is_ours: _IsOurs) -> None:
-    """Stop all that was *found*, then kill them and their groups, and wait a moment for their end.
+    """Stop all *found* processes, kill them and their groups, and wait briefly for their end.
 
-    Stopped first, they cannot fork while the others are killed.
+    They are stopped first so that they cannot fork while others are killed.
     """
     pidfds: dict[int, int] = {}
     groups: set[int] = set()
@@ -136,7 +136,7 @@ def _kill_group(pid: int, pidfd: int) -> int:
 
 
 def _wait_groups(groups: set[int]) -> None:
-    """Wait a moment for the end of those members of *groups* that carry no mark."""
+    """Wait briefly for the end of unmarked members of *groups*."""
     for _ in range(_GROUP_WAITS):
         if not any(_is_member(pid, groups) for pid in pids()):
             return

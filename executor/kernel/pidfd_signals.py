@@ -1,4 +1,4 @@
-"""Signals to processes that are held by a pidfd, so that none goes to a newcomer of the number."""
+"""Signals by pidfd, so that none reaches another process that was given the same number."""
 
 import os
 import select
@@ -24,14 +24,14 @@ def send(pidfd: int, number: signal.Signals) -> None:
 
 
 def has_ended(pidfd: int) -> bool:
-    """Tell whether the process has ended; its threads and, of a first process, its namespace."""
+    """Return True if the process, with its threads and any namespace it began, has ended."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def wait_ends(pidfds: Iterable[int]) -> None:
-    """Wait until all have ended, or none does for half a second."""
+    """Wait until all have ended, or none has ended for half a second."""
     poll = select.poll()
     waiting = set(pidfds)
     for pidfd in waiting:

@@ -1,4 +1,4 @@
-"""prctl(2): what a process asks of the kernel about itself.
+"""prctl(2): settings of the kernel for this process.
 
 The numbers are those of linux/prctl.h. A call with an option that the kernel does not know raises
 an `OSError`, as all others do that fail.
@@ -25,17 +25,17 @@ def refuse_inspection() -> None:
 
 
 def set_subreaper(*, on: bool) -> None:
-    """Become, or cease to be, the parent of descendants that lose theirs."""
+    """Make this process the parent of orphaned descendants, or end that."""
     _prctl(_SET_CHILD_SUBREAPER, int(on))
 
 
 def end_with_parent() -> None:
-    """Be killed when the thread that started this process ends."""
+    """Request a KILL when the thread that started this process ends."""
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def name_process(name: str) -> None:
-    """Have ``ps -o comm`` and ``top`` show *name*, of at most 15 bytes."""
+    """Set the name that ``ps -o comm`` and ``top`` show, at most 15 bytes."""
     _prctl(_SET_NAME, name.encode())
 
 

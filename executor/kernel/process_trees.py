@@ -1,8 +1,8 @@
-"""All processes of an attempt, whatever they did to get away: how they are known, how they end.
+"""The processes of an attempt: identification and termination, even if they try to escape.
 
-What holds an attempt together depends on how it was started: always its process group, the
-process namespace of its sandbox (`Namespace`), its cgroup (`rota.executor.kernel.cgroups`), or that
-they descend from it (`rota.executor.kernel.subreaper`).
+The means depends on how the attempt was started: always its process group; the process namespace of
+its sandbox (`Namespace`); its cgroup (`rota.executor.kernel.cgroups`); or descent from its leader
+(`rota.executor.kernel.subreaper`).
 """
 
 import os
@@ -22,7 +22,7 @@ class Tree(Protocol):
         ...
 
     def has_gone(self) -> bool:
-        """Tell whether all have ended; asked after `kill`, again and again until it is so."""
+        """Return True if all have ended; called repeatedly after `kill` until it is True."""
         ...
 
 
@@ -37,15 +37,15 @@ class Group:
         self._leader = leader
 
     def terminate(self) -> None:
-        """Ask all to end."""
+        """Send TERM to the group."""
         self._send(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill all that are in the group now; forking does not outrun it."""
+        """Kill all current members of the group; no fork can escape that."""
         self._send(signal.SIGKILL)
 
     def has_gone(self) -> bool:
-        """Return True: what else there may be is not looked for."""
+        """Return True: no further processes are searched for."""
         return True
 
     def _send(self, number: signal.Signals) -> None:
@@ -67,11 +67,11 @@ class Namespace:
         self._pidfd = pidfd
 
     def terminate(self) -> None:
-        """Ask the program's group to end.
+        """Send TERM to the program's group.
 
-        The first process ignores TERM, as every first process does. Without a child it is either
-        still arranging the sandbox, when no program could hear the signal, or its program has
-        ended: then nothing is worth waiting for.
+        The first process of a namespace ignores TERM. If it has no child, it is either still
+        setting up the sandbox, and no program could receive the signal, or its program has ended.
+        In both cases it is killed at once.
         """
         if has_ended(self._pidfd):
             return
@@ -82,13 +82,13 @@ class Namespace:
             self.kill()
 
     def kill(self) -> None:
-        """Kill the first process, and with it all."""
+        """Kill the first process; the kernel then kills all others."""
         send(self._pidfd, signal.SIGKILL)
 
     def has_gone(self) -> bool:
-        """Tell whether the first process has ended; it is the last to do so."""
+        """Return True if the first process has ended; it is the last to end."""
         return has_ended(self._pidfd)
 
     def close(self) -> None:
-        """Let go of the pidfd."""
+        """Close the pidfd."""
         os.close(self._pidfd)

@@ -1,6 +1,6 @@
-"""What the kernel tells of processes, read from ``/proc``; see proc(5).
+"""Information about processes from ``/proc``; see proc(5).
 
-A process may go at any instant: whatever has gone is None, empty or absent here, never an error.
+A process may end at any instant: for one that has ended the results are None, empty or absent.
 """
 
 import os

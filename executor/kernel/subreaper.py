@@ -1,16 +1,16 @@
-"""What an attempt without sandbox and cgroup leaves behind: found by descent, and ended.
+"""Orphans of attempts without sandbox and cgroup: found by descent, and killed.
 
 This process becomes a *subreaper* (prctl(2)): when a process of an attempt ends, its children
-become this process's, not those of process 1. So whatever left its process group is, itself or by
-an ancestor, a child of this process as soon as the attempt's leader and its group have ended.
+become children of this process instead of process 1. So any process that left its group is a child
+of this process, or descends from one, as soon as the attempt's leader and its group have ended.
 
-Whose such a child is, is told by its group or session, else by its environment. One that has left
-both and emptied its environment is nobody's: it may be of any attempt that ran when it was first
-seen, and ends with the last of these.
+The attempt of an orphan is identified by its group or session, else by its environment. An orphan
+that left both and emptied its environment may be of any attempt that ran when it was first seen,
+and is killed with the last of these.
 
-The kernel gives orphans to the *main thread*. Every child of the main thread that was not there
-when the `Subreaper` was made is taken for an orphan and waited for, so whoever else starts
-processes in this process does so from another thread.
+The kernel assigns orphans to the *main thread*. Every child of the main thread that did not exist
+when the `Subreaper` was made is taken for an orphan and reaped, so other code in this process
+starts processes in another thread.
 """
 
 import os
@@ -44,27 +44,27 @@ class Subreaper:
         self._killer = ThreadPoolExecutor(1, thread_name_prefix="rota-killer")
 
     def tree(self, leader: int, key: AttemptKey) -> "Descendants":
-        """Return what descends from *leader*, which has just been started."""
+        """Return the tree of *leader*, which has just been started."""
         self._running[leader] = key
         return Descendants(self, leader, key)
 
     def spare(self, pid: int) -> None:
-        """Leave *pid*, which may become an orphan, to somebody else: he waits for it."""
+        """Exclude *pid*, which may become an orphan: other code reaps it."""
         self._spared.add(pid)
 
     def unspare(self, pid: int) -> None:
-        """Take *pid* for an orphan like any other, if it is there."""
+        """Treat *pid* as an orphan again, if it exists."""
         self._spared.discard(pid)
 
     def look(self) -> None:
-        """Wait for orphans that have ended and see whose the new ones are; now and then."""
+        """Reap ended orphans and identify the attempts of new ones; called periodically."""
         found = [pid for pid in self._listed() if pid not in self._spared]
         ended = [pid for pid in found if _is_waited_for(pid)]
         alive = set(found).difference(ended)
         self._owners = {pid: self._owners.get(pid) or self._owners_of(pid) for pid in sorted(alive)}
 
     def orphans_of(self, key: AttemptKey) -> list[int]:
-        """Return the orphans that are of *key*, or of no other attempt that still runs."""
+        """Return the orphans of *key*, and those that can be of no other running attempt."""
         self.look()
         others = set(self._running.values()) - {key}
         return [
@@ -72,15 +72,15 @@ class Subreaper:
         ]
 
     def kill(self, orphans: list[int]) -> Future[None]:
-        """Kill *orphans* and all that descends from them, in a thread."""
+        """Kill *orphans* and all their descendants, in a thread."""
         return self._killer.submit(end_descendants, orphans)
 
     def forget(self, leader: int) -> None:
-        """Say that nothing is left of the attempt of *leader*."""
+        """Forget the attempt of *leader*, of which no process is left."""
         self._running.pop(leader, None)
 
     def close(self) -> None:
-        """Leave orphans to process 1 again."""
+        """End the subreaper: orphans go to process 1 again."""
         set_subreaper(on=False)
         os.close(self._children)
         self._killer.shutdown(wait=False)
@@ -107,7 +107,7 @@ class Subreaper:
 
 
 class Descendants(Group):
-    """The group of a leader and all that descends from it."""
+    """The group of a leader and all its descendants."""
 
     def __init__(self, descent: Subreaper, leader: int, key: AttemptKey) -> None:
         super().__init__(leader)
@@ -116,9 +116,9 @@ class Descendants(Group):
         self._killing: Future[None] | None = None
 
     def has_gone(self) -> bool:
-        """Tell whether no orphan is left; kills those that are.
+        """Return True if no orphan is left; kills those that are.
 
-        Complete once the leader has ended: until then its children are no orphans.
+        Complete only after the leader has ended: until then its children are no orphans.
         """
         if self._killing is not None:
             if not self._killing.done():
@@ -135,8 +135,8 @@ class Descendants(Group):
 def end_descendants(roots: Iterable[int]) -> None:
     """Kill *roots*, children of this process, and all their descendants, and wait for their end.
 
-    Each is stopped before its children are listed, so that it can have no more. A family of more
-    than 500 is not ended whole: the rest are orphans then, for the next call.
+    Each is stopped before its children are listed, so that it cannot fork. Of more than 500
+    descendants some remain, as orphans for the next call.
     """
     waiting, seen = list(roots), set[int]()
     pidfds: list[int] = []

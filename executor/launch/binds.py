@@ -1,4 +1,4 @@
-"""Binds of sandboxes and containers: what of the machine they never show, wherever links lead."""
+"""Binds of sandboxes and containers, and the paths that no bind may expose, even by links."""
 
 import os
 import stat
@@ -15,11 +15,11 @@ _LOCAL = "unix://"
 
 
 class BindRefusedError(Exception):
-    """A bind is never made; the message is for the owner of the job."""
+    """The bind is not allowed; the message is for the owner of the job."""
 
 
 class ProtectedPaths(NamedTuple):
-    """What no bind may show, nor a folder that it lies in, nor anything in it.
+    """Paths that no bind may expose, nor a folder above them, nor anything in them.
 
     Attributes:
         directory: The node's data directory, without links.

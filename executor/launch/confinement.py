@@ -1,4 +1,4 @@
-"""Starting one process in a sandbox, under limits, or both."""
+"""The start of one process in a sandbox, under limits, or both."""
 
 import errno
 import os
@@ -191,7 +191,7 @@ def _cgroup_name(key: AttemptKey) -> str:
 
 
 def is_confined(work: Work) -> bool:
-    """Tell whether *work* asks for what a `Confiner` does."""
+    """Return True if *work* has a sandbox or limits."""
     return work.sandbox.profile != "none" or work.limits != Limits()
 
 

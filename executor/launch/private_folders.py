@@ -1,8 +1,8 @@
-"""Private folders: each attempt begins in one that is empty and that no other uses.
+"""Private folders: each attempt starts in an empty folder that no other attempt uses.
 
-Making a folder and removing it takes ext4 80 us of processor, and the next sync of the disk has to
-write both down, the node's journal sync included. Most programs leave theirs as it is, and such a
-folder serves again.
+Making and removing a folder costs ext4 80 us of processor time, and the next sync of the disk,
+including syncs of the node's journal, has to write both. Most programs leave their folder
+unchanged, and such a folder is used again.
 """
 
 import os
@@ -20,10 +20,10 @@ _MODE = stat.S_IFDIR | 0o700
 
 
 class Folders:
-    """The private folders of one executor. Methods touch the disk, and any thread may call them.
+    """The private folders of one executor. Methods access the disk; any thread may call them.
 
     Args:
-        directory: Where they lie; made if missing.
+        directory: The folder that contains them; made if missing.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -62,7 +62,7 @@ class Folders:
 
 
 def remove(folder: Path) -> None:
-    """Remove *folder* and what is in it, as far as that can be removed."""
+    """Remove *folder* and its content, as far as possible."""
     shutil.rmtree(folder, ignore_errors=True)
 
 

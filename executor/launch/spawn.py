@@ -1,11 +1,10 @@
-"""Starting one process: its environment, its folder, its streams.
+"""The start of one process: its environment, its folder, its streams.
 
 `start` blocks and runs in the spawner thread. It uses `subprocess.Popen`, which closes every
-descriptor but 0 to 2 in the child, knows a working directory, and reports what went wrong between
-fork and exec. It does so by vfork as long as it gets neither ``preexec_fn`` nor ``user``: the time
-does not grow with the node's memory. Measured with 1 GB resident: 2,400
-starts/s here, the same for `os.posix_spawn`, 1,500 for `os.posix_spawn` of ``env -C``, 7 for a
-real fork.
+descriptor but 0 to 2 in the child, sets the working directory, and reports errors between fork and
+exec. Without ``preexec_fn`` and ``user`` it uses vfork, whose time does not grow with the node's
+memory. Measured with 1 GB resident: 2,400 starts/s, the same for `os.posix_spawn`, 1,500 for
+`os.posix_spawn` of ``env -C``, 7 for a real fork.
 """
 
 import errno
@@ -31,7 +30,7 @@ _DEFAULTS = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
 class LaunchEnvironment(NamedTuple):
-    """What all attempts of a node share.
+    """The settings that all attempts of a node share.
 
     Attributes:
         environment: See `base_environment`.
@@ -45,7 +44,7 @@ class LaunchEnvironment(NamedTuple):
 
 
 class LaunchPlan(NamedTuple):
-    """What is going to be executed.
+    """The parameters of a program's start.
 
     Attributes:
         argv: Program and arguments.
@@ -188,10 +187,10 @@ def argv_of(work: Work) -> tuple[str, ...]:
 
 
 def _touch(program: str, cwd: str) -> None:
-    """Look at what the child is going to use.
+    """Access the files that the child is going to use.
 
-    Between vfork and exec this thread is suspended *with* the interpreter's lock: a folder on a
-    network disk that does not answer would stop the whole node. Here it stops the spawner only.
+    Between vfork and exec this thread is suspended *with* the interpreter's lock, so a folder on an
+    unresponsive network disk would block the whole node. Here it blocks the spawner only.
     """
     if cwd:
         os.stat(cwd)
@@ -233,7 +232,7 @@ def launch(plan: LaunchPlan) -> Launched:
 
 
 def abandon(launched: Launched) -> None:
-    """End what was launched but cannot be told of: kill it, wait for it, close its descriptors."""
+    """Kill a launched process that cannot be reported, wait for it and close its descriptors."""
     with suppress(ProcessLookupError):
         os.killpg(launched.pid, signal.SIGKILL)
     os.waitid(os.P_PIDFD, launched.pidfd, os.WEXITED)
@@ -255,9 +254,9 @@ def _watch(process: subprocess.Popen[bytes]) -> int:
 
 
 def _stdin(text: str) -> int:
-    """Return a descriptor with *text*: a file in memory, so that nobody has to feed a pipe.
+    """Return a descriptor of a file in memory with *text*, so that no pipe has to be written.
 
-    A task that never reads it costs nothing, and one that reads late blocks nobody.
+    A task that reads it late, or never, blocks nothing.
     """
     if not text:
         return subprocess.DEVNULL

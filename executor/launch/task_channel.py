@@ -1,13 +1,13 @@
-"""What a running program tells of itself, in any language: by files of its private folder.
+"""Reports of running programs, in any language, through files in their private folders.
 
 | variable | the program writes |
 |---|---|
-| ``ROTA_PROGRESS`` | how far it is: ``50``, or ``{"percent": 50}``; the last line counts |
-| ``ROTA_CHECKPOINT`` | what its next attempt is given; holds what the last one saved |
-| ``ROTA_RESULT`` | JSON of what it hands on, read when it has ended |
+| ``ROTA_PROGRESS`` | its progress: ``50``, or ``{"percent": 50}``; the last line counts |
+| ``ROTA_CHECKPOINT`` | data for the next attempt; contains what the last attempt saved |
+| ``ROTA_RESULT`` | its result as JSON, read when it has ended |
 
-No attempt costs a thread or a watch: all files are looked at once a second, in one go. The program
-may be hostile: what is read is a plain file of the folder itself, and bounded.
+No attempt needs a thread or a watch: all files are read once a second, together. The program may be
+hostile: only regular files in the folder itself are read, up to a limit.
 """
 
 import logging
@@ -33,17 +33,17 @@ _SHOWN_BYTES = 40  # Of what is not understood.
 
 
 class BadResultError(Exception):
-    """What stands in the file of the result is none; the message is for the owner of the job."""
+    """The content of the result file is not a result; the message is for the owner of the job."""
 
 
 class Collected(NamedTuple):
-    """The last of what a program told.
+    """The final report of a program.
 
     Attributes:
-        report: What has changed since it was last looked at.
-        result: What it hands on, JSON.
-        bad_result: Why there is no result though it wrote one.
-        complaint: What else is wrong with what it told.
+        report: Changes since its files were last read.
+        result: Its result as JSON.
+        bad_result: The reason why the content of its result file is no result.
+        complaint: Another error in its files.
     """
 
     report: Report | None = None
@@ -88,7 +88,7 @@ class TaskChannel:
         return self._descriptor >= 0
 
     def close(self) -> None:
-        """Let go of the descriptor, whose number may lead elsewhere from now on."""
+        """Close the descriptor, whose number may be given to another file from now on."""
         descriptor, self._descriptor = self._descriptor, -1
         self.folder = _NOWHERE
         os.close(descriptor)

@@ -1,14 +1,14 @@
 """One attempt as processes of this machine, from its start to its end.
 
-How it ends:
+The steps of its end:
 
-1. Its leader exits, the process that was started. It is not waited for yet: while it is a zombie
-   its number, and that of its group, cannot be given to another process.
-2. All that is left of it is killed, and seen to have ended. If it was asked to stop, what is left
-   has until the end of its grace, or until nobody holds its output.
-3. The leader is waited for, which gives its exit code or signal and what it used.
-4. The pipe is drained to its end, or for `DRAIN_S` if somebody whom nothing could find holds it.
-5. What it told in its private folder is read, and its end is told.
+1. Its leader, the process that was started, exits. It is not reaped yet: while it is a zombie its
+   number, and that of its group, cannot be given to another process.
+2. All remaining processes are killed, and seen to have ended. After a stop they have until the end
+   of the grace, or until none of them holds the output pipe.
+3. The leader is reaped, which gives its exit code or signal and its resource usage.
+4. The pipe is read to its end, or for `DRAIN_S` if a process that could not be found holds it.
+5. The reports in its private folder are read, and its end is reported.
 
 Everything but `ProcessAttempt.start` is called on the loop.
 """
@@ -39,7 +39,7 @@ _SAID_BY_BUBBLEWRAP = b"bwrap: "
 
 
 class Keeper(Protocol):
-    """What an attempt needs of the executor that keeps it."""
+    """The part of the executor that an attempt uses."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -70,11 +70,11 @@ class Keeper(Protocol):
         ...
 
     def collect(self, running: "ProcessAttempt") -> None:
-        """Have what the program told in its folder read, and `ProcessAttempt.collected` called."""
+        """Read the reports in the program's folder, then call `ProcessAttempt.collected`."""
         ...
 
     def done(self, running: "ProcessAttempt", ending: Ending) -> None:
-        """Forget the attempt and tell its end."""
+        """Forget the attempt and report its end."""
         ...
 
 
@@ -149,7 +149,7 @@ class ProcessAttempt:
     # On the loop.
 
     def begin(self, started: StartedProcess | str) -> None:
-        """Go on with what `start` has returned."""
+        """Continue with the result of `start`."""
         if isinstance(started, str):
             self._not_started(started)
         else:
@@ -160,7 +160,7 @@ class ProcessAttempt:
         self._ladder.stop(grace)
 
     def collected(self, told: Collected) -> None:
-        """Tell its end: *told* was the last thing missing."""
+        """Report its end, with *told* from its folder."""
         self._keeper.done(self, self._ending(self._reason(), told))
 
     def _not_started(self, reason: str) -> None:
@@ -190,7 +190,7 @@ class ProcessAttempt:
         return found if cgroup is None else (cgroup, *found)
 
     def _has_exited(self) -> bool:
-        """Tell whether the leader has ended, though the loop may not have heard of it."""
+        """Return True if the leader has ended, even if the loop has not seen it yet."""
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PIDFD, self._pidfd, flags) is not None
 
@@ -293,7 +293,7 @@ class ProcessAttempt:
             self._finish()
 
     def _writable(self) -> None:
-        """Go on reading what it writes: the capture takes more."""
+        """Continue to read its output: the capture has room again."""
         if self._pipe < 0:
             self._collect()
         elif self._is_drain_over:
@@ -307,7 +307,7 @@ class ProcessAttempt:
             self._read_last()
 
     def _read_last(self) -> None:
-        """Take what the pipe holds by now, once: whoever still writes does so for ever."""
+        """Read the present content of the pipe once: a process that still writes may not end."""
         try:
             chunk = os.read(self._pipe, READ_BYTES)
         except BlockingIOError:

@@ -1,9 +1,9 @@
-"""A thread that is given together what a turn of the loop has for it, and answers together.
+"""A worker thread that receives and returns work in batches, one per turn of the loop.
 
-The threads of one interpreter hold its lock in turns: whoever waits for it gets it at the next
-system call of another. When each process is handed to the thread that starts it, and answered, on
-its own, a warden makes 26 futex calls and changes context 20 times for each ``/bin/true``, and uses
-0.49 ms. With up to 16 in one hand-over it is 11, 9 and 0.34 ms.
+The threads of an interpreter share its lock, which passes to a waiting thread at the next system
+call of another. If every process start is passed to the thread and returned separately, a warden
+makes 26 futex calls and 20 context switches for each ``/bin/true``, and uses 0.49 ms. With up to 16
+in one batch it is 11, 9 and 0.34 ms.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class BatchingThread:
-    """A thread of its own, for work that blocks. Made on the loop that asks.
+    """A thread for blocking work. Constructed on the loop that uses it.
 
     Args:
         name: Of the thread.
@@ -37,9 +37,9 @@ class BatchingThread:
         self._is_busy = False
 
     def ask(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Have *work* done in the thread, in its turn, and its result given to *then* on the loop.
+        """Run *work* in the thread, in order, then call *then* with its result on the loop.
 
-        What *work* raises is raised on the loop: a bug must not pass in silence.
+        An exception in *work* is raised on the loop, so that no bug goes unnoticed.
         """
         self._asked.append((work, then))
         if not self._is_busy:
@@ -47,7 +47,7 @@ class BatchingThread:
             self._loop.call_soon(self._hand_over)
 
     def close(self) -> None:
-        """End the thread when it has done what was handed over."""
+        """End the thread after all work passed to it."""
         self._asked.clear()
         self._thread.shutdown(wait=False)
 

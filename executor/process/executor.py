@@ -1,22 +1,20 @@
 """Attempts as processes of this machine.
 
-Who does what:
+Threads:
 
-- The *spawner* thread starts processes (`rota.executor.launch.spawn`); those with a sandbox or
-limits,
-  which take longer, are started by the *confiner* thread (`rota.executor.launch.confinement`).
-- On the loop, a pidfd tells that the leader of an attempt has ended and a pipe brings what all of
-  it writes (`rota.executor.process.attempt`, `rota.executor.kernel.fd_watch`). Nothing here is a
-  coroutine and no asyncio task is held.
-- The *reader* thread looks at what programs tell of themselves
-(`rota.executor.launch.task_channel`) and takes
-  private folders back (`rota.executor.launch.private_folders`), the *sweeper* thread removes those
-  that were used, the *output* threads write what does not fit in memory (`rota.executor.output`),
-  the
-  *killer* thread ends what got away (`rota.executor.kernel.subreaper`).
+- The *spawner* starts processes (`rota.executor.launch.spawn`); those with a sandbox or limits take
+  longer, and the *confiner* starts them (`rota.executor.launch.confinement`).
+- On the loop, a pidfd shows the end of an attempt's leader and a pipe has the output of all its
+  processes (`rota.executor.process.attempt`, `rota.executor.kernel.fd_watch`). There are callbacks
+  only: no coroutines and no asyncio tasks.
+- The *reader* reads the reports of programs (`rota.executor.launch.task_channel`) and reuses
+  private folders (`rota.executor.launch.private_folders`), the *sweeper* removes used ones.
+- The *output* threads write files (`rota.executor.output`), and the *killer* kills processes that
+  left their group (`rota.executor.kernel.subreaper`).
 
-No disk is touched on the loop: one that hangs must not keep an attempt from being ended. What one
-turn of the loop has for a thread goes there in one piece (`rota.executor.process.batching_thread`).
+The loop never accesses a disk: a disk that hangs must not prevent the end of an attempt. All work
+for a thread from one turn of the loop is passed on together
+(`rota.executor.process.batching_thread`).
 """
 
 import asyncio
@@ -54,7 +52,7 @@ LOOK_S = 1.0  # How old a progress may be; a look costs 4 us of a thread for eac
 _EXPIRED_PER_CALL = 1_000  # About 20 ms of one thread.
 _KILLED_WITHIN_S = 30.0  # A killed process may hang in the kernel, on a dead network disk.
 
-_LOST = "nobody watches it any more; what was left of it has been killed"
+_LOST = "its executor has ended; its remaining processes have been killed"
 
 _News: TypeAlias = list[tuple[AttemptKey, Report]]
 
@@ -148,9 +146,9 @@ class ProcessExecutor:
             self._look_timer = self.loop.call_later(LOOK_S, self._look)
 
     def resume(self, order: Order) -> None:
-        """Kill what is left of the attempt and tell that it is lost.
+        """Kill the remaining processes of the attempt and report it as lost.
 
-        What a process wrote and how it ended went with the pipe and the parent that it had.
+        The output and the exit status of a process are lost with its pipe and its parent.
         """
         self._assert_new(order.key)
         if not self._remains:  # All that are resumed in one turn share one sweep.
@@ -205,11 +203,11 @@ class ProcessExecutor:
         return start(order, self._environment)
 
     def collect(self, running: ProcessAttempt) -> None:
-        """Have what the program told read, and what belongs to it alone removed."""
+        """Read the program's reports and remove its folder and cgroup."""
         self._reader.ask(partial(self._collect, running), partial(self._collected, running))
 
     def done(self, running: ProcessAttempt, ending: Ending) -> None:
-        """Forget the attempt and tell its end."""
+        """Forget the attempt and report its end."""
         del self._attempts[running.order.key]
         self._ended(running.order.key, ending)
         self._rest_if_idle()
@@ -238,7 +236,7 @@ class ProcessExecutor:
         running.collected(collected)
 
     def _look(self) -> None:
-        """Look at what all attempts tell of themselves, and at their orphans, once a second."""
+        """Read the reports of all attempts, and check for orphans, once a second."""
         self._look_timer = None
         if not self._attempts:
             return
@@ -291,7 +289,7 @@ class ProcessExecutor:
 
 
 hosted = partial(ProcessExecutor, is_subreaper=True)
-"""Make one for a process that is there for attempts alone, and may be given their orphans."""
+"""Construct an executor in a process that runs attempts only, and may receive their orphans."""
 
 
 def _news_of(running: list[tuple[AttemptKey, TaskChannel]]) -> _News:

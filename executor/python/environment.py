@@ -1,4 +1,4 @@
-"""What makes two calls fit for the same worker, and what differs from call to call."""
+"""Environments of calls: calls with equal environments may share a worker."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

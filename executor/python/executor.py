@@ -1,26 +1,26 @@
 """Attempts as calls of Python functions in warm worker processes.
 
-Who does what:
+Parts:
 
 - A *worker* is a process of the environment's own interpreter that runs `worker.py`: it calls one
   function at a time, for one attempt after the other.
-- `pool` says which worker an attempt gets, and how many there are; `worker_process` is a worker as
-  it is seen from here; `worker_protocol` is what the two say to each other.
-- The *spawner* thread starts processes, the *killer* thread ends them with all that descends from
-  them (`worker_start`), the *sweeper* thread removes private folders; all else is on the loop, in
-  callbacks. No asyncio task is held.
+- `pool` chooses the worker of an attempt and the number of workers; `worker_process` is a worker as
+  seen by this process; `worker_protocol` has the messages between the two.
+- The *spawner* thread starts processes, the *killer* thread kills them with all their descendants
+  (`worker_start`), the *sweeper* thread removes private folders; all else is on the loop, in
+  callbacks, without asyncio tasks.
 
-How an attempt goes:
+The steps of an attempt:
 
-1. It waits in its pool for a worker, and begins when it is given one. Its timeout counts from then.
-2. The worker is sent the call. What the function writes comes through the worker's pipe, what it
-   tells of itself through its socket.
-3. The worker flushes its streams and tells how the call ended. So what the pipe holds when that is
-   read is the rest of the output, and it is taken before anything else happens.
-4. The worker goes back to its pool, or is ended if the attempt has spoilt it; `Ended` is called.
+1. It waits in its pool for a worker and starts when it gets one. Its timeout counts from then.
+2. The call is sent to the worker. The function's output arrives through the worker's pipe, its
+   reports through the worker's socket.
+3. The worker flushes its streams and reports the end of the call. So the content of the pipe at
+   that moment is the rest of the output, which is read first.
+4. The worker returns to its pool, or is ended if it cannot be used again; `Ended` is called.
 
-To stop it, the worker's process group gets TERM, and KILL after the grace. A worker that has been
-sent TERM is never used again.
+A stop sends TERM to the worker's process group, and KILL after the grace. A worker that was sent
+TERM is never used again.
 """
 
 import asyncio
@@ -202,7 +202,7 @@ class PythonExecutor:
 
 
 class _Attempt:
-    """One call and what is known of it."""
+    """One attempt: one call of a function."""
 
     __slots__ = (
         "_death",
@@ -298,7 +298,7 @@ class _Attempt:
     # -- stopping it -------------------------------------------------------------------------------
 
     def stop(self, grace: Duration) -> None:
-        """Ask the function to end; a grace already running can only become shorter."""
+        """Stop the attempt; a grace already running can only become shorter."""
         if self._is_over:
             return
         if self._worker is None:
@@ -323,7 +323,7 @@ class _Attempt:
     # -- what comes from the worker: `rota.executor.python.worker_process.Served` ------------------
 
     def heard(self, message: worker_protocol.TaskReport | worker_protocol.Ended) -> None:
-        """Pass on what the function tells, or begin to end."""
+        """Process a report of the function, or the end of the call."""
         if isinstance(message, worker_protocol.TaskReport):
             self._tell(message)
         elif not self._is_over:
@@ -331,13 +331,13 @@ class _Attempt:
             self._drain()
 
     def wrote(self, chunk: bytes) -> None:
-        """Take output as it comes."""
+        """Add a chunk of output."""
         self.capture.take(chunk)
         if self.capture.is_busy and self._worker is not None:
             self._worker.pause_output()
 
     def lost(self, death: WorkerEnd) -> None:
-        """End with the worker, or wait for another one if it has not begun."""
+        """End with the worker, or wait for another worker if the call was not read."""
         if self._is_over:
             return  # Its last output is still on its way to the disk.
         if death.is_call_unread and self._ladder.outcome is None:
@@ -358,7 +358,7 @@ class _Attempt:
             self._pass_report()
 
     def _pass_report(self) -> None:
-        """Pass on what is new, and wait a moment before the next."""
+        """Pass the newest report on, at most one every `REPORT_S`."""
         self._report_timer = None
         if self._report is not None:
             report, self._report = self._report, None
@@ -368,7 +368,7 @@ class _Attempt:
     # -- its end -----------------------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Take what the pipe holds by now, and no more: whoever still writes may do so for ever."""
+        """Read the present content of the pipe only: a process that still writes may not end."""
         assert self._worker is not None, self.order.key
         self._is_over = True
         self._output_left = self._worker.unread_output()
@@ -453,11 +453,11 @@ class _Attempt:
         return outcome, exit_code, number, reason
 
     def _end_of_its_own(self) -> tuple[int, int, str]:
-        """Return exit code, signal and reason as if nobody had ended it."""
+        """Return exit code, signal and reason, disregarding a stop."""
         message, death = self._message, self._death
         if message is not None:
             if message.is_interrupted:
-                reason = "its worker was told to end by somebody else (SIGTERM)"
+                reason = "its worker got SIGTERM from another process"
                 return -1, int(signal.SIGTERM), reason
             return message.exit_code, 0, message.reason
         if death is None:

@@ -1,17 +1,18 @@
 """Warm workers: a pool for each environment, and one bound on all of them.
 
-When a worker is started for what waits:
+A worker is started for a waiting attempt:
 
-- at once, as long as its pool has fewer than `Bounds.ready_max`: as many as the machine has cores;
-- above that, one more each time the attempt that has waited longest has waited `Bounds.patience_s`,
-  counted from its launch or from the last start: functions that sleep or wait for others leave the
-  cores idle, and others need not wait for them;
-- never more than `Bounds.workers_max` in all. Where that is reached, the worker that was idle for
-  longest, in whatever pool, makes room. If none is idle, attempts wait, in order; a pool without
-  any worker is given the next one that becomes free.
+- at once, while its pool has fewer than `Bounds.ready_max`, by default the number of cores;
+- above that, one more each time the longest waiting attempt has waited `Bounds.patience_s`, counted
+  from its launch or from the last start: functions that sleep or wait leave the cores idle, and
+  other attempts need not wait for them;
+- never more than `Bounds.workers_max` in all. At that limit the worker that was idle for longest,
+  in any pool, is ended. If none is idle, attempts wait in order; a pool without any worker gets the
+  next one that becomes free.
 
-What ends a worker: nothing to do for `Bounds.idle_s`; its number of calls; its age; memory that
-grows; whatever its last call has left behind. The last ones end it after a call, never during one.
+A worker is ended after `Bounds.idle_s` without calls; after a number of calls; at an age; when its
+memory has grown; or when its last call left something behind. Except for the first, this happens
+after a call, never during one.
 """
 
 import asyncio
@@ -54,14 +55,14 @@ class Bounds:
 
 
 class Waiting(Protocol):
-    """An attempt that wants a worker."""
+    """An attempt that needs a worker."""
 
     def begin(self, worker: WorkerProcess) -> None:
-        """Take a worker, and give it back by `Pools.release` unless it dies."""
+        """Start on a worker, to be returned by `Pools.release` unless it ends."""
         ...
 
     def fail(self, reason: str, output: bytes) -> None:
-        """Take it that no worker could be started; never called from inside `Pools.run`."""
+        """End, as no worker could be started; never called from inside `Pools.run`."""
         ...
 
 
@@ -145,7 +146,7 @@ class Pools:
     # -- attempts ----------------------------------------------------------------------------------
 
     def run(self, environment: Environment, attempt: Waiting, *, is_first: bool = False) -> None:
-        """Let *attempt* begin, now or when its turn has come; *is_first* before all others."""
+        """Start *attempt* on a worker, now or in order; with *is_first* before all others."""
         pool = self._pools.get(environment)
         if pool is None:
             pool = self._pools[environment] = _Pool(environment)
@@ -158,7 +159,7 @@ class Pools:
         self._grow(pool)
 
     def withdraw(self, environment: Environment, attempt: Waiting) -> None:
-        """Let *attempt*, which waits, wait no longer."""
+        """Remove the waiting *attempt* from its queue."""
         del self._pools[environment].waiting[attempt]
 
     def release(self, worker: WorkerProcess, *, resident: int, is_spent: bool) -> None:
@@ -210,7 +211,7 @@ class Pools:
             self._start_timers[worker] = self._loop.call_later(self._bounds.start_s, worker.kill)
 
     def not_started(self, environment: Environment, reason: str) -> None:
-        """Take it that `start` could not start one."""
+        """Process the failure of `start`."""
         pool = self._pools[environment]
         pool.starting -= 1
         self._fail_first(pool, reason, b"")
@@ -246,7 +247,7 @@ class Pools:
     # -- how many ----------------------------------------------------------------------------------
 
     def _offer(self, worker: WorkerProcess) -> None:
-        """Give a free worker to the attempt that waits longest, or to nobody."""
+        """Give a free worker to the longest waiting attempt, if there is one."""
         pool = self._pools[worker.environment]
         if pool.waiting:
             attempt, _ = pool.waiting.popitem(last=False)
@@ -309,7 +310,7 @@ class Pools:
         return True
 
     def _is_needed_elsewhere(self, worker: WorkerProcess) -> bool:
-        """Tell whether a pool without any worker waits for a place."""
+        """Return True if a pool without any worker waits for one."""
         if len(self.alive) < self._bounds.workers_max:
             return False
         own = self._pools[worker.environment]

@@ -1,7 +1,7 @@
-"""A worker as the executor has it: a process, a socket for calls, a pipe with what it writes.
+"""A worker as seen by the executor: a process, a socket for calls, a pipe with its output.
 
-The process leads a session and a group of its own, so its group can be ended as a whole. It is not
-waited for before its group has been killed: while it is a zombie, its number is still the group's.
+The process leads its own session and group, so the group can be killed as a whole. It is not reaped
+before its group has been killed: while it is a zombie, its number remains that of the group.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class Served(Protocol):
     """The attempt whose call is under way."""
 
     def heard(self, message: TaskReport | Ended) -> None:
-        """Take what the worker says."""
+        """Process a message of the worker."""
         ...
 
     def wrote(self, chunk: bytes) -> None:
@@ -64,19 +64,19 @@ class Served(Protocol):
         ...
 
     def lost(self, death: WorkerEnd) -> None:
-        """Take it that the worker is dead; its pipe can still be read."""
+        """Process the end of the worker, whose pipe can still be read."""
         ...
 
 
 class Keeper(Protocol):
-    """Whom a worker belongs to."""
+    """The owner of a worker: its pool."""
 
     def ready(self, worker: "WorkerProcess") -> None:
-        """Take it that the worker waits for its first call."""
+        """Process the worker's message that it is ready for its first call."""
         ...
 
     def gone(self, worker: "WorkerProcess", death: WorkerEnd) -> None:
-        """Take it that the worker is dead."""
+        """Process the end of the worker."""
         ...
 
 
@@ -158,9 +158,9 @@ class WorkerProcess:
             self._close_pipe()
 
     def has_answered(self) -> bool:
-        """Tell whether the call has ended, or the process, though nobody has been told of it.
+        """Return True if the call or the process has ended, even if that is not processed yet.
 
-        Then the attempt hears of it in a later turn of the loop.
+        The attempt is then notified in a later turn of the loop.
         """
         if self.control.fileno() >= 0:
             self._receive()
@@ -261,16 +261,15 @@ class WorkerProcess:
     # -- its end -----------------------------------------------------------------------------------
 
     def terminate(self) -> None:
-        """Ask what is under way to end; the worker may not be used after it."""
+        """Send TERM to the worker's group; the worker is not used again."""
         self.is_usable = False
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the worker and all that descends from it.
+        """Kill the worker and all its descendants.
 
-        It stands still when this returns, with its group. Whoever has left the group is still the
-        worker's descendant, and is found as long as that has not ended; so it ends last, in a
-        thread.
+        When this returns, the worker and its group are stopped. Descendants that left the group can
+        be found only while the worker exists, so it is killed last, in a thread.
         """
         self.is_usable = False
         if self._was_killed or self._pidfd < 0:
@@ -282,7 +281,7 @@ class WorkerProcess:
         self._killer.submit(end_descendants, [self._pid])
 
     def retire(self) -> None:
-        """Let the worker end; kill it if it does not."""
+        """Close the worker's socket, so that it ends; kill it if it does not."""
         self.is_usable = False
         self._hang_up()
 

@@ -1,11 +1,11 @@
-"""What goes between the executor and a worker: its command line, and frames on a socket.
+"""The protocol between the executor and a worker: its command line, and frames on a socket.
 
-A frame is four bytes of length, big-endian, then JSON. The executor sends calls, one at a time; the
-worker says that it is ready, then for each call any number of `TaskReport` and one `Ended`. A
+A frame is four bytes of length, big-endian, then JSON. The executor sends calls, one at a time. The
+worker sends one ready message, then for each call any number of `TaskReport` and one `Ended`. A
 worker whose socket is closed ends.
 
-A worker runs the code of users, who can write to its socket: nothing here is trusted. What is not
-a message is `Garbled`.
+A worker runs users' code, which can write to its socket, so no message is trusted: malformed ones
+raise `Garbled`.
 """
 
 from collections.abc import Iterator

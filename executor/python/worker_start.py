@@ -1,4 +1,4 @@
-"""Starting and ending the process of a worker: what blocks, and so is done in threads."""
+"""Start and end of a worker's process; these calls block and run in threads."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""The two ends of the socket: bytes to messages, messages to bytes, and who is at the other end."""
+"""The two ends of the socket between node and warden: framing, and the identity of the peer."""
 
 import asyncio
 import logging
@@ -49,7 +49,7 @@ class Writer:
         self._transport = cast("asyncio.Transport", transport)
 
     def pause_writing(self) -> None:
-        """Note that the other end reads too slowly (asyncio)."""
+        """Record that the other end reads too slowly (asyncio)."""
         self.is_full = True
 
     def write(self, messages: Sequence[ToWarden] | Sequence[ToNode]) -> None:
@@ -75,19 +75,19 @@ class Warden(Protocol):
     """What listens at the warden's end."""
 
     def hear(self, connection: "FromNode", message: ToWarden) -> None:
-        """Take a message."""
+        """Process a message."""
         ...
 
     def heard(self) -> None:
-        """Go on after all that came at once has been heard."""
+        """Continue after all messages received together have been processed."""
         ...
 
     def lost(self, connection: "FromNode") -> None:
-        """Take note of the end of a connection."""
+        """Process the end of a connection."""
         ...
 
     def may_write(self) -> None:
-        """Go on after the connection was full."""
+        """Continue to send after the connection was full."""
         ...
 
 
@@ -111,7 +111,7 @@ class FromNode(Writer, asyncio.Protocol):
         self.pid = peer_of(transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
-        """Take what came (asyncio)."""
+        """Process received bytes (asyncio)."""
         try:
             for message in self._reader.feed(data):
                 if self._is_aborted:
@@ -128,7 +128,7 @@ class FromNode(Writer, asyncio.Protocol):
         self._warden.lost(self)
 
     def resume_writing(self) -> None:
-        """Go on (asyncio)."""
+        """Continue to write (asyncio)."""
         self.is_full = False
         self._warden.may_write()
 
@@ -142,11 +142,11 @@ class Node(Protocol):
     """What listens at the node's end."""
 
     def hear(self, message: ToNode) -> None:
-        """Take a message that is no part of the greeting."""
+        """Process a message that is not part of the greeting."""
         ...
 
     def may_write(self) -> None:
-        """Go on after the connection was full."""
+        """Continue to send after the connection was full."""
         ...
 
 
@@ -174,7 +174,7 @@ class ToTheWarden(Writer, asyncio.Protocol):
         self._reader = node_reader()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came (asyncio)."""
+        """Process received bytes (asyncio)."""
         self.silent_count = 0
         try:
             for message in self._reader.feed(data):
@@ -197,7 +197,7 @@ class ToTheWarden(Writer, asyncio.Protocol):
         self.met.set()
 
     def resume_writing(self) -> None:
-        """Go on (asyncio)."""
+        """Continue to write (asyncio)."""
         self.is_full = False
         self._node.may_write()
 
@@ -205,8 +205,8 @@ class ToTheWarden(Writer, asyncio.Protocol):
 class NodeProcess:
     """A node's process, watched until `close`.
 
-    A connection that ends proves nothing: a process may close it and go on. A pidfd that turns
-    readable proves the end of the process (PROTOCOL R16).
+    The end of a connection proves nothing: a process may close it and continue. A readable pidfd
+    proves the end of the process (PROTOCOL R16).
 
     Args:
         pid: Its number; it is at the other end of a connection now.
@@ -234,7 +234,7 @@ class NodeProcess:
         loop.add_reader(self._pidfd, self._ended)
 
     def look(self) -> None:
-        """Hear of its end now, if it has ended and the loop has not told yet."""
+        """Call *on_end* now, if the process has ended and the loop has not seen it yet."""
         if self._pidfd >= 0:
             readable = select.poll()
             readable.register(self._pidfd, select.POLLIN)

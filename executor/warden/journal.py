@@ -1,12 +1,12 @@
-"""What a warden must not forget: which attempts it has started, and how they ended.
+"""The journal of a warden: the attempts that it started, and how they ended.
 
-A record is four bytes of length, four of CRC-32, then MessagePack. Records of three kinds follow
-one another; the file is read once, when a warden starts, up to the first record that is not whole:
-a machine that loses its power loses its attempts too, and what was written last with them.
+A record is four bytes of length, four of CRC-32, then MessagePack; there are three kinds. The file
+is read once, when a warden starts, up to the first incomplete record: a power loss ends the
+attempts too, together with the last records.
 
-The loop writes, which takes no longer than a copy into the page cache; a thread syncs, within
-50 ms. A disk that takes nothing costs no attempt: what was not written stays in memory and is
-written as soon as the disk takes it.
+The loop writes, which costs no more than a copy into the page cache; a thread syncs within 50 ms.
+If the disk refuses a write, no attempt is affected: the records stay in memory and are written
+later.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The time that attempts have: each belongs to a group, and each group may go on until an instant.
+"""Lease groups: each attempt belongs to a group, and each group may run until an instant.
 
 Instants are those of CLOCK_BOOTTIME, which also passes while the machine sleeps.
 """
@@ -19,27 +19,27 @@ class _Group:
 
 
 class LeaseGroups:
-    """Who may go on until when."""
+    """The groups, their attempts and their ends."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
     def allow(self, name: str, until: Instant) -> None:
-        """Let a group go on until then; what it was allowed before is not taken back."""
+        """Extend a group's time; an earlier instant changes nothing."""
         group = self._groups.setdefault(name, _Group())
         group.until = max(group.until, until)
 
     def may_go_on(self, name: str, now: Instant) -> bool:
-        """Tell whether a group has time left."""
+        """Return True if a group has time left."""
         group = self._groups.get(name)
         return group is not None and now < group.until
 
     def add(self, name: str, key: AttemptKey) -> None:
-        """Have an attempt belong to a group."""
+        """Add an attempt to a group."""
         self._groups.setdefault(name, _Group()).members.add(key)
 
     def remove(self, name: str, key: AttemptKey) -> None:
-        """Have an attempt, which has ended, belong to it no longer."""
+        """Remove an attempt, which has ended, from its group."""
         self._groups[name].members.discard(key)
 
     def due(self, now: Instant) -> Iterator[AttemptKey]:

@@ -1,10 +1,10 @@
-"""What a node and its warden say to each other; the table is in docs/explanation/warden.md.
+"""Messages between a node and its warden; the table is in docs/explanation/warden.md.
 
-A frame is four bytes of length, big-endian, then a MessagePack array of messages, to be taken in
-their order. What one turn of a loop has to say is one frame, unless that would be long.
+A frame is four bytes of length, big-endian, then a MessagePack array of messages, to be processed
+in order. The messages of one turn of a loop are one frame, unless that would be long.
 
-`Hello`, `Met` and `Retire` stay as they are for ever: by them two versions find out that they do
-not understand each other, and part.
+`Hello`, `Met` and `Retire` never change: with them two different versions detect that they are
+incompatible.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ class Launch(msgspec.Struct, frozen=True, array_like=True, tag="launch"):
 
 
 class Allow(msgspec.Struct, frozen=True, array_like=True, tag="allow"):
-    """Let groups go on until these instants of CLOCK_BOOTTIME; an earlier one changes nothing."""
+    """Extend the time of groups to these instants of CLOCK_BOOTTIME; earlier ones are ignored."""
 
     until: dict[str, Instant]
 
@@ -101,40 +101,40 @@ class CertificateFiles(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OnDeathRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A request over HTTP, whole, for somebody else to make.
+    """A complete HTTP request that the warden sends after the end of the node's process.
 
     Attributes:
         urls: Of those that may answer it; one answer is enough.
         body: What is posted.
         headers: Besides those that every request has.
-        tells_held: Whether a pair in MessagePack is posted: the body, and the keys of the attempts
-            that the warden holds, or nil if those are more than `HELD_TOLD_MAX`.
+        includes_held: Whether a pair in MessagePack is posted: the body, and the keys of the
+            attempts that the warden holds, or nil if those are more than `HELD_KEYS_MAX`.
         certificates: For URLs with https.
     """
 
     urls: tuple[str, ...]
     body: bytes
     headers: dict[str, str] = {}
-    tells_held: bool = False
+    includes_held: bool = False
     certificates: CertificateFiles = CertificateFiles()
 
 
-HELD_TOLD_MAX = 5_000
-"""Attempts, in a letter of some hundred kilobytes."""
+HELD_KEYS_MAX = 5_000
+"""Keys of attempts in one request, which has some hundred kilobytes."""
 
 
 class OnDeath(msgspec.Struct, frozen=True, array_like=True, tag="will"):
-    """Post these when this node's process has ended, and not before; the newest will counts."""
+    """Requests to be sent when this node's process has ended; the newest message counts."""
 
-    letters: tuple[OnDeathRequest, ...]
+    requests: tuple[OnDeathRequest, ...]
 
 
 class Beat(msgspec.Struct, frozen=True, array_like=True, tag="beat"):
-    """Are you there?"""
+    """A heartbeat, to be answered by `Beaten`."""
 
 
 class Retire(msgspec.Struct, frozen=True, array_like=True, tag="retire"):
-    """End all attempts within *grace* each, then yourself."""
+    """End all attempts within *grace* each, then the warden."""
 
     grace: Duration
 
@@ -178,7 +178,7 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
 
 
 class Reported(msgspec.Struct, frozen=True, array_like=True, tag="reported"):
-    """A running attempt tells of itself."""
+    """A report of a running attempt."""
 
     key: AttemptKey
     report: Report

@@ -1,11 +1,10 @@
-"""A node's end of the socket: it finds or starts the warden, and shows it as executors.
+"""The node's end of the socket: finds or starts the warden, and offers its executors.
 
-One warden after the other may be at the other end. One that dies has taken its attempts with it;
-one that does not answer is killed, which comes to the same; either way a new one is started, and
-what that does not hold is ended as lost. What the node asks for meanwhile waits here: at most what
-its places allow.
+Several wardens may follow one another. When a warden ends, its attempts end with it; a warden that
+does not answer is killed, with the same effect. In both cases a new one is started, and attempts
+that it does not hold end as lost. Requests of the node wait meanwhile, limited by its slots.
 
-What the node asks for in one turn of its loop is one frame.
+The requests of one turn of the node's loop are one frame.
 """
 
 import asyncio
@@ -60,7 +59,7 @@ class WardenUnavailable(RotaError):
 
 
 class Right(NamedTuple):
-    """The group of an attempt, and until when that may go on, by CLOCK_BOOTTIME."""
+    """The group of an attempt and the end of its time, by CLOCK_BOOTTIME."""
 
     group: str
     until: Instant
@@ -80,7 +79,7 @@ class WardenLink:
         directory: The node's data directory.
         node_id: Told to the tasks.
         store_id: The mark of the data directory.
-        lease: For how long attempts may go on without news of their node.
+        lease: For how long attempts may run without contact with their node.
         now: The clock of the stamps.
         environ: The node's environment; a warden that is started gets of it what it needs.
         terms: What the node's settings say of attempts.
@@ -127,7 +126,7 @@ class WardenLink:
         self._unforgotten: set[AttemptKey] = set()
         self._allowed: dict[str, Instant] = {}
         self._newly_allowed: dict[str, Instant] = {}
-        self._will: say.OnDeath | None = None
+        self._on_death: say.OnDeath | None = None
         self._said: list[_Said] = []
         self._is_flush_planned = False
         self._answers: dict[int, asyncio.Future[say.Data | say.Expired]] = {}
@@ -159,22 +158,22 @@ class WardenLink:
         return [each.order for each in self._held.values()]
 
     def allow(self, until: Mapping[str, Instant]) -> None:
-        """Let groups go on until then; whatever is not named any more gets nothing more."""
+        """Extend the time of groups; groups that are not named are not extended."""
         moved = {group: at for group, at in until.items() if at != self._allowed.get(group)}
         self._allowed = dict(until)
         if moved:
             self._newly_allowed |= moved
             self._plan_flush()
 
-    def set_on_death(self, *letters: say.OnDeathRequest) -> None:
-        """Have letters posted when this process has ended, in the place of those named before."""
-        will = say.OnDeath(letters)
-        if will != self._will:
-            self._will = will
-            self._say(will)
+    def set_on_death(self, *requests: say.OnDeathRequest) -> None:
+        """Set the requests to be sent after the end of this process, replacing earlier ones."""
+        on_death = say.OnDeath(requests)
+        if on_death != self._on_death:
+            self._on_death = on_death
+            self._say(on_death)
 
     def forget(self, key: AttemptKey) -> None:
-        """Say that the outcome of an attempt is recorded."""
+        """Report to the warden that the outcome of an attempt is recorded."""
         self._unforgotten.discard(key)
         self._say(say.Forget(key))
         if self._is_outdated and not self._unforgotten and not self._held:
@@ -197,7 +196,7 @@ class WardenLink:
             raise WardenUnavailable(why) from error
 
     async def run(self) -> None:
-        """Keep a warden: see that it answers, and replace it when it does not."""
+        """Watch the warden, and replace it when it does not answer."""
         tries = 0
         while True:
             if self._connection is not None:
@@ -214,7 +213,7 @@ class WardenLink:
                 log.error("warden not started", extra={"reason": self.why_away})
 
     async def close(self) -> None:
-        """Leave the warden; what it holds goes on."""
+        """Disconnect from the warden; its attempts continue."""
         self._is_closed = True
         self._flush()
         if self._connection is not None:
@@ -234,7 +233,7 @@ class WardenLink:
     # -- for the executors ----------------------------------------------------------------------
 
     def launch(self, order: Order) -> None:
-        """Have an attempt started."""
+        """Start an attempt."""
         assert order.key not in self._known, f"{order.key} is launched twice"
         self._known[order.key] = order
         self._unforgotten.add(order.key)
@@ -244,7 +243,7 @@ class WardenLink:
         self._say(say.Launch(right.group, order))
 
     def resume(self, order: Order) -> None:
-        """Go on with an attempt that is held; one that is not is ended as lost."""
+        """Resume an attempt that the warden holds; any other ends as lost."""
         assert order.key not in self._known, f"{order.key} is launched twice"
         self._known[order.key] = order
         self._unforgotten.add(order.key)
@@ -258,12 +257,12 @@ class WardenLink:
             self._loop.call_soon(self._end_attempt, order.key, held.ending)
 
     def stop(self, key: AttemptKey, grace: Duration | None) -> None:
-        """Have an attempt ended."""
+        """Stop an attempt."""
         if key in self._known:
             self._say(say.Stop(key, grace))
 
     async def end_all(self, executor: str, grace: Duration) -> None:
-        """Have all attempts of an executor ended, each within *grace*, and wait for that."""
+        """Stop all attempts of an executor, each within *grace*, and wait for their ends."""
 
         def mine() -> list[Order]:
             return [each for each in self._known.values() if each.work.executor == executor]
@@ -318,7 +317,7 @@ class WardenLink:
     # -- what comes -----------------------------------------------------------------------------
 
     def hear(self, message: say.ToNode) -> None:
-        """Take a message of the warden that was met."""
+        """Process a message of the connected warden."""
         match message:
             case say.Ended(key=key, ending=ending) if key in self._held:
                 # It ended after its warden was met and before anybody asked: `resume` tells.
@@ -374,13 +373,13 @@ class WardenLink:
         connection.write_encoded(encoded)
 
     def may_write(self) -> None:
-        """Go on after the connection was full."""
+        """Continue to send after the connection was full."""
         self._plan_flush()
 
     # -- there is a warden ----------------------------------------------------------------------
 
     async def _listen(self, connection: ToTheWarden) -> None:
-        """Return when the warden is gone, be it by our hand."""
+        """Return when the warden is gone; kill it if it does not answer."""
         while not connection.gone.is_set():
             connection.silent_count += 1
             if connection.silent_count > BEATS_MISSED:
@@ -410,7 +409,7 @@ class WardenLink:
     # -- there is none --------------------------------------------------------------------------
 
     async def _find(self) -> None:
-        """Come to have a warden of this version, and made like this node unless it is in use."""
+        """Connect to a warden of this version; replace one with other settings unless in use."""
         while True:
             connection = await self._processes.open(self)
             if connection is None:
@@ -430,7 +429,7 @@ class WardenLink:
                 await self._processes.let_end(connection, PART_GRACE)
 
     async def _meet(self, connection: ToTheWarden) -> bool:
-        """Say who we are and hear what it holds; tell whether it answered."""
+        """Exchange greetings and receive the held attempts; return True if it answered."""
         connection.write([say.Hello(say.VERSION)])
         with suppress(TimeoutError):
             async with asyncio.timeout(max(1.0, BEATS_MISSED * self._beat_s)):
@@ -445,7 +444,7 @@ class WardenLink:
         return is_in_use or not self._is_outdated
 
     def _take(self, connection: ToTheWarden) -> None:
-        """Go on with a warden."""
+        """Continue with a new warden."""
         log.info("warden met", extra={"pid": connection.pid, "held": len(connection.held)})
         self.why_away, self._connection = None, connection
         held = {each.order.key: each for each in connection.held}
@@ -455,12 +454,12 @@ class WardenLink:
         else:
             self._compare(held)
         self._newly_allowed = dict(self._allowed)
-        if self._will is not None:
-            self._add(self._will)
+        if self._on_death is not None:
+            self._add(self._on_death)
         self._flush()
 
     def _compare(self, held: Mapping[AttemptKey, say.Held]) -> None:
-        """See what became of attempts while there was no warden."""
+        """Report attempts that ended, and end as lost those that the new warden does not hold."""
         unsent = {
             said.message.order.key for said in self._said if isinstance(said.message, say.Launch)
         }

@@ -1,9 +1,8 @@
-"""What a warden does for a node whose process has ended: it posts the letters of its last will.
+"""Death notices: HTTP requests that a warden sends after the end of its node's process.
 
-The warden knows neither etcd nor other nodes. It has seen the process end, which is proof, and has
-letters that the node wrote while it lived, for those who have to know: so they need not wait until
-the node has been silent for long enough. A letter may come twice, late, or never; whoever gets it
-has to be content with that.
+The warden has no connection to etcd or other nodes. It has seen the process end, which is proof,
+and holds requests that the node prepared for etcd and the other nodes, so that these need not wait
+for a timeout. A request may arrive twice, late or never; receivers must tolerate that.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from rota.core.model.attempt import AttemptKey
-from rota.executor.warden.messages import HELD_TOLD_MAX, CertificateFiles, OnDeathRequest
+from rota.executor.warden.messages import HELD_KEYS_MAX, CertificateFiles, OnDeathRequest
 
 log = logging.getLogger(__name__)
 
@@ -27,42 +26,43 @@ PAUSES_S = (0.05, 0.1, 0.2, 0.5)
 """Between two rounds; the last is repeated."""
 
 
-async def post_all(letters: Iterable[OnDeathRequest], held: Collection[AttemptKey] = ()) -> None:
-    """Post all letters, side by side, each until it is answered or `WITHIN_S` are over.
+async def post_all(requests: Iterable[OnDeathRequest], held: Collection[AttemptKey] = ()) -> None:
+    """Send all requests concurrently, each until it is answered or `WITHIN_S` have passed.
 
     Args:
-        letters: Of the will.
-        held: What the warden held when the process had ended, and all that it said had been heard.
+        requests: The requests.
+        held: The attempts that the warden held after the end of the process, and after all of its
+            messages were processed.
     """
     async with asyncio.TaskGroup() as group:
-        for letter in letters:
-            group.create_task(_post(_telling(letter, held)))
+        for request in requests:
+            group.create_task(_post(_with_held(request, held)))
 
 
-def _telling(letter: OnDeathRequest, held: Collection[AttemptKey]) -> OnDeathRequest:
-    if not letter.tells_held:
-        return letter
-    told = list(held) if len(held) <= HELD_TOLD_MAX else None
-    return msgspec.structs.replace(letter, body=msgspec.msgpack.encode((letter.body, told)))
+def _with_held(request: OnDeathRequest, held: Collection[AttemptKey]) -> OnDeathRequest:
+    if not request.includes_held:
+        return request
+    keys = list(held) if len(held) <= HELD_KEYS_MAX else None
+    return msgspec.structs.replace(request, body=msgspec.msgpack.encode((request.body, keys)))
 
 
-async def _post(letter: OnDeathRequest) -> None:
-    what = {"url": letter.urls[0]}
+async def _post(request: OnDeathRequest) -> None:
+    what = {"url": request.urls[0]}
     try:
         async with asyncio.timeout(WITHIN_S):
-            log.info("letter posted", extra={**what, "status": await _answer(letter)})
+            log.info("death notice posted", extra={**what, "status": await _answer(request)})
     except TimeoutError:
-        log.warning("letter not posted", extra=what)
+        log.warning("death notice not posted", extra=what)
 
 
-async def _answer(letter: OnDeathRequest) -> int:
-    """Return the status of the first answer that says what became of it, however long it takes."""
+async def _answer(request: OnDeathRequest) -> int:
+    """Send a request until an answer is final, and return its status; there is no time limit."""
     rounds = 0
     while True:
-        for url in letter.urls:
+        for url in request.urls:
             try:
                 async with asyncio.timeout(TRY_S):
-                    status = await _ask(url, letter)
+                    status = await _ask(url, request)
             except (OSError, ValueError, IndexError, TimeoutError):
                 continue
             if status < 500:
@@ -71,29 +71,29 @@ async def _answer(letter: OnDeathRequest) -> int:
         rounds += 1
 
 
-async def _ask(url: str, letter: OnDeathRequest) -> int:
-    """Post a letter to one address, and return the status of the answer.
+async def _ask(url: str, request: OnDeathRequest) -> int:
+    """Post a request to one URL, and return the status of the answer.
 
-    By hand, for a client library would make every start of a warden slower.
+    Without a client library, which would make every start of a warden slower.
 
     Raises:
-        OSError: It cannot be reached, or a file of certificates cannot be read.
-        ValueError, IndexError: What answers does not speak HTTP.
+        OSError: The server cannot be reached, or a file of certificates cannot be read.
+        ValueError, IndexError: The answer is not HTTP.
     """
     parts = urlsplit(url)
     is_tls = parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
-    tls = _tls(letter.certificates) if is_tls else None
+    tls = _tls(request.certificates) if is_tls else None
     reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
     try:
         headers = {
             "Host": parts.netloc,
-            "Content-Length": str(len(letter.body)),
+            "Content-Length": str(len(request.body)),
             "Connection": "close",
-            **letter.headers,
+            **request.headers,
         }
         lines = [f"POST {parts.path or '/'} HTTP/1.1", *map(": ".join, headers.items()), "", ""]
-        writer.write("\r\n".join(lines).encode() + letter.body)
+        writer.write("\r\n".join(lines).encode() + request.body)
         return int((await reader.readline()).split()[1])
     finally:
         writer.close()

@@ -1,7 +1,7 @@
-"""Reading outputs for the node: questions in, answers out.
+"""Reads of outputs for the node.
 
-A reader asks for one part after the other. The output that it asked about last is kept open for a
-while, so that it gets the end of one that is in memory only and has ended since it asked.
+A reader requests one part after the other. The last requested output is kept open for a while, so
+that the end of an output that is in memory only can be read after the attempt has ended.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Where in the data directory a warden has its files."""
+"""Paths of a warden's files in the data directory."""
 
 import os
 from collections.abc import Generator

@@ -58,7 +58,7 @@ KILL_PAUSE_S = 0.005
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Be a guard, with a warden as its child; return when that has ended."""
+    """Run a guard with a warden as its child; return when the warden has ended."""
     seclude()
     parser = argparse.ArgumentParser(prog="rota-warden")
     parser.add_argument("--directory", type=Path, required=True, help="the node's data directory")
@@ -140,7 +140,7 @@ def _listen(directory: Path) -> socket.socket:
 
 
 def _have_all_ended() -> None:
-    """Have the guard end all attempts: this process cannot, and may not even be able to end."""
+    """Make the guard kill all attempts; this process may be unable to do so, or even to end."""
     os.kill(os.getppid(), signal.SIGUSR1)
 
 
@@ -156,9 +156,9 @@ def _elapsed() -> Instant:
 
 
 def _lock(path: Path) -> bool:
-    """Take the lock for as long as this process or the warden lives; tell whether it was free.
+    """Take the lock until this process and the warden have ended; return True if it was free.
 
-    The guard of a warden that has just ended may take a moment to end what that has left.
+    The guard of a warden that has just ended may need a moment to kill remaining processes.
     """
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(round(LOCK_WAIT_S / LOCK_PAUSE_S)):
@@ -173,7 +173,7 @@ def _lock(path: Path) -> bool:
 
 
 def _guard(warden: int, directory: Path, store_id: str) -> int:
-    """Wait for the end of the warden, then end all that it and its attempts have left."""
+    """Wait for the end of the warden, then kill all processes that remain of it."""
     # Whoever ends the process group, or all of a service, means the warden, which ends in order.
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(warden, number))
 

@@ -1,4 +1,4 @@
-"""The executors of a warden as its node sees them: like any others."""
+"""The node's proxies of the executors in its warden."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol
@@ -13,19 +13,19 @@ class Line(Protocol):
     """What an executor needs of the link to the warden."""
 
     def launch(self, order: Order) -> None:
-        """Have an attempt started."""
+        """Start an attempt."""
         ...
 
     def resume(self, order: Order) -> None:
-        """Go on with an attempt that is held; one that is not is ended as lost."""
+        """Resume an attempt that the warden holds; any other ends as lost."""
         ...
 
     def stop(self, key: AttemptKey, grace: Duration | None) -> None:
-        """Have an attempt ended."""
+        """Stop an attempt."""
         ...
 
     async def end_all(self, executor: str, grace: Duration) -> None:
-        """Have all attempts of an executor ended, each within *grace*, and wait for that."""
+        """Stop all attempts of an executor, each within *grace*, and wait for their ends."""
         ...
 
     async def read(
@@ -53,26 +53,26 @@ class WardenExecutor:
         self._is_closed = False
 
     def launch(self, order: Order) -> None:
-        """Have the warden start it."""
+        """Request the start from the warden."""
         assert not self._is_closed, f"{order.key} is launched after close"
         self._line.launch(order)
 
     def resume(self, order: Order) -> None:
-        """Go on with what the warden holds."""
+        """Resume an attempt that the warden holds."""
         assert not self._is_closed, f"{order.key} is launched after close"
         self._line.resume(order)
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
-        """Have the warden end it."""
+        """Request the stop from the warden."""
         self._line.stop(key, grace)
 
     async def output(self, key: AttemptKey) -> Output | None:
-        """Ask the warden whether it keeps anything."""
+        """Return the output if the warden keeps any, else None."""
         data = await self._line.read(self._name, key, 0, 0, is_patient=False)
         return _Reading(self._name, key, self._line, data.is_complete) if data.is_kept else None
 
     async def expire(self, before: Instant) -> int:
-        """Have the warden remove them."""
+        """Request the removal from the warden."""
         return await self._line.expire(self._name, before)
 
     async def close(self, grace: Duration = CLOSE_GRACE) -> None:

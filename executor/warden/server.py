@@ -1,13 +1,13 @@
-"""A warden at work: it hosts executors, gives attempts their time, and keeps what became of them.
+"""The warden's server: hosts executors, enforces the time of attempts, keeps their outcomes.
 
-What it holds of an attempt, from its launch until its node says that the outcome is recorded:
+The states of an attempt, from its launch until its node reports that the outcome is recorded:
 
     launched --> runs --> ended --> forgotten
                   |         ^
                   +---------+  by itself, stopped, or killed because its group's time was over
 
-Everything is on one loop. What one turn of it has to say goes into the journal first, then to the
-node, each with one write. Where the loop stands still, a watchdog keeps the deadlines.
+Everything is on one loop. The messages of one turn go into the journal first, then to the node,
+each with one write. If the loop stalls, a watchdog enforces the deadlines.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ class Server:
         self._outputs = Outputs(self._hosts, answer=self._say)
         self._connection: FromNode | None = None
         self._node: NodeProcess | None = None
-        self._will: tuple[OnDeathRequest, ...] = ()
+        self._on_death: tuple[OnDeathRequest, ...] = ()
         """Of that process."""
         self._executing: set[asyncio.Task[None]] = set()
         """Wills."""
@@ -124,7 +124,7 @@ class Server:
         self._is_over = asyncio.Event()
 
     async def run(self) -> None:
-        """Work until told to retire, or until there is neither a node nor an attempt."""
+        """Serve until `Retire`, or until there is neither a node nor an attempt."""
         self._take_up()
         self._fence()
         async with asyncio.TaskGroup() as group:
@@ -147,7 +147,7 @@ class Server:
         self._is_over.set()
 
     def _take_up(self) -> None:
-        """Go on with what a warden before this one held."""
+        """Resume the attempts that the warden before this one held."""
         for kept in self._journal.kept:
             held = self._held[kept.order.key] = _Held(kept.group, kept.order, kept.ending)
             if held.ending is None:
@@ -168,7 +168,7 @@ class Server:
     # -- the node -------------------------------------------------------------------------------
 
     def hear(self, connection: FromNode, message: ToWarden) -> None:
-        """Take a message; of one connection only, the newest that said `Hello`."""
+        """Process a message; only of the newest connection that sent `Hello`."""
         if isinstance(message, Hello):
             self._meet(connection, message)
         elif isinstance(message, Retire):
@@ -178,18 +178,18 @@ class Server:
             self._obey(message)
 
     def heard(self) -> None:
-        """Go on after all that came at once has been heard."""
+        """Continue after all messages received together have been processed."""
         self._tell_watchdog()
         self._launch_all()
 
     def lost(self, connection: FromNode) -> None:
-        """Take note of the end of a connection."""
+        """Process the end of a connection."""
         if connection is self._connection:
             self._connection = None
             self._said.clear()
             log.info("connection lost")
             if self._node is not None and not self._node.lives:
-                self._execute_will()
+                self._send_on_death()
 
     def _meet(self, connection: FromNode, hello: Hello) -> None:
         # What the one before has sent and nobody has read must not be done any more: its node is
@@ -209,32 +209,32 @@ class Server:
         self._say(met)
 
     def _watch(self, pid: int) -> None:
-        """Hear of the end of a node's process, in the place of any other."""
+        """Watch a node's process instead of the one before."""
         if self._node is not None:
             self._node.look()  # One that begins as soon as another has ended may be heard first.
             if self._node.lives and self._node.pid == pid:
                 return
             self._node.close()
-        self._will = ()
+        self._on_death = ()
         self._node = NodeProcess(pid, self._loop, self._on_node_death)
 
     def _on_node_death(self) -> None:
-        """Execute the will of a process that was seen to end, once all that it said is heard.
+        """Send the requests of an ended process, after all of its messages are processed.
 
-        The end of its connection comes after that, so nothing that is not held by then was begun,
-        or ever will be.
+        The end of its connection comes after them, so attempts not held by then were never started
+        and never will be.
         """
         if self._connection is None:
-            self._execute_will()
+            self._send_on_death()
         else:
             # Only a process that it has left its end of the socket to could keep it open.
             self._loop.call_later(LAST_WORDS_S, self._connection.abort)
 
-    def _execute_will(self) -> None:
-        """Do what the node's process wanted done after its end (note 2)."""
-        letters, self._will = self._will, ()
-        if letters:
-            task = self._group.create_task(post_all(letters, tuple(self._held)))
+    def _send_on_death(self) -> None:
+        """Send the requests of the node's process after its end (note 2)."""
+        requests, self._on_death = self._on_death, ()
+        if requests:
+            task = self._group.create_task(post_all(requests, tuple(self._held)))
             self._executing.add(task)
             task.add_done_callback(self._executing.discard)
 
@@ -255,8 +255,8 @@ class Server:
                 self._outputs.read(message)
             case Expire():
                 self._outputs.expire(message)
-            case OnDeath(letters=letters):
-                self._will = letters
+            case OnDeath(requests=requests):
+                self._on_death = requests
             case Beat():
                 self._say(Beaten())
 
@@ -285,7 +285,7 @@ class Server:
                 self._ended(held.order.key, self._never_ran(Outcome.CANCELLED, FENCED))
 
     def _give(self, held: _Held, *, is_new: bool) -> None:
-        """Have an attempt's executor start it, or go on with it."""
+        """Start or resume an attempt in its executor."""
         try:
             executor = self._hosts.get(held.order.work.executor)
         except NotHosted as error:
@@ -355,7 +355,7 @@ class Server:
             )
 
     def _tell_watchdog(self) -> None:
-        """Have the next deadline kept whatever the loop does now."""
+        """Pass the next deadline to the watchdog, in case the loop stalls."""
         self._watchdog.due_at = self._groups.next_end_after(self._elapsed())
 
     # -- what there is to say -------------------------------------------------------------------
@@ -386,7 +386,7 @@ class Server:
         return [Reported(key, report) for key, report in told if report is not None]
 
     def may_write(self) -> None:
-        """Go on after the connection was full."""
+        """Continue to send after the connection was full."""
         self._plan_flush()
 
 

@@ -1,7 +1,7 @@
-"""The processes of a warden, as the node beside it sees them: found, started, ended.
+"""The processes of a warden, as the node sees them: search, start and end.
 
-Nothing here believes a process number by itself: whoever listens on the socket says who he is, and
-the number in the lock file counts as long as somebody holds the lock.
+A process number alone is never trusted: the kernel gives the number of the process that listens on
+the socket, and the number in the lock file is valid only while the lock is held.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Processes:
         self._has_served = False
 
     async def open(self, node: Node) -> ToTheWarden | None:
-        """Return a connection to whoever listens; None if nobody does."""
+        """Return a connection to the listening warden; None if there is none."""
         end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         end.setblocking(False)
         try:
@@ -120,7 +120,7 @@ class Processes:
         await self._reap()
 
     def leave(self) -> None:
-        """Let a warden outlive whoever started it."""
+        """Detach the warden, so that it outlives this process."""
         if self._started is not None and self._started.poll() is None:
             self._started.returncode = 0  # Else Popen warns when it is collected.
 
@@ -139,7 +139,7 @@ class Processes:
         return False
 
     def _kill_guard(self) -> None:
-        """Kill a guard that does not end: somebody has stopped it."""
+        """Kill a guard that does not end, for example because it was stopped by a signal."""
         pid = int((self._directory / LOCK).read_text() or 0)
         if pid and self._is_locked():
             log.error("guard of the warden killed", extra={"pid": pid})
@@ -147,7 +147,7 @@ class Processes:
                 os.kill(pid, signal.SIGKILL)
 
     async def _reap(self) -> None:
-        """Wait for the process that was started here: its lock goes a moment before it does."""
+        """Reap the process that was started here; it releases its lock just before it ends."""
         started, tries = self._started, int(END_S / LOOK_S)
         while started is not None and started.poll() is None and tries:
             await asyncio.sleep(LOOK_S)

@@ -77,7 +77,7 @@ class DeathNotice:
         self._warden.set_on_death(
             self._end_of(self._session),
             *(
-                OnDeathRequest((f"http://{each.peer_address}{PATH}",), news, tells_held=True)
+                OnDeathRequest((f"http://{each.peer_address}{PATH}",), news, includes_held=True)
                 for each in self._others
             ),
         )

@@ -45,7 +45,7 @@ def test_a_node_that_crashes_is_told_of_before_its_container_ends(
         status = node.process.wait(30)
 
     said = map(json.loads, (node.data_dir / "warden.log").read_text().splitlines())
-    answers = [each["status"] for each in said if each["event"] == "letter posted"]
+    answers = [each["status"] for each in said if each["event"] == "death notice posted"]
     assert status == 128 + signal.SIGKILL
     assert sorted(answers) == [200, 204, 204]  # Of etcd, and of the two other nodes.
 

@@ -134,7 +134,7 @@ def test_a_node_that_dies_ends_its_session_by_a_letter(closed: Closed, tmp_path:
         cluster.nodes[1].kill()
 
         posted = cluster.nodes[1].data_dir / "warden.log"
-        cluster.wait_until(lambda: "letter posted" in posted.read_text(), "no letter")
+        cluster.wait_until(lambda: "death notice posted" in posted.read_text(), "no letter")
         cluster.wait_until(lambda: set(cluster.sessions()) == {"n1"}, "the session lives on")
 
 

@@ -617,7 +617,7 @@ def test_container_that_is_gone_when_it_is_asked_about_has_failed(
     ending = bench.ending_of(Work(image=BUSYBOX))
 
     assert (ending.outcome, ending.exit_code) == (Outcome.FAILED, -1)
-    assert ending.reason == "its container has ended and is gone, so that nobody knows how"
+    assert ending.reason == "its container has ended and is gone; how it ended is unknown"
 
 
 # -- an engine that hangs or dies ----------------------------------------------------------------

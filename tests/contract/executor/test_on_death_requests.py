@@ -70,7 +70,7 @@ from rota.executor.warden.messages import OnDeathRequest
 
 async def live():
     async with life_of(Path(sys.argv[1])) as life:
-        life.link.bequeath(OnDeathRequest((sys.argv[2] + "/dead",), b""))
+        life.link.set_on_death(OnDeathRequest((sys.argv[2] + "/dead",), b""))
         print("said", flush=True)
         await wait_until(lambda: life.link.why_away is not None)
         await wait_until(lambda: life.link.why_away is None)
@@ -282,7 +282,7 @@ async def test_what_a_process_had_launched_with_its_last_words_is_told_to_be_hel
 ) -> None:
     await begun(directory)
     warden = warden_of(directory)
-    will = OnDeath((msgspec.structs.replace(mailbox.letter("/dead", b"news"), tells_held=True),))
+    will = OnDeath((msgspec.structs.replace(mailbox.letter("/dead", b"news"), includes_held=True),))
     launched = Order(
         key=AttemptKey(EXECUTION_ID, "task", 1),
         token=TOKEN,

@@ -179,7 +179,7 @@ def test_remains_of_a_resumed_attempt_are_killed_and_it_is_lost(
     ending = run_scenario("uvloop", make_process_executor(tmp_path), scenario)
 
     assert ending.outcome is Outcome.LOST
-    assert ending.reason == "nobody watches it any more; what was left of it has been killed"
+    assert ending.reason == "its executor has ended; its remaining processes have been killed"
 
 
 def test_attempt_of_which_nothing_is_left_is_lost_and_others_go_on(

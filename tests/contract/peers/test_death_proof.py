@@ -10,7 +10,7 @@ from contract.executor.executor_host import EXECUTION_ID
 from contract.peers.networks import A, B, End, acquaint, dialled, greet, introduce, until
 from rota.core.model.attempt import AttemptKey
 from rota.core.model.ids import NodeId, Session
-from rota.executor.warden.messages import HELD_TOLD_MAX, OnDeathRequest
+from rota.executor.warden.messages import HELD_KEYS_MAX, OnDeathRequest
 from rota.executor.warden.on_death_requests import post_all
 from rota.node.cluster.death_notice import DeathNotice
 from rota.node.links.link_pool import LIVES_MAX
@@ -77,7 +77,7 @@ async def test_the_last_will_of_a_node_proves_its_death_to_the_others(
 
 
 @pytest.mark.parametrize(
-    ("count", "is_told"), [(0, True), (2, True), (HELD_TOLD_MAX, True), (HELD_TOLD_MAX + 1, False)]
+    ("count", "is_told"), [(0, True), (2, True), (HELD_KEYS_MAX, True), (HELD_KEYS_MAX + 1, False)]
 )
 async def test_what_the_warden_holds_comes_with_it_unless_that_is_too_much(
     ends: tuple[End, End], count: int, *, is_told: bool
