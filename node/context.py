@@ -1,4 +1,4 @@
-"""What a running node consists of, for those who look into it: the API and the housekeeping."""
+"""The parts of a running node, for the API, the fallback and the housekeeping."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,10 +20,10 @@ from rota.storage.history import History
 
 
 class Unready(Protocol):
-    """Tells why a node is not ready to serve, or None if it is."""
+    """Returns the reason why a node is not ready for requests, or None if it is ready."""
 
     def __call__(self, *, exclude_cluster: bool = False) -> str | None:
-        """Tell it; *exclude_cluster*: only what another node might do better."""
+        """Return the reason; with *exclude_cluster* without conditions that affect all nodes."""
         ...
 
 
@@ -32,13 +32,13 @@ class NodeContext:
     """The parts of a node.
 
     Attributes:
-        membership: What it knows of the other nodes.
-        continuity: What it knows of the coordinator's past.
-        coordinator: What all nodes agree on.
-        copies: How many there are to be of each shard.
-        others: The APIs of the other nodes; None on a node that is alone.
-        etcd: What is known of the space in etcd; None on a node that is alone.
-        unready: Why the node is not ready to serve, or None if it is.
+        membership: The node's view of the cluster.
+        continuity: The node's record of the coordinator's history.
+        coordinator: The store on which all nodes agree.
+        copies: The wanted number of copies of each shard.
+        others: The APIs of the other nodes; None on a single node.
+        etcd: The guard of the space in etcd; None on a single node.
+        unready: Returns why the node is not ready for requests.
     """
 
     config: NodeConfig

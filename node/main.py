@@ -1,8 +1,8 @@
-"""The ``rotad`` program: its command line, a node until SIGTERM or SIGINT, its exit status.
+"""Command line of ``rotad``: settings, a node until SIGTERM or SIGINT, exit status.
 
-0   stopped as asked            70  a bug in rota
-64  wrong settings              74  the data directory or its disk failed
-69  the address is taken        75  the data directory is in use by another process
+0   stopped by a signal         70  a bug in rota
+64  invalid settings            74  the data directory or its disk failed
+69  the address is in use       75  the data directory is in use by another process
 """
 
 import asyncio
@@ -81,8 +81,8 @@ def run(config: NodeConfig, umask: int) -> int:
     """Run a node until SIGTERM or SIGINT; return the program's exit status.
 
     Args:
-        config: Its settings.
-        umask: Of its tasks.
+        config: The settings.
+        umask: The umask of tasks.
     """
     begin_logging(config.log_level)
     _allow_open_files()
@@ -103,7 +103,7 @@ def run(config: NodeConfig, umask: int) -> int:
 
 
 def _allow_open_files() -> None:
-    """Take all the open files that we may have: an attempt needs two, a connection one."""
+    """Raise the limit of open files to its maximum: an attempt needs two, a connection one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None, *, umask: int = 0o022) -> int:
 
     Args:
         argv: The arguments.
-        umask: Of the tasks.
+        umask: The umask of tasks.
     """
     try:
         return int(command.main(argv, prog_name="rotad", standalone_mode=False, obj=umask) or 0)

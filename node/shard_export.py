@@ -1,15 +1,15 @@
-"""What a data directory holds of shards, as lines of JSON: ``python -m rota.node.shard_export``.
+"""Export of the shards in a data directory as lines of JSON: ``python -m rota.node.shard_export``.
 
-For a directory whose node is stopped; the lock keeps a node out meanwhile. Nothing of the shards is
-changed. Every line has ``shard`` and ``kind``:
+The node must be stopped; the export locks the directory, and changes nothing in the shards. Every
+line has ``shard`` and ``kind``:
 
-    copy       the copy itself: its last entry, the newest configuration that the node has seen
-    job        a job, and its definition as `rota jobs apply` takes it
+    copy       the copy itself: its last entry, and the newest configuration that the node has seen
+    job        a job, with its definition in the form of `rota jobs apply`
     execution  an execution, finished or not, with its tasks
     ledger     the outcome of a fire time
 
-A journal may hold acknowledged entries that are not applied to the rows yet. Their changes are in
-what is exported; so may be changes that were never acknowledged.
+A journal may have acknowledged entries that are not applied to the rows yet. The export includes
+their changes, and may include changes that were never acknowledged.
 """
 
 import sys
@@ -42,7 +42,7 @@ R = TypeVar("R", bound=Record)
 
 EX_IOERR = 74
 SIDES_FROM = 1 << 15
-"""Numbers from it on are of what the node did as a stand-in."""
+"""Shards with this number or a higher one are fallback shards."""
 
 
 @click.command()
@@ -55,7 +55,7 @@ def command(data_dir: Path, output: Path, numbers: tuple[int, ...]) -> int:
         with output.open("xb") as stream:
             count = export(data_dir, stream, [ShardId(each) for each in numbers])
     except FileExistsError:
-        return _give_up(f"{output} is there already: name another file")
+        return _give_up(f"{output} exists; choose another file")
     except (RotaError, OSError) as error:
         return _give_up(f"{error}; {_left_of(output)}")
     click.echo(f"wrote {count} lines to {output}", err=True)
@@ -63,15 +63,16 @@ def command(data_dir: Path, output: Path, numbers: tuple[int, ...]) -> int:
 
 
 def export(data_dir: Path, stream: BinaryIO, shards: Sequence[ShardId]) -> int:
-    """Write what a data directory holds, and return the number of lines.
+    """Export the shards of a data directory, and return the number of lines.
 
     Args:
-        data_dir: Of a node that does not run.
-        stream: Gets the lines.
-        shards: Which; none for all that are there.
+        data_dir: The data directory of a stopped node.
+        stream: Receives the lines.
+        shards: The shards to export; empty for all.
 
     Raises:
-        StoreError: The directory is in use, is none, or is damaged; what was written is sound.
+        StoreError: The directory is in use, is not a data directory, or is damaged; the lines
+            written so far are valid.
         OSError: *stream* cannot be written.
     """
     identity = identity_in(data_dir)
@@ -96,16 +97,16 @@ def export(data_dir: Path, stream: BinaryIO, shards: Sequence[ShardId]) -> int:
 
 
 class NoDataDirectory(RotaError):
-    """What was named is not a data directory."""
+    """The given directory is not a data directory."""
 
     code = "no_data_directory"
 
 
 def lines_of(store: Store, shard: ShardId) -> Iterator[dict[str, Json]]:
-    """Yield what *store* holds of a shard, a document a line, without the shard.
+    """Yield the lines of a shard in *store*, without the number of the shard.
 
     Raises:
-        StoreDamaged: It cannot be read; what came before is sound.
+        StoreDamaged: The store cannot be read; the lines so far are valid.
     """
     rows = _Rows(store, shard)
     yield rows.copy()
@@ -130,7 +131,7 @@ def lines_of(store: Store, shard: ShardId) -> Iterator[dict[str, Json]]:
 
 
 class _Rows:
-    """The rows of a shard, with the changes of entries that are not applied yet."""
+    """The rows of a shard, including the changes of entries that are not applied yet."""
 
     def __init__(self, store: Store, shard: ShardId) -> None:
         self._store = store
@@ -143,7 +144,7 @@ class _Rows:
                     self._fresh.setdefault(table, {})[key] = row
 
     def copy(self) -> dict[str, Json]:
-        """Return the line about the copy itself."""
+        """Return the line of the copy."""
         stored = self._file.stored()
         return {
             "kind": "copy",
@@ -156,7 +157,7 @@ class _Rows:
         }
 
     def of(self, table: Table, kind: type[R], prefix: str = "") -> Iterator[tuple[str, R]]:
-        """Yield the keys of a table that begin with *prefix*, and their records."""
+        """Yield the keys of a table that begin with *prefix*, with their records."""
         fresh = dict(self._fresh.get(table, {}))
         family = Family.STATE if table < Table.HISTORY else Family.HIST
         below = shard_prefix(self._shard) + bytes((table,))
@@ -178,9 +179,9 @@ def _record(table: Table, value: bytes, kind: type[R]) -> R:
 
 
 def _left_of(output: Path) -> str:
-    """Return what there is of an export that failed; an empty file is removed."""
+    """Return a description of the output of a failed export; an empty file is removed."""
     if not output.exists() or output.stat().st_size:
-        return f"{output} has what could be read"
+        return f"{output} has the lines that could be read"
     output.unlink()
     return "nothing was written"
 

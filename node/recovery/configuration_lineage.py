@@ -1,33 +1,36 @@
-"""Which configuration's copies have every entry of a shard that may have been acknowledged.
+"""Lineage of configurations: which one's copies have every entry that may be acknowledged.
 
-The configurations of a shard are one line, as long as the coordinator has what it had. If it is set
-back to configuration 8, and the nodes that saw 9 are away, the others go on from 8: there is a
-second 9, perhaps a 10, and a second line of entries. Epochs of two lines cannot be compared, and
-what is acknowledged of one line is not in the other. Entries can be compared: each has the hash of
-the one before, so two journals that have one entry in common have all entries before that in
-common.
+The configurations of a shard form one line while the coordinator keeps its state. If the
+coordinator is set back to configuration 8, and the nodes that saw 9 are absent, the others continue
+from 8: there is a second 9, perhaps a 10, and a second line of entries. Epochs of two lines are not
+comparable, and entries acknowledged in one line are missing in the other. Entries are comparable:
+each contains the hash of the entry before it, so two journals with one entry in common have all
+earlier entries in common.
 
-A configuration is *sound* if all its copies that are there contain, of every other whole copy X,
+A configuration is *sound* if each of its existing copies contains, of every other complete copy X,
 
-1. what X knows to be committed; and
-2. what may have been committed though X does not know (its rows, which tell a restarted node what
-   is committed, are synced late). What is committed is on every copy of the configuration of its
-   day, and of all later ones of its line. So an entry of X may be committed only if X counts in
-   the newest configuration that its node has seen, and every copy of that one that is there has
-   the entry. The first entry that X alone has decides: the later ones follow it.
+1. the entries that X knows to be committed; and
+2. the entries that may be committed without X's knowledge. (The rows from which a restarted node
+   learns what is committed are synced late.) A committed entry is on every copy of its
+   configuration, and of all later configurations of its line. An entry of X may therefore be
+   committed only if X counts in the newest configuration that its node has seen, and every existing
+   copy of that configuration has the entry. The first entry that only X has decides, since the
+   later ones follow it.
 
-So the suffix of a copy that was counted out closes nothing. A primary that ended has appended
-entries alone, and another copy of its configuration, which went on without them, lacks them (2). A
-node that followed its shard has seen that its copy counts no more (2). A node that was away so
-long that the copies beside it were given up too, after their nodes had seen later configurations,
-has a copy that others replaced: `_is_replaced`.
+The suffix of a copy that no longer counts therefore closes no shard. A primary that crashed may
+have entries that another copy of its configuration, which continued without them, lacks (2). A node
+that followed its shard has seen that its copy no longer counts (2). A node that was absent for so
+long that the other copies of its configuration were removed too, after their nodes had seen later
+configurations, has a replaced copy: `_is_replaced`.
 
-Where the journal of a copy begins after X's committed entries, entries cannot be compared. What is
-dropped was committed, so X's are contained if a copy of X's configuration counts on, be it lost by
-now, or if all that is replaced. Else the two may be two lines, and nothing is certain.
+If the journal of a copy begins after X's committed entries, they cannot be compared. Trimmed
+entries were committed, so X's entries are contained if a copy of X's configuration still counts,
+even if it is lost by now, or if X's configuration is replaced. Otherwise there may be two lines,
+and nothing is certain.
 
-In one line the newest configuration is sound. In two, the sound one has everything, be its epoch
-lower; if both lines have acknowledged entries of their own, none is sound.
+With one line the newest configuration is sound. With two, the sound one has every acknowledged
+entry, even if its epoch is lower. If both lines have acknowledged entries of their own, none is
+sound.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,15 +50,15 @@ class EntryOf(NamedTuple):
 
 
 class Hashes:
-    """Hashes of entries, and those that are wanted.
+    """Known hashes of entries, and the entries whose hashes are wanted.
 
     Args:
-        known: What nodes answered so far.
+        known: The hashes that nodes have sent so far.
 
     Attributes:
-        wanted: Entries whose hashes are needed and not known. Findings made without them do not
-            count: ask, and look again. Each pair of copies needs about as many rounds as the
-            number of entries in which they may differ has binary digits; most need one.
+        wanted: Entries whose hashes are needed and unknown. Findings made without them are invalid
+            and must be repeated with the hashes. The rounds for a pair of copies are logarithmic in
+            the number of entries in which they may differ; most pairs need one.
     """
 
     def __init__(self, known: Mapping[EntryOf, bytes]) -> None:
@@ -66,7 +69,7 @@ class Hashes:
         """Return the hashes of *entries*.
 
         Raises:
-            Unknown: Not all are known; those that are not are wanted now.
+            Unknown: Some are unknown; they are added to `wanted`.
         """
         unknown = [each for each in entries if each not in self._known]
         if unknown:
@@ -80,13 +83,13 @@ class Unknown(Exception):
 
 
 class ConfigurationLineage:
-    """The copies of a shard, compared.
+    """The comparison of the copies of a shard.
 
     Args:
-        shard: Which.
-        held: What each node has of it that answered.
-        hashes: Of entries of these copies.
-        least: Copies without which nothing is committed (``min_sync``).
+        shard: The shard.
+        held: The copy on each node that responded.
+        hashes: Hashes of entries of these copies.
+        least: The number of copies that a commit needs (``min_sync``).
     """
 
     def __init__(
@@ -99,16 +102,16 @@ class ConfigurationLineage:
         self._whole = sorted(node_id for node_id, each in held.items() if each.allocation)
 
     def holders(self, configuration: Configuration | None) -> tuple[Copy, ...]:
-        """Return the copies of a configuration that are there, in order of node."""
+        """Return the existing copies of a configuration, ordered by node."""
         copies = configuration.sync if configuration else ()
         return tuple(copy for copy in copies if self._is_there(copy))
 
     def sound(self, known: Iterable[Configuration]) -> Configuration | None:
         """Return the sound configuration with the highest epoch; None if that is not certain.
 
-        A configuration of which no copy is there may have had anything acknowledged: those below
-        its epoch are not looked at. Two that are sound have the same acknowledged entries, so any
-        will do where they have one epoch, too.
+        A configuration without an existing copy may have any acknowledged entries; configurations
+        below its epoch are not considered. Sound configurations with the same epoch have the same
+        acknowledged entries, so that any of them can be returned.
         """
         by_epoch: dict[int, set[Configuration]] = {}
         for each in known:
@@ -122,11 +125,11 @@ class ConfigurationLineage:
         return None
 
     def is_sound(self, configuration: Configuration) -> bool:
-        """Return True if the copies of a configuration have all that may be acknowledged."""
+        """Return True if a configuration's copies have every entry that may be acknowledged."""
         if all(self._held[each].seen == configuration for each in self._whole):
-            return True  # One line: nothing has to be compared.
+            return True  # One line: no comparison is needed.
         holders = [copy.node_id for copy in self.holders(configuration)]
-        # A list, so that the hashes that all pairs need are asked for together.
+        # A list, so that the hashes of all pairs are requested together.
         contained = [
             self._contains(holder, other, configuration)
             for holder in holders
@@ -136,12 +139,12 @@ class ConfigurationLineage:
         return all(contained)
 
     def _contains(self, node_id: NodeId, other: NodeId, configuration: Configuration) -> bool:
-        """Return True if a node's copy has all that may be acknowledged of another's.
+        """Return True if a node's copy has every entry of another copy that may be acknowledged.
 
         Args:
-            node_id: Where the copy is.
-            other: Where the other one is.
-            configuration: In which the copy counts.
+            node_id: The node with the copy.
+            other: The node with the other copy.
+            configuration: The configuration in which the copy counts.
         """
         try:
             return self._has_all(node_id, other, configuration)
@@ -154,7 +157,7 @@ class ConfigurationLineage:
             return True
         if its.committed > own.tip[1]:
             return False
-        # With fewer copies nothing is committed, as of a shard that was founded once more.
+        # With fewer copies nothing is committed: the shard was founded a second time, for example.
         counts = (
             its.seen is not None
             and its.seen.allocation_of(other) == its.allocation
@@ -169,16 +172,16 @@ class ConfigurationLineage:
         return self._is_lacked(Index(self._last_common(node_id, other) + 1), other)
 
     def _is_followed(self, other: NodeId, configuration: Configuration) -> bool:
-        """Return True if *configuration* came of the one that a node has seen last.
+        """Return True if *configuration* follows the newest one that a node has seen.
 
-        So it did if a copy beside the node's counts in both, be that copy lost by now.
+        It does if a copy on another node counts in both, even if that copy is lost by now.
         """
         seen = self._held[other].seen
         beside = {copy for copy in (seen.sync if seen else ()) if copy.node_id != other}
         return self._is_replaced(seen) or not beside.isdisjoint(configuration.sync)
 
     def _is_replaced(self, configuration: Configuration | None) -> bool:
-        """Return True if a copy was given up after its node had seen a later configuration."""
+        """Return True if a copy was removed after its node had seen a later configuration."""
         return configuration is not None and any(
             held.seen is not None
             and held.seen.epoch > configuration.epoch
@@ -188,19 +191,19 @@ class ConfigurationLineage:
         )
 
     def _is_lacked(self, index: Index, node_id: NodeId) -> bool:
-        """Return True if a copy that counts beside a node's lacks the node's entry *index*."""
+        """Return True if another copy of a node's configuration lacks the node's entry *index*."""
         beside = [copy.node_id for copy in self.holders(self._held[node_id].seen)]
         return any(
             not self._is_common(each, node_id, index)
             for each in beside
-            # What a copy dropped it may have had.
+            # A copy may have had entries that its journal no longer has.
             if each != node_id and self._held[each].before <= index
         )
 
     def _last_common(self, node_id: NodeId, other: NodeId) -> Index:
         """Return the last entry that two copies have in common.
 
-        What the other one knows to be committed is common.
+        The entries that the other copy knows to be committed are common.
         """
         low = self._held[other].committed
         high = min(self._held[each].tip[1] for each in (node_id, other))
@@ -215,15 +218,15 @@ class ConfigurationLineage:
         return low
 
     def _is_common(self, node_id: NodeId, other: NodeId, index: Index) -> bool:
-        """Return True if two copies keep the same entry *index*, and so have all before it."""
+        """Return True if two copies have the same entry *index*, and so the same earlier ones."""
         both = (node_id, other)
         if not all(self._held[each].before <= index <= self._held[each].tip[1] for each in both):
             return False
-        told = [self._held[each].tip_hash for each in both if self._held[each].tip[1] == index]
-        asked = [
+        known = [self._held[each].tip_hash for each in both if self._held[each].tip[1] == index]
+        needed = [
             EntryOf(each, self._shard, index) for each in both if self._held[each].tip[1] != index
         ]
-        first, second = (*told, *self._hashes.of(*asked))
+        first, second = (*known, *self._hashes.of(*needed))
         return first == second
 
     def _is_there(self, copy: Copy) -> bool:
@@ -232,5 +235,5 @@ class ConfigurationLineage:
 
 
 def _order(configuration: Configuration) -> tuple[object, ...]:
-    """Return what orders configurations of one epoch, in no way that means anything."""
+    """Return an arbitrary but fixed order of configurations with the same epoch."""
     return (configuration.members, configuration.primary, configuration.primary_session)

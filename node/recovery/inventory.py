@@ -1,4 +1,4 @@
-"""What nodes have of shards, as they answer when a coordinator is to be recovered."""
+"""Inventories: the copies of shards on a node, as it reports them for a recovery."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,18 +11,19 @@ from rota.core.vocabulary.shard_configuration import Configuration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldCopy:
-    """What a node has of a shard.
+    """The copy of a shard on a node.
 
     Attributes:
-        seen: The newest configuration that the coordinator was seen to have; None if none was.
+        seen: The newest configuration that the node has seen at the coordinator; None without one.
         promised: The highest epoch that the node promised to obey.
-        allocation: Of the node's whole copy; None without one.
-        before: Index of the entry before the oldest one that the copy keeps; 0 if it keeps all.
-        committed: Index up to which the copy's entries are known to be committed: at least
-            *before*. More may have been acknowledged, above all by a node that was restarted.
-        tip: Epoch and index of the copy's last entry.
-        tip_hash: Of that entry.
-        tip_at: Shard time of that entry.
+        allocation: The id of the node's copy, if it is complete; else None.
+        before: The index of the entry before the oldest one in the copy's journal; 0 if the journal
+            has all entries.
+        committed: The index up to which the copy's entries are known to be committed, at least
+            *before*. Later entries may be acknowledged too, especially after a restart.
+        tip: The epoch and index of the copy's last entry.
+        tip_hash: The hash of that entry.
+        tip_at: The shard time of that entry.
     """
 
     seen: Configuration | None = None
@@ -40,17 +41,17 @@ NOTHING_HELD = HeldCopy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What a node has.
+    """The copies on a node.
 
     Attributes:
-        lost: The generation up to which the coordinator lost what it had; None: nothing is lost,
-            as far as the node has learned.
-        shards: By number; those of which the node has nothing are left out.
+        lost: The generation up to which the coordinator lost its state; None if the node has
+            detected no loss.
+        shards: The copies, by number of the shard; shards without data on the node are omitted.
     """
 
     lost: int | None
     shards: Mapping[ShardId, HeldCopy]
 
     def of(self, shard: ShardId) -> HeldCopy:
-        """Return what the node has of a shard."""
+        """Return the node's copy of a shard."""
         return self.shards.get(shard, NOTHING_HELD)

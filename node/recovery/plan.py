@@ -1,14 +1,14 @@
-"""The plan of a recovery: the configurations to write when the coordinator lost its state.
+"""Plan of a recovery: the configurations to write after the coordinator lost its state.
 
-A committed entry is durable on every copy of its configuration, and a copy makes a configuration
-durable as seen before it takes an entry under it. So the newest configuration that any of its
-nodes has seen names the copies that have everything that was acknowledged. A recovery writes that
-configuration again, under an epoch of a new generation, with the copies of it that are still there
-(PROTOCOL R31). Where a part of the nodes went on from what the coordinator had left, before the
-others came, entries are compared, not epochs: see `rota.node.recovery.configuration_lineage`. A
-shard of which no node has anything was never founded, or all that had it are lost; it is founded.
+A committed entry is durable on every copy of its configuration, and a copy stores a configuration
+durably before it accepts an entry under it. The newest configuration that any of its nodes has seen
+therefore names the copies with every acknowledged write. A recovery writes that configuration
+again, under an epoch of a new generation, with those of its copies that still exist (PROTOCOL R31).
+If some nodes continued with an older configuration that the coordinator still had, entries are
+compared instead of epochs: see `rota.node.recovery.configuration_lineage`. A shard of which no node
+has anything was never founded, or all its nodes are lost; it is founded.
 
-Nothing here asks or writes anything: see `rota.node.recovery.procedure`.
+This module is pure; `rota.node.recovery.procedure` sends the requests and writes.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -29,40 +29,40 @@ from rota.node.recovery.configuration_lineage import ConfigurationLineage, Hashe
 from rota.node.recovery.inventory import NOTHING_HELD, HeldCopy, Inventory
 
 EPOCHS_END = 1 << 62
-"""Epochs are below it."""
+"""All epochs are below this number."""
 NAMED_MAX = 5
 
 
-# -- what can be done for a shard -----------------------------------------------------------------
+# -- findings about shards ------------------------------------------------------------------------
 
 
 class Finding(Enum):
-    """What is found out about a shard; all but the first and the last leave it closed."""
+    """The finding about a shard; all but the first and the last leave it closed."""
 
     RECOVERABLE = "recoverable"
-    """Copies that count are there, and have everything that was acknowledged."""
+    """Copies that count exist and have every acknowledged write."""
     NO_COPY = "no_copy"
-    """No copy that counts is left on any node that answers."""
+    """No node that responded has a copy that counts."""
     UNKNOWN_CONFIGURATION = "unknown_configuration"
     """A node promised, or has entries of, an epoch whose configuration no node has seen."""
     FORKED = "forked"
-    """Nodes went on in two ways from what the coordinator had, and neither has everything."""
+    """Nodes continued in two different ways, and neither has every acknowledged write."""
     UNSURE = "unsure"
     """So many nodes are missing that they alone may know a newer configuration."""
     NEW = "founded"
-    """No node has anything of it: it is to be founded."""
+    """No node has anything of the shard, which is to be founded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardPlan:
-    """What a recovery does for a shard.
+    """The plan for one shard.
 
     Attributes:
-        expected: The coordinator's configuration now; None if it has none.
-        newest: The newest one that is known; where the shard has forked, the one whose copies have
-            everything, if there is one.
-        holders: The copies of that which are there, in order of node.
-        fresh: The one to be written; None: the shard stays closed, or is to be founded.
+        expected: The coordinator's present configuration; None if it has none.
+        newest: The newest known configuration. If the shard has forked, the one whose copies have
+            every acknowledged write, if there is one.
+        holders: The existing copies of *newest*, ordered by node.
+        fresh: The configuration to write; None if the shard stays closed or is to be founded.
     """
 
     shard: ShardId
@@ -75,11 +75,11 @@ class ShardPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPlan:
-    """What a recovery writes.
+    """The plan for all shards.
 
     Attributes:
-        generation: The new one.
-        shards: Those that need a recovery, by number.
+        generation: The new generation of epochs.
+        shards: The shards that need a recovery, ordered by number.
     """
 
     generation: int
@@ -88,7 +88,7 @@ class RecoveryPlan:
 
 def plan_of(
     view: View,
-    told: Mapping[NodeId, Inventory],
+    inventories: Mapping[NodeId, Inventory],
     hashes: Hashes,
     *,
     without: Collection[NodeId] = (),
@@ -99,46 +99,45 @@ def plan_of(
     """Return the plan of a recovery of the cluster.
 
     Args:
-        view: What the coordinator has; read before the nodes were asked.
-        told: The inventory of each node that answered.
-        hashes: Of entries; the plan counts only if no others are wanted after it was made.
-        without: Nodes that are lost: their absence is accepted.
-        least: Copies without which nothing is committed (``min_sync``).
-        accepts_loss: Recover shards of which `Finding.UNSURE` holds, too.
-        count: How many shards there are; those with lower numbers of which nobody has anything are
-            founded.
+        view: The state of the coordinator, read before the inventories.
+        inventories: The inventory of each node that responded.
+        hashes: Hashes of entries. The plan is valid only if it wants no further hashes.
+        without: Nodes that are lost and need not respond.
+        least: The number of copies that a commit needs (``min_sync``).
+        accepts_loss: Whether to recover shards with `Finding.UNSURE`.
+        count: The number of shards; shards of which no node has anything are founded.
 
     Raises:
-        Refused: The coordinator lost nothing, or all of it is recovered; a node that may know more
-            did not answer; a node has not learned yet that the coordinator lost its state; or no
-            epoch is left.
+        Refused: The coordinator lost nothing, or all of it is recovered; a node that may have newer
+            configurations did not respond; a node has not detected the loss yet; or no epoch is
+            left.
     """
-    known = {*view.configurations, *(n for each in told.values() for n in each.shards)}
+    known = {*view.configurations, *(n for each in inventories.values() for n in each.shards)}
     numbers = sorted({*known, *map(ShardId, range(count))})
-    lost = max((each.lost for each in told.values() if each.lost is not None), default=None)
+    lost = max((each.lost for each in inventories.values() if each.lost is not None), default=None)
     pending = [n for n in numbers if lost is not None and _is_void(view, n, lost)]
     raised = view.cluster.generation if view.cluster else -1
     if lost is None:
-        _check_answered(view, told)
+        _check_answered(view, inventories)
     if lost is None or (not pending and raised > lost):
         raise _sound(lost)
     command = f"rota cluster recover-coordination{' --accept-loss' * accepts_loss}"
-    _check_answers(view, told, without, pending, command=command)
-    _check_aware(told, lost, pending)
+    _check_answers(view, inventories, without, pending, command=command)
+    _check_aware(inventories, lost, pending)
     found = [
-        _found(view.configurations.get(n), n, told, hashes, without=without, least=least)
+        _found(view.configurations.get(n), n, inventories, hashes, without=without, least=least)
         for n in pending
     ]
-    generation, epoch = _next(lost, raised, _highest_generation(view, told, found))
+    generation, epoch = _next(lost, raised, _highest_generation(view, inventories, found))
     wanted = {Finding.RECOVERABLE, *({Finding.UNSURE} if accepts_loss else ())}
-    is_blind = len({*without, *_wiped(found, told)}) >= least and not accepts_loss
+    is_blind = len({*without, *_wiped(found, inventories)}) >= least and not accepts_loss
     unheld = Finding.UNSURE if is_blind else Finding.NEW
     return RecoveryPlan(
         generation=generation,
         shards=tuple(
             replace(each, finding=unheld)
             if each.finding is Finding.NEW
-            else _filled(each, told, epoch)
+            else _filled(each, inventories, epoch)
             if each.finding in wanted
             else each
             for each in found
@@ -146,8 +145,8 @@ def plan_of(
     )
 
 
-def _wiped(found: Iterable[ShardPlan], told: Mapping[NodeId, Inventory]) -> set[NodeId]:
-    """Return the nodes that answered and lack a copy that counted: they may have lost others."""
+def _wiped(found: Iterable[ShardPlan], inventories: Mapping[NodeId, Inventory]) -> set[NodeId]:
+    """Return the nodes that responded and lack a copy that counted; they may lack others too."""
     named = {
         (plan.shard, copy.node_id, copy.allocation)
         for plan in found
@@ -157,7 +156,7 @@ def _wiped(found: Iterable[ShardPlan], told: Mapping[NodeId, Inventory]) -> set[
     return {
         node_id
         for shard, node_id, allocation in named
-        if node_id in told and told[node_id].of(shard).allocation != allocation
+        if node_id in inventories and inventories[node_id].of(shard).allocation != allocation
     }
 
 
@@ -165,7 +164,7 @@ def _next(*generations: int) -> tuple[int, Epoch]:
     """Return the generation above all *generations*, and its first epoch.
 
     Raises:
-        Refused: There is none.
+        Refused: No epoch is left.
     """
     generation = 1 + max(generations)
     epoch = first_epoch(generation)
@@ -175,7 +174,7 @@ def _next(*generations: int) -> tuple[int, Epoch]:
 
 
 def _is_void(view: View, shard: ShardId, lost: int) -> bool:
-    """Return True if nodes do not follow what the coordinator has of a shard."""
+    """Return True if nodes ignore the coordinator's configuration of a shard."""
     current = view.configurations.get(shard)
     return current is None or generation_of(current.epoch) <= lost
 
@@ -183,14 +182,14 @@ def _is_void(view: View, shard: ShardId, lost: int) -> bool:
 def _found(
     current: Configuration | None,
     shard: ShardId,
-    told: Mapping[NodeId, Inventory],
+    inventories: Mapping[NodeId, Inventory],
     hashes: Hashes,
     *,
     without: Collection[NodeId],
     least: int,
 ) -> ShardPlan:
-    """Return the finding about a shard, with nothing to be written yet."""
-    held = {node_id: each.of(shard) for node_id, each in told.items()}
+    """Return the finding about a shard, as a plan that writes nothing."""
+    held = {node_id: each.of(shard) for node_id, each in inventories.items()}
     known = [each for each in (current, *(each.seen for each in held.values())) if each]
     if not known and all(map(_is_nothing, held.values())):
         return ShardPlan(
@@ -214,7 +213,7 @@ def _found(
 
 
 def _is_nothing(held: HeldCopy) -> bool:
-    """Return True if a node has no more of a shard than a copy that nobody was asked to count."""
+    """Return True if a node has nothing of a shard, except a first copy that never counted."""
     return held.seen is None and held.promised == 0 and held.tip == NOTHING_HELD.tip
 
 
@@ -224,7 +223,7 @@ def _doubt(
     held: Mapping[NodeId, HeldCopy],
     lineage: ConfigurationLineage,
 ) -> Finding | None:
-    """Return what keeps the shard closed though nothing was compared yet; None if nothing does."""
+    """Return a finding that closes the shard without a comparison of entries; None without one."""
     highest = max((max(each.promised, each.tip[0]) for each in held.values()), default=Epoch(0))
     if newest is None or highest > newest.epoch:
         return Finding.UNKNOWN_CONFIGURATION
@@ -241,24 +240,24 @@ def _finding(
 ) -> Finding:
     if sound is None:
         return Finding.FORKED
-    # A configuration that no node here has seen, and under which something was committed, has at
-    # least that many copies, each on a node that is missing or that lost its data.
+    # A configuration that no node here has seen, and under which entries were committed, has at
+    # least *least* copies, each on a node that is missing or that lost its data.
     here = {copy.node_id for copy in holders}
     blind = {*without, *(each for each in sound.members if each not in here)} - here
     return Finding.UNSURE if len(blind) >= least else Finding.RECOVERABLE
 
 
-def _filled(plan: ShardPlan, told: Mapping[NodeId, Inventory], epoch: Epoch) -> ShardPlan:
-    """Return the plan with the configuration that is to be written."""
+def _filled(plan: ShardPlan, inventories: Mapping[NodeId, Inventory], epoch: Epoch) -> ShardPlan:
+    """Return the plan with the configuration to write."""
     assert plan.newest is not None, plan
-    tips = {copy.node_id: told[copy.node_id].of(plan.shard).tip for copy in plan.holders}
+    tips = {copy.node_id: inventories[copy.node_id].of(plan.shard).tip for copy in plan.holders}
     primary = plan.newest.primary
     if primary not in tips:
         primary = max(sorted(tips), key=lambda each: tips[each])
     fresh = Configuration(
         epoch=epoch,
         primary=primary,
-        # It begins under an epoch of its own, after all promises have run out (R16).
+        # The primary starts under a later epoch, after all promises have expired (R16).
         primary_session=NO_SESSION,
         sync=plan.holders,
     )
@@ -266,13 +265,13 @@ def _filled(plan: ShardPlan, told: Mapping[NodeId, Inventory], epoch: Epoch) -> 
 
 
 def _highest_generation(
-    view: View, told: Mapping[NodeId, Inventory], found: Iterable[ShardPlan]
+    view: View, inventories: Mapping[NodeId, Inventory], found: Iterable[ShardPlan]
 ) -> int:
-    """Return the highest generation of an epoch that was given, or may have been."""
-    # A promise that no configuration explains may be a forged one, near the end of all epochs.
+    """Return the highest generation of an epoch that was assigned, or may have been."""
+    # A promise without a configuration may be forged, and near the highest epoch.
     unknown = {each.shard for each in found if each.finding is Finding.UNKNOWN_CONFIGURATION}
     epochs = [each.epoch for each in view.configurations.values()]
-    for inventory in told.values():
+    for inventory in inventories.values():
         for shard, held in inventory.shards.items():
             epochs.append(held.seen.epoch if held.seen else Epoch(0))
             if shard not in unknown:
@@ -287,7 +286,7 @@ def plan_from(
     shard: ShardId,
     source: NodeId,
     view: View,
-    told: Mapping[NodeId, Inventory],
+    inventories: Mapping[NodeId, Inventory],
     hashes: Hashes,
     *,
     without: Collection[NodeId] = (),
@@ -295,35 +294,36 @@ def plan_from(
 ) -> RecoveryPlan:
     """Return the plan that makes one node's copy of a shard the only one that counts.
 
-    Whatever was acknowledged and is not on that copy is lost by it.
+    Acknowledged writes that are not on that copy are lost.
 
     Args:
-        shard: Which.
+        shard: The shard.
         source: The node with the copy.
-        view: What the coordinator has; read before the nodes were asked.
-        told: The inventory of each node that answered.
-        hashes: Of entries; the plan counts only if no others are wanted after it was made.
-        without: Nodes that are lost: their absence is accepted.
-        least: Copies without which nothing is committed (``min_sync``).
+        view: The state of the coordinator, read before the inventories.
+        inventories: The inventory of each node that responded.
+        hashes: Hashes of entries. The plan is valid only if it wants no further hashes.
+        without: Nodes that are lost and need not respond.
+        least: The number of copies that a commit needs (``min_sync``).
 
     Raises:
-        Refused: A copy that counts is there, or is on a node that did not answer; the node has no
-            whole copy; the coordinator lost its state and no recovery was made; no epoch is left.
+        Refused: A copy that counts exists, or is on a node that did not respond; the node has no
+            complete copy; the coordinator lost its state and was not recovered; or no epoch is
+            left.
     """
-    lost = max((each.lost for each in told.values() if each.lost is not None), default=-1)
+    lost = max((each.lost for each in inventories.values() if each.lost is not None), default=-1)
     if view.cluster is None or view.cluster.generation <= lost:
         raise _lost()
     command = f"rota shard recover {shard} --from {source}"
-    _check_answers(view, told, without, [shard], command=command)
+    _check_answers(view, inventories, without, [shard], command=command)
     current = view.configurations.get(shard)
-    plan = _found(current, shard, told, hashes, without=without, least=least)
+    plan = _found(current, shard, inventories, hashes, without=without, least=least)
     is_certain = plan.finding is Finding.RECOVERABLE or not _is_void(view, shard, lost)
     if plan.holders and is_certain:
         raise _alive(plan)
-    held = told[source].of(shard) if source in told else NOTHING_HELD
+    held = inventories[source].of(shard) if source in inventories else NOTHING_HELD
     if held.allocation is None:
-        raise _no_copy(shard, source, told)
-    of_shard = {node_id: each.of(shard) for node_id, each in told.items()}
+        raise _no_copy(shard, source, inventories)
+    of_shard = {node_id: each.of(shard) for node_id, each in inventories.items()}
     promised = [epoch for each in of_shard.values() for epoch in (each.promised, each.tip[0])]
     seen = [each.epoch for each in (current, *(one.seen for one in of_shard.values())) if each]
     highest = max(*promised, *seen)
@@ -337,105 +337,111 @@ def plan_from(
     return RecoveryPlan(generation=generation, shards=(replace(plan, fresh=fresh),))
 
 
-# -- what is refused ------------------------------------------------------------------------------
+# -- refusals -------------------------------------------------------------------------------------
 
 
 def _check_answers(
     view: View,
-    told: Mapping[NodeId, Inventory],
+    inventories: Mapping[NodeId, Inventory],
     without: Collection[NodeId],
     shards: Iterable[ShardId],
     *,
     command: str,
 ) -> None:
-    """Check that every node that may know more has answered, or is lost for good.
+    """Check that every node that may have newer configurations has responded or is lost for good.
 
     Args:
-        view: What the coordinator has.
-        told: The inventory of each node that answered.
+        view: The state of the coordinator.
+        inventories: The inventory of each node that responded.
         without: Nodes that are lost.
-        shards: Those that are to be recovered.
-        command: What an operator typed, without its nodes to go on without.
+        shards: The shards to recover.
+        command: The operator's command, without its ``--without`` options.
 
     Raises:
-        Refused: One has not, or is named as lost and lives.
+        Refused: A node has not responded, or a node declared lost is alive.
     """
     numbers = list(shards)
     named = {
         node_id
         for n in numbers
-        for each in (view.configurations.get(n), *(one.of(n).seen for one in told.values()))
+        for each in (view.configurations.get(n), *(one.of(n).seen for one in inventories.values()))
         if each
         for node_id in each.members
     }
     unknown = sorted(set(without) - {*view.members, *named})
     if unknown:
         raise not_found("node", unknown[0])
-    here = sorted(set(without) & {*told, *view.lives})
+    here = sorted(set(without) & {*inventories, *view.lives})
     if here:
         raise Refused(
             Kind.CONFLICT,
             "node_alive",
-            f"{_listed(here)}: alive, and named by --without, which is for nodes that are lost. "
-            f"Run the command without that: `{_typed(command, set(without) - set(here))}`",
+            f"{_listed(here)} is alive; --without is only for nodes that are lost for good. Run: "
+            f"`{_typed(command, set(without) - set(here))}`",
         )
-    missing = sorted({*view.members, *named} - {*told, *without})
+    missing = sorted({*view.members, *named} - {*inventories, *without})
     if missing:
         raise Refused(
             Kind.UNAVAILABLE,
             "nodes_unreached",
-            f"{_listed(missing)} did not answer, and may have what no other node has: start it "
-            "with its data, and run the command again. Only if its data are lost for good: "
+            f"{_listed(missing)} did not respond, and may have data that no other node has. Start "
+            "it with its data, and run the command again. Only if its data are lost for good, run: "
             f"`{_typed(command, {*without, *missing})}`",
             retry_after_s=1,
         )
 
 
-def _check_answered(view: View, told: Mapping[NodeId, Inventory]) -> None:
-    """Check that nodes which live and did not answer do not know of a loss.
+def _check_answered(view: View, inventories: Mapping[NodeId, Inventory]) -> None:
+    """Check that no node that is alive and did not respond may have detected a loss.
 
-    They may have no link to those that answered because these founded another cluster.
+    Such a node may have no link to the others because these founded another cluster.
+
+    Raises:
+        Refused: One may have.
     """
-    silent = sorted(view.lives.keys() - told.keys())
+    silent = sorted(view.lives.keys() - inventories.keys())
     if not silent:
         return
     address = view.members[silent[0]].address if silent[0] in view.members else "HOST:PORT"
     raise Refused(
         Kind.UNAVAILABLE,
         "nodes_unreached",
-        "no node that answered found that etcd lost its state, and no answer came from "
-        f"{_listed(silent)}, alive by the record in etcd. Ask there: `rota cluster "
-        f"recover-coordination --url http://{address} --dry-run`. If it says that "
-        f"etcd has another cluster, {_listed(sorted(told))} founded that one in the "
-        "emptied etcd, and has to be stopped",
+        "no node that responded has detected a loss of state in etcd, but "
+        f"{_listed(silent)}, alive according to etcd, did not respond. Run there: `rota cluster "
+        f"recover-coordination --url http://{address} --dry-run`. If it reports that "
+        f"etcd has another cluster, {_listed(sorted(inventories))} founded that cluster in the "
+        "emptied etcd and must be stopped",
         retry_after_s=1,
     )
 
 
-def _check_aware(told: Mapping[NodeId, Inventory], lost: int, pending: Collection[ShardId]) -> None:
-    """Check that no node follows an answer of the coordinator that is still on its way."""
+def _check_aware(
+    inventories: Mapping[NodeId, Inventory], lost: int, pending: Collection[ShardId]
+) -> None:
+    """Check that no node can still use a configuration of a lost generation."""
     unaware = sorted(
         node_id
-        for node_id, each in told.items()
+        for node_id, each in inventories.items()
         if each.lost != lost and any(each.of(shard).seen for shard in pending)
     )
     if unaware:
         raise Refused(
             Kind.UNAVAILABLE,
             "nodes_unaware",
-            f"{_listed(unaware)} has not learned yet that etcd lost its state: try again in a "
-            "second. If it does not learn that, stop it, name it as a node to go on without, and "
-            "start it after the recovery",
+            f"{_listed(unaware)} has not detected yet that etcd lost its state. Try again in a "
+            "second. If the node still does not detect it, stop the node, run the command with "
+            "--without, and start the node after the recovery",
             retry_after_s=1,
         )
 
 
 def _sound(lost: int | None) -> Refused:
-    done = "no node found that etcd lost its state" if lost is None else "all of it is recovered"
+    none = "no node has detected a loss of state in etcd"
+    done = none if lost is None else "all that etcd lost is recovered"
     return Refused(
         Kind.CONFLICT,
         "coordination_sound",
-        f"{done}: nothing to recover. A node finds it out within seconds, and says so at /readyz",
+        f"{done}: nothing to recover. Nodes detect a loss within seconds, and report it at /readyz",
     )
 
 
@@ -443,7 +449,7 @@ def _lost() -> Refused:
     return Refused(
         Kind.CONFLICT,
         "coordination_lost",
-        "etcd lost its state: recover that first, by `rota cluster recover-coordination`",
+        "etcd lost its state; recover the cluster first, with `rota cluster recover-coordination`",
     )
 
 
@@ -452,16 +458,16 @@ def _alive(plan: ShardPlan) -> Refused:
         Kind.CONFLICT,
         "copies_alive",
         f"{_listed([copy.node_id for copy in plan.holders])} has a copy of shard {plan.shard} that "
-        "counts, and so everything that was acknowledged: nothing has to be given up. The shard "
-        "opens when as many copies as min_sync can be made",
+        "counts, with every acknowledged write, so no write needs to be given up. The shard opens "
+        "as soon as there are enough nodes for min_sync copies",
     )
 
 
-def _no_copy(shard: ShardId, source: NodeId, told: Mapping[NodeId, Inventory]) -> Refused:
-    others = sorted(node_id for node_id, each in told.items() if each.of(shard).allocation)
-    where = f"{_listed(others)} has one" if others else "no node that answered has one"
+def _no_copy(shard: ShardId, source: NodeId, inventories: Mapping[NodeId, Inventory]) -> Refused:
+    others = sorted(node_id for node_id, each in inventories.items() if each.of(shard).allocation)
+    where = f"{_listed(others)} has one" if others else "no node that responded has one"
     return Refused(
-        Kind.CONFLICT, "copy_missing", f"{source} has no whole copy of shard {shard}; {where}"
+        Kind.CONFLICT, "copy_missing", f"{source} has no complete copy of shard {shard}; {where}"
     )
 
 
@@ -469,8 +475,8 @@ def _exhausted(generation: int) -> Refused:
     return Refused(
         Kind.CONFLICT,
         "epochs_exhausted",
-        f"epochs of generation {generation} cannot be stored: a node promised an epoch near the "
-        "highest one. Replace the data directory of that node, whose copy does not count",
+        f"no epoch is left for generation {generation}: a node promised an epoch near the highest "
+        "one. Replace the data directory of that node, whose copy does not count",
     )
 
 

@@ -1,18 +1,18 @@
-"""Carrying out a recovery: ask, plan, record, write, record.
+"""Procedure of a recovery: inventories, plan, record, write, record.
 
-The order matters. The coordinator is read before the nodes are asked, and every write expects what
-was read: whatever changes in between refuses the write, and the recovery is run again. Nodes are
-asked once more, for hashes of entries, where the history of a shard may have forked. The record
-of the cluster goes first, so that of two recoveries at the same time one writes configurations. A
-recovery that ends in the middle is run again: the shards it has recovered are passed over.
+The order matters. The coordinator is read before the inventories, and every write is conditional on
+what was read: after any change in between the write is refused, and the recovery must be run again.
+If a shard may have forked, nodes are also asked for hashes of entries. The record of the cluster is
+written first, so that only one of two concurrent recoveries writes configurations. A recovery that
+was interrupted can be run again, and skips the shards that it has recovered.
 
-RECOVERIES in the data directory has two lines for each recovery that was not a dry run:
+The file RECOVERIES in the data directory has two lines for each recovery that was not a dry run:
 
-    {"at": ..., "step": "begun", ...}     what is about to be written
-    {"at": ..., "step": "done", ...}      what was written
-    {"at": ..., "step": "failed", ...}    or why not, or why that is not known (`outcome_unknown`)
+    {"at": ..., "step": "begun", ...}     the plan
+    {"at": ..., "step": "done", ...}      the result
+    {"at": ..., "step": "failed", ...}    or the error, which may be `outcome_unknown`
 
-A first line without a second one is of a process that ended meanwhile: its outcome is not known.
+If the second line is missing, the process ended before it, and the result is unknown.
 """
 
 import asyncio
@@ -58,41 +58,41 @@ from rota.wire.documents import (
 log = logging.getLogger(__name__)
 
 RECORD_FILE = "RECOVERIES"
-"""In the data directory: lines of JSON about each recovery that this node carried out."""
+"""The file in the data directory with a record of each recovery, in lines of JSON."""
 RECOVERED, CHANGED = "recovered", "changed"
 ROUNDS_MAX = 100
-"""Questions for hashes, one after the other: two journals are compared by halves."""
+"""Rounds of requests for hashes; two journals are compared by bisection."""
 SWAPS_AT_ONCE = 256
-"""Made without a break, and asked in one session."""
+"""Swaps that are made without a pause, under one session."""
 HELD_AT_ONCE = 256
-"""Shards whose copies are described without a break, some 8 µs each."""
+"""Shards that are inventoried without a pause, some 8 µs each."""
 HASHES_AT_ONCE = 128
-"""Asked for by one request, whose line has at most 8 KiB, and read without a break: each may be a
-read of the disk, some 10 µs."""
+"""Hashes of one request, whose request line has at most 8 KiB. They are read without a pause, each
+perhaps from the disk, some 10 µs."""
 
 ReadHashes = Callable[[NodeId, Sequence[EntryOf]], Awaitable[Sequence[bytes | None] | None]]
-"""Return the hashes of a node's entries, None for those it does not keep; or None, if it does not
-answer."""
+"""Returns the hashes of a node's entries, None for missing entries; or None if the node does not
+respond."""
 
 
 class Recovery(NamedTuple):
-    """What a recovery needs to know.
+    """The inputs of a recovery.
 
     Attributes:
-        coordinator: Of the cluster.
-        name: Of the cluster.
-        cluster: As this node knows it, from its data and settings.
-        node_id: This node, which carries the recovery out.
-        data_dir: Of this node; it gets the record.
-        least: Copies without which nothing is committed (``min_sync``).
-        now: Gives the calendar's time.
-        view: What the coordinator has; read before the nodes were asked.
-        told: What each node that answered has.
-        session: Gives this node's session; `NO_SESSION` while it has none.
-        read_hashes: Asks a node for hashes of entries.
-        found: Has this node found shards of which no node has anything.
-        without: Nodes that are lost: their absence is accepted.
-        is_dry: Only say what would be done.
+        coordinator: The coordinator of the cluster.
+        name: The name of the cluster.
+        cluster: The record of the cluster according to this node's data and settings.
+        node_id: This node, which runs the recovery.
+        data_dir: The data directory of this node, for the record of the recovery.
+        least: The number of copies that a commit needs (``min_sync``).
+        now: Returns the time of the wall clock.
+        view: The state of the coordinator, read before the inventories.
+        inventories: The inventory of each node that responded.
+        session: Returns this node's session; `NO_SESSION` while it has none.
+        read_hashes: Requests hashes of entries from a node.
+        found: Founds shards of which no node has anything, on this node.
+        without: Nodes that are lost and need not respond.
+        is_dry: Whether to change nothing.
     """
 
     coordinator: Coordinator
@@ -103,7 +103,7 @@ class Recovery(NamedTuple):
     least: int
     now: Callable[[], Instant]
     view: View
-    told: Mapping[NodeId, InventoryView]
+    inventories: Mapping[NodeId, InventoryView]
     session: Callable[[], Session]
     read_hashes: ReadHashes
     found: Callable[[Collection[ShardId]], None]
@@ -111,15 +111,15 @@ class Recovery(NamedTuple):
     is_dry: bool
 
 
-# -- what a node has ------------------------------------------------------------------------------
+# -- inventories ----------------------------------------------------------------------------------
 
 
 async def inventory_of(
     shards: Shards, node_id: NodeId, continuity: CoordinatorContinuity
 ) -> InventoryView:
-    """Return what this node has of all shards."""
-    # First: what is learned meanwhile of a generation that is not known to be lost yet may be
-    # missing in what was read before, and then this node must not look as if it knew of the loss.
+    """Return the inventory of this node."""
+    # Read first: if a loss is detected during the inventory, shards read before may still have a
+    # configuration of the lost generation, and the node must not count as aware of the loss.
     lost = continuity.lost
     held: list[HeldView] = []
     for start in range(0, len(shards), HELD_AT_ONCE):
@@ -131,7 +131,7 @@ async def inventory_of(
 
 
 def _held_view(shard: Shard) -> HeldView | None:
-    """Return what this node has of a shard; None if it has nothing."""
+    """Return this node's copy of a shard; None if it has nothing."""
     replica = shard.replica
     copy, tip, seen = replica.copy, replica.copy.tip, replica.seen
     if seen is None and copy.allocation is None and not replica.epoch and not tip.index:
@@ -151,7 +151,7 @@ def _held_view(shard: Shard) -> HeldView | None:
 
 
 async def hashes_in(shards: Shards, entries: Sequence[EntryOf]) -> list[bytes | None]:
-    """Return the hashes of entries of this node's copies, None for those that are not kept."""
+    """Return the hashes of entries of this node's copies, None for missing entries."""
     hashes: list[bytes | None] = []
     for start in range(0, len(entries), HASHES_AT_ONCE):
         hashes += [
@@ -177,7 +177,7 @@ def _configuration_view(configuration: Configuration) -> ConfigurationView:
 
 
 def inventory_in(view: InventoryView) -> Inventory:
-    """Return what a node has, from what it told."""
+    """Return the inventory in a document."""
     held = {ShardId(each.shard): _held(each) for each in view.shards}
     return Inventory(lost=view.lost, shards=held)
 
@@ -212,28 +212,28 @@ def _configuration(view: ConfigurationView) -> Configuration:
 async def _planned(
     recovery: Recovery, make: Callable[[Mapping[NodeId, Inventory], Hashes], RecoveryPlan]
 ) -> RecoveryPlan:
-    """Return the plan, with all hashes that are needed for it.
+    """Return the plan, after requests for all hashes that it needs.
 
-    Nodes that do not answer for hashes count as if they had not answered at all.
+    Nodes that do not respond with hashes count as if they had not responded at all.
 
     Raises:
-        Refused: As *make* does; or journals change meanwhile.
+        Refused: As *make*; or journals changed during the recovery.
     """
-    # Some 10 µs for each shard of each node, and later 20 µs for each shard: the loop goes on.
-    told = await asyncio.to_thread(
-        lambda: {node_id: inventory_in(each) for node_id, each in recovery.told.items()}
+    # In threads: it takes some 10 µs for each shard of each node, and later 20 µs for each shard.
+    inventories = await asyncio.to_thread(
+        lambda: {node_id: inventory_in(each) for node_id, each in recovery.inventories.items()}
     )
     known: dict[EntryOf, bytes] = {}
     for _ in range(ROUNDS_MAX):
         hashes = Hashes(known)
-        plan = await asyncio.to_thread(make, told, hashes)
+        plan = await asyncio.to_thread(make, inventories, hashes)
         if not hashes.wanted:
             return plan
         nodes = sorted({each.node_id for each in hashes.wanted})
         answers = await asyncio.gather(*(_ask(recovery, each, hashes.wanted) for each in nodes))
         for node_id, answer in zip(nodes, answers, strict=True):
             if answer is None:
-                told.pop(node_id)
+                inventories.pop(node_id)
             else:
                 known |= answer
     raise _overtaken("journals")
@@ -242,7 +242,7 @@ async def _planned(
 async def _ask(
     recovery: Recovery, node_id: NodeId, wanted: Collection[EntryOf]
 ) -> dict[EntryOf, bytes] | None:
-    """Return the hashes of those entries that are a node's; None if it does not answer."""
+    """Return the hashes of the entries of one node; None if it does not respond."""
     entries = sorted(each for each in wanted if each.node_id == node_id)
     hashes = await recovery.read_hashes(node_id, entries)
     if hashes is None:
@@ -250,7 +250,7 @@ async def _ask(
     known = {entry: each for entry, each in zip(entries, hashes, strict=True) if each is not None}
     dropped = next((each for each in entries if each not in known), None)
     if dropped is not None:
-        # The node had it when it was asked what it has.
+        # The node's inventory had this entry.
         raise _overtaken(f"the journal of shard {dropped.shard} on {node_id}")
     return known
 
@@ -262,19 +262,20 @@ async def recover_cluster(recovery: Recovery, *, accepts_loss: bool) -> Recovery
     """Write the configurations that nodes have seen to a coordinator that lost them.
 
     Args:
-        recovery: What is known.
-        accepts_loss: Recover shards, too, that may lack what was acknowledged.
+        recovery: The inputs.
+        accepts_loss: Whether to recover shards that may lack acknowledged writes.
 
     Raises:
-        Refused: See `plan_of`; or the coordinator changed meanwhile, or is of another cluster.
-        CoordinatorError: The coordinator did not do all of it, or that is not known.
+        Refused: As `plan_of`; or the coordinator changed during the recovery, or has another
+            cluster.
+        CoordinatorError: The coordinator failed, or its response is unknown.
     """
     _check_cluster(recovery)
     plan = await _planned(
         recovery,
-        lambda told, hashes: plan_of(
+        lambda inventories, hashes: plan_of(
             recovery.view,
-            told,
+            inventories,
             hashes,
             without=recovery.without,
             least=recovery.least,
@@ -317,7 +318,7 @@ def _shard_view(plan: ShardPlan, *, is_changed: bool) -> ShardRecoveryView:
 
 
 def _missing(plan: ShardPlan) -> list[str]:
-    """Return the nodes whose copies counted and are not there."""
+    """Return the nodes whose copies counted and are missing."""
     here = {copy.node_id for copy in plan.holders}
     return [each for each in (plan.newest.members if plan.newest else ()) if each not in here]
 
@@ -329,17 +330,18 @@ async def recover_shard(recovery: Recovery, shard: ShardId, source: NodeId) -> S
     """Make one node's copy of a shard the only one that counts.
 
     Raises:
-        Refused: See `plan_from`; or the coordinator changed meanwhile, or is of another cluster.
-        CoordinatorError: The coordinator did not do it, or that is not known.
+        Refused: As `plan_from`; or the coordinator changed during the recovery, or has another
+            cluster.
+        CoordinatorError: The coordinator failed, or its response is unknown.
     """
     _check_cluster(recovery)
     plan = await _planned(
         recovery,
-        lambda told, hashes: plan_from(
+        lambda inventories, hashes: plan_from(
             shard,
             source,
             recovery.view,
-            told,
+            inventories,
             hashes,
             without=recovery.without,
             least=recovery.least,
@@ -347,7 +349,7 @@ async def recover_shard(recovery: Recovery, shard: ShardId, source: NodeId) -> S
     )
     [planned] = plan.shards
     assert planned.fresh is not None, planned
-    held = inventory_in(recovery.told[source]).of(shard)
+    held = inventory_in(recovery.inventories[source]).of(shard)
     _, last_index = held.tip
     view = ShardLossView(
         shard=shard,
@@ -372,27 +374,27 @@ async def recover_shard(recovery: Recovery, shard: ShardId, source: NodeId) -> S
 def _check_cluster(recovery: Recovery) -> None:
     there = recovery.view.cluster
     if there is not None and there.id != recovery.cluster.id:
-        # No link joins nodes of two clusters, so who answered is of this one.
-        others = sorted(recovery.view.lives.keys() - recovery.told.keys())
-        which = f"{', '.join(others)}, which did not answer" if others else "by now it has ended"
+        # Nodes of different clusters have no links, so the nodes that responded are of this one.
+        others = sorted(recovery.view.lives.keys() - recovery.inventories.keys())
+        which = f"{', '.join(others)}, which did not respond" if others else "it has ended since"
         raise Refused(
             Kind.CONFLICT,
             "other_cluster",
-            f"etcd has another cluster, {there.id}, under the name {recovery.name!r}, and the "
-            f"data of {recovery.node_id} are of {recovery.cluster.id}. A node without data founded "
-            f"that one while etcd was empty ({which}). Stop that node, run `etcdctl del --prefix "
-            f"/rota/{recovery.name}/`, wait 10 s, and run the command again. Keep the data of all "
-            "other nodes",
+            f"etcd has another cluster, {there.id}, under the name {recovery.name!r}; the data of "
+            f"{recovery.node_id} belong to {recovery.cluster.id}. A node without data founded the "
+            f"other cluster while etcd was empty ({which}). Stop that node, run `etcdctl del "
+            f"--prefix /rota/{recovery.name}/`, wait 10 s, and run the command again. Keep the "
+            "data of all other nodes",
         )
 
 
 async def _write(recovery: Recovery, plan: RecoveryPlan) -> set[ShardId]:
-    """Write what is planned, and return the shards that changed meanwhile and were left alone."""
+    """Write a plan, and return the shards that were not written because they had changed."""
     if recovery.session() == NO_SESSION:
         raise Refused(
             Kind.UNAVAILABLE,
             "coordinator_unavailable",
-            "this node has no session at etcd yet: try again",
+            "this node has no session in etcd yet; try again",
             retry_after_s=1,
         )
     before = recovery.view.cluster
@@ -402,7 +404,7 @@ async def _write(recovery: Recovery, plan: RecoveryPlan) -> set[ShardId]:
     planned = [each for each in plan.shards if each.fresh]
     changed: set[ShardId] = set()
     for start in range(0, len(planned), SWAPS_AT_ONCE):
-        # In the session of this moment: the one in which nodes were asked may be over.
+        # Under the present session: the one at the start of the recovery may have ended.
         swaps = _swaps(planned[start : start + SWAPS_AT_ONCE], recovery.node_id, recovery.session())
         answers = await recovery.coordinator.swap(swaps)
         changed |= {
@@ -430,8 +432,8 @@ def _overtaken(what: str) -> Refused:
     return Refused(
         Kind.UNAVAILABLE,
         "recovery_overtaken",
-        f"{what} changed meanwhile, perhaps by another recovery: look at the cluster, and try "
-        "again if it is still needed",
+        f"{what} changed during the recovery, perhaps by another recovery; check the status of the "
+        "cluster, and try again if a recovery is still needed",
         retry_after_s=1,
     )
 
@@ -441,7 +443,7 @@ def _overtaken(what: str) -> Refused:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What a recovery did: at first what is planned."""
+    """The result of a recovery; until the end, its plan."""
 
     view: RecoveryView | ShardLossView
 
@@ -450,10 +452,10 @@ class _Outcome:
 async def _recorded(
     recovery: Recovery, planned: RecoveryView | ShardLossView
 ) -> AsyncGenerator[_Outcome]:
-    """Record what is about to be written, before anything is, and what came of it.
+    """Record the plan before the body runs, and the result after it.
 
     Raises:
-        OSError: The first line cannot be written; nothing else is done then.
+        OSError: The plan cannot be recorded; the body does not run.
     """
     await _record(recovery, "begun", planned)
     outcome = _Outcome(planned)
@@ -474,7 +476,7 @@ _Facts = RecoveryView | ShardLossView | _Failure
 
 
 async def _record_end(recovery: Recovery, step: str, facts: _Facts) -> None:
-    """Record the outcome, which is as it is whether or not that is possible."""
+    """Record the result; a failure to record it is logged only."""
     try:
         await _record(recovery, step, facts)
     except OSError as error:
@@ -482,13 +484,13 @@ async def _record_end(recovery: Recovery, step: str, facts: _Facts) -> None:
 
 
 async def _record(recovery: Recovery, step: str, facts: _Facts) -> None:
-    """Add a line to the record of recoveries, durably."""
+    """Append a line to the record of recoveries, durably."""
     head = {"at": format_instant(recovery.now()), "step": step}
     await asyncio.to_thread(_append, recovery.data_dir / RECORD_FILE, head, facts)
 
 
 def _append(file: Path, head: dict[str, str], facts: _Facts) -> None:
-    """Add a line to *file*, whole and synced; one that a crash cut off stays a line of its own."""
+    """Append a complete line to *file* and sync it; a line that a crash cut off is terminated."""
     fields: dict[str, object] = msgspec.to_builtins(facts)
     line = msgspec.json.encode({**head, **fields}) + b"\n"
     descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
@@ -497,7 +499,7 @@ def _append(file: Path, head: dict[str, str], facts: _Facts) -> None:
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             line = b"\n" + line
         while line:
-            line = line[os.write(descriptor, line) :]  # It may take less than it is given.
+            line = line[os.write(descriptor, line) :]  # A write may be partial.
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -1,13 +1,13 @@
-"""The repair of a shard whose copies promised an epoch that the coordinator never gave.
+"""Repair of a shard whose copies promised an epoch that the coordinator never assigned.
 
-Such a promise fences every primary, for good (PROTOCOL R2): a forged message or damage made it
-before R41 was there. Promises are never lowered. The coordinator's epoch is raised above the
-highest of them instead, by compare-and-set, with everything else as it was; so each copy finds what
-it is asked to obey (docs/decisions/0017).
+Such a promise fences every primary permanently (PROTOCOL R2). Before R41, a forged message or
+damage could cause it. Promises are never lowered. Instead, the coordinator's epoch is raised above
+the highest promise by compare-and-set, and the rest of the configuration is unchanged, so that each
+copy accepts it (docs/decisions/0017).
 
-Where a node knows a *configuration* or has *entries* of an epoch above the coordinator's, that has
-lost what it knew, and its record may name copies that lack acknowledged entries: then nothing is
-repaired.
+If a node has a *configuration* or *entries* of an epoch above the coordinator's, the coordinator
+has lost state, and its configuration may name copies that lack acknowledged entries. The repair is
+then refused.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,11 +22,11 @@ from rota.node.shards.shard import Shard
 from rota.wire.documents import PromiseView, RepairView
 
 EPOCH_MAX = 1 << 62
-"""Above it there is no room for the epochs that follow a repair."""
+"""The limit on promised epochs; above it none is left for the changes after a repair."""
 
 
 def promise_of(shard: Shard, node_id: NodeId) -> PromiseView:
-    """Return what this node knows of the epochs of a shard."""
+    """Return the epochs of a shard on this node."""
     replica = shard.replica
     return PromiseView(
         node_id=node_id,
@@ -37,57 +37,57 @@ def promise_of(shard: Shard, node_id: NodeId) -> PromiseView:
 
 
 def repaired(
-    shard: ShardId, current: Configuration | None, told: Mapping[NodeId, PromiseView]
+    shard: ShardId, current: Configuration | None, promises: Mapping[NodeId, PromiseView]
 ) -> Configuration:
-    """Return the configuration that frees a shard.
+    """Return the configuration that repairs a shard.
 
     Args:
-        shard: Which.
-        current: The coordinator's configuration of it.
-        told: What each node told that could be asked.
+        shard: The shard.
+        current: The coordinator's configuration of the shard.
+        promises: The epochs on each node that responded.
 
     Raises:
-        Refused: Nothing is wrong that this mends, or it is not certain.
+        Refused: The shard needs no repair, or a repair would not be safe.
     """
     if current is None:
         raise Refused(
             Kind.CONFLICT,
             "shard_sound",
-            f"shard {shard} has no configuration yet: nothing to repair",
+            f"shard {shard} has no configuration yet; there is nothing to repair",
         )
-    unasked = sorted(set(current.members) - told.keys())
+    unasked = sorted(set(current.members) - promises.keys())
     if unasked:
         raise Refused(
             Kind.UNAVAILABLE,
             "copies_unreached",
-            f"the copies of shard {shard} on {', '.join(unasked)} count, and cannot be asked what "
-            "they have: start these nodes first",
+            f"{', '.join(unasked)} did not respond, and has a copy of shard {shard} that counts; "
+            "start it first",
             retry_after_s=1,
         )
-    ahead = sorted(each.node_id for each in told.values() if _knows_more(each, current.epoch))
+    ahead = sorted(each.node_id for each in promises.values() if _knows_more(each, current.epoch))
     if ahead:
         raise Refused(
             Kind.CONFLICT,
             "coordinator_behind",
-            f"etcd knows less of shard {shard} than {', '.join(ahead)}: it has epoch "
-            f"{current.epoch}, and was perhaps restored from a backup. Its record may name copies "
-            "that lack acknowledged entries, so a repair could lose them: change nothing, and see "
+            f"etcd has epoch {current.epoch} of shard {shard}, and {', '.join(ahead)} a later one; "
+            "etcd may have been restored from a backup. Its configuration may name copies that "
+            "lack acknowledged entries, and a repair could lose them. Change nothing, and see "
             "docs/how-to/operate.md, etcd lost its state",
         )
-    promised = max((each.promised for each in told.values()), default=0)
+    promised = max((each.promised for each in promises.values()), default=0)
     if promised <= current.epoch:
         raise Refused(
             Kind.CONFLICT,
             "shard_sound",
-            f"no node promised shard {shard} an epoch above {current.epoch}, which is that of its "
-            "configuration: nothing to repair",
+            f"no node promised an epoch of shard {shard} above {current.epoch}, the epoch of its "
+            "configuration; there is nothing to repair",
         )
     if promised >= EPOCH_MAX:
         raise Refused(
             Kind.CONFLICT,
             "epochs_exhausted",
-            f"epoch {promised} of shard {shard} leaves no room for a higher one: replace the data "
-            "directories of the nodes that promised it, one after the other",
+            f"no epoch is left above the promised epoch {promised} of shard {shard}; replace the "
+            "data directories of the nodes that promised it, one after the other",
         )
     return replace(current, epoch=Epoch(promised + 1))
 
@@ -95,7 +95,7 @@ def repaired(
 async def repair(
     coordinator: Coordinator,
     shard: ShardId,
-    told: Mapping[NodeId, PromiseView],
+    promises: Mapping[NodeId, PromiseView],
     *,
     members: Collection[NodeId],
     node_id: NodeId,
@@ -104,21 +104,21 @@ async def repair(
     """Raise the coordinator's epoch of a shard above all promises.
 
     Args:
-        coordinator: Of the cluster.
-        shard: Which.
-        told: What each node told that could be asked.
-        members: All nodes on record.
-        node_id: This node, which asks for it.
-        is_dry: Only say what would be done.
+        coordinator: The coordinator of the cluster.
+        shard: The shard.
+        promises: The epochs on each node that responded.
+        members: All nodes of the cluster.
+        node_id: This node.
+        is_dry: Whether to change nothing.
 
     Raises:
-        Refused: See `repaired`; or the configuration changed meanwhile.
-        CoordinatorError: The coordinator did not do it, or nobody knows.
+        Refused: As `repaired`; or the configuration was changed by another request.
+        CoordinatorError: The coordinator failed, or its response is unknown.
     """
     view = await coordinator.view()
     current = view.configurations.get(shard)
-    fresh = repaired(shard, current, told)
-    assert current is not None, "without a configuration it is refused"
+    fresh = repaired(shard, current, promises)
+    assert current is not None, "repaired refuses a shard without a configuration"
     if not is_dry:
         life = view.lives.get(node_id)
         swap = Swap(
@@ -134,17 +134,17 @@ async def repair(
             raise Refused(
                 Kind.UNAVAILABLE,
                 "coordinator_unavailable",
-                f"shard {shard} changed meanwhile, or this node has no session: try again",
+                f"shard {shard} changed during the repair, or this node has no session; try again",
                 retry_after_s=1,
             )
     return RepairView(
         shard=shard,
         epoch_before=current.epoch,
         epoch=fresh.epoch,
-        promises=[told[each] for each in sorted(told)],
-        unasked=sorted(set(members) - told.keys()),
+        promises=[promises[each] for each in sorted(promises)],
+        unasked=sorted(set(members) - promises.keys()),
     )
 
 
-def _knows_more(told: PromiseView, epoch: Epoch) -> bool:
-    return max(told.written, told.known) > epoch
+def _knows_more(promise: PromiseView, epoch: Epoch) -> bool:
+    return max(promise.written, promise.known) > epoch

@@ -198,7 +198,7 @@ async def _recovery(request: RequestContext, context: NodeContext) -> Recovery:
         least=context.copies.least,
         now=context.clock.now,
         view=view,
-        told={**inventories, config.node_id: await _inventory(context)},
+        inventories={**inventories, config.node_id: await _inventory(context)},
         session=lambda: context.membership.session,
         read_hashes=partial(_read_hashes, request),
         found=context.membership.found,

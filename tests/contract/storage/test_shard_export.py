@@ -168,4 +168,4 @@ def test_an_export_that_fails_later_leaves_what_could_be_read(
     assert run_command(tmp_path / "data", output) == EX_IOERR
 
     assert jobs([json.loads(line) for line in output.read_bytes().splitlines()]) == {"job": 1}
-    assert "has what could be read" in capsys.readouterr().err
+    assert "has the lines that could be read" in capsys.readouterr().err

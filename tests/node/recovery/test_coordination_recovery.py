@@ -144,7 +144,10 @@ def test_what_was_acknowledged_is_there_after_etcd_was_restored_and_recovered(
     cluster.wait_whole()
     assert generations(cluster) == {1}
     check_jobs(cluster, names)
-    with Client(first.url) as client, pytest.raises(Conflict, match="all of it is recovered"):
+    with (
+        Client(first.url) as client,
+        pytest.raises(Conflict, match="all that etcd lost is recovered"),
+    ):
         client.recover_coordination()
 
 

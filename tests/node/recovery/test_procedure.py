@@ -123,7 +123,7 @@ async def begun(there: Coordinator, folder: Path, *, is_dry: bool = False) -> Re
         least=2,
         now=lambda: NOON,
         view=await there.view(),
-        told={A: inventory(A, NEW), B: inventory(B, NEW), C: inventory(C, OLD)},
+        inventories={A: inventory(A, NEW), B: inventory(B, NEW), C: inventory(C, OLD)},
         session=lambda: life.session if life else NO_SESSION,
         read_hashes=no_hashes,
         found=found_none,
@@ -200,7 +200,7 @@ async def forked_recovery(
 
     recovery = await begun(await coordinator(), folder, is_dry=True)
     told = {A: forked(A, NEW, 9), B: forked(B, NEW, 8), C: forked(C, configuration(8, B, C), 7)}
-    return recovery._replace(told=told, read_hashes=read_hashes)
+    return recovery._replace(inventories=told, read_hashes=read_hashes)
 
 
 async def test_hashes_are_asked_for_until_it_is_certain_which_copies_have_everything(
@@ -287,7 +287,7 @@ async def test_the_loss_of_a_shard_is_on_record_before_it_can_happen(tmp_path: P
     recovery = recovery._replace(
         view=without_lives,
         session=lambda: NO_SESSION,
-        told={C: inventory(C, NEW, lost=None)},
+        inventories={C: inventory(C, NEW, lost=None)},
         without=(A, B),
     )
 

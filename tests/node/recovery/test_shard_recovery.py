@@ -65,7 +65,7 @@ def test_a_shard_whose_counting_copies_are_lost_opens_from_a_stale_one(
     lost = ["n1", "n2"]
     before = cluster.configurations()
     with Client(third.url) as client:
-        with pytest.raises(TooBusy, match="n1, n2 did not answer"):
+        with pytest.raises(TooBusy, match="n1, n2 did not respond"):
             client.recover_shard(shard, "n3", accept_loss=True)
         with pytest.raises(Conflict, match="loss_not_accepted"):
             client.recover_shard(shard, "n3", without=lost)

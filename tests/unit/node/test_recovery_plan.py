@@ -428,7 +428,7 @@ def test_a_node_that_has_not_learned_of_the_loss_is_waited_for() -> None:
 
     refusal = refused(view(OLD), told, [])
     assert refusal.code == "nodes_unaware"
-    assert "b has not learned" in refusal.detail
+    assert "b has not detected" in refusal.detail
 
 
 def test_a_node_that_cannot_accept_the_word_of_a_loss_can_be_left_out() -> None:
