@@ -52,6 +52,8 @@ class Checks:
         self._entries: dict[tuple[Epoch, Index], bytes] = {}
         self._homes: dict[AllocationId, NodeId] = {}
         self._known: dict[NodeId, tuple[int, AllocationId | None, Epoch, Index]] = {}
+        self._configurations: dict[Epoch, Configuration] = {}
+        self._used_twice: set[Epoch] = set()
 
     # -- as it happens --------------------------------------------------------------------------
 
@@ -87,10 +89,15 @@ class Checks:
     def saw_swap(self, swap: Swap, *, is_lost: bool) -> None:
         """I6: configurations follow one another.
 
-        What follows one that a coordinator has which lost its state may name copies that do not
-        have everything; then nobody may act by it.
+        A configuration that follows one of a coordinator that lost its state may name copies that
+        lack entries; no node may act by it. It may also have an epoch that was used before, if
+        only nodes that were down or cut off knew of that epoch (docs/explanation/guarantees.md).
         """
         before, fresh = swap.expected, swap.fresh
+        if self._configurations.setdefault(fresh.epoch, fresh) != fresh:
+            if not is_lost:
+                raise Violation(f"I6: epoch {fresh.epoch} is used twice")
+            self._used_twice.add(fresh.epoch)
         first = first_epoch(generation_of(fresh.epoch))
         if fresh.epoch != (before.epoch + 1 if before else first):
             raise Violation(f"I6: epoch {fresh.epoch} follows {before}")
@@ -151,6 +158,8 @@ class Checks:
                 raise Violation(f"I4: {node.id} went back from {known} to {fresh}")
             for value in node.disk.now.entries.values():
                 entry = decode_entry(value)
+                if entry.epoch in self._used_twice:
+                    continue  # The recovery keeps one of the two; I1 and I3 hold for both.
                 if self._entries.setdefault((entry.epoch, entry.index), value) != value:
                     raise Violation(f"I5: {node.id} has another entry {entry.index}")
             self._see_growth(node)

@@ -288,11 +288,12 @@ class World:
     # -- how it is ------------------------------------------------------------------------------
 
     def is_well(self) -> bool:
-        """L1: the right nodes have copies, and the right one acts."""
+        """L1: the right nodes have copies, the right one acts, and no recovery is outstanding."""
         current = self.coordination.current
         acting = [node.id for node in self.nodes if node.replica.has_authority(node.clock())]
         return (
             current is not None
+            and not self.is_lost
             and acting == [self.targets[0]]
             and set(current.members) == set(self.targets)
         )
