@@ -215,7 +215,7 @@ class MemoryStore:
     def _check_usable(self) -> None:
         if self._failure:
             raise StoreFailed(
-                f"the memory store is finished: {self._failure}; open it anew"
+                f"the memory store is unusable: {self._failure}; open it again"
             ) from self._failure
 
     def _fail(self, error: StoreError) -> StoreError:

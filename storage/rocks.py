@@ -102,7 +102,7 @@ class RocksBatch:
 class RocksStore:
     """A `Store` in the folder *path*, which is created if it is missing.
 
-    Tickets are RocksDB's sequence numbers: they go on growing after a restart.
+    Tickets are RocksDB's sequence numbers: they keep growing after a restart.
 
     Raises:
         StoreDamaged: something that was durable is gone or not as it was written.
@@ -187,7 +187,7 @@ class RocksStore:
     def sync(self) -> Ticket:
         """Wait until everything written before is durable; the GIL is free meanwhile."""
         self._check_usable()
-        ticket = self._ticket  # Before the sync: the loop goes on writing during it.
+        ticket = self._ticket  # Before the sync: the loop may write during it.
         # Here, for this thread may wait for the disk.
         self._log_space.keep()
         try:
@@ -358,7 +358,7 @@ _REFILL = (
 
 
 def _classified(error: Exception, path: Path) -> StoreError:
-    """Return what rocksdict's *error* means; it tells kinds of errors apart by text alone."""
+    """Return what rocksdict's *error* means; only their text distinguishes kinds of errors."""
     text = str(error).strip()
     if "No space left" in text or "quota exceeded" in text:
         return StoreFull(
@@ -388,7 +388,7 @@ def _damaged_place(text: str, path: Path) -> str:
         return str(path / named[0])
     if named := _MANIFEST.search(text):
         return str(path / named[0])
-    # Which log file it was, and where, RocksDB tells only its own diagnostics.
+    # RocksDB writes the log file and the place only to its own diagnostics.
     with suppress(OSError):
         if dropped := _DROPPED.search((path / "LOG").read_text(errors="replace")):
             return f"{path / dropped[1]} ({dropped[2]} bytes cannot be read)"

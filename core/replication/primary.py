@@ -324,7 +324,7 @@ class Primary:
             self._send_entries(node_id, peer, now, is_beat=True)
 
     def _expect(self, configuration: Configuration, now: Instant) -> None:
-        """Divide the other copies into counting ones and learners; new ones count as just heard."""
+        """Divide the other copies into counting ones and learners; new ones have just answered."""
         known, self.peers = self.peers, {}
         for copy in configuration.sync:
             if copy.node_id == self.liveness.node_id:

@@ -38,7 +38,7 @@ def next_configuration(primary: Primary, now: Instant) -> Configuration | None:
     """
     if _needs_bump(primary):
         return _with(primary, primary.configuration.sync)
-    if _able_heir(primary, now) is not None:
+    if _able_successor(primary, now) is not None:
         # The handover has priority; the new primary makes all other changes. But the handover of a
         # node in good health waits until everything is committed, so an unresponsive copy is
         # removed first.
@@ -73,8 +73,8 @@ def next_handover(primary: Primary, now: Instant) -> Handover | None:
     its node is new as well, and busy with other shards.
     """
     if not primary.liveness.is_fit:
-        heir = _able_heir(primary, now)
-        return Handover(heir, later(now, primary.timing.handover)) if heir else None
+        successor = _able_successor(primary, now)
+        return Handover(successor, later(now, primary.timing.handover)) if successor else None
     to = primary.targets[0] if primary.targets else primary.liveness.node_id
     peer = primary.peers.get(to)
     pause = HANDOVER_PAUSE * primary.timing.handover
@@ -95,10 +95,10 @@ def next_handover(primary: Primary, now: Instant) -> Handover | None:
 
 
 def handed_over(primary: Primary, now: Instant, *, is_owing: bool) -> Configuration | None:
-    """Return the configuration that ends the handover; None while the heir lacks entries (R27).
+    """Return the configuration that ends the handover; None while entries are missing (R27).
 
     A primary in bad health waits neither for its own disk (R19) nor beyond the deadline. No
-    acknowledged entry is lost: the heir counts, so it has all committed entries. Whether an
+    acknowledged entry is lost: the successor counts, so it has all committed entries. Whether an
     uncommitted entry survives is unknown, and its clients get that as the reply.
 
     Committed entries are applied first, and their effects and replies carried out: after stepping
@@ -115,11 +115,11 @@ def handed_over(primary: Primary, now: Instant, *, is_owing: bool) -> Configurat
         return None
     if is_owing and now < handover.deadline:
         return None
-    copy, heir = primary.copy, primary.peers.get(handover.to)
+    copy, successor = primary.copy, primary.peers.get(handover.to)
     session = primary.liveness.sessions.get(handover.to)
-    if heir is None or heir.is_broken or session is None:
+    if successor is None or successor.is_broken or session is None:
         return None
-    has_all = heir.match == copy.tip.index
+    has_all = successor.match == copy.tip.index
     if primary.liveness.is_well:
         if not has_all or copy.committed != copy.tip.index:
             return None
@@ -129,18 +129,18 @@ def handed_over(primary: Primary, now: Instant, *, is_owing: bool) -> Configurat
     rest = tuple(copy for copy in sync if copy.node_id != primary.liveness.node_id)
     is_waited_for = primary.liveness.is_prompt and not primary.liveness.is_leaving
     if not is_waited_for and len(rest) >= primary.copies.least:
-        sync = rest  # R24: else every commit of the heir would wait for this node or its disk.
+        sync = rest  # R24: else every commit of the successor would wait for this node or its disk.
     return msgspec.structs.replace(
         _with(primary, sync), primary=handover.to, primary_session=session
     )
 
 
-def _able_heir(primary: Primary, now: Instant) -> NodeId | None:
+def _able_successor(primary: Primary, now: Instant) -> NodeId | None:
     """Return the node to which an unfit primary hands its shard over; None if there is none.
 
-    The heir must have answered a recent message, since a fenced primary soon sends no more. A node
+    The successor must have answered a recent message: a fenced primary soon sends no more. A node
     that is about to stop still sends messages; only an answer to a message sent since then shows
-    that the heir has not just stopped itself.
+    that the successor has not just stopped itself.
     """
     liveness = primary.liveness
     if liveness.is_fit or not primary.has_authority(now):

@@ -409,8 +409,8 @@ class Replica:
         if answer.current is not None:
             self.learn(answer.current, now)
         if answer.is_done and swap.fresh.primary != self._liveness.node_id:
-            heir = swap.fresh.primary
-            self._duty.outbox.append((heir, Succeed(configuration=swap.fresh)))
+            successor = swap.fresh.primary
+            self._duty.outbox.append((successor, Succeed(configuration=swap.fresh)))
 
     def found(self, allocation: AllocationId) -> None:
         """Become the first copy of a new shard, and propose to be its primary.
@@ -637,7 +637,7 @@ class Replica:
         ranked = sorted(others, key=self._rank)
         rank = ranked.index(self._liveness.node_id)
         if not self._liveness.is_fit:
-            rank += len(ranked)  # R19, R20: only if nobody else does.
+            rank += len(ranked)  # R19, R20: only if no other node does.
         wait = rank * self._timing.takeover_step
         return now - self._vacant_since >= wait
 

@@ -43,8 +43,8 @@ class Cron:
     def next_after(self, wall: datetime) -> datetime | None:
         """Return the first matching local time strictly after the naive *wall*.
 
-        None when nothing matches any more: the years are over, or 400 years bring no match (the
-        calendar repeats then).
+        None when nothing matches any more: the years are over, or 400 years bring no match (dates
+        repeat then).
         """
         start = wall.replace(microsecond=0) + _SECOND
         year, month, day = start.year, start.month, start.day
@@ -114,7 +114,7 @@ def parse_cron(text: str, day_or: bool = True) -> Cron:
 
     Raises:
         Refused: ``invalid_schedule``, saying which field is wrong and what it may hold, or that
-            no date of the calendar matches.
+            no date matches.
     """
     try:
         return _cron(text, day_or=day_or)
@@ -217,7 +217,7 @@ _BEFORE_ALL = datetime(_YEARS.first - 1, 12, 31, 23, 59, 59)  # noqa: DTZ001 - a
 _CAPITALS = str.maketrans(ascii_lowercase, ascii_uppercase)
 _ZONE = re.compile(r"(?:CRON_)?TZ=(?P<zone>\S*)")
 _NAME_LENGTH = 3
-"""Letters of the name of a month or weekday."""
+"""Characters in the name of a month or weekday."""
 _OPEN = re.compile(r"\*(?:/[0-9]+)?")
 _ITEM = re.compile(r"(?:\*|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?")
 _HASHED = re.compile(r"[HR](?:\([0-9-]*\))?(?:/[0-9]+)?")

@@ -23,7 +23,7 @@ DAY = Duration(24 * HOUR)
 WEEK = Duration(7 * DAY)
 
 LATEST_INSTANT = Instant(253_402_300_799 * SECOND)
-"""9999-12-31T23:59:59Z, the last second that calendars here can name."""
+"""9999-12-31T23:59:59Z, the last second that `datetime` can represent."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_IN_UTC = datetime(1970, 1, 1)  # noqa: DTZ001 - its zone is in its name

@@ -52,7 +52,7 @@ INTERVAL_MAX = Duration(36_500 * DAY)
 LATEST_FIRE = Instant(253_370_764_799 * SECOND)
 """9998-12-31T23:59:59Z; no schedule fires later.
 
-A fire time is shown in every zone, and the end of the calendar (`LATEST_INSTANT`) has no local
+A fire time is shown in every zone, and the last instant (`LATEST_INSTANT`) has no local
 time east of Greenwich.
 """
 
@@ -367,7 +367,7 @@ def _at_rule(argument: str, zone: tzinfo) -> _At:
         return _At(parse_instant(argument), is_shifted=False)
     wall = datetime.fromisoformat(argument.upper())
     if not 1969 <= wall.year < 9999:
-        # A zone cannot be asked about the ends of the calendar.
+        # A zone has no offsets for the first and the last years.
         raise ValueError(_FIRE_RANGE)
     change = _change_at(zone, wall)
     is_shifted = change is not None and change.skips_local_times

@@ -45,10 +45,10 @@ class ContainerExecutor:
 
     Args:
         directory: The node's; this executor keeps to its folder ``containers``, made if missing.
-        node_id: Told to the containers.
+        node_id: Passed to the containers.
         store_id: Marks the containers as this store's.
-        ended: Told of every ending.
-        reported: Told what attempts tell of themselves.
+        ended: Called with every ending.
+        reported: Called with reports of attempts.
         now: The clock of the stamps.
         environ: The node's environment; names the engine, ``DOCKER_HOST``.
         terms: What the node's settings say of attempts.

@@ -22,7 +22,7 @@ class SharedFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._told = TaskChannel(path)
+        self._channel = TaskChannel(path)
 
     async def make(self, checkpoint: bytes) -> None:
         """Make it, with what the attempt before has saved."""
@@ -30,7 +30,7 @@ class SharedFolder:
 
     def news(self) -> Report | None:
         """Return what has changed since the last call; reads the disk."""
-        return self._told.news()
+        return self._channel.news()
 
     async def last_words(self) -> tuple[Report | None, bytes, str]:
         """Return what is new, what is handed on, and what was wrong with either."""
@@ -42,17 +42,17 @@ class SharedFolder:
 
     def _make(self, checkpoint: bytes) -> None:
         self.path.mkdir(exist_ok=True)
-        self.path.chmod(0o777)  # For any user of the container; nobody else gets through to it.
-        self._told.begin(checkpoint)
+        self.path.chmod(0o777)  # For any user of the container; no other user can reach it.
+        self._channel.begin(checkpoint)
         if checkpoint:
             (self.path / CHECKPOINT).chmod(0o644)
 
     def _last_words(self) -> tuple[Report | None, bytes, str]:
-        told = self._told.collect()
-        return told.report, told.result, told.bad_result or told.complaint
+        collected = self._channel.collect()
+        return collected.report, collected.result, collected.bad_result or collected.complaint
 
 
 def all_news(folders: Mapping[AttemptKey, SharedFolder]) -> list[tuple[AttemptKey, Report]]:
     """Return what has changed in any of *folders*; reads the disk."""
-    told = ((key, folder.news()) for key, folder in folders.items())
-    return [(key, report) for key, report in told if report is not None]
+    reports = ((key, folder.news()) for key, folder in folders.items())
+    return [(key, report) for key, report in reports if report is not None]

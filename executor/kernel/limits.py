@@ -89,15 +89,15 @@ class Limiter:
                 cgroup.join(pid)
             except OSError as error:
                 failed = dict.fromkeys(_WHAT, f"{error.filename}: {error.strerror}")
-        told = [
+        unenforced = [
             f"the limit of {what} is not enforced: {failed[controller]}"
             for controller, what in _WHAT.items()
             if controller in failed and controller != "memory" and getattr(limits, controller)
         ]
         if limits.memory and "memory" in failed:
             resource.prlimit(pid, resource.RLIMIT_DATA, (limits.memory, limits.memory))
-            told.append(
+            unenforced.append(
                 "the limit of memory holds for each process alone, not for all together: "
                 + failed["memory"]
             )
-        return Limited(cgroup, tuple(told))
+        return Limited(cgroup, tuple(unenforced))

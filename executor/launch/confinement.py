@@ -45,7 +45,7 @@ from rota.executor.launch.spawn import (
 )
 from rota.executor.launch.task_channel import TaskChannel
 
-_INFO_S = 20.0  # Bubblewrap tells within milliseconds; the machine may be busy.
+_INFO_S = 20.0  # Bubblewrap reports within milliseconds; the machine may be busy.
 _LOOK_S, _LOOKS_MAX = 0.0005, 40_000  # Bubblewrap takes 5 to 15 ms to arrange a sandbox.
 _ANY = "surrogateescape"  # The environment may have any bytes.
 _BUBBLEWRAP_PIDS = 2  # One waits outside and one is the first process inside: not the task's.
@@ -82,8 +82,8 @@ class Confiner:
         """
         argv = argv_of(order.work)
         if order.work.sandbox.profile == "none":
-            with starting(order, argv, self._environment) as told:
-                return self._start_limited(order, argv, told)
+            with starting(order, argv, self._environment) as channel:
+                return self._start_limited(order, argv, channel)
         with explained(order, argv):
             return self._start_sandboxed(order, argv)
 
@@ -93,15 +93,15 @@ class Confiner:
         self._egress.close()
 
     def _start_limited(
-        self, order: Order, argv: tuple[str, ...], told: TaskChannel
+        self, order: Order, argv: tuple[str, ...], channel: TaskChannel
     ) -> StartedProcess:
-        work, folder = order.work, str(told.folder)
+        work, folder = order.work, str(channel.folder)
         environment = environment_of(order, self._environment.environment, folder)
         cwd = work.cwd or folder
         _look_up(argv[0], cwd, environment)
         plan = LaunchPlan(argv, environment, cwd, work.stdin, self._environment.terms.umask)
         leader, limited = self._launch(plan, order, work.limits)
-        return StartedProcess(leader, told, limited=limited)
+        return StartedProcess(leader, channel, limited=limited)
 
     def _start_sandboxed(self, order: Order, argv: tuple[str, ...]) -> StartedProcess:
         sandbox, terms = order.work.sandbox, self._environment.terms
@@ -147,33 +147,33 @@ class Confiner:
             limited = limited._replace(unenforced=bubblewrap.unenforced + limited.unenforced)
             try:
                 namespace = _namespace_of(leader.pid, info)
-                told = self._arrange(order, namespace, alive)
+                channel = self._arrange(order, namespace, alive)
             except BaseException:
                 abandon(leader)
                 raise
-            with suppress(BrokenPipeError):  # It has ended meanwhile, which its end tells.
+            with suppress(BrokenPipeError):  # It has ended meanwhile, as its end shows.
                 os.write(gate, b"\n")
-            return StartedProcess(leader, told, namespace, limited)
+            return StartedProcess(leader, channel, namespace, limited)
 
     def _arrange(self, order: Order, namespace: Namespace | None, alive: int) -> TaskChannel:
-        """Arrange what has to be there before the program begins; return where that tells."""
+        """Set up what the program needs before its start; return the channel of its reports."""
         private = _private_of(namespace)
         if private is None or namespace is None:
             return TaskChannel(
                 Path(os.devnull)
             )  # Bubblewrap has ended: it cannot make this sandbox.
-        told = TaskChannel.in_memory(private)
+        channel = TaskChannel.in_memory(private)
         try:
-            told.begin(order.checkpoint)
+            channel.begin(order.checkpoint)
             if has_egress(order.work.sandbox):
                 self._egress.connect(namespace.first, alive)
         except BaseException as error:
-            told.close()
+            channel.close()
             namespace.close()
             if isinstance(error, NoEgressError):
                 raise NotStartedError(str(error)) from error
             raise
-        return told
+        return channel
 
     def _launch(self, plan: LaunchPlan, order: Order, limits: Limits) -> tuple[Launched, Limited]:
         if limits == Limits():
@@ -219,12 +219,12 @@ def _with_room(limits: Limits) -> Limits:
 
 
 def _namespace_of(leader: int, info: int) -> Namespace | None:
-    """Return the namespace that bubblewrap tells of; None if it ended without making one."""
-    told = _read_info(info)
-    if told is None:
+    """Return the namespace that bubblewrap reports; None if it ended without making one."""
+    content = _read_info(info)
+    if content is None:
         os.kill(leader, signal.SIGKILL)  # Not waited for yet, so it is still this one.
         return None
-    first = msgspec.json.decode(told, type=_Info).child_pid if told else 0
+    first = msgspec.json.decode(content, type=_Info).child_pid if content else 0
     pidfd = hold(first) if first else None
     if pidfd is None:
         return None
@@ -287,12 +287,12 @@ def _read_info(info: int) -> bytes | None:
     """Return what comes until the end of the JSON or of the file; None if that takes too long."""
     poll = select.poll()
     poll.register(info, select.POLLIN)
-    told = b""
-    while not told.endswith(b"}\n"):
+    content = b""
+    while not content.endswith(b"}\n"):
         if not poll.poll(_INFO_S * 1e3):
             return None
         part = os.read(info, 4096)
         if not part:
             return b""
-        told += part
-    return told
+        content += part
+    return content

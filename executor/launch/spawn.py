@@ -51,7 +51,7 @@ class LaunchPlan(NamedTuple):
         environment: All of it.
         cwd: Where the program begins; it exists.
         stdin: Text on standard input.
-        umask: Of the program; this process's own lets nobody else read a file.
+        umask: Of the program; that of this process denies other users all access.
         inherited: Descriptors that stay open, beside 0 to 2.
     """
 
@@ -82,13 +82,13 @@ class StartedProcess(NamedTuple):
 
     Attributes:
         leader: The process that leads it.
-        told: Its private folder.
+        channel: Its private folder.
         namespace: Of its sandbox, in which the program is; the leader is bubblewrap then.
         limited: By what, and not.
     """
 
     leader: Launched
-    told: TaskChannel
+    channel: TaskChannel
     namespace: Namespace | None = None
     limited: Limited = UNLIMITED
 
@@ -131,13 +131,13 @@ def start(order: Order, around: LaunchEnvironment) -> StartedProcess:
         NotStartedError: It cannot be started, and nothing of it is left.
     """
     argv = argv_of(order.work)
-    with starting(order, argv, around) as told:
+    with starting(order, argv, around) as channel:
         _touch(argv[0], order.work.cwd)
-        folder = str(told.folder)
+        folder = str(channel.folder)
         environment = environment_of(order, around.environment, folder)
         cwd = order.work.cwd or folder
         plan = LaunchPlan(argv, environment, cwd, order.work.stdin, around.terms.umask)
-        return StartedProcess(launch(plan), told)
+        return StartedProcess(launch(plan), channel)
 
 
 @contextmanager
@@ -152,9 +152,9 @@ def starting(
     with explained(order, argv):
         folder = around.folders.take()
         try:
-            told = TaskChannel(folder)
-            told.begin(order.checkpoint)
-            yield told
+            channel = TaskChannel(folder)
+            channel.begin(order.checkpoint)
+            yield channel
         except BaseException:
             remove(folder)
             raise
@@ -243,7 +243,7 @@ def abandon(launched: Launched) -> None:
 def _watch(process: subprocess.Popen[bytes]) -> int:
     try:
         pidfd = os.pidfd_open(process.pid)
-    except OSError:  # Out of descriptors: what nobody can watch must not run.
+    except OSError:  # Out of descriptors: an unwatched process must not run.
         process.kill()
         process.wait()
         raise

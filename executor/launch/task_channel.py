@@ -78,9 +78,9 @@ class TaskChannel:
 
         Its file system, of a sandbox, lasts as long as the descriptor.
         """
-        told = cls(Path(f"/proc/self/fd/{descriptor}"))
-        told._descriptor = descriptor
-        return told
+        channel = cls(Path(f"/proc/self/fd/{descriptor}"))
+        channel._descriptor = descriptor
+        return channel
 
     @property
     def is_in_memory(self) -> bool:
@@ -129,11 +129,11 @@ class TaskChannel:
             return Collected(report, result, bad_result, self.complaint)
         except Exception as error:
             log.exception("result not read", extra={"folder": str(self.folder)})
-            return Collected(bad_result=f"what it told cannot be read: {error!r}")
+            return Collected(bad_result=f"its reports cannot be read: {error!r}")
 
     @property
     def complaint(self) -> str:
-        """What is wrong with what it told last, for its record; empty normally."""
+        """The error in its last reports, for its record; empty normally."""
         complaints: list[str] = []
         if self._checkpoint_bytes > CHECKPOINT_BYTES_MAX:
             limit = f"larger than {CHECKPOINT_BYTES_MAX} bytes"
@@ -187,15 +187,15 @@ class TaskChannel:
 
 
 def percent_in(content: bytes) -> int | None:
-    """Return the percentage that the last line of *content* tells, 0 to 100; None for none.
+    """Return the percentage in the last line of *content*, 0 to 100; None for none.
 
     Whatever else stands there is not understood, which fails no attempt.
     """
     line = _last_line(content).removesuffix(b"%")
     with suppress(ValueError, OverflowError, *UNDECODABLE):
         is_json = line.startswith(b"{")
-        told = msgspec.json.decode(line, type=_Percent).percent if is_json else float(line)
-        return max(0, min(100, int(told)))
+        percent = msgspec.json.decode(line, type=_Percent).percent if is_json else float(line)
+        return max(0, min(100, int(percent)))
     return None
 
 

@@ -48,7 +48,7 @@ class Keeper(Protocol):
 
     @property
     def watch(self) -> FdWatch:
-        """Where descriptors are heard."""
+        """The watched descriptors."""
         ...
 
     @property
@@ -159,9 +159,9 @@ class ProcessAttempt:
         """Stop the attempt; a grace already running can only become shorter."""
         self._ladder.stop(grace)
 
-    def collected(self, told: Collected) -> None:
-        """Report its end, with *told* from its folder."""
-        self._keeper.done(self, self._ending(self._reason(), told))
+    def collected(self, collected: Collected) -> None:
+        """Report its end, with *collected* from its folder."""
+        self._keeper.done(self, self._ending(self._reason(), collected))
 
     def _not_started(self, reason: str) -> None:
         self._started_at = self._finished_at = self._keeper.now()
@@ -227,7 +227,7 @@ class ProcessAttempt:
         self._finish_when_gone(_LOOK_S)
 
     def _finish_when_gone(self, look_s: float) -> None:
-        # No end is told while anything of it runs, however long the kernel takes to end it.
+        # No end is reported while anything of it runs, however long the kernel takes to end it.
         if all(tree.has_gone() for tree in self._trees):
             self._take_leader()
         else:
@@ -329,15 +329,15 @@ class ProcessAttempt:
         self.capture.finish()
         self._keeper.collect(self)
 
-    # What is told.
+    # What is collected.
 
-    def _ending(self, reason: str, told: Collected) -> Ending:
+    def _ending(self, reason: str, collected: Collected) -> Ending:
         outcome = self._ladder.outcome or self._outcome_of_its_own()
         result = b""
         if outcome is Outcome.SUCCEEDED:
-            result = told.result
-            if told.bad_result:
-                outcome, reason = Outcome.FAILED, told.bad_result
+            result = collected.result
+            if collected.bad_result:
+                outcome, reason = Outcome.FAILED, collected.bad_result
         cut = f"its output is kept only in part: {self.capture.cut}" if self.capture.cut else ""
         limited = self.started.limited.unenforced if self.started is not None else ()
         return Ending(
@@ -346,7 +346,7 @@ class ProcessAttempt:
             finished_at=self._finished_at,
             exit_code=-1 if self._bubblewrap_failed() else self._exit_code,
             signal=self._signal,
-            reason="; ".join(part for part in (reason, cut, told.complaint) if part),
+            reason="; ".join(part for part in (reason, cut, collected.complaint) if part),
             output=self.capture.tail,
             output_bytes=self.capture.byte_count,
             result=result,
@@ -363,7 +363,7 @@ class ProcessAttempt:
         return by_itself and self._counted is not None and self._counted.oom_kills > 0
 
     def _bubblewrap_failed(self) -> bool:
-        # It says so in one line and exits with 1. A program that does just the same is believed.
+        # It prints one line and exits with 1; a program that does the same looks alike.
         return (
             self.order.work.sandbox.profile != "none"
             and self._exit_code == 1

@@ -67,11 +67,11 @@ class ProcessExecutor:
         directory: For output and private folders; made if missing. It belongs to this executor
             alone, and private folders left there are removed: end orphans first. No sandbox sees
             into it.
-        node_id: Told to the tasks.
+        node_id: Passed to the tasks.
         store_id: Marks the processes as this store's; see `rota.executor.kernel.orphans`.
-        ended: Told of every ending.
+        ended: Called with every ending.
         now: The clock of the stamps.
-        reported: Told what attempts tell of themselves.
+        reported: Called with reports of attempts.
         environ: The node's environment.
         terms: What the node's settings say of attempts.
         hidden: What else no sandbox sees into: folders that exist.
@@ -216,14 +216,14 @@ class ProcessExecutor:
 
     def _collect(self, running: ProcessAttempt) -> Collected:
         assert running.started is not None, f"{running.order.key} ended before it began"
-        told, cgroup = running.started.told, running.started.limited.cgroup
+        channel, cgroup = running.started.channel, running.started.limited.cgroup
         collected = Collected()  # Most programs put nothing into their folder.
-        if told.is_in_memory:
-            collected = told.collect()
-            told.close()
-        elif not self._folders.give_back(told.folder):
-            collected = told.collect()
-            self._sweeper.submit(remove, told.folder)
+        if channel.is_in_memory:
+            collected = channel.collect()
+            channel.close()
+        elif not self._folders.give_back(channel.folder):
+            collected = channel.collect()
+            self._sweeper.submit(remove, channel.folder)
         if cgroup is not None:
             cgroup.remove()
         return collected
@@ -244,7 +244,7 @@ class ProcessExecutor:
         if self.descent is not None:
             self.descent.look()
         running = [
-            (key, attempt.started.told)
+            (key, attempt.started.channel)
             for key, attempt in self._attempts.items()
             if attempt.started is not None
         ]
@@ -266,7 +266,9 @@ class ProcessExecutor:
         )
 
     def _remains_ended(self, keys: frozenset[AttemptKey], swept: Future[Orphans]) -> None:
-        if swept.result().pids_left:  # They hang in the kernel; nothing is told before they end.
+        if (
+            swept.result().pids_left
+        ):  # They hang in the kernel; nothing is reported before they end.
             self.loop.call_later(LOOK_S, self._end_remains)
             return
         for key in keys:
@@ -293,4 +295,4 @@ hosted = partial(ProcessExecutor, is_subreaper=True)
 
 
 def _news_of(running: list[tuple[AttemptKey, TaskChannel]]) -> _News:
-    return [(key, report) for key, told in running if (report := told.news()) is not None]
+    return [(key, report) for key, channel in running if (report := channel.news()) is not None]

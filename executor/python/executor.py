@@ -65,10 +65,10 @@ class PythonExecutor:
     Args:
         directory: Its folder ``python`` is for output and private folders; made if missing. That
             belongs to this executor alone, and private folders left there are removed.
-        node_id: Told to the functions.
+        node_id: Passed to the functions.
         store_id: Marks the workers as this store's; see `rota.executor.kernel.orphans`.
-        ended: Told of every ending.
-        reported: Told what attempts tell of themselves.
+        ended: Called with every ending.
+        reported: Called with reports of attempts.
         now: The clock of the stamps.
         environ: The node's environment.
         terms: What the node's settings say of attempts.

@@ -57,7 +57,7 @@ class ScriptedExecutor:
     """Plays endings; see `rota.executor.executor.Executor` for the seam.
 
     Args:
-        ended: Told of every ending.
+        ended: Called with every ending.
         now: The clock of the stamps.
     """
 

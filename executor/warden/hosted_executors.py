@@ -114,8 +114,8 @@ class HostedExecutors:
 
     Args:
         environment: What they are put into.
-        ended: Told of every ending.
-        reported: Told what attempts tell.
+        ended: Called with every ending.
+        reported: Called with reports of attempts.
         table: Like `EXECUTORS`.
     """
 

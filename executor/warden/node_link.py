@@ -77,7 +77,7 @@ class WardenLink:
 
     Args:
         directory: The node's data directory.
-        node_id: Told to the tasks.
+        node_id: Passed to the tasks.
         store_id: The mark of the data directory.
         lease: For how long attempts may run without contact with their node.
         now: The clock of the stamps.
@@ -145,8 +145,8 @@ class WardenLink:
         """Return the warden's executors by name.
 
         Args:
-            ended: Told of every ending.
-            reported: Told what attempts tell.
+            ended: Called with every ending.
+            reported: Called with reports of attempts.
             right_of: Asked for each attempt that is launched.
         """
         self._ended, self._reported, self._right_of = ended, reported, right_of

@@ -382,8 +382,8 @@ class Server:
 
     def _take_news(self) -> list[ToNode]:
         news, self._news = self._news, set()
-        told = [(key, self._held[key].report) for key in news if key in self._held]
-        return [Reported(key, report) for key, report in told if report is not None]
+        reports = [(key, self._held[key].report) for key in news if key in self._held]
+        return [Reported(key, report) for key, report in reports if report is not None]
 
     def may_write(self) -> None:
         """Continue to send after the connection was full."""

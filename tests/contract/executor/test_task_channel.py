@@ -205,7 +205,7 @@ def test_an_error_of_ours_in_reading_a_result_ends_the_attempt(
     ending = bench.ending_of("echo 1 > $ROTA_RESULT")
 
     assert ending.outcome is Outcome.FAILED
-    assert ending.reason == "what it told cannot be read: ZeroDivisionError('a bug')"
+    assert ending.reason == "its reports cannot be read: ZeroDivisionError('a bug')"
 
 
 def test_failed_attempt_hands_nothing_on(bench: Bench) -> None:
