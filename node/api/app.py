@@ -26,7 +26,7 @@ from rota.node.api.http.guard import (
     UnsupportedEncoding,
     UnsupportedMediaType,
 )
-from rota.node.api.http.refusal_log import STRANGERS, Strangers
+from rota.node.api.http.refusal_log import REFUSAL_LOGS, RefusalLogs
 from rota.node.api.reference import html_page, openapi, served_description
 from rota.node.api.requests import problems
 from rota.node.api.requests.access import principal_of
@@ -73,7 +73,7 @@ def make_app(context: NodeContext, next_id: Callable[[], int]) -> web.Applicatio
         next_id: Returns 64 random bits for the id of a request.
     """
     guard = Guard(context.config.own_names, context.config.allowed_origins)
-    strangers = Strangers(context.clock.elapsed)
+    refusal_logs = RefusalLogs(context.clock.elapsed)
 
     @web.middleware
     async def pass_through(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -97,7 +97,7 @@ def make_app(context: NodeContext, next_id: Callable[[], int]) -> web.Applicatio
             refusal = None  # An unknown path (404) or method (405) is the better error.
         response: web.StreamResponse
         if refusal is not None:
-            response = _guarded(received, refusal, strangers)
+            response = _guarded(received, refusal, refusal_logs)
         else:
             try:
                 response = await _response(received, handler)
@@ -114,7 +114,7 @@ def make_app(context: NodeContext, next_id: Callable[[], int]) -> web.Applicatio
         middlewares=[pass_through], client_max_size=context.config.body_max_mb << 20
     )
     app[BODY_MEMORY] = BodyMemory(largest=context.config.body_max_mb << 20)
-    app[STRANGERS] = strangers
+    app[REFUSAL_LOGS] = refusal_logs
     app[STOPPING] = Stopping()
     app.on_shutdown.append(app[STOPPING].begin)
     # Not in the middleware, which gets a streamed response only after its end.
@@ -142,13 +142,13 @@ def _authority(http: web.Request) -> str | None:
     return url.host_port_subcomponent if url.absolute else None
 
 
-def _guarded(request: RequestContext, refusal: Refused, strangers: Strangers) -> web.Response:
+def _guarded(request: RequestContext, refusal: Refused, refusal_logs: RefusalLogs) -> web.Response:
     """Return the response to a request that the guard refuses.
 
     It is logged here, in a sampled log: an attacker can send many such requests.
     """
     request.http[IS_LOGGED] = True
-    strangers.refused.write(code=refusal.code, detail=refusal.detail, remote=request.http.remote)
+    refusal_logs.refused.write(code=refusal.code, detail=refusal.detail, remote=request.http.remote)
     response = _refusal(request, refusal)
     if isinstance(refusal, UnexpectedBody):
         response.force_close()

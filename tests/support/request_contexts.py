@@ -3,10 +3,17 @@
 from typing import cast
 
 from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from rota.node.api.requests.access import OPERATOR, Principal
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.context import NodeContext
+
+
+def request_to(context: NodeContext) -> RequestContext:
+    """Return the context of a request to a node, as the application gives it to an operation."""
+    http = make_mocked_request("POST", "/", app=web.Application())
+    return RequestContext(http, context, request_id="request", principal=OPERATOR)
 
 
 def without_node(http: web.Request, principal: Principal = OPERATOR) -> RequestContext:

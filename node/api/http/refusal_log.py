@@ -11,7 +11,7 @@ from rota.node.system.sampled_log import SampledLog
 log = logging.getLogger(__name__)
 
 
-class Strangers:
+class RefusalLogs:
     """Logs whose number of events any client can decide; they are therefore sampled.
 
     Args:
@@ -29,4 +29,4 @@ class Strangers:
             sampled.report()
 
 
-STRANGERS: web.AppKey[Strangers] = web.AppKey("strangers", Strangers)
+REFUSAL_LOGS: web.AppKey[RefusalLogs] = web.AppKey("refusal_logs", RefusalLogs)

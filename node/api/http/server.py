@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from rota.node.api.http.access_log import ACCESS_LOGGER, ACCESS_LOGS, IS_LOGGED
-from rota.node.api.http.refusal_log import STRANGERS, Strangers
+from rota.node.api.http.refusal_log import REFUSAL_LOGS, RefusalLogs
 from rota.node.api.requests.problems import SAME_FOR_ALL, problem, response
 from rota.node.system.background import beside
 from rota.node.system.config import NodeConfig
@@ -44,17 +44,17 @@ class Gate:
     Args:
         config: The settings, with both limits.
         metrics: The metrics that count connections.
-        strangers: The logs of closed connections.
+        refusal_logs: The logs of closed connections.
     """
 
-    def __init__(self, config: NodeConfig, metrics: Metrics, strangers: Strangers) -> None:
+    def __init__(self, config: NodeConfig, metrics: Metrics, refusal_logs: RefusalLogs) -> None:
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._max = min(config.connections_max, files // FILES_SHARE)
         self._per_address_max = config.connections_per_address_max
         self._closed = metrics.connections_closed
         self._addresses: Counter[str] = Counter()
         self._count = 0
-        self.strangers = strangers
+        self.refusal_logs = refusal_logs
         metrics.gauge("rota_http_connections", lambda: self._count)
 
     def admit(self, address: str) -> bool:
@@ -79,7 +79,7 @@ class Gate:
     def close(self, address: str, reason: str) -> None:
         """Count and log a connection that the node closes, with the reason."""
         self._closed.labels(reason).inc()
-        self.strangers.closed.write(remote=address, reason=reason)
+        self.refusal_logs.closed.write(remote=address, reason=reason)
 
 
 class Connection(web.RequestHandler):
@@ -161,7 +161,7 @@ class Connection(web.RequestHandler):
         if status >= 500:
             return super().handle_error(request, status, exc, message)
         reason = ascii((message or "").partition("\n")[0].rstrip(": "))[1:-1][:REASON_MAX]
-        self._gate.strangers.malformed.write(remote=request.remote, reason=reason)
+        self._gate.refusal_logs.malformed.write(remote=request.remote, reason=reason)
         request[IS_LOGGED] = True
         view = problem(status, "bad_request", f"the HTTP request is malformed: {reason}")
         malformed = response(view, request_id="", headers=dict(SAME_FOR_ALL))
@@ -182,7 +182,7 @@ async def serving(
     runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_S, handler_cancellation=True)
     await runner.setup()
     try:
-        server, gate = runner.server, Gate(config, metrics, app[STRANGERS])
+        server, gate = runner.server, Gate(config, metrics, app[REFUSAL_LOGS])
         assert server is not None
         server.request_handler = _with_known_expectations(server.request_handler)
         listening = await asyncio.get_running_loop().create_server(
@@ -193,7 +193,7 @@ async def serving(
         )
         try:
             host, port = listening.sockets[0].getsockname()[:2]
-            async with beside(_report(gate.strangers)):
+            async with beside(_report(gate.refusal_logs)):
                 yield Address(host, port)
         finally:
             listening.close()
@@ -223,7 +223,7 @@ def _with_known_expectations(handle: Handle) -> Handle:
     return chosen
 
 
-async def _report(strangers: Strangers) -> None:
+async def _report(refusal_logs: RefusalLogs) -> None:
     while True:
         await asyncio.sleep(REPORT_S)
-        strangers.report()
+        refusal_logs.report()

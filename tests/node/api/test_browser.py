@@ -1,4 +1,4 @@
-"""A real browser shows pages of strangers, which try to use a node through it."""
+"""A real browser shows pages of refusal_logs, which try to use a node through it."""
 
 import asyncio
 import json

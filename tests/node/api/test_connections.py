@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rota.node.api.http.refusal_log import Strangers
+from rota.node.api.http.refusal_log import RefusalLogs
 from rota.node.api.http.server import Gate
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.system.clock import SystemClock
@@ -141,7 +141,7 @@ async def test_connections_beyond_the_limits_are_closed_and_others_answered(
 
 
 def test_addresses_without_connections_take_no_memory() -> None:
-    gate = Gate(NodeConfig(), Metrics(), Strangers(SystemClock().elapsed))
+    gate = Gate(NodeConfig(), Metrics(), RefusalLogs(SystemClock().elapsed))
     addresses = [f"10.0.0.{last}" for last in range(100)]
 
     for address in addresses:
@@ -156,7 +156,7 @@ def test_connections_take_no_more_than_half_of_the_files_that_may_be_open() -> N
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
     try:
-        gate = Gate(NodeConfig(), Metrics(), Strangers(SystemClock().elapsed))
+        gate = Gate(NodeConfig(), Metrics(), RefusalLogs(SystemClock().elapsed))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
 

@@ -13,18 +13,15 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import make_mocked_request
 
 from rota.client import Client
 from rota.core.errors import Refused
 from rota.core.model.ids import NodeId
 from rota.core.vocabulary.commands import SaveJob
-from rota.node.api.requests.access import OPERATOR
 from rota.node.api.requests.operations import Handler, Operation, Operations, Target
 from rota.node.api.requests.request_context import FORWARDED, RequestContext
 from rota.node.api.routing.forwarding import respond
 from rota.node.api.routing.writes import write
-from rota.node.context import NodeContext
 from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.shard import NotPrimary, Shard
 from rota.storage.memory import MemoryStore
@@ -33,6 +30,7 @@ from support.cluster import Cluster, answer
 from support.etcd import needs_etcd
 from support.in_process import HeldStore, running_works, spec_of, until
 from support.raw_http import bare_request, exchange, status_of
+from support.request_contexts import request_to
 from support.rotad import Refusal, Rotad
 
 pytestmark = needs_etcd
@@ -600,12 +598,6 @@ async def test_a_response_waits_for_the_commit_of_what_its_handler_read(tmp_path
 
         assert read == [1]
         assert not is_early
-
-
-def request_to(context: NodeContext) -> RequestContext:
-    """Return a request as the application gives it to an operation."""
-    http = make_mocked_request("POST", "/", app=web.Application())
-    return RequestContext(http, context, request_id="request", principal=OPERATOR)
 
 
 def operation_of(handler: Handler, target: Target | None = None) -> Operation:

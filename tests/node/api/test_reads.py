@@ -1,13 +1,18 @@
 """Reads over HTTP on a node that may have been replaced: it says so, and tells nothing (R15)."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from rota.core.model.execution import ExecutionStatus
+from rota.core.vocabulary.commands import Cancel
+from rota.node.api.handlers.executions import load_execution
 from rota.node.recovery.procedure import HASHES_AT_ONCE
 from rota.storage.memory import MemoryStore
 from support.authority import lose_authority
-from support.in_process import Client, running_works, save, serving, trigger, until
+from support.in_process import Client, HeldStore, running_works, save, serving, trigger, until
+from support.request_contexts import request_to
 
 READS = (
     "jobs",
@@ -62,6 +67,28 @@ async def test_a_node_without_authority_does_not_tell_how_executions_ended_that_
         status, problem = await client.call("POST", "/api/v1/executions:wait", body)
 
         assert (status, problem["code"]) == (503, "not_primary")
+
+
+async def test_an_execution_whose_end_is_not_committed_yet_is_read_after_the_commit(
+    tmp_path: Path,
+) -> None:
+    store = HeldStore()
+    async with running_works(store, tmp_path) as wiring:
+        context, shards = wiring.context, wiring.context.shards
+        context.attempts.slot_table.slots = 0
+        execution_id = await trigger(shards, await save(shards, "job"))
+        shard = shards.of_id(execution_id)
+
+        store.hold()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(shards.ask(shard, Cancel(execution_id=execution_id)))
+            await until(lambda: execution_id not in shard.state.executions)
+            loading = group.create_task(load_execution(request_to(context), execution_id))
+            await asyncio.sleep(0)  # It runs until it waits.
+            store.let_go()
+
+        execution, _ = loading.result()
+        assert execution.status is ExecutionStatus.CANCELLED
 
 
 async def test_a_rehearsal_on_a_node_without_authority_is_refused(
