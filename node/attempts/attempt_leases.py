@@ -15,13 +15,11 @@ from itertools import chain
 
 from rota.core.model.attempt import AttemptKey, Order
 from rota.core.model.fallback_ids import is_of_fallback
-from rota.core.model.ids import NodeId, Session, ShardId
-from rota.core.replication.authority.lease_deadlines import NEVER, deadline, lease_end
+from rota.core.model.ids import NodeId, ShardId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.timeouts import Timing
-from rota.core.timing.instants import LATEST_INSTANT, MICROSECOND, Instant, later
-from rota.core.vocabulary.shard_configuration import NO_SESSION
-from rota.executor.warden.node_link import Right
+from rota.core.timing.instants import MICROSECOND, Instant, later
+from rota.node.attempts.lease_book import LeaseBook
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.peers.messages import AskLease, GiveLease
 from rota.node.peers.network import Network
@@ -38,6 +36,7 @@ class AttemptLeases:
 
     Args:
         attempts: Of this node.
+        book: Their leases.
         shards: Of this node.
         network: To those who may be primaries.
         liveness: Of this node.
@@ -51,6 +50,7 @@ class AttemptLeases:
     def __init__(
         self,
         attempts: LocalAttempts,
+        book: LeaseBook,
         shards: Shards,
         network: Network,
         *,
@@ -62,6 +62,7 @@ class AttemptLeases:
         allow: Callable[[Mapping[str, Instant]], None] = lambda until: None,
     ) -> None:
         self._attempts = attempts
+        self._book = book
         self._shards = shards
         self._network = network
         self._liveness = liveness
@@ -74,8 +75,6 @@ class AttemptLeases:
         """When the newest question was asked; no two are asked at the same instant."""
         self._questions: dict[ShardId, dict[Instant, NodeId]] = defaultdict(dict)
         """Who was asked for a lease, by when; oldest first."""
-        self._leased_until: dict[ShardId, Instant] = {}
-        self._session_ends: dict[Session, Instant] = {}
 
     @property
     def question_count(self) -> int:
@@ -86,27 +85,18 @@ class AttemptLeases:
         """Ask for leases, and end what has none; costs O(attempts on this node)."""
         now = self._clock.elapsed()
         orders = self._by_shard()
-        self._note_session()
+        self._book.note_session()
         self._drop_unused(orders)
         for number, keys in self._keys_by_shard().items():
             shard = self._shards[number]
-            if not self._lease(shard, now):
+            if not self._book.grant(shard, now):
                 self._ask(shard, keys)
-        rights = [self._right(number, each) for number in orders for each in orders[number]]
-        self._allow(dict([*rights, self._side_right()]))
+        rights = [self._book.right(number, each) for number in orders for each in orders[number]]
+        self._allow(dict([*rights, self._book.fallback_right()]))
         for number, among in orders.items():
             for order in among:
-                if self._deadline(number, order.session) <= now:
+                if self._book.deadline(number, order.session) <= now:
                     self._attempts.fence(order.key)
-
-    def right_of(self, order: Order) -> Right:
-        """Return until when an attempt may go on that is about to be launched."""
-        if is_of_fallback(order.key):
-            return self._side_right()
-        shard = self._shards.of_id(order.key.execution_id)
-        self._note_session()
-        self._lease(shard, self._clock.elapsed())
-        return self._right(shard.id, order)
 
     def given(self, shard: Shard, sender: NodeId, lease: GiveLease) -> bool:
         """Take the primary's answer to a question of this node.
@@ -116,8 +106,7 @@ class AttemptLeases:
         """
         if self._questions.get(shard.id, {}).get(lease.sent_at) != sender:
             return False
-        until = lease_end(self._timing, lease.sent_at)
-        self._leased_until[shard.id] = max(until, self._leased_until.get(shard.id, NEVER))
+        self._book.extend(shard.id, lease.sent_at)
         for key in lease.stop:
             self._attempts.stop(key)
         return True
@@ -125,27 +114,6 @@ class AttemptLeases:
     def asked(self, shard: Shard) -> None:
         """Tell the primary which attempts are here, be it none."""
         self._ask(shard, self._keys_by_shard().get(shard.id, []))
-
-    def _note_session(self) -> None:
-        # That of a session that is over stays as it was when it was renewed last. One that never
-        # is, of a node alone, says nothing of when that is gone.
-        if self._liveness.session != NO_SESSION and self._liveness.session_end != LATEST_INSTANT:
-            self._session_ends[self._liveness.session] = self._liveness.session_end
-
-    def _lease(self, shard: Shard, now: Instant) -> bool:
-        """Give the attempts of a shard a lease, if it is this node's to give."""
-        if not shard.is_open or not shard.replica.has_authority(now):
-            return False
-        # Whoever takes over counts from then, which is after this.
-        self._leased_until[shard.id] = lease_end(self._timing, now)
-        return True
-
-    def _right(self, shard: ShardId, order: Order) -> Right:
-        return Right(f"{shard}/{order.session}", self._deadline(shard, order.session))
-
-    def _side_right(self) -> Right:
-        """Return the right of what this node runs as a stand-in: for as long as it is at work."""
-        return Right("sides", lease_end(self._timing, self._clock.elapsed()))
 
     def _ask(self, shard: Shard, keys: list[AttemptKey]) -> None:
         newest = shard.replica.newest
@@ -181,11 +149,6 @@ class AttemptLeases:
         useful = [(at, node_id) for at, node_id in questions.items() if at >= since]
         return dict(useful[::2] if len(useful) > QUESTIONS_MAX // 2 else useful)
 
-    def _deadline(self, shard: ShardId, session: Session) -> Instant:
-        return deadline(
-            self._session_ends.get(session, NEVER), self._leased_until.get(shard, NEVER)
-        )
-
     def _by_shard(self) -> dict[ShardId, list[Order]]:
         orders: dict[ShardId, list[Order]] = defaultdict(list)
         for order in self._attempts.orders.values():
@@ -206,8 +169,7 @@ class AttemptLeases:
     def _drop_unused(self, orders: dict[ShardId, list[Order]]) -> None:
         used = {order.session for among in orders.values() for order in among}
         used.add(self._liveness.session)
-        self._session_ends = {each: at for each, at in self._session_ends.items() if each in used}
-        self._leased_until = {each: at for each, at in self._leased_until.items() if each in orders}
+        self._book.keep(used, orders)
         since = self._clock.elapsed() - self._timing.attempt_lease
         for shard in [each for each, asked in self._questions.items() if max(asked) < since]:
             del self._questions[shard]  # An answer to them gives no time any more.

@@ -8,7 +8,8 @@ with it, and are lost.
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -18,7 +19,7 @@ from rota.core.model.work_checks import is_unsandboxed
 from rota.core.timing.instants import Duration
 from rota.core.vocabulary.commands import FinishAttempt, ReportAttempt, StartTask
 from rota.core.vocabulary.effects import WaitForSlot
-from rota.executor.executor import Executor, Output
+from rota.executor.executor import Ended, Executor, Output, Reported
 from rota.node.attempts.delivery import Delivery
 from rota.node.attempts.progress import ProgressRelay
 from rota.node.attempts.slot_lending import SlotLending
@@ -33,6 +34,29 @@ log = logging.getLogger(__name__)
 FENCED = "killed, because this node was cut off from the primary of its shard"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptExecutors:
+    """The executors of a node.
+
+    Attributes:
+        own: Executors in this process, by name.
+        hosted: Executors of the warden, by name, whose attempts outlive this process; the warden
+            ends them at their deadlines.
+        held: Attempts that the warden held when this process met it.
+        forget: Called with each attempt whose outcome is recorded, unless it ran in this process.
+    """
+
+    own: Mapping[str, Executor]
+    hosted: Mapping[str, Executor] = field(default_factory=dict[str, Executor])
+    held: Collection[Order] = ()
+    forget: Callable[[AttemptKey], None] = lambda key: None
+
+    @property
+    def lasting(self) -> Collection[str]:
+        """Names of the executors whose attempts outlive this process."""
+        return self.hosted.keys()
+
+
 class LocalAttempts:
     """The attempts of this node.
 
@@ -41,7 +65,8 @@ class LocalAttempts:
         delivery: Brings outcomes to their shards.
         clock: Stamps what never ran.
         slot_table: For them.
-        lending: Gives those places to who waits.
+        lending: Assigns free slots to waiting tasks.
+        make_executors: Returns the executors; they report to its arguments.
     """
 
     def __init__(
@@ -51,6 +76,7 @@ class LocalAttempts:
         clock: Clock,
         slot_table: SlotTable,
         lending: SlotLending,
+        make_executors: Callable[[Ended, Reported], AttemptExecutors],
     ) -> None:
         self.slot_table = slot_table
         self._lending = lending
@@ -58,9 +84,6 @@ class LocalAttempts:
         self._delivery = delivery
         self._clock = clock
         self._reporting = ProgressRelay(shards, delivery, clock)
-        self._executors: Mapping[str, Executor] = {}
-        self._lasting: Collection[str] = ()
-        self._forget: Callable[[AttemptKey], None] = lambda key: None
         self._running: dict[AttemptKey, Order] = {}
         self._unrecorded: dict[AttemptKey, Ending] = {}
         self._fenced: set[AttemptKey] = set()
@@ -70,30 +93,15 @@ class LocalAttempts:
         self.unsandboxed_count = 0
         """Attempts launched with all the rights of this node's user."""
         self.ended_count: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
+        self.executors = make_executors(self.ended, self.reported)
+        self._by_name = {**self.executors.hosted, **self.executors.own}
 
-    def use(
-        self,
-        executors: Mapping[str, Executor],
-        *,
-        lasting: Collection[str] = (),
-        forget: Callable[[AttemptKey], None] = lambda key: None,
-    ) -> None:
-        """Run attempts with these executors, by name; they report to `ended` and `reported`.
-
-        Args:
-            executors: By name.
-            lasting: Those of the warden, whose attempts outlive this process, and which ends them
-                itself when their time is over.
-            forget: Told of each attempt whose outcome is recorded, unless it ran in this process.
-        """
-        self._executors, self._lasting, self._forget = executors, lasting, forget
-
-    def adopt(self, orders: Iterable[Order]) -> None:
-        """Go on with what an earlier life of this node launched; it takes its places."""
-        for order in orders:
+    def adopt(self) -> None:
+        """Resume the attempts that the warden holds from an earlier process; they take slots."""
+        for order in self.executors.held:
             self._running[order.key] = order
-            self.slot_table.used += 1
-            executor = self._executors.get(order.work.executor)
+            self.slot_table.take(1)
+            executor = self._by_name.get(order.work.executor)
             if executor is None:
                 self.ended(order.key, self._never_ran(order))
             else:
@@ -102,7 +110,7 @@ class LocalAttempts:
     @property
     def types(self) -> frozenset[str]:
         """The types of task that can be run here."""
-        return frozenset(self._executors)
+        return frozenset(self._by_name)
 
     @property
     def running(self) -> int:
@@ -112,14 +120,16 @@ class LocalAttempts:
     @property
     def passing(self) -> int:
         """Those of them that end with this process."""
-        return sum(order.work.executor not in self._lasting for order in self._running.values())
+        return sum(
+            order.work.executor not in self.executors.lasting for order in self._running.values()
+        )
 
     def launch(self, order: Order) -> None:
         """Run an attempt; asked again for one that is here, do nothing (R35)."""
         if order.key in self._running:
             return
         self._running[order.key] = order
-        executor = self._executors.get(order.work.executor)
+        executor = self._by_name.get(order.work.executor)
         if executor is None:
             self.ended(order.key, self._never_ran(order))
         elif not self._is_closing:
@@ -160,7 +170,7 @@ class LocalAttempts:
         executor = self._executor_of(key)
         if executor is None or key in self._unrecorded or key in self._fenced:
             return
-        if self._running[key].work.executor in self._lasting:
+        if self._running[key].work.executor in self.executors.lasting:
             return
         log.warning("attempt fenced", extra={"attempt": str(key)})
         self._fenced.add(key)
@@ -168,7 +178,7 @@ class LocalAttempts:
 
     def _executor_of(self, key: AttemptKey) -> Executor | None:
         order = self._running.get(key)
-        return self._executors.get(order.work.executor) if order else None
+        return self._by_name.get(order.work.executor) if order else None
 
     def wait_for_place(self, shard: Shard, waiting: WaitForSlot) -> None:
         """Have a ready task started when there is a place."""
@@ -222,7 +232,7 @@ class LocalAttempts:
 
     async def output(self, key: AttemptKey) -> Output | None:
         """Return what an attempt wrote, as far as it is kept on this node outside its record."""
-        for executor in self._executors.values():
+        for executor in self._by_name.values():
             output = await executor.output(key)
             if output is not None:
                 return output
@@ -241,12 +251,12 @@ class LocalAttempts:
     def _let_go_of(self, order: Order) -> None:
         """Have the warden forget an attempt, unless one of this process's own executors ran it."""
         name = order.work.executor
-        if name in self._lasting or name not in self._executors:
-            self._forget(order.key)
+        if name in self.executors.lasting or name not in self._by_name:
+            self.executors.forget(order.key)
 
     def _never_ran(self, order: Order) -> Ending:
         now = self._clock.now()
-        known = ", ".join(sorted(self._executors))
+        known = ", ".join(sorted(self._by_name))
         return Ending(
             outcome=Outcome.FAILED,
             started_at=now,

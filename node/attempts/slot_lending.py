@@ -234,7 +234,7 @@ class SlotLending:
                 return
             del self._requests[borrower]
             self._answered[borrower] = request
-            self._slot_table.used += lent
+            self._slot_table.take(lent)
             loan = self._loans.setdefault(borrower, _Loan(0, now))
             loan.count += lent
             loan.until = later(now, LOAN)
@@ -262,7 +262,7 @@ class SlotLending:
         if self._take_back(borrower, 1):
             return True
         if self._slot_table.lendable():
-            self._slot_table.used += 1
+            self._slot_table.take(1)
             return True
         return False
 

@@ -132,7 +132,7 @@ class SlotTable:
         return self._own_place(0 if self._own_turns() else max(0, self.free))
 
     def take(self, count: int) -> None:
-        """Take places of `own_place`."""
+        """Take *count* slots: for `own_place`, for a loan, or for attempts that run already."""
         self.used += count
 
     def _own_place(self, room: int) -> FreeSlots:

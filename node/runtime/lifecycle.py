@@ -5,12 +5,11 @@ here.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 
 from rota.core.timing.instants import SECOND, Duration
-from rota.executor.executor import Executor
 from rota.node.runtime.node_metrics import measure_node
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.store_loops import StoreLoops
@@ -42,8 +41,12 @@ class NodeLifecycle:
         self._is_alone = wiring.environment.is_alone
         self._commits_within_s = CLOSE_TIMEOUT_S
         self._failure = wiring.failure
-        self._executors: Mapping[str, Executor] = {}
-        self._to_close: list[Executor] = []
+        executors = wiring.attempts.local.executors
+        self._executors = [*executors.hosted.values(), *executors.own.values()]
+        self._to_close = [
+            *executors.own.values(),
+            *(executors.hosted.values() if self._config.ends_attempts else ()),
+        ]
         """Executors whose attempts end with this process."""
 
     # -- start and stop -------------------------------------------------------------------------
@@ -54,7 +57,7 @@ class NodeLifecycle:
         wiring, loops = self.wiring, self._make_loops()
         measure_node(wiring, loops.commit)
         with loops.running(), closing(loops.commit):
-            self._start_executors()
+            wiring.attempts.local.adopt()
             wiring.fallback_shards.go_on()
             async with (
                 beside(self._or_fail(wiring.cluster.membership.run)),
@@ -88,7 +91,7 @@ class NodeLifecycle:
                 group.create_task(self._or_fail(work))
                 for work in (
                     housekeeping.guard_disk,
-                    partial(housekeeping.keep, self._executors.values()),
+                    partial(housekeeping.keep, self._executors),
                 )
             ]
             self._failure.add_done_callback(lambda _: stop.set())
@@ -114,22 +117,6 @@ class NodeLifecycle:
             swap_requests=wiring.cluster.swap_queue,
             make_commit=lambda durable: environment.commit(durable, on_sync),
         )
-
-    def _start_executors(self) -> None:
-        attempts, leases = self.wiring.attempts.local, self.wiring.attempts.leases
-        environment = self.wiring.environment
-        warden = environment.warden
-        self._executors = own = environment.executors(attempts.ended)
-        self._to_close = list(own.values())
-        if warden is None:
-            attempts.use(own)
-            return
-        hosted = warden.executors(attempts.ended, attempts.reported, leases.right_of)
-        self._executors = {**hosted, **own}
-        if self._config.ends_attempts:
-            self._to_close += hosted.values()
-        attempts.use(self._executors, lasting=hosted.keys(), forget=warden.forget)
-        attempts.adopt(warden.held)
 
     async def _all_shards_open(self) -> None:
         """Return when this node decides for all of its shards; raise what prevents it."""

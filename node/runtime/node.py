@@ -20,11 +20,12 @@ from rota.core.replication.primary import Copies
 from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.attempt_settings import MIB, AttemptSettings
-from rota.executor.executor import Executor
+from rota.executor.executor import Ended, Reported
 from rota.executor.testing.scripted_executor import ScriptedExecutor
 from rota.executor.warden.node_link import WardenLink
 from rota.node.api.app import make_app
 from rota.node.api.http.server import serving
+from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.node.cluster.copy_placement import CopyPlacement
 from rota.node.cluster.death_notice import DeathNotice
 from rota.node.cluster.joining import check_owner, join, timing_of
@@ -49,7 +50,7 @@ from rota.node.links.link_pool import Links
 from rota.node.peers.death_proof import life_of
 from rota.node.peers.network import NoNetwork
 from rota.node.peers.peer_apis import PeerApis
-from rota.node.runtime.environment import NodeEnvironment, OnEnded
+from rota.node.runtime.environment import NodeEnvironment, RightOf
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.readiness import ServingPhase
 from rota.node.runtime.wiring import wire
@@ -381,8 +382,16 @@ def alone(
             on_sync=on_sync,
         )
 
-    def executors(ended: OnEnded) -> Mapping[str, Executor]:
-        return {"scripted": ScriptedExecutor(ended=ended, now=clock.now)}
+    def executors(ended: Ended, reported: Reported, right_of: RightOf) -> AttemptExecutors:
+        own = {"scripted": ScriptedExecutor(ended=ended, now=clock.now)}
+        if warden is None:
+            return AttemptExecutors(own=own)
+        return AttemptExecutors(
+            own=own,
+            hosted=warden.executors(ended, reported, right_of),
+            held=warden.held,
+            forget=warden.forget,
+        )
 
     return NodeEnvironment(
         lock=directory.lock_id,

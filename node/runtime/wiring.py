@@ -20,6 +20,7 @@ from rota.core.vocabulary.effects import SetTimer
 from rota.node.attempts.attempt_leases import AttemptLeases
 from rota.node.attempts.delivery import Delivery
 from rota.node.attempts.inbound_attempts import InboundAttempts
+from rota.node.attempts.lease_book import LeaseBook
 from rota.node.attempts.local_attempts import LocalAttempts
 from rota.node.attempts.outbound_attempts import OutboundAttempts
 from rota.node.attempts.outbox_relay import OutboxRelay
@@ -384,10 +385,19 @@ def _attempts(
         incarnation=environment.incarnation,
         first_number=base.entropy.draw(),
     )
-    local = LocalAttempts(shards, delivery, clock, base.slot_table, lending)
+    book = LeaseBook(shards, base.liveness, timing=timing, clock=clock)
+    local = LocalAttempts(
+        shards,
+        delivery,
+        clock,
+        base.slot_table,
+        lending,
+        lambda ended, reported: environment.executors(ended, reported, book.right_of),
+    )
     new_until = _new_until(environment, clock)
     leases = AttemptLeases(
         local,
+        book,
         shards,
         network,
         liveness=base.liveness,

@@ -1,7 +1,7 @@
 """The insides of a node in the test's own process, on a disk that answers when the test says so."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,14 +16,15 @@ from rota.core.model.job import JobSpec
 from rota.core.timing.instants import Duration
 from rota.core.vocabulary.commands import Command, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved, Triggered
-from rota.executor.executor import Executor
+from rota.executor.executor import Ended, Reported
 from rota.executor.process.executor import ProcessExecutor
 from rota.executor.testing.scripted_executor import ScriptedExecutor
 from rota.node.api.app import make_app
 from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.http.server import serving as serving_api
+from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.node.coordination.embedded import EmbeddedCoordinator
-from rota.node.runtime.environment import OnEnded
+from rota.node.runtime.environment import MakeExecutors, RightOf
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.node import alone
 from rota.node.runtime.wiring import NodeWiring, wire
@@ -84,9 +85,12 @@ async def running_works(
     life: int = 1,
     slots: int = 64,
     clock: Clock | None = None,
+    executors: MakeExecutors | None = None,
 ) -> AsyncGenerator[NodeWiring]:
     """Run all of a node but its API on *store*; gives its parts."""
-    async with running_node(store, folder, life=life, slots=slots, clock=clock) as lifecycle:
+    async with running_node(
+        store, folder, life=life, slots=slots, clock=clock, executors=executors
+    ) as lifecycle:
         yield lifecycle.wiring
 
 
@@ -98,6 +102,7 @@ async def running_node(
     life: int = 1,
     slots: int = 64,
     clock: Clock | None = None,
+    executors: MakeExecutors | None = None,
 ) -> AsyncGenerator[NodeLifecycle]:
     """Run all of a node but its API on *store*, in its life number *life*."""
     listen = Address("127.0.0.1", 0)
@@ -109,15 +114,18 @@ async def running_node(
         clock = clock or SystemClock()
         around = replace(
             alone(config, directory, store, coordinator, clock, warden=None),
-            executors=partial(_executors, directory, clock),
+            executors=executors or partial(_executors, directory, clock),
         )
         lifecycle = NodeLifecycle(wire(config, clock, SystemEntropy(), around))
         async with lifecycle.running():
             yield lifecycle
 
 
-def _executors(directory: DataDirectory, clock: Clock, ended: OnEnded) -> Mapping[str, Executor]:
+def _executors(
+    directory: DataDirectory, clock: Clock, ended: Ended, reported: Reported, right_of: RightOf
+) -> AttemptExecutors:
     """Return executors that end with the node: there is no warden beside it."""
+    del reported, right_of
     process = ProcessExecutor(
         directory.path,
         node_id=NodeId("n"),
@@ -125,7 +133,8 @@ def _executors(directory: DataDirectory, clock: Clock, ended: OnEnded) -> Mappin
         ended=ended,
         now=clock.now,
     )
-    return {"process": process, "scripted": ScriptedExecutor(ended=ended, now=clock.now)}
+    scripted = ScriptedExecutor(ended=ended, now=clock.now)
+    return AttemptExecutors(own={"process": process, "scripted": scripted})
 
 
 @asynccontextmanager

@@ -21,8 +21,9 @@ from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant
 from rota.core.vocabulary.disk_space import DiskSpace
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Swap
-from rota.executor.executor import Executor
+from rota.executor.executor import Ended, Reported
 from rota.executor.testing.scripted_executor import ScriptedExecutor
+from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.testing.simulated_coordinator import (
@@ -33,7 +34,7 @@ from rota.node.coordination.testing.simulated_coordinator import (
 from rota.node.peers.messages import Sent
 from rota.node.recovery.inventory import Inventory
 from rota.node.recovery.plan import Finding, plan_of
-from rota.node.runtime.environment import NodeEnvironment, OnEnded
+from rota.node.runtime.environment import NodeEnvironment, RightOf
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.wiring import NodeWiring, wire
 from rota.node.shards.copy_comparison import COMPARE_EVERY
@@ -80,7 +81,7 @@ class PlayingExecutor(ScriptedExecutor):
         playing: list[AttemptKey],
         began: Counter[AttemptKey],
         *,
-        ended: OnEnded,
+        ended: Ended,
         now: Callable[[], Instant],
     ) -> None:
         self._all = playing
@@ -250,9 +251,10 @@ class Node:
             del on_sync
             return SimulatedCommit(store, shards, lambda: self.sync_us)
 
-        def executors(ended: OnEnded) -> Mapping[str, Executor]:
+        def executors(ended: Ended, reported: Reported, right_of: RightOf) -> AttemptExecutors:
+            del reported, right_of
             self._executor = PlayingExecutor(nodes.playing, nodes.began, ended=ended, now=clock.now)
-            return {"scripted": self._executor}
+            return AttemptExecutors(own={"scripted": self._executor})
 
         return wire(
             NodeConfig(

@@ -21,8 +21,9 @@ from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.changes import Pointer, Table, past_key
 from rota.core.vocabulary.codec import encode_record
 from rota.core.vocabulary.commands import DeleteJob, Trigger
-from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Output
-from rota.node.attempts.local_attempts import LocalAttempts
+from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Ended, Output, Reported
+from rota.node.attempts.local_attempts import AttemptExecutors
+from rota.node.runtime.environment import RightOf
 from rota.storage.history import History
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix
@@ -405,8 +406,8 @@ class BrokenOutput:
 class HandMade:
     """An executor whose attempts end, and whose outputs are, as the test says."""
 
-    def __init__(self, attempts: LocalAttempts, output: Output | None) -> None:
-        self._attempts = attempts
+    def __init__(self, ended: Ended, output: Output | None) -> None:
+        self._ended = ended
         self._output = output
 
     def launch(self, order: Order) -> None:
@@ -421,7 +422,7 @@ class HandMade:
     async def output(self, key: AttemptKey) -> Output | None:
         """End the attempt in the very moment in which its output is asked for."""
         if self._output is None:
-            self._attempts.ended(key, succeeded(b"all of it"))
+            self._ended(key, succeeded(b"all of it"))
         return self._output
 
     async def expire(self, before: Instant) -> int:
@@ -436,9 +437,13 @@ class HandMade:
 async def test_the_output_of_an_attempt_that_ends_as_it_is_asked_for_is_not_lost(
     tmp_path: Path,
 ) -> None:
-    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
-        attempts = wiring.context.attempts
-        attempts.use({"hand": HandMade(attempts, None)})
+    def executors(ended: Ended, reported: Reported, right_of: RightOf) -> AttemptExecutors:
+        del reported, right_of
+        return AttemptExecutors(own={"hand": HandMade(ended, None)})
+
+    store = HeldStore()
+    running = running_works(store, tmp_path, executors=executors)
+    async with running as wiring, serving(wiring) as client:
         job_id = await save(wiring.context.shards, "job", type="hand")
         execution_id = await trigger(wiring.context.shards, job_id)
 
@@ -450,9 +455,13 @@ async def test_the_output_of_an_attempt_that_ends_as_it_is_asked_for_is_not_lost
 
 
 async def test_an_output_that_breaks_off_ends_the_connection(tmp_path: Path) -> None:
-    async with running_works(HeldStore(), tmp_path) as wiring, serving(wiring) as client:
-        attempts = wiring.context.attempts
-        attempts.use({"hand": HandMade(attempts, BrokenOutput())})
+    def executors(ended: Ended, reported: Reported, right_of: RightOf) -> AttemptExecutors:
+        del reported, right_of
+        return AttemptExecutors(own={"hand": HandMade(ended, BrokenOutput())})
+
+    store = HeldStore()
+    running = running_works(store, tmp_path, executors=executors)
+    async with running as wiring, serving(wiring) as client:
         job_id = await save(wiring.context.shards, "job", type="hand")
         execution_id = await trigger(wiring.context.shards, job_id)
 

@@ -19,11 +19,14 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.timing.instants import SECOND, Instant
 from rota.core.vocabulary.commands import Cancel, DeleteJob, StartTask, Trigger
 from rota.core.vocabulary.effects import WaitForSlot
+from rota.executor.executor import Ended, Reported
 from rota.executor.testing.scripted_executor import ScriptedExecutor
-from rota.node.attempts.local_attempts import LocalAttempts
+from rota.node.attempts.local_attempts import AttemptExecutors, LocalAttempts
 from rota.node.attempts.slots import SlotTable, WaitQueue
+from rota.node.runtime.environment import RightOf
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
+from rota.node.system.clock import SystemClock
 from rota.storage.store import StoreFailed
 from rota.wire.documents import RetryBody
 from support.in_process import (
@@ -308,12 +311,18 @@ async def test_the_warden_is_told_of_recorded_outcomes_but_not_of_what_ran_in_th
     tmp_path: Path,
 ) -> None:
     forgotten: list[AttemptKey] = []
-    async with running_works(HeldStore(), tmp_path) as wiring:
+    now = SystemClock().now
+
+    def executors(ended: Ended, reported: Reported, right_of: RightOf) -> AttemptExecutors:
+        del reported, right_of
+        return AttemptExecutors(
+            own={"scripted": ScriptedExecutor(ended=ended, now=now)},
+            hosted={"process": ScriptedExecutor(ended=ended, now=now)},
+            forget=forgotten.append,
+        )
+
+    async with running_works(HeldStore(), tmp_path, executors=executors) as wiring:
         shards, attempts = wiring.context.shards, wiring.context.attempts
-        here = ScriptedExecutor(ended=attempts.ended, now=wiring.context.clock.now)
-        its = ScriptedExecutor(ended=attempts.ended, now=wiring.context.clock.now)
-        executors = {"scripted": here, "process": its}
-        attempts.use(executors, lasting=["process"], forget=forgotten.append)
         await trigger(shards, await save(shards, "here"))
         of_the_warden = await trigger(shards, await save(shards, "its", command=["true"]))
         unknown = await trigger(shards, await save(shards, "unknown", type="no-such"))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Protocol
 
@@ -14,6 +14,8 @@ from rota.core.model.job import Consistency, Job
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.shard_configuration import NO_SESSION
+from rota.executor.executor import Ended, Reported
+from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.node.cluster.known_members import Placement
 from rota.node.coordination.coordinator import Member
 from rota.node.coordination.testing.simulated_coordinator import (
@@ -23,7 +25,7 @@ from rota.node.coordination.testing.simulated_coordinator import (
 )
 from rota.node.peers.death_proof import Left
 from rota.node.peers.messages import Dispatch, Sent
-from rota.node.runtime.environment import NodeEnvironment, OnEnded
+from rota.node.runtime.environment import NodeEnvironment, RightOf
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.wiring import NodeWiring, wire
 from rota.node.shards.seams import Durable
@@ -391,7 +393,8 @@ class Life:
             del on_sync
             return SimulatedCommit(machine.store, shards, machine.sync_time)
 
-        def executors(ended: OnEnded) -> Mapping[str, WatchedExecutor]:
+        def executors(ended: Ended, reported: Reported, right_of: RightOf) -> AttemptExecutors:
+            del reported, right_of
             self._executor = WatchedExecutor(
                 world.observer,
                 machine.id,
@@ -400,7 +403,7 @@ class Life:
                 now=machine.clock.now,
                 may_begin=self._may_begin,
             )
-            return {"scripted": self._executor}
+            return AttemptExecutors(own={"scripted": self._executor})
 
         return wire(
             NodeConfig(

@@ -1,0 +1,91 @@
+"""Leases of this node's attempts: when each group of attempts has to end (PROTOCOL R37).
+
+The attempts of one shard that were started under one session are a group, with one deadline. While
+this node is the shard's primary it grants the lease itself.
+"""
+
+from collections.abc import Collection
+
+from rota.core.model.attempt import Order
+from rota.core.model.fallback_ids import is_of_fallback
+from rota.core.model.ids import Session, ShardId
+from rota.core.replication.authority.lease_deadlines import NEVER, deadline, lease_end
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.timeouts import Timing
+from rota.core.timing.instants import LATEST_INSTANT, Instant
+from rota.core.vocabulary.shard_configuration import NO_SESSION
+from rota.executor.warden.node_link import Right
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.shard import Shard
+from rota.node.system.clock import Clock
+
+
+class LeaseBook:
+    """The leases of this node's attempts.
+
+    Args:
+        shards: The shards of this node.
+        liveness: The session of this node.
+        timing: The cluster's.
+        clock: By which leases run.
+    """
+
+    def __init__(self, shards: Shards, liveness: Liveness, *, timing: Timing, clock: Clock) -> None:
+        self._shards = shards
+        self._liveness = liveness
+        self._timing = timing
+        self._clock = clock
+        self._leased_until: dict[ShardId, Instant] = {}
+        self._session_ends: dict[Session, Instant] = {}
+
+    def right_of(self, order: Order) -> Right:
+        """Return the group and the deadline of an attempt that is about to be launched."""
+        if is_of_fallback(order.key):
+            return self.fallback_right()
+        shard = self._shards.of_id(order.key.execution_id)
+        self.note_session()
+        self.grant(shard, self._clock.elapsed())
+        return self.right(shard.id, order)
+
+    def right(self, shard: ShardId, order: Order) -> Right:
+        """Return the group and the deadline of an attempt of *shard*, as known."""
+        return Right(f"{shard}/{order.session}", self.deadline(shard, order.session))
+
+    def fallback_right(self) -> Right:
+        """Return those of attempts of fallback shards: a lease from now, as this process works."""
+        return Right("sides", lease_end(self._timing, self._clock.elapsed()))
+
+    def grant(self, shard: Shard, now: Instant) -> bool:
+        """Give the attempts of a shard a lease, if this node may.
+
+        Returns:
+            False if another node has to give it.
+        """
+        if not shard.is_open or not shard.replica.has_authority(now):
+            return False
+        # A node that takes over counts from then, which is after this.
+        self._leased_until[shard.id] = lease_end(self._timing, now)
+        return True
+
+    def extend(self, shard: ShardId, sent_at: Instant) -> None:
+        """Take a lease that a primary gave in answer to a question sent at *sent_at*."""
+        until = lease_end(self._timing, sent_at)
+        self._leased_until[shard] = max(until, self._leased_until.get(shard, NEVER))
+
+    def deadline(self, shard: ShardId, session: Session) -> Instant:
+        """Return when the attempts of *shard* have to end that were started under *session*."""
+        return deadline(
+            self._session_ends.get(session, NEVER), self._leased_until.get(shard, NEVER)
+        )
+
+    def note_session(self) -> None:
+        """Note when the present session ends."""
+        # That of a session that is over stays as it was when it was renewed last. One that never
+        # is, of a node alone, says nothing of when that is gone.
+        if self._liveness.session != NO_SESSION and self._liveness.session_end != LATEST_INSTANT:
+            self._session_ends[self._liveness.session] = self._liveness.session_end
+
+    def keep(self, used: Collection[Session], shards: Collection[ShardId]) -> None:
+        """Drop what concerns neither the sessions *used* nor the *shards* of running attempts."""
+        self._session_ends = {each: at for each, at in self._session_ends.items() if each in used}
+        self._leased_until = {each: at for each, at in self._leased_until.items() if each in shards}
