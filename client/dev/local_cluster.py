@@ -1,7 +1,7 @@
 """Several nodes and an etcd as child processes on loopback: for `rota dev --nodes`.
 
-A node that was killed is started again after a while, as a service manager would: whoever tries a
-cluster out kills nodes. One that ended by itself has its reasons, and stays as it is.
+A killed node is restarted after some time, as by a service manager, because users of a test cluster
+kill nodes. A node that ended by itself is not restarted.
 """
 
 import shutil
@@ -25,12 +25,12 @@ class LocalCluster:
     """A cluster that runs while the body of its ``with`` does.
 
     Args:
-        folder: Where everything is kept.
-        size: How many nodes, at least 2.
-        port: Of the first node's API; that of the next is 2 higher, and the peer port of each 1
-            higher than its API's. 0 for any free ones.
-        slots: Of each node; None for its own default.
-        log_level: Of each node, in its log.
+        folder: Directory of all data.
+        size: Number of nodes, at least 2.
+        port: API port of the first node; that of the next is 2 higher, and each peer port is 1
+            higher than its API port. 0 for free ports.
+        slots: Slots of each node; None for the default.
+        log_level: Log level of each node.
 
     Raises:
         EtcdNotInstalled, NodeNotInstalled: See there.
@@ -43,7 +43,7 @@ class LocalCluster:
         self.etcd = LocalEtcd(folder)
         self.nodes: dict[str, LocalNode] = {}
         self._due: dict[str, float] = {}
-        """When nodes that were killed are to be started again."""
+        """Times at which killed nodes are restarted."""
         self._told: set[str] = set()
         for number in range(size):
             name = f"n{number + 1}"
@@ -65,10 +65,10 @@ class LocalCluster:
             )  # fmt: skip
 
     def __enter__(self) -> Self:
-        """Start everything, and wait until all nodes take requests.
+        """Start etcd and the nodes, and wait until all nodes accept requests.
 
         Raises:
-            EtcdNotStarted, NodeNotStarted: Something does not start; nothing of it is left.
+            EtcdNotStarted, NodeNotStarted: One does not start; the others have been stopped.
         """
         with ExitStack() as undo:
             undo.callback(self.stop)
@@ -92,11 +92,11 @@ class LocalCluster:
 
     @property
     def urls(self) -> str:
-        """Where the nodes are, as ``ROTA_URL`` takes it."""
+        """URLs of the nodes, in the form of ``ROTA_URL``."""
         return ",".join(node.url for node in self.nodes.values())
 
     def stop(self) -> None:
-        """Stop the nodes, side by side, and then etcd, which they still need for their goodbye."""
+        """Stop the nodes concurrently, and then etcd, which they need for their handovers."""
         started = [node for node in self.nodes.values() if node.process is not None]
         for node in started:
             if node.process is not None and node.process.poll() is None:
@@ -107,7 +107,7 @@ class LocalCluster:
                 rest.callback(node.stop)
 
     def tend(self, say: Callable[[str], None]) -> None:
-        """Start again what was killed some time ago, and tell what ended; to be called often."""
+        """Restart nodes that were killed some time ago, and report ended ones; call it often."""
         for name, node in self.nodes.items():
             status = None if node.process is None else node.process.poll()
             if status is None:
@@ -125,13 +125,13 @@ class LocalCluster:
                 say(f"{name} ended with status {status}; {node.log_path} says why")
         if self.etcd.process is not None and self.etcd.process.poll() is not None:
             if "etcd" not in self._told:
-                say(f"etcd ended; {self.etcd.log_path} says why. What nodes decide for goes on")
+                say(f"etcd ended; {self.etcd.log_path} has the reason. Open shards continue")
             self._told.add("etcd")
 
 
 @contextmanager
 def folder_for_a_while() -> Generator[Path]:
-    """Make a folder that is gone, with all in it, after the body."""
+    """Make a folder that is deleted after the body."""
     folder = Path(tempfile.mkdtemp(prefix="rota-dev-"))
     try:
         yield folder
@@ -142,7 +142,7 @@ def folder_for_a_while() -> Generator[Path]:
 
 @contextmanager
 def _naming(name: str, node: LocalNode) -> Generator[None]:
-    """Say which node it is that does not start, and where it says why."""
+    """Name the node that does not start, and its log."""
     try:
         yield
     except NodeNotStarted as error:

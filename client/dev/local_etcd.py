@@ -1,9 +1,9 @@
-"""An etcd as a child process on loopback: one member, for trying a cluster out.
+"""An etcd of one member as a child process on loopback, for temporary clusters.
 
 A web page may send JSON as text to any port of its reader's machine, and etcd's gateway answers it.
 So etcd authenticates, and listens on an address of 127.0.0.0/8 that is drawn at each start and that
-no page can guess. Authentication alone is not enough: an etcd before 3.4.42 and 3.5.28 raises
-alarms for everybody, and while one is raised it lets everybody disable authentication.
+no page can guess. Authentication alone is not enough: an etcd before 3.4.42 and 3.5.28 lets
+any client raise alarms, and while one is raised it lets any client disable authentication.
 """
 
 import json
@@ -28,16 +28,18 @@ STOP_S = 10.0
 LOOK_S = 0.05
 ANSWER_S = 10.0
 USER = "root"
-"""The user that nodes log in as: etcd authenticates only with one of this name."""
+"""User of the nodes: etcd enables authentication only with a user of this name."""
 
 
 class EtcdNotInstalled(RotaError):
-    """There is no etcd here."""
+    """etcd is not installed on this machine."""
 
     code = "etcd_not_installed"
 
     def __init__(self, named: str) -> None:
-        where = f"ETCD names {named!r}, which is no program" if named else "it is not on the PATH"
+        where = (
+            f"ETCD names {named!r}, which is not a program" if named else "it is not on the PATH"
+        )
         super().__init__(
             f"several nodes need etcd, and {where}: apt-get install etcd-server, or get it from "
             "https://github.com/etcd-io/etcd/releases and set ETCD=/path/to/etcd"
@@ -45,7 +47,7 @@ class EtcdNotInstalled(RotaError):
 
 
 class EtcdNotStarted(RotaError):
-    """It ended, or nobody listens there, instead of starting."""
+    """etcd ended, or does not listen."""
 
     code = "etcd_not_started"
 
@@ -67,7 +69,7 @@ class LocalEtcd:
     """An etcd of one member that runs from `start` to `stop`.
 
     Args:
-        folder: Where its data and its log are; they are left when it stops.
+        folder: Directory of its data and its log, which remain when it stops.
 
     Raises:
         EtcdNotInstalled: See there.
@@ -84,14 +86,14 @@ class LocalEtcd:
 
     @property
     def url(self) -> str:
-        """Where clients reach it."""
+        """URL for clients."""
         return f"http://{self._host}:{self._port}"
 
     def start(self) -> None:
-        """Start it, wait until it listens, and have it authenticate.
+        """Start it, wait until it listens, and enable authentication.
 
         Raises:
-            EtcdNotStarted: It does not.
+            EtcdNotStarted: It does not start.
         """
         self._launch()
         try:
@@ -100,7 +102,7 @@ class LocalEtcd:
             self.stop()
             raise EtcdNotStarted(
                 f"etcd does not authenticate with {self.password_file}: {error}; {self.log_path} "
-                "says more. Delete its folder to start afresh"
+                "has the details. Delete its folder for a fresh start"
             ) from error
 
     def _launch(self) -> None:
@@ -123,7 +125,7 @@ class LocalEtcd:
         raise EtcdNotStarted(f"etcd did not start; {self.log_path} says why")
 
     def _close(self) -> None:
-        """Let only those in that have the password; a folder that was kept has it already."""
+        """Enable authentication with the password, unless the folder has it enabled already."""
         login = {"name": USER, "password": self._password()}
         if not self._ask("authenticate", login, may_fail_with=b"authentication is not enabled"):
             for path, body in (
@@ -132,7 +134,7 @@ class LocalEtcd:
                 ("user/grant", {"user": USER, "role": USER}),
                 ("enable", {}),
             ):
-                # An earlier start may have been interrupted between them.
+                # An earlier start may have been interrupted between these calls.
                 self._ask(path, body, may_fail_with=b"already exists")
 
     def _password(self) -> str:
@@ -143,9 +145,9 @@ class LocalEtcd:
         return self.password_file.read_text().strip()
 
     def _ask(self, path: str, body: dict[str, str], *, may_fail_with: bytes) -> bool:
-        """Return True if etcd did it, False if it failed as it may."""
+        """Return True if etcd succeeded, False if it failed in the expected way."""
         request = Request(f"{self.url}/v3/auth/{path}", json.dumps(body).encode())
-        # No proxy of the environment lies between two ports of this machine.
+        # Proxies of the environment do not apply to ports of this machine.
         try:
             with build_opener(ProxyHandler({})).open(request, timeout=ANSWER_S):
                 return True
@@ -157,7 +159,7 @@ class LocalEtcd:
             raise OSError(f"{path}: {text.decode(errors='replace').strip()}") from error
 
     def stop(self) -> None:
-        """Stop it, if it runs."""
+        """Stop it if it runs."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.terminate()
@@ -169,7 +171,7 @@ class LocalEtcd:
 
 
 def _draw_host() -> str:
-    """Return a random address of the loopback: 24 bits, beside those of the port."""
+    """Return a random address of the loopback, with 24 random bits."""
     return str(IPv4Address((127 << 24) + 2 + secrets.randbelow((1 << 24) - 4)))
 
 

@@ -1,6 +1,6 @@
 """A node as a child process on loopback: for `rota dev`, demonstrations and tests.
 
-The node's own code is never imported here; it may not even be installed.
+The node's own code is never imported here; it need not be installed.
 """
 
 import subprocess
@@ -17,19 +17,19 @@ from rota.client.dev.ports import free_port, is_free
 from rota.core.errors import RotaError
 
 START_S = 30.0
-"""A large journal takes seconds to recover."""
+"""Limit of a start in seconds; the recovery of a large journal takes seconds."""
 STOP_S = 30.0
-"""More than a node waits for its attempts and connections, unless told otherwise."""
+"""Limit of a stop in seconds; longer than a node waits for attempts and connections by default."""
 LOOK_S = 0.05
 PORT_TRIES = 5
-"""A free port may be taken by somebody else before the node listens on it."""
+"""Tries with a free port, which another program may take before the node listens on it."""
 NEEDS = ("prometheus_client", "rocksdict", "uvloop")
-"""What only a node needs."""
+"""Modules that only a node needs."""
 PORT_TAKEN = 69
-"""The exit status of a node whose address is taken."""
+"""Exit status of a node whose address is in use."""
 STATUS_WORDS = {
     64: "its settings are wrong",
-    PORT_TAKEN: "its address is taken; choose another port",
+    PORT_TAKEN: "its address is in use; choose another port",
     70: "a bug in rota",
     74: "its data directory or the disk failed",
     75: "another node uses its data directory; stop that one, or choose another directory",
@@ -37,7 +37,7 @@ STATUS_WORDS = {
 
 
 class NodeNotInstalled(RotaError):
-    """What a node needs is not installed here."""
+    """Packages of a node are not installed."""
 
     code = "node_not_installed"
 
@@ -48,17 +48,17 @@ class NodeNotInstalled(RotaError):
 
 
 class NodeNotStarted(RotaError):
-    """The node ended, or did not answer, instead of starting.
+    """The node ended, or did not answer, during its start.
 
     Attributes:
-        exit_status: Of its process; None if it had to be killed.
+        exit_status: Exit status of its process; None if it had to be killed.
     """
 
     code = "node_not_started"
 
     def __init__(self, exit_status: int | None) -> None:
         if exit_status is None:
-            why = f"it did not take requests within {START_S:g} s"
+            why = f"it did not accept requests within {START_S:g} s"
         else:
             why = STATUS_WORDS.get(exit_status, f"it ended with status {exit_status}")
         super().__init__(f"the node did not start: {why}")
@@ -66,16 +66,16 @@ class NodeNotStarted(RotaError):
 
 
 class LocalNode:
-    """A node that runs from `start` to `stop`; or ``with`` it.
+    """A node that runs from `start` to `stop`; also a context manager.
 
     Args:
-        data_dir: Where it keeps everything; made if missing, left when it stops.
-        port: Where its API listens, on 127.0.0.1; 0 for any free port.
+        data_dir: Data directory; created if missing, not deleted.
+        port: Port of the API on 127.0.0.1; 0 for any free port.
         slots: Attempts that may run at the same time; None for the node's own default.
-        log_level: What it tells on standard error.
-        log_path: Where it tells it instead; it then stays out of the terminal altogether, so that
-            a Ctrl-C there is for its owner, who stops it in due order.
-        flags: More of `rotad`'s.
+        log_level: Level of its log on standard error.
+        log_path: File for the log instead; the node is then detached from the terminal, so that
+            Ctrl-C reaches only its owner, which stops it in order.
+        flags: Further flags of `rotad`.
 
     Raises:
         NodeNotInstalled: See there.
@@ -102,7 +102,7 @@ class LocalNode:
         slot_flags = () if slots is None else ("--slots", str(slots))
         self._flags = (
             *("--data-dir", str(data_dir)),
-            *("--on-stop", "end"),  # Whoever has it for a while wants nothing to be left of it.
+            *("--on-stop", "end"),  # A temporary node leaves no processes.
             *("--log-level", log_level),
             *slot_flags,
             *flags,
@@ -110,7 +110,7 @@ class LocalNode:
 
     @property
     def url(self) -> str:
-        """Where its API is; known once it has started."""
+        """URL of its API, after the start."""
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
@@ -126,10 +126,10 @@ class LocalNode:
         self.stop()
 
     def start(self) -> None:
-        """Start it and wait until it takes requests.
+        """Start it and wait until it accepts requests.
 
         Raises:
-            NodeNotStarted: It does not; nothing of it is left.
+            NodeNotStarted: It does not start; its process has been ended.
         """
         for _ in range(PORT_TRIES):
             if self._may_choose_port:
@@ -142,7 +142,7 @@ class LocalNode:
         raise NodeNotStarted(PORT_TAKEN)
 
     def stop(self) -> int:
-        """Stop it, if it runs, and return its exit status; negative: the signal that ended it."""
+        """Stop it if it runs, and return its exit status; negative for a signal that ended it."""
         process = self.process
         assert process is not None, "stop comes after start"
         if process.poll() is None:
@@ -150,21 +150,21 @@ class LocalNode:
         try:
             return process.wait(STOP_S)
         except BaseException:
-            # It hangs, or the caller does not want to wait: nothing may be left of it.
+            # It hangs, or the caller was interrupted: its process must not remain.
             process.kill()
             process.wait()
             raise
 
     def launch(self) -> None:
-        """Start it on its port, and do not wait.
+        """Start it on its port, without waiting.
 
         Raises:
-            NodeNotStarted: Somebody else listens there.
+            NodeNotStarted: Another program listens there.
         """
         if not is_free(self.port):
-            # Whoever listens there would be taken for our node until ours has given up.
+            # Another program there would be mistaken for this node until this one has ended.
             raise NodeNotStarted(PORT_TAKEN)
-        # -P: what lies in the current directory is not the node's.
+        # -P: modules in the current directory must not be imported by the node.
         argv = [sys.executable, "-P", "-m", "rota.node", "--listen", f"127.0.0.1:{self.port}"]
         if self.log_path is None:
             self.process = subprocess.Popen([*argv, *self._flags], stdin=subprocess.DEVNULL)
@@ -180,10 +180,10 @@ class LocalNode:
             raise
 
     def wait_ready(self) -> None:
-        """Wait until it takes requests.
+        """Wait until it accepts requests.
 
         Raises:
-            NodeNotStarted: It ended, or does not within 30 s.
+            NodeNotStarted: It ended, or does not accept requests within 30 s.
         """
         process = self.process
         assert process is not None, "it has been launched"
@@ -197,7 +197,7 @@ class LocalNode:
 
 
 def launch_apart(argv: Sequence[str], log_path: Path) -> subprocess.Popen[bytes]:
-    """Return a new process that has nothing to do with this terminal, and logs to a file."""
+    """Return a new process that is detached from this terminal and logs to a file."""
     with log_path.open("ab") as log:
         return subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0

@@ -1,4 +1,4 @@
-"""Ports of the loopback for programs that this process starts: no two of them share one."""
+"""Distinct ports of the loopback for programs that this process starts."""
 
 import os
 import socket
@@ -6,18 +6,18 @@ from collections import deque
 from secrets import randbelow
 
 LOWEST, BEYOND = 20_000, 32_000
-"""Below what the kernel gives to whoever does not mind which (Linux: from 32768): any connection
-could else take a port while its program is not there, as between stop and start."""
+"""Below the kernel's range for ephemeral ports (Linux: from 32768): otherwise any connection
+could take a port while its program is not running, as between stop and start."""
 KEPT_MAX = 64
 
 _kept: deque[int] = deque()
-"""Descriptors of their sockets, which nobody else closes."""
+"""Descriptors of the sockets that keep ports."""
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on, and nobody else is given.
+    """Return a port without a listener, which no other call returns.
 
-    The newest `KEPT_MAX` are kept for their programs as long as this process lives.
+    The newest `KEPT_MAX` ports are reserved as long as this process runs.
     """
     while True:
         port = LOWEST + randbelow(BEYOND - LOWEST)
@@ -30,10 +30,10 @@ def free_port() -> int:
 
 
 def kept(port: int) -> socket.socket | None:
-    """Return a socket that keeps a port while it is open, or None if somebody has that.
+    """Return a socket that reserves a port while it is open, or None if the port is in use.
 
-    Bound, and not listening, it keeps others from binding in the same way and lets a server listen:
-    both say then that they share the address, as every server does.
+    Bound without listening, it prevents other reservations and lets a server listen, because both
+    set the option to share the address.
     """
     keeper = socket.socket()
     try:
@@ -46,9 +46,9 @@ def kept(port: int) -> socket.socket | None:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether nobody listens on a port."""
+    """Return True if no program listens on a port."""
     with socket.socket() as listener:
-        # As servers do: connections that are over do not count, nor does who keeps it for us.
+        # As servers do: ended connections do not count, nor does the reservation.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("127.0.0.1", port))

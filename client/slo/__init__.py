@@ -1,1 +1,1 @@
-"""Measurement of the lateness that a cluster keeps under load."""
+"""Measurement of a cluster's lateness under load."""

@@ -1,8 +1,8 @@
-"""A load of fire times, spread evenly, and what became of each of them.
+"""A load of evenly spread fire times, and their outcomes.
 
-The load is in the schedules: no client has to keep up with it, and lateness counts from the fire
-time whatever happened to the fires before. So a cluster that stands still for a second is charged
-with everything that was due in it.
+The load consists of schedules: it does not depend on a client's speed, and lateness counts from the
+fire time, independent of earlier fires. A stall of a second thus counts for every fire that was due
+in it.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from rota.core.timing.instants import (
 from rota.wire.documents import Json
 
 PERIOD = Duration(5 * SECOND)
-"""Of each job. Shorter, and there would be few jobs that fire often; longer, and it takes long."""
+"""Period of each job: shorter ones mean few jobs, longer ones a long measurement."""
 SETTLE = Duration(2 * SECOND)
-"""From the last job made to the first fire time that counts, at least."""
+"""Minimum time from the creation of the last job to the first counted fire time."""
 PATIENCE_S = 10.0
-"""How long after its last fire time a load may still be starting."""
+"""Time after the last fire time in which starts still count."""
 DELETES_AT_ONCE = 16
 NO_OP: Mapping[str, Json] = {"type": "scripted"}
-"""Starts no process: what is left is what rota itself takes."""
+"""Body of a no-op, which starts no process and shows the cost of rota alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +51,10 @@ class Start(NamedTuple):
     """The first start of an execution; there may be a million of these in memory.
 
     Attributes:
-        job: Its name.
-        fire_at: When it was due.
-        lateness_ms: How much later it started.
-        slot: Of its job.
+        job: Name of the job.
+        fire_at: Fire time.
+        lateness_ms: Lateness of the start.
+        slot: Hash slot of the job.
     """
 
     job: str
@@ -65,14 +65,14 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Fires:
-    """What became of the fire times of a window.
+    """Outcome of the fire times of a window.
 
     Attributes:
-        expected_count: How many there were.
-        missed: Job and fire time of those that no execution has started for.
-        doubled_count: How many executions there were beside the first of their fire time.
-        starts: All there were, latest fire time first.
-        lateness_ms: Of those, ascending.
+        expected_count: Number of fire times.
+        missed: Job and fire time of those without a started execution.
+        doubled_count: Number of executions beside the first of their fire time.
+        starts: All starts, latest fire time first.
+        lateness_ms: Their latenesses, ascending.
     """
 
     expected_count: int
@@ -82,21 +82,21 @@ class Fires:
     lateness_ms: Sequence[float]
 
     def lateness_ms_at(self, share: float) -> float:
-        """Return a percentile of all there ought to be; what was missed is later than the rest."""
+        """Return a percentile of all expected starts; missed ones count as the latest."""
         count = len(self.lateness_ms)
         wanted = share * max(self.expected_count, count)
         return percentile(self.lateness_ms, wanted / count) if 0 < wanted <= count else float("inf")
 
 
 class FireLoad:
-    """Jobs that together fire so many times a second, in a namespace of their own.
+    """Jobs that together fire *rate* times a second, in a namespace of their own.
 
     Args:
-        client: Of the cluster they are made in.
-        namespace: Nothing else is in it.
-        rate: Fires a second; what is possible nearest to it is `rate`.
-        period: Of each job.
-        body: What a job has besides name, namespace and schedule.
+        client: Client of the cluster.
+        namespace: Namespace without other jobs.
+        rate: Fires a second; the nearest possible value is `rate`.
+        period: Period of each job.
+        body: Fields of a job besides name, namespace and schedule.
     """
 
     def __init__(
@@ -124,10 +124,10 @@ class FireLoad:
         return {f"fire-{k}": k * self._period // self.job_count for k in range(self.job_count)}
 
     async def create(self) -> None:
-        """Make the jobs.
+        """Create the jobs.
 
         Raises:
-            RequestFailed: One of them could not be made.
+            RequestFailed: One of them could not be created.
         """
         every = format_duration(self._period)
         made = await self._client.create_many(
@@ -144,8 +144,8 @@ class FireLoad:
                 raise failure_of(Answer(item.status, msgspec.json.encode(item.error)))
 
     async def delete(self) -> None:
-        """Delete the jobs that are there; their history stays until it expires."""
-        # Again, for a request to create some may have been on its way when this was interrupted.
+        """Delete the existing jobs; their history stays until it expires."""
+        # Repeated, because a request that creates jobs may have been in flight at an interrupt.
         while names := [job.name async for job in self._client.jobs(namespace=self.namespace)]:
             left = iter(names)
             async with asyncio.TaskGroup() as group:
@@ -157,7 +157,7 @@ class FireLoad:
             await self._client.delete_job(name, namespace=self.namespace)
 
     def window(self, now: Instant, duration: Duration) -> Window:
-        """Return the next window of at least *duration*, for jobs that have been made by *now*."""
+        """Return the next window of at least *duration*, for jobs created before *now*."""
         since = -(-(now + SETTLE) // self._period) * self._period
         periods = -(-duration // self._period)
         return Window(
@@ -167,7 +167,7 @@ class FireLoad:
         )
 
     async def fires(self, window: Window) -> Fires:
-        """Return what became of a window that is over, once all of it has started if it does."""
+        """Return the outcome of a past window, after its starts or their time limit."""
         found = await self._fires(window)
         if found.missed:
             await asyncio.sleep(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""Percentiles of what was measured: exact, from all samples, none rounded into a bucket."""
+"""Exact percentiles of all samples, without buckets."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
     Args:
         ordered: At least one, ascending.
-        share: 0 to 1: 0.99 for the 99th percentile.
+        share: From 0 to 1; 0.99 for the 99th percentile.
     """
     assert 0 <= share <= 1, share
     # Rounded first: 0.07 * 100 is a little more than 7, and would be the eighth.

@@ -1,7 +1,7 @@
-"""Whether a cluster keeps a promise about lateness, and at which rate it still does.
+"""Test of a target for lateness on a cluster, and search for the highest rate that meets it.
 
-A promise is: of all fires at this rate, over this time, 99 % start within so long after their fire
-time, none is missed and none starts twice.
+A target is: of all fires at a rate, over a time, 99 % start within a given lateness, none is missed
+and none starts twice.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ import msgspec
 
 from rota.core.timing.instants import SECOND, Duration, Instant
 
-if TYPE_CHECKING:  # No cycle is dodged: help texts shall not load an HTTP library.
+if TYPE_CHECKING:  # No cycle is dodged: help texts do not load an HTTP library.
     from rota.client.slo.fire_load import FireLoad
 
 P99 = 0.99
 STARTED_S = 1.0
-"""From the last fire time to the first look, in which most loads have started."""
+"""Wait after the last fire time before the first reading; most loads have started by then."""
 PRECISION = 0.1
-"""A search ends when what held and what did not are this near to each other."""
+"""A search ends when the highest success and the lowest failure differ by this factor."""
 RATE_MAX = 1_000_000.0
-"""Where a search upwards ends; no cluster has come near it."""
+"""Upper limit of a search, far above the rate of any cluster."""
 RATE_MIN = 0.2
 """One job, once in a period."""
 
@@ -29,12 +29,12 @@ Trial = Callable[[float], Awaitable["Measured"]]
 
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to hold.
+    """A target.
 
     Attributes:
-        p99_lateness: What 99 of 100 fires stay within.
+        p99_lateness: Lateness that 99 of 100 fires must not exceed.
         rate: Fires a second.
-        duration: How long it is watched.
+        duration: Duration of the measurement.
     """
 
     p99_lateness: Duration
@@ -43,18 +43,18 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What was seen of a promise.
+    """Result of a measurement.
 
     Attributes:
-        rate: Fires a second, as they were.
-        seconds: How long.
-        expected: Fire times in that.
-        missed: Those for which nothing had started 10 s after the end.
+        rate: Actual fires a second.
+        seconds: Duration.
+        expected: Number of fire times.
+        missed: Fire times without a start 10 s after the end.
         doubled: Executions beside the first of their fire time.
-        p50_ms: Lateness at the median; infinite, in JSON null, where that many were missed.
-        p99_ms: Of 99 in 100; likewise.
-        max_ms: The latest; likewise.
-        is_held: Whether all of the promise was kept.
+        p50_ms: Median lateness; infinite, in JSON null, if that many fires were missed.
+        p99_ms: 99th percentile, likewise.
+        max_ms: Maximum, likewise.
+        is_held: Whether the target was met.
     """
 
     rate: float
@@ -69,10 +69,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def measure(load: "FireLoad", promise: Promise, *, now: Callable[[], Instant]) -> Measured:
-    """Put the load of a promise on its cluster, and return what came of it.
+    """Run the load of a target on a cluster, and return the result.
 
-    The jobs are deleted at the end, whatever happens, unless this process is killed; the history of
-    their executions stays until it expires.
+    The jobs are deleted at the end, also after an error, unless this process is killed; the history
+    of their executions stays until it expires.
     """
     try:
         await load.create()
@@ -97,14 +97,14 @@ async def measure(load: "FireLoad", promise: Promise, *, now: Callable[[], Insta
 
 
 async def find_rate(trial: Trial, begin: float) -> float:
-    """Return the highest rate that holds, to `PRECISION`; 0.0 if none from 0.2 a second does.
+    """Return the highest rate that meets the target, to `PRECISION`; 0.0 if none from 0.2 on does.
 
-    Doubles from *begin* while it holds, or halves while it does not, and then halves what lies
-    between. A cluster's limit is no sharp line: near it, one trial holds and the next does not.
+    Doubles the rate from *begin* while the target is met, or halves it while it is missed, and then
+    bisects. A cluster's limit is not sharp: near it, results of trials vary.
 
     Args:
         trial: Measures one rate.
-        begin: The first rate tried.
+        begin: The first rate.
     """
     held, broken = 0.0, float("inf")
     rate = begin

@@ -1,8 +1,8 @@
-"""The live events of a node as one stream, whatever becomes of the connections below it.
+"""Live events of a node as one stream over several connections.
 
-A node sends one JSON document a line, and an empty line when it has been silent for long. Whoever
-connects again names the last event it has seen. A node that still knows that event goes on right
-after it; another node, or the same one in its next life, says ``stream.gap`` first.
+A node sends one JSON document a line, and an empty line after a long silence. A new connection
+names the last event received. A node that still has that event continues right after it; another
+node, or the same one after a restart, first sends ``stream.gap``.
 """
 
 from collections.abc import Iterator
@@ -15,20 +15,20 @@ from rota.core.decoding import UNDECODABLE
 from rota.wire.documents import EventView
 
 SILENCE_S = 45.0
-"""Three of a node's signs of life."""
+"""Three times the interval of a node's keepalives."""
 OPENED, GAP, DROPPED, CLOSED = "stream.opened", "stream.gap", "stream.dropped", "stream.closed"
 LINE_BYTES_MAX = 16 << 20
-"""Of an event: more than a node ever says at once."""
+"""Limit of an event in bytes, more than any event of a node."""
 OF_THE_CONNECTION = (DROPPED, CLOSED)
-"""The last word of a connection; the stream goes on over the next one."""
+"""Last event of a connection; the stream continues over the next one."""
 
 
 class EventReader:
-    """Makes events of the bytes that come, and the request that goes on after the last of them.
+    """Decodes events from received bytes, and makes the request that continues after the last.
 
     Args:
-        wanted: Which events.
-        after: The id of the event to go on after; empty for those from now on.
+        wanted: Filter of the events.
+        after: Id of the event to continue after; empty for events from now on.
     """
 
     def __init__(self, wanted: EventFilter, after: str = "") -> None:
@@ -38,15 +38,15 @@ class EventReader:
         self._rest = b""
 
     def next_call(self) -> Call[None]:
-        """Return the request for what has not come yet; the part of a line is forgotten."""
+        """Return the request for the next events; an incomplete line is discarded."""
         self._rest = b""
         return events(self._wanted, self._after)
 
     def read(self, part: bytes) -> Iterator[EventView]:
-        """Yield the events that *part* completes, for the caller to see.
+        """Yield the events that *part* completes.
 
         Raises:
-            NodeFailed: A line is no event, or has no end.
+            NodeFailed: A line is not an event, or too long.
         """
         *lines, self._rest = (self._rest + part).split(b"\n")
         if len(self._rest) > LINE_BYTES_MAX:
@@ -54,7 +54,7 @@ class EventReader:
         for line in filter(None, lines):
             event = _decoded(line)
             if event.type == OPENED and self._has_begun:
-                # Its id is later than what a node is still about to repeat.
+                # Its id is later than events that a node may still repeat.
                 continue
             self._has_begun = True
             if event.id:
@@ -73,6 +73,6 @@ def _decoded(line: bytes) -> EventView:
     except UNDECODABLE as error:
         raise unreadable(_STREAM, error) from error
     if not (event.id.isascii() and event.id.isprintable()):
-        # It goes into a header of the next request.
+        # It becomes a header of the next request.
         raise unreadable(_STREAM, ValueError(f"the id of an event is {event.id!r}"))
     return event

@@ -1,8 +1,8 @@
-"""Output that is followed over lost connections, without repeating or losing a byte.
+"""Output that is followed over several connections, without repeating or losing a byte.
 
-A node sends what an attempt wrote from its beginning. Where that begins with exactly what was
-passed on before the connection was lost, the rest goes on from there. It does not where the output
-is no longer kept from its beginning: then only its end is, and what lies between is gone.
+A node sends the output of an attempt from its beginning. If that starts with exactly the bytes that
+were passed on before the connection was lost, the rest follows. If the beginning is no longer
+stored, only the end is, and the part between is lost.
 """
 
 from hashlib import blake2b
@@ -12,7 +12,7 @@ from rota.client.transport.call import Call
 from rota.wire.documents import ExecutionView
 
 SILENCE_S = 60.0
-"""How long an attempt may write nothing until it is asked whether the connection still is one."""
+"""Seconds without output after which the connection is checked."""
 
 
 def latest_attempt(execution: ExecutionView, task: str) -> int | None:
@@ -22,13 +22,13 @@ def latest_attempt(execution: ExecutionView, task: str) -> int | None:
 
 
 class FollowedOutput:
-    """What has been passed on of an attempt's output.
+    """The part of an attempt's output that has been passed on.
 
     Args:
-        call: The request for it.
+        call: The request for the output.
 
     Attributes:
-        byte_count: How much.
+        byte_count: Its size.
     """
 
     def __init__(self, call: Call[bytes]) -> None:
@@ -40,20 +40,20 @@ class FollowedOutput:
 
     @property
     def is_repeating(self) -> bool:
-        """Whether what comes now has been passed on before."""
+        """Whether the received bytes have been passed on before."""
         return self._repeated_count < self.byte_count
 
     def next_call(self) -> Call[bytes]:
-        """Return the request for everything, again from its beginning."""
+        """Return the request for the whole output, from its beginning."""
         self._repeated = blake2b()
         self._repeated_count = 0
         return self._call
 
     def new_of(self, part: bytes) -> bytes:
-        """Return what of *part* has not been passed on yet.
+        """Return the bytes of *part* that have not been passed on yet.
 
         Raises:
-            OutputBroken: What was passed on does not come again as it was.
+            OutputBroken: The bytes that were passed on are not repeated identically.
         """
         repeated = part[: self.byte_count - self._repeated_count]
         if repeated:
@@ -71,7 +71,7 @@ class FollowedOutput:
         """Check that nothing is missing at the end.
 
         Raises:
-            OutputBroken: Less came again than was passed on.
+            OutputBroken: Fewer bytes were repeated than had been passed on.
         """
         if self.is_repeating:
             raise _broken(self.byte_count)
@@ -80,5 +80,5 @@ class FollowedOutput:
 def _broken(byte_count: int) -> OutputBroken:
     return OutputBroken(
         f"the connection was lost after {byte_count} bytes of output, and the node keeps it no "
-        "longer from its beginning; read what is kept without following it"
+        "longer from its beginning; read the stored output without following it"
     )

@@ -1,4 +1,4 @@
-"""Streams that outlive their connections."""
+"""Streams over several connections."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,7 +16,7 @@ from rota.client.transport.tries import Reopening
 from rota.wire.documents import EventView
 
 REPEATS_MAX = 1_000_000
-"""Whoever listens already has time: only the timeout ends the tries to go on."""
+"""Retries of a stream that was open: unlimited, because only the timeout ends them."""
 
 
 async def follow_events(
@@ -40,10 +40,10 @@ async def follow_events(
 async def follow_output(
     connection: Connection, output: FollowedOutput, timeout_s: float
 ) -> AsyncGenerator[bytes, None]:
-    """Yield what is new of *output* until it ends, or *connection* is closed.
+    """Yield new parts of *output* until it ends, or *connection* is closed.
 
     Raises:
-        OutputBroken: See there.
+        OutputBroken: The output cannot be continued.
         RequestFailed: It cannot be opened, or not again within *timeout_s*.
     """
     stream = _Stream(connection, timeout_s, OUTPUT_SILENCE_S)
@@ -61,10 +61,10 @@ async def follow_output(
 
 
 class _Stream:
-    """One connection after another.
+    """A sequence of connections.
 
     Attributes:
-        failure: How the last one was lost; None: it came to its end.
+        failure: Error of the last one; None if it ended normally.
     """
 
     def __init__(self, connection: Connection, timeout_s: float, silence_s: float) -> None:
@@ -81,7 +81,7 @@ class _Stream:
         return self._connection.life != self._life
 
     async def parts(self, call: Call[Any]) -> AsyncGenerator[bytes, None]:  # Any: it is not read
-        """Open it, and yield what comes until it ends or is lost."""
+        """Open a connection, and yield its data until it ends or is lost."""
         self.failure = None
         is_open = False
         try:
@@ -105,7 +105,7 @@ class _Stream:
         """Wait until it may be opened again.
 
         Raises:
-            RequestFailed: It is given up.
+            RequestFailed: No further try is allowed.
         """
         if self.is_closed or self._opened_at is None:
             return

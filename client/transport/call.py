@@ -1,4 +1,4 @@
-"""One request and its answer: what is sent, how the answer reads, what its failure means."""
+"""One request and its answer: content, decoding, and errors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,15 +32,15 @@ class Call(Generic[T_co]):
 
     Attributes:
         path: From the root of the API, quoted.
-        read: Makes the result of a successful answer's body.
-        query: What is None is left out; a list is given as often as it has items.
+        read: Decodes the body of a successful answer.
+        query: Parameters; None is omitted, a list is repeated for each item.
         body: JSON, or None.
-        headers: Those that the body does not imply.
+        headers: Headers that the body does not imply.
         key: The idempotency key.
         is_write: Whether it changes anything.
-        is_repeatable: Whether sending it twice does what sending it once does, as with a key.
-        waits_s: How long the node is asked to keep it open.
-        slot: Of the one job that it is about; None where there are several, or none.
+        is_repeatable: Whether a repetition has no further effect, as with a key.
+        waits_s: Seconds that the node is requested to keep it open.
+        slot: Hash slot of the one job that it concerns; None for several jobs, or none.
 
     Raises:
         Invalid: A header has characters that do not print, which no header can have.
@@ -84,7 +84,7 @@ class Call(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back.
+    """An answer.
 
     Attributes:
         retry_after: The header of that name, or empty.
@@ -99,7 +99,7 @@ def as_json(body: object) -> bytes:
     """Return *body* as JSON.
 
     Raises:
-        Invalid: It holds something that JSON cannot express.
+        Invalid: It contains something that JSON cannot express.
     """
     try:
         return msgspec.json.encode(body)
@@ -109,10 +109,10 @@ def as_json(body: object) -> bytes:
 
 
 def result_of(call: Call[T], answer: Answer) -> T:
-    """Return what *answer* gives for *call*.
+    """Return the result of *call* from *answer*.
 
     Raises:
-        RequestFailed: In the class that fits.
+        RequestFailed: In the matching class.
     """
     if not 200 <= answer.status < 300:
         raise failure_of(answer)
@@ -123,7 +123,7 @@ def result_of(call: Call[T], answer: Answer) -> T:
 
 
 def failure_of(answer: Answer) -> RequestFailed:
-    """Return the error that an unsuccessful answer stands for."""
+    """Return the error of an unsuccessful answer."""
     try:
         problem = msgspec.json.decode(answer.body, type=ProblemView)
     except UNDECODABLE:
@@ -136,7 +136,7 @@ def failure_of(answer: Answer) -> RequestFailed:
 
 
 def unreadable(what: str, error: Exception, status: int = 200) -> NodeFailed:
-    """Return the error of an answer to *what* that this client does not understand."""
+    """Return the error of an answer to *what* that this client cannot decode."""
     detail = (
         f"the answer to {what} cannot be read: {error}; "
         "is there a rota node, and is it as new as this client?"
@@ -145,7 +145,7 @@ def unreadable(what: str, error: Exception, status: int = 200) -> NodeFailed:
 
 
 UNEXPLAINED = "unexplained"
-"""The code of a failure that says nothing of itself: it is a gateway's, not a node's."""
+"""The code of a failure without a problem document: it is a gateway's, not a node's."""
 
 _FAILURES: dict[int, type[RequestFailed]] = {
     401: NotAllowed,
@@ -161,7 +161,7 @@ def _failure_class(status: int) -> type[RequestFailed]:
 
 
 def _seconds(text: str) -> float | None:
-    """Return the seconds of a ``Retry-After``; its other form, a date, is not worth a clock."""
+    """Return the seconds of a ``Retry-After``; its other form, a date, is not supported."""
     return float(text) if text.isascii() and text.isdecimal() else None
 
 

@@ -1,4 +1,4 @@
-"""Calls on their way: an HTTP session with every endpoint, asked until one answers."""
+"""Calls over HTTP: one session for all endpoints, which are tried until one answers."""
 
 import asyncio
 import os
@@ -16,20 +16,20 @@ from rota.client.transport.tries import Tries, Try
 T = TypeVar("T")
 
 CONNECT_S = 5.0
-"""A node on the same continent accepts in a tenth of a second, or is gone."""
+"""Timeout of a connection; a node on the same continent accepts in a tenth of a second."""
 CONNECTIONS_MAX = 1_000
-"""Each wait holds one; a smaller number would keep other calls out while many wait."""
+"""Each wait holds one connection; a smaller number would block other calls during many waits."""
 
 
 class Connection:
-    """Sends calls. Its sockets stay open for the next ones, which may go at the same time.
+    """Sends calls, which may be concurrent; sockets are reused.
 
     Args:
         urls: The endpoints, at least one.
         repeats_max: See `Tries`.
 
     Attributes:
-        life: Grows when it is closed; a stream of an earlier life is over.
+        life: Increased by `close`; streams of an earlier life have ended.
     """
 
     def __init__(self, urls: Sequence[str], repeats_max: int) -> None:
@@ -43,17 +43,17 @@ class Connection:
         """Close the sockets: streams end; a call would open new ones."""
         self.life += 1
         for stream in list(self._streams):
-            # Whoever reads it is not told that the session has closed.
+            # Closing the session alone would not notify its reader.
             await stream.aclose()
         if self._session is not None:
             await self._session.close()
             self._session = None
 
     async def ask(self, call: Call[T], timeout_s: float, *, repeats_max: int | None = None) -> T:
-        """Return what *call* gives.
+        """Return the result of *call*.
 
         Raises:
-            RequestFailed: In the class that fits.
+            RequestFailed: In the matching class.
         """
 
         async def answer(url: str, limit_s: float) -> T:
@@ -69,13 +69,13 @@ class Connection:
         silence_s: float,
         repeats_max: int | None = None,
     ) -> "ByteStream":
-        """Return the body of what *call* gives as it comes; ``aclose`` it.
+        """Return the body of the answer to *call* as a stream; close it with ``aclose``.
 
         Args:
-            call: What is asked.
-            timeout_s: Until it begins; after that it may go on for ever.
-            silence_s: After so long without a byte the stream is taken for lost.
-            repeats_max: Other than of the others.
+            call: The request.
+            timeout_s: Limit until the stream begins; its duration is not limited.
+            silence_s: Seconds without a byte after which the stream counts as lost.
+            repeats_max: Replaces the limit of this connection.
 
         Raises:
             RequestFailed: It does not begin.
@@ -88,7 +88,7 @@ class Connection:
 
     async def _asked(
         self,
-        call: Call[Any],  # Any: what is asked returns what it does
+        call: Call[Any],  # Any: the type of the call's result
         timeout_s: float,
         repeats_max: int | None,
         ask: Callable[[str, float], Awaitable[T]],
@@ -150,7 +150,7 @@ class Connection:
         response: aiohttp.ClientResponse,
     ) -> None:
         if response.ok:
-            self.endpoints.owners.heard(url, call.slot, response.headers)
+            self.endpoints.owners.record(url, call.slot, response.headers)
 
     async def _send(
         self,
@@ -162,9 +162,8 @@ class Connection:
             connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar)
-            # aiohttp would repeat by itself, and we would take the second answer to a node being
-            # forgotten, that there is none, for the first. It has no public switch for it; a test
-            # watches.
+            # aiohttp would repeat by itself, and the second answer to `forget_node`, not found,
+            # would hide the first. It has no public switch for this; a test checks the private one.
             self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see above
         return await self._session.request(
             call.method,
@@ -200,11 +199,11 @@ class ByteStream:
             async for part in self._response.content.iter_any():
                 yield part
         except (aiohttp.ClientError, TimeoutError) as error:
-            # It is asked again first: elsewhere, a stream of events would have a gap.
+            # It is tried first: on another node, a stream of events would have a gap.
             raise _unreachable(self._url, error) from error
 
     async def aclose(self) -> None:
-        """Let go of it and of its connection; who reads it gets `Unreachable`."""
+        """Close it and its connection; its reader gets `Unreachable`."""
         self._on_close(self)
         self._response.close()
 

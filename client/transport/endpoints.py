@@ -1,8 +1,8 @@
-"""The addresses of nodes that a client knows, and which of them to ask first.
+"""Addresses of the nodes of a client, and the order in which they are tried.
 
-Any node takes any request, so a client stays with one that works: its connections are open. It
-leaves that one for the node that decides for the job in question, once it knows which that is. The
-order is each client's own, by chance, so that many clients spread over the nodes.
+Any node accepts any request, so a client stays with a working one, whose connections are open. It
+uses the primary of the job in question instead, if an answer has named it. The order is random for
+each client, so that many clients spread over the nodes.
 """
 
 import os
@@ -16,17 +16,17 @@ from rota.core.model.ids import Slot
 DEFAULT_URL = "http://127.0.0.1:7400"
 URL_VARIABLE = "ROTA_URL"
 DOWN_S = 30.0
-"""How long one that did not answer is asked after all others; then it may be back."""
+"""Time for which an endpoint without an answer is tried after all others."""
 
 
 class Endpoints:
-    """Addresses in the order in which to ask them; time is the caller's, in seconds.
+    """Addresses in the order in which they are tried; the caller passes the time, in seconds.
 
     Args:
-        urls: At least one; their order becomes that of chance.
+        urls: At least one; their order is randomised.
 
     Attributes:
-        owners: Which of them decides for what.
+        owners: Primaries of hash slots among them.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -37,13 +37,13 @@ class Endpoints:
 
     @property
     def first(self) -> str:
-        """The one that worked last."""
+        """The endpoint that answered last."""
         return self._order[0]
 
     def ordered(self, now: float, slot: Slot | None = None) -> list[str]:
-        """Return all of them: first the owner of *slot*, then the one that worked last.
+        """Return all endpoints: first the owner of *slot*, then the one that answered last.
 
-        Those that are down come at the end, whatever they own.
+        Endpoints that are down come last, even if they own *slot*.
         """
         owner = self.owners.endpoint_of(slot)
         return sorted(
@@ -57,7 +57,7 @@ class Endpoints:
         self._order.insert(0, url)
 
     def failed(self, url: str, now: float) -> None:
-        """Ask *url*, which gave no answer, after the others for a while."""
+        """Try *url*, which did not answer, after the others for some time."""
         self._down_until[url] = now + DOWN_S
 
 
@@ -65,10 +65,10 @@ def urls_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return the addresses that a caller gave, or else the environment, or the default.
 
     Args:
-        given: One, several with commas between them, or several.
+        given: One, several separated by commas, or a list.
 
     Raises:
-        ValueError: One is no http or https URL, or there is none.
+        ValueError: One is not an http or https URL, or there is none.
 
     >>> urls_of("http://a:7400, http://b:7400/")
     ('http://a:7400', 'http://b:7400')
@@ -76,7 +76,7 @@ def urls_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
     if given is None or given == "":
         given = os.environ.get(URL_VARIABLE) or DEFAULT_URL
     texts = given.split(",") if isinstance(given, str) else list(given)
-    # A repeated address would be asked twice for every failure.
+    # A repeated address would be tried twice for every failure.
     return tuple(dict.fromkeys(_checked(text.strip()) for text in texts or [""]))
 
 

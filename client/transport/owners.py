@@ -1,8 +1,8 @@
-"""Which endpoint decides for which jobs, as the answers tell: asked directly, it need not forward.
+"""Endpoints of the primaries of jobs, learned from answers, which saves forwarding.
 
-A node says in each answer who it is, and whom it asked if another decides. So a client learns which
-of its endpoints is which node without knowing how the nodes call each other, be it through mapped
-ports. It is all no more than a hint: whoever is asked finds out who decides.
+Each answer names its node, and the primary's node if that is another one. A client can thus map its
+endpoints to nodes without the addresses that nodes use among themselves, also through mapped ports.
+The map is a hint only: any node forwards to the primary.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from rota.wire.headers import NODE, PRIMARY
 
 
 class Owners:
-    """What answers have told; about 100 bytes for each slot, of which there are 65,536.
+    """Owners of hash slots; about 100 bytes for each of the 65,536 hash slots.
 
     Args:
         urls: The endpoints.
@@ -22,22 +22,22 @@ class Owners:
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls = tuple(urls)
         self._nodes: dict[str, str] = {}
-        """Who is at each endpoint that has answered."""
+        """The node at each endpoint that has answered."""
         self._owners: dict[Slot, str] = {}
 
-    def heard(self, url: str, slot: Slot | None, headers: Mapping[str, str]) -> None:
-        """Take note of what a successful answer about *slot* says; of many slots, or none: None."""
+    def record(self, url: str, slot: Slot | None, headers: Mapping[str, str]) -> None:
+        """Record the headers of a successful answer about *slot*; None for many slots, or none."""
         node = headers.get(NODE)
         if node is None:
-            return  # It is older than this, or no node.
+            return  # An older version, or not a node.
         self._nodes[url] = node
         if slot is not None:
             self._owners[slot] = headers.get(PRIMARY, node)
 
     def endpoint_of(self, slot: Slot | None) -> str | None:
-        """Return the endpoint to ask about *slot*, or None if one is as good as another.
+        """Return the endpoint to try for *slot*, or None for any endpoint.
 
-        While nobody knows where its owner is, that is one which has not said who it is.
+        While the endpoint of the owner is unknown, this is one whose node is unknown.
         """
         owner = None if slot is None else self._owners.get(slot)
         if owner is None:

@@ -1,11 +1,11 @@
-"""The tries of one call: which endpoint is asked when, and how the call fails in the end.
+"""Tries of one call: order and time of the endpoints, and the error after the last one.
 
-- Each endpoint is tried once before one is tried again; between two tries of the same one there
-  is a pause, which doubles, and is at least what the node asked for.
-- A call that may have arrived goes on only if sending it twice does what sending it once does.
-- With others to go to, an endpoint that accepts a connection and then says nothing is left early.
+- Each endpoint is tried once before one is tried again; between two tries of the same one there is
+  a pause, which doubles, and is at least as long as the node requested.
+- A call that may have arrived is repeated only if a repetition has no further effect.
+- With other endpoints left, a connection without an answer is given up early.
 
-A stream that is lost is opened again by a call of its own; `Reopening` says when.
+A lost stream is opened again by a call of its own; `Reopening` has its times.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from rota.client.transport.call import UNEXPLAINED, Call
 from rota.client.transport.endpoints import Endpoints
 
 TIMEOUT_S = 30.0
-"""How long a call may take with all its tries; a wait may take this and what it waits."""
+"""Limit of a call in seconds with all tries; a wait may take this in addition to its time."""
 REPEATS_MAX = 5
 """With `PAUSE_S` and `PAUSE_S_MAX`, about 3 s: a node that restarts is back by then."""
 PAUSE_S = 0.1
@@ -28,19 +28,19 @@ PAUSE_S_MAX = 2.0
 SILENT_S = 5.0
 """A node answers in milliseconds; a thousand jobs in one request took 0.12 s on two cores."""
 STEADY_S = 10.0
-"""A connection that lasts so long works, even if nothing happens."""
+"""A connection that lasts this long counts as working, even without data."""
 UNKNOWN_CODES = (UNEXPLAINED, "storage_unavailable", "primary_lost")
-"""Codes of failures after which nobody knows whether the request took effect."""
+"""Codes of failures after which the outcome of the request is unknown."""
 GATEWAY_STATUSES = (502, 504)
-"""What a proxy says that got no answer from the node behind it."""
+"""Statuses of a proxy without an answer from its node."""
 
 
 @dataclass
 class _Endpoint:
-    """What became of a call at one endpoint.
+    """Result of a call at one endpoint.
 
     Attributes:
-        ready_at: When it may be tried again.
+        ready_at: Time of the next try.
     """
 
     url: str
@@ -51,7 +51,7 @@ class _Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """What to do next: wait *pause_s*, then ask *url* for at most *timeout_s*."""
+    """The next try: wait *pause_s*, then try *url* for at most *timeout_s*."""
 
     url: str
     pause_s: float
@@ -59,19 +59,19 @@ class Try:
 
 
 class Tries:
-    """The tries of one call. Time is the caller's, in seconds.
+    """The tries of one call. The caller passes the time, in seconds.
 
     Args:
-        call: What is asked.
-        endpoints: What is known of them; told what this call learns.
-        now: When it begins.
-        timeout_s: How long all tries may take, beside what *call* waits.
-        repeats_max: How often each endpoint is tried again.
+        call: The request.
+        endpoints: The endpoints, updated with the results of this call.
+        now: Time of its begin.
+        timeout_s: Limit of all tries, in addition to the wait of *call*.
+        repeats_max: Retries at each endpoint.
     """
 
     def __init__(
         self,
-        call: Call[Any],  # Any: whatever it returns
+        call: Call[Any],  # Any: the type of the call's result
         endpoints: Endpoints,
         *,
         now: float,
@@ -93,14 +93,14 @@ class Tries:
         """Return the try that follows *tried*, which ended in *failure*.
 
         Raises:
-            RequestFailed: There is none to follow.
+            RequestFailed: No try is left.
         """
         state = next(each for each in self._states if each.url == tried.url)
         state.failure = failure
         state.tries += 1
         has_arrived = _has_arrived(failure)
         if has_arrived is True:
-            # The node itself has answered: another one would say the same.
+            # The node itself has answered: another one would give the same answer.
             self._endpoints.worked(tried.url)
             raise failure
         if isinstance(failure, Unreachable):
@@ -124,14 +124,14 @@ class Tries:
         if self._call.is_repeatable and len(self._states) > 1:
             limit_s = min(left_s, SILENT_S + self._call.waits_s)
             if sum(each.tries == 0 for each in self._states) > 1:
-                # However little time there is, it is enough to ask somebody else as well.
+                # Even a short time is divided, so that another endpoint can be tried, too.
                 limit_s = min(limit_s, (left_s + self._call.waits_s) / 2)
         return Try(state.url, pause_s, limit_s)
 
     def _conclusion(self) -> RequestFailed:
-        """Return the error of a call that no node carried out; it names all nodes that were asked.
+        """Return the error of a call that no node carried out; it names all nodes that were tried.
 
-        What nodes answered comes first: it says more than that others cannot be reached.
+        Answers of nodes come first, because they are more specific than connection errors.
         """
         failures = {each.url: each.failure for each in self._states if each.failure is not None}
         is_unknown = self._is_unknown and self._call.is_write
@@ -143,23 +143,23 @@ class Tries:
             if isinstance(failure, TooBusy) and failure.code not in UNKNOWN_CODES
         }
         others = {url: each for url, each in failures.items() if url not in refusals}
-        told = "; ".join([*_refusals_told(refusals), *map(_told, others.items())])
+        text = "; ".join([*_refusals_text(refusals), *map(_text, others.items())])
         if not refusals or is_unknown:
             return Unreachable(
-                told, may_have_arrived=self._is_unknown, idempotency_key=self._call.key
+                text, may_have_arrived=self._is_unknown, idempotency_key=self._call.key
             )
         first = next(iter(refusals.values()))
         asked_s = [
             each.retry_after_s for each in refusals.values() if each.retry_after_s is not None
         ]
         return TooBusy(
-            msgspec.structs.replace(first.problem, detail=told),
+            msgspec.structs.replace(first.problem, detail=text),
             retry_after_s=min(asked_s, default=None),
         )
 
 
 def _has_arrived(failure: RequestFailed) -> bool | None:
-    """Tell whether a node has answered for good; False: it does not know of it; None: who knows."""
+    """Return True for a final answer, False if no request was received, None if unknown."""
     match failure:
         case Unreachable(may_have_arrived=may_have_arrived):
             return None if may_have_arrived else False
@@ -172,25 +172,25 @@ def _has_arrived(failure: RequestFailed) -> bool | None:
             return True
 
 
-def _refusals_told(refusals: Mapping[str, TooBusy]) -> list[str]:
-    """Return what nodes answered, each answer once, with the nodes that gave it."""
+def _refusals_text(refusals: Mapping[str, TooBusy]) -> list[str]:
+    """Return the answers of nodes, each once, with the names of its nodes."""
     nodes: dict[str, list[str]] = {}
     for url, refusal in refusals.items():
         nodes.setdefault(refusal.detail, []).append(url)
     return [f"{detail} ({', '.join(urls)})" for detail, urls in nodes.items()]
 
 
-def _told(failed: tuple[str, RequestFailed]) -> str:
+def _text(failed: tuple[str, RequestFailed]) -> str:
     url, failure = failed
-    # What the client says of an endpoint names it already.
+    # Errors of the client name the endpoint already.
     return failure.detail if isinstance(failure, Unreachable) else f"{url}: {failure.detail}"
 
 
 class Reopening:
-    """When a lost stream is opened again: at once, then after pauses that double.
+    """Times at which a lost stream is opened again: at once, then after pauses that double.
 
-    One over which nothing new has come meanwhile, and which no connection has kept up for
-    `STEADY_S`, is given up after *timeout_s*.
+    A stream without new data, and without a connection of `STEADY_S`, is given up after
+    *timeout_s*.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -199,11 +199,11 @@ class Reopening:
         self._lost_at = 0.0
 
     def news(self) -> None:
-        """Note that something new has come."""
+        """Record that new data has arrived."""
         self._losses = 0
 
     def pause_s(self, *, opened_at: float, now: float) -> float | None:
-        """Return how long to wait before a lost stream is opened again, or None: do not."""
+        """Return the pause before a lost stream is opened again, or None to give up."""
         if now - opened_at >= STEADY_S:
             self._losses = 0
         self._losses += 1
@@ -214,7 +214,7 @@ class Reopening:
 
 
 def pause_s(tries: int) -> float:
-    """Return how long to pause after *tries* of the same thing, which have failed."""
+    """Return the pause after *tries* failed tries."""
     backoff_s = min(PAUSE_S * (1 << min(tries - 1, 16)), PAUSE_S_MAX)
-    # Up to half of it by chance: clients cut off together shall not come back together.
+    # Up to half of it is random, so that clients that were cut off together do not return together.
     return backoff_s * (1 - randbelow(512) / 1024)

@@ -17,7 +17,7 @@ SLOT, ANOTHER = Slot(7), Slot(8)
 def test_who_answers_without_forwarding_decides() -> None:
     owners = Owners((A, B))
 
-    owners.heard(B, SLOT, {NODE: "n2"})
+    owners.record(B, SLOT, {NODE: "n2"})
 
     assert owners.endpoint_of(SLOT) == B
     assert owners.endpoint_of(ANOTHER) is None
@@ -27,11 +27,11 @@ def test_who_answers_without_forwarding_decides() -> None:
 def test_whoever_has_not_said_who_it_is_may_be_the_owner() -> None:
     owners = Owners((A, B, C))
 
-    owners.heard(A, SLOT, {NODE: "n1", PRIMARY: "n3"})
+    owners.record(A, SLOT, {NODE: "n1", PRIMARY: "n3"})
     at_first = owners.endpoint_of(SLOT)
-    owners.heard(B, SLOT, {NODE: "n2", PRIMARY: "n3"})
+    owners.record(B, SLOT, {NODE: "n2", PRIMARY: "n3"})
     then = owners.endpoint_of(SLOT)
-    owners.heard(C, SLOT, {NODE: "n3"})
+    owners.record(C, SLOT, {NODE: "n3"})
 
     assert (at_first, then) == (B, C)
     assert owners.endpoint_of(SLOT) == C
@@ -40,18 +40,18 @@ def test_whoever_has_not_said_who_it_is_may_be_the_owner() -> None:
 def test_an_owner_at_no_endpoint_is_reached_through_any() -> None:
     owners = Owners((A, B))
 
-    owners.heard(A, None, {NODE: "n1"})
-    owners.heard(B, SLOT, {NODE: "n2", PRIMARY: "n3"})
+    owners.record(A, None, {NODE: "n1"})
+    owners.record(B, SLOT, {NODE: "n2", PRIMARY: "n3"})
 
     assert owners.endpoint_of(SLOT) is None
 
 
 def test_the_newest_answer_is_believed() -> None:
     owners = Owners((A, B))
-    owners.heard(A, SLOT, {NODE: "n1"})
-    owners.heard(B, None, {NODE: "n2"})
+    owners.record(A, SLOT, {NODE: "n1"})
+    owners.record(B, None, {NODE: "n2"})
 
-    owners.heard(A, SLOT, {NODE: "n1", PRIMARY: "n2"})
+    owners.record(A, SLOT, {NODE: "n1", PRIMARY: "n2"})
 
     assert owners.endpoint_of(SLOT) == B
 
@@ -59,7 +59,7 @@ def test_the_newest_answer_is_believed() -> None:
 def test_an_answer_that_does_not_say_who_gave_it_teaches_nothing() -> None:
     owners = Owners((A, B))
 
-    owners.heard(A, SLOT, {})
+    owners.record(A, SLOT, {})
 
     assert owners.endpoint_of(SLOT) is None
 
@@ -67,7 +67,7 @@ def test_an_answer_that_does_not_say_who_gave_it_teaches_nothing() -> None:
 def test_a_call_about_a_job_goes_to_its_owner_first_unless_that_is_down() -> None:
     endpoints = Endpoints((A, B, C))
     endpoints.worked(A)
-    endpoints.owners.heard(C, SLOT, {NODE: "n3"})
+    endpoints.owners.record(C, SLOT, {NODE: "n3"})
     call = Call("GET", "/", bytes, slot=SLOT)
 
     first = Tries(call, endpoints, now=0.0, timeout_s=1.0, repeats_max=0).first(0.0)
