@@ -1,9 +1,9 @@
-"""Benchmarks of rota that somebody else can run and believe: ``make bench``.
+"""Reproducible benchmarks of rota: ``make bench``.
 
-    scenarios/   what is measured, one small function each
-    runner       gives each scenario a cluster of its own, fresh, and notes what it costs
+    scenarios/   the measurements, one small function each
+    runner       starts a fresh cluster for each scenario, and records its costs
     fleet        that cluster: real nodes on real disks, and a real etcd
-    report       what is printed: figures, plots, machine, durability
+    report       output: figures, plots, machine, durability
     skeleton, smoke   a bare journal and link beside rota in one run: no absolute times
     peers/       the same scenarios on other schedulers, interleaved with rota
     parts/       parts of a node alone: executors, replication, ring, HTTP, etcd

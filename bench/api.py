@@ -1,7 +1,7 @@
-"""The few calls that a load makes, as cheaply as a client in Python can make them.
+"""The calls of a load, with the least cost of a client in Python.
 
-The generator shares the machine with what it measures, so it decodes no more than it looks at.
-Whoever wants comfort takes `rota.client`, which the scenarios with little load do.
+The generator shares the machine with the measured nodes, so it decodes only the fields that it
+needs. Scenarios with little load use `rota.client`.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from rota.core.timing.instants import Instant
 from rota.wire.documents import ITEMS_MAX
 
 T = TypeVar("T")
-Json = Any  # Any: what a node answers, read by the scenario that asked.
+Json = Any  # Any: an answer of a node, read by its scenario.
 NOT_NOW = (429, 503)
 AGAIN_S = 0.05
 PATIENCE_S = 600.0
@@ -30,14 +30,14 @@ WAIT_S = 300
 class Api:
     """Calls to the nodes of a cluster, each to the next of them.
 
-    Who asks for an execution of a job asks the node that decides, as rota's clients do, once an
-    answer has told which that is; unless it is to ask anybody, as through a load balancer.
+    A request for an execution of a job is sent to the primary, as by rota's clients, if an answer
+    has named it; or to any node, as through a load balancer, if that is requested.
 
-    What a node cannot take now (429, 503) is sent again, and counted: a figure with many of those
-    is one of a cluster that is too busy, and what is measured of it goes on from the first try.
+    A request that a node cannot accept now (429, 503) is repeated and counted: many of them mean an
+    overloaded cluster. The measurement continues from the first try.
 
     Attributes:
-        refused_count: How often that was.
+        refused_count: Number of these refusals.
     """
 
     def __init__(self, session: aiohttp.ClientSession, urls: Sequence[str]) -> None:
@@ -60,7 +60,7 @@ class Api:
                 async with self._session.post(f"{url}/api/v1{path}", json=body or {}) as answer:
                     text = await answer.text()
                 if slot is not None:
-                    self._owners.heard(url, slot, answer.headers)
+                    self._owners.record(url, slot, answer.headers)
                 if answer.status not in NOT_NOW:
                     assert answer.status < 300, text
                     return json.loads(text)

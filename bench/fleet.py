@@ -67,7 +67,7 @@ class Fleet:
 
     @property
     def durability(self) -> str:
-        """What it takes before a write is answered, for whoever reads a figure."""
+        """Condition of an answer to a write, in words, for reports."""
         if self.size == 1:
             return "on this node's disk: group commit, fdatasync"
         copies = min(self.size, COPIES_MAX)

@@ -17,14 +17,14 @@ SPUN_S = 0.0015
 
 
 async def open_loop(send: Callable[[Instant], Awaitable[T]], *, rate: float, count: int) -> list[T]:
-    """Send *count* requests, *rate* a second and evenly spread; return what came of each, in order.
+    """Send *count* requests, *rate* a second and evenly spread; return the results in order.
 
     Args:
-        send: Given the instant at which it was to be called, from which its latency counts. It may
-            be called later, where this process did not get a processor: whoever shares a machine
-            with what it measures cannot tell the two apart.
-        rate: A second.
-        count: How many.
+        send: Gets the instant at which it was due, from which its latency counts. It may be called
+            later if this process did not get a processor: on a shared machine the two causes cannot
+            be distinguished.
+        rate: Requests a second.
+        count: Number of requests.
     """
     loop = asyncio.get_running_loop()
     began, began_at = loop.time(), time.time_ns() // 1_000
@@ -38,9 +38,9 @@ async def open_loop(send: Callable[[Instant], Awaitable[T]], *, rate: float, cou
 
 
 async def _until(loop: asyncio.AbstractEventLoop, due: float) -> None:
-    """Return at *due*: a loop's timers go by whole milliseconds, so the last one is spun away.
+    """Return at *due*: a loop's timers have a resolution of milliseconds, so the last one is spun.
 
-    What they round up would else be told as if it were the latency of what is measured.
+    Otherwise their rounding would count as latency of the measured system.
     """
     await asyncio.sleep(max(0.0, due - SPUN_S - loop.time()))
     while loop.time() < due:  # noqa: ASYNC110 - what is waited for is the time

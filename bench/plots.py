@@ -11,7 +11,7 @@ WIDTH, HEIGHT = 720, 300
 LEFT, RIGHT, TOP, BOTTOM = 64, 150, 16, 44
 COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#475569")
 LEAST_MS = 0.05
-"""Where a logarithmic axis of milliseconds begins: what is less is not told apart."""
+"""Begin of a logarithmic axis of milliseconds; smaller values are not distinguished."""
 SHARES = (0.0, 0.5, 0.9, 0.99, 0.999, 0.9999)
 SHARE_MAX = SHARES[-1]
 TICKS_MAX = 8

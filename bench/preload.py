@@ -118,7 +118,7 @@ def _write(store: Store, batch: Batch) -> None:
         try:
             store.write(batch)
         except StoreStalled:
-            time.sleep(STALL_S)  # Tables are merged; a node would be told to wait likewise.
+            time.sleep(STALL_S)  # Tables are merged; a node would have to wait likewise.
         else:
             return
     store.write(batch)

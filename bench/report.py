@@ -11,15 +11,15 @@ from bench.runner import Row
 from bench.scenarios import SCENARIOS
 
 RESULTS = Path(__file__).parent / "results"
-"""Where reports go unless told otherwise; git ignores it."""
+"""Default folder of reports, which git ignores; it tracks the summaries by date."""
 BUSY = 0.1
-"""Processes that want each core, above which a figure is marked."""
+"""Share of the processors used by others above which a figure is marked."""
 Group = Sequence[Row]
 """The rounds of one scenario on one number of nodes."""
 
 
 def heading(machine: Machine) -> str:
-    """Return what figures were taken on, in a sentence or three."""
+    """Return a description of the machine, in a few sentences."""
     p50, p99 = machine.sync_ms
     etcd = f", etcd {machine.etcd}" if machine.etcd else ""
     warning = "" if machine.filesystem != "tmpfs" else " It is memory: a sync costs nothing here!"
@@ -32,7 +32,7 @@ def heading(machine: Machine) -> str:
 
 
 def line(row: Row) -> str:
-    """Return a line for whoever waits for the run."""
+    """Return a progress line of a run."""
     figures = dict(row.figures)
     if row.costs is not None:
         figures |= {f"{kind}_cpu_ms": ms for kind, ms in row.costs.cpu_ms.items() if ms >= 0.001}
@@ -92,18 +92,18 @@ def _nodes(size: int) -> str:
 
 
 def _facts(rows: Group) -> dict[str, str]:
-    """Return all that is told of a scenario, over its rounds."""
+    """Return all figures of a scenario, over its rounds."""
     values: defaultdict[str, list[float]] = defaultdict(list)
     for row in rows:
-        told = dict(row.figures)
+        figures = dict(row.figures)
         if row.costs is not None:
-            told |= {f"CPU ms each, {kind}": ms for kind, ms in row.costs.cpu_ms.items() if ms}
-            told |= {f"{name} each": each for name, each in row.costs.counts.items() if each}
-        told |= {f"MiB, {kind}": mib for kind, mib in row.memory_mib.items()}
-        told |= {"busy": row.busy}
+            figures |= {f"CPU ms each, {kind}": ms for kind, ms in row.costs.cpu_ms.items() if ms}
+            figures |= {f"{name} each": each for name, each in row.costs.counts.items() if each}
+        figures |= {f"MiB, {kind}": mib for kind, mib in row.memory_mib.items()}
+        figures |= {"busy": row.busy}
         if row.part > 1:
-            told |= {"a part of the usual size: 1 in": row.part}
-        for name, value in told.items():
+            figures |= {"a part of the usual size: 1 in": row.part}
+        for name, value in figures.items():
             values[name].append(value)
     return {name: _range(found) for name, found in values.items()}
 

@@ -1,10 +1,10 @@
-"""A bare replicated journal: as little as can be done for a record that is on three disks.
+"""A bare replicated journal: the least work for a record on three disks.
 
 A primary takes records of 512 bytes over a connection, appends them to its journal, and passes them
 on to two backups, which append them to theirs. Each syncs in a thread of its own, everything
-written meanwhile with the next sync (group commit), and tells how far it is. What all three have is
-committed, and the client is told so. There is no recovery, no check, no shard, no decision: it is
-the floor that rota stands on, and what `bench.smoke` divides by.
+written meanwhile with the next sync (group commit), and reports its count. Records on all three are
+committed, which is reported to the client. There is no recovery, no check, no shard, no decision:
+it is a lower bound for rota, and the divisor of `bench.smoke`.
 
 Everything on a connection is a stream of records one way, and of counts the other: how many records
 from its beginning are durable, eight bytes each.
@@ -31,14 +31,14 @@ RECORD_BYTES = 512
 COUNT = struct.Struct("!Q")
 STOP_S = 10.0
 ROOT = Path(__file__).parents[1]
-Told = Callable[[int], None]
-"""Called with how many records are durable, or committed."""
+OnCount = Callable[[int], None]
+"""Called with the number of durable, or committed, records."""
 
 
 class Journal:
     """A file, and a thread that syncs it whenever there is something to sync."""
 
-    def __init__(self, path: Path, durable: Told) -> None:
+    def __init__(self, path: Path, durable: OnCount) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         self._loop = asyncio.get_running_loop()
         self._durable = durable
@@ -88,19 +88,19 @@ class Records(asyncio.Protocol):
 
 
 class Counts(asyncio.Protocol):
-    """The other end: records go out, and counts come in, of which the last matters."""
+    """The other end: sends records and receives counts, of which the last one matters."""
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
+    def __init__(self, on_count: OnCount) -> None:
+        self._on_count = on_count
         self._rest = b""
 
     def data_received(self, data: bytes) -> None:
-        """Tell the last count that is whole."""
+        """Report the last complete count."""
         data = self._rest + data
         whole = len(data) - len(data) % COUNT.size
         self._rest = data[whole:]
         if whole:
-            self._told(COUNT.unpack_from(data, whole - COUNT.size)[0])
+            self._on_count(COUNT.unpack_from(data, whole - COUNT.size)[0])
 
 
 async def be_backup(path: Path) -> None:
@@ -148,7 +148,7 @@ async def be_primary(path: Path, backups: list[int]) -> None:
 
 
 async def _serve(connection: Records) -> None:
-    """Print the port, for whoever started this, and take one connection."""
+    """Print the port, for the parent process, and accept one connection."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: connection, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
@@ -220,7 +220,7 @@ class Client:
     """Sends records, and waits for them to be committed."""
 
     def __init__(self) -> None:
-        self.counts = Counts(self._told)
+        self.counts = Counts(self._counted)
         self.transport: asyncio.Transport | None = None
         self._sent = 0
         self._committed = 0
@@ -235,7 +235,7 @@ class Client:
         self._waiters.append((self._sent, future))
         await future
 
-    def _told(self, count: int) -> None:
+    def _counted(self, count: int) -> None:
         self._committed = count
         while self._waiters and self._waiters[0][0] <= count:
             self._waiters.pop(0)[1].set_result(None)

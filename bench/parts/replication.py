@@ -127,9 +127,9 @@ def settle(replicas: dict[NodeId, Replica]) -> None:
     for name in replicas:
         turn(replicas, name)
     while MAIL:
-        letters = MAIL.copy()
+        batch = MAIL.copy()
         MAIL.clear()
-        for sender, receiver, message in letters:
+        for sender, receiver, message in batch:
             replicas[receiver].receive(message, sender, NOW)
             turn(replicas, receiver)
 

@@ -48,7 +48,7 @@ class Probe:
         self.worked_ms: list[float] = []
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset the measurements."""
         self.late_ms, self.worked_ms = [], []
 
     async def run(self) -> None:

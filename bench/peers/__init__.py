@@ -1,12 +1,12 @@
-"""Other schedulers beside rota, in one run on one machine: ``make bench-peers``.
+"""Comparison with other schedulers, in one run on one machine: ``make bench-peers``.
 
-    systems    what is compared, how it is configured, and what survives a loss of power
+    systems    the compared systems: configuration, and data after a loss of power
     servers    Redis, PostgreSQL and systems' own, started for a system and ended with it
-    programs   where a program is, or how to get it; running it, and all that it starts
+    programs   location of programs, or how to get them; running them with their children
     apps/      the same calls for each: submit, at, chain, spawn, close; run in its own environment
-    apps/drive what is measured, the same code for all
+    apps/drive the measurements, the same code for all
 
 Every system runs the same Python function, which writes a line to a file: its number and the time.
-So starts are seen from outside, and by the same clock. Systems take turns within a round, and what
-is told are ratios to rota of the same round: figures of other runs, or machines, say nothing.
+Starts are thus measured from outside, by the same clock. Systems take turns within a round, and the
+report has ratios to rota of the same round: figures of other runs, or machines, cannot be compared.
 """

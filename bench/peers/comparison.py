@@ -89,11 +89,11 @@ def write_comparison(
     cpu = _values(seen, "throughput", lambda each: each.cpu_ms)
     rows += [f"| CPU ms of one | {' | '.join(_cell(cpu, name) for name in names)} |"]
     parts += ["\n".join(rows), "What was configured, and what is left after a loss of power:"]
-    told = [f"- `{name}`: {text}." for name, text in ROTA.items()]
+    lines = [f"- `{name}`: {text}." for name, text in ROTA.items()]
     for name, version in versions.items():
-        told += [f"- `{name}`: {about(SYSTEMS[name], version)}."]
-    told += [f"- `{name}` {trouble}." for name, trouble in (troubles or {}).items()]
-    parts += ["\n".join(told)]
+        lines += [f"- `{name}`: {about(SYSTEMS[name], version)}."]
+    lines += [f"- `{name}` {trouble}." for name, trouble in (troubles or {}).items()]
+    parts += ["\n".join(lines)]
     path = folder / "peers.md"
     path.write_text("\n\n".join(parts) + "\n")
     return path

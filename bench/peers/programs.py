@@ -24,11 +24,11 @@ class NotInstalled(Exception):
 
 
 def program(name: str, get_it: str, programs: Path | None = None) -> str:
-    """Return where a program is: of a system's own, if they are given, else of the machine.
+    """Return the path of a program: in *programs* if given, else of the machine.
 
     Args:
-        name: As a shell would call it; Debian keeps PostgreSQL's apart.
-        get_it: For whoever has not got it, how to.
+        name: Name in a shell; Debian has a separate folder for PostgreSQL's.
+        get_it: How to install it.
         programs: The folder of a system's own programs.
 
     Raises:
@@ -146,17 +146,17 @@ def _wait_ended(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_port(port: int) -> None:
-    """Wait until somebody listens on a port of this machine.
+    """Wait until a program listens on a port of this machine.
 
     Raises:
-        TimeoutError: Nobody does.
+        TimeoutError: None does.
     """
 
     def is_listened_on() -> bool:
         with socket.socket() as caller:
             return caller.connect_ex(("127.0.0.1", port)) == 0
 
-    wait_until(is_listened_on, f"somebody listens on {port}")
+    wait_until(is_listened_on, f"a program listens on {port}")
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> None:

@@ -61,7 +61,7 @@ def redis(folder: Path, _programs: Path) -> Generator[Served]:
 
 
 def _answers_ping(port: int) -> bool:
-    """Tell whether Redis has its data: it listens, and answers with errors, while it reads that."""
+    """Return True if Redis has loaded its data; it answers with errors before that."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5.0) as caller:
             caller.sendall(b"PING\r\n")

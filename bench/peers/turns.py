@@ -104,7 +104,7 @@ def _start_nodes_again(fleet: Fleet) -> float:
     """Kill all nodes and wardens and start them at once; return when they were killed.
 
     Raises:
-        TimeoutError, NodeNotStarted: They do not end; somebody else has taken a port.
+        TimeoutError, NodeNotStarted: They do not end; another program has taken a port.
     """
     killed_at = time.time()
     kill(pid for kind, pid in fleet.processes() if kind != "etcd")

@@ -1,5 +1,5 @@
 # pyright: basic
-# ruff: noqa: D103 - what the functions do is told in rota_app
+# ruff: noqa: D103 - the functions are described in rota_app
 """Airflow: runs of DAGs, asked for over its HTTP API; `dags` has them, the scheduler runs them.
 
 Nothing of Airflow is imported here: that takes seconds.
@@ -55,7 +55,7 @@ def _call(method: str, path: str, body: object = None) -> dict[str, str]:
         with _server.getresponse() as answer:
             text = answer.read()
     except OSError:
-        _server.close()  # The next request connects anew.
+        _server.close()  # The next request connects again.
         raise
     if answer.status >= 300:
         raise OSError(f"{method} {path}: {answer.status} {text.decode()}")

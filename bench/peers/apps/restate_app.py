@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
-# ruff: noqa: D103 - what the functions do is told in rota_app
+# ruff: noqa: D103 - the functions are described in rota_app
 """Restate: a service whose handlers mark in steps of `ctx.run`, as its guide has side effects.
 
-Run as a program, it tells the server where the service is.
+Run as a program, it registers the service at the server.
 """
 
 import json

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
-# ruff: noqa: D103 - what the functions do is told in rota_app
+# ruff: noqa: D103 - the functions are described in rota_app
 """Taskiq with Redis: its streams, which are acknowledged; its scheduler looks every second."""
 
 import asyncio

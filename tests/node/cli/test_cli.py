@@ -665,7 +665,7 @@ def test_dev_says_that_its_port_is_taken(rota: Rota, url: str, tmp_path: Path) -
 
     assert refused.status == 6
     assert (
-        refused.err == "error: the node did not start: its address is taken; choose another port\n"
+        refused.err == "error: the node did not start: its address is in use; choose another port\n"
     )
     assert {number: signal.getsignal(number) for number in before} == before
 

@@ -142,7 +142,7 @@ def test_of_a_cluster_that_does_not_start_nothing_is_left(
         refused = rota_alone("dev", "--nodes", "2", "--port", str(port))
 
     assert refused.status == 6
-    assert "its address is taken; choose another port" in refused.err
+    assert "its address is in use; choose another port" in refused.err
     assert until(lambda: not processes_that_name(tmp_path))
     assert list(tmp_path.iterdir()) == []
 

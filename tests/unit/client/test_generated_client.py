@@ -42,7 +42,11 @@ def test_the_blocking_client_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("name", [SOURCE, TARGET])
 def test_a_stale_client_is_told_with_the_command_that_writes_it(tree: Path, name: str) -> None:
-    change(tree / name, "Return the versions of the node that answers.", "Return the version of a node.")
+    change(
+        tree / name,
+        "Return the versions of the node that answers.",
+        "Return the version of a node.",
+    )
     before = (tree / TARGET).read_text()
 
     stale = generate(tree, "--check")
@@ -54,7 +58,11 @@ def test_a_stale_client_is_told_with_the_command_that_writes_it(tree: Path, name
 
 
 def test_a_change_of_the_source_is_written_and_then_up_to_date(tree: Path) -> None:
-    change(tree / SOURCE, "Return the versions of the node that answers.", "Return the version of a node.")
+    change(
+        tree / SOURCE,
+        "Return the versions of the node that answers.",
+        "Return the version of a node.",
+    )
 
     assert generate(tree).returncode == 0
     assert generate(tree, "--check").returncode == 0
