@@ -19,8 +19,12 @@ FILES = ("README.md", "CHANGELOG.md", "Makefile")
 SUFFIXES = frozenset({".py", ".md", ".toml", ".yml", ".yaml", ".cfg", ".conf", ".service"})
 
 NOT_YET: tuple[str, ...] = (
-    *("core/vocabulary", "executor", "wire", "node", "bench", "tests"),
-    *("docs/reference/api", "CHANGELOG.md"),
+    "core/vocabulary",
+    "docs/reference/api",
+    "executor",
+    "node",
+    "tests",
+    "wire",
 )
 """Files and folders, by the beginnings of their paths, that still have some of the words."""
 

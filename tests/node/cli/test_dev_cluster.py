@@ -127,7 +127,7 @@ def test_without_etcd_it_is_told_how_to_get_it(
 
     assert missing.status == misnamed.status == 2
     assert "it is not on the PATH: apt-get install etcd-server" in missing.err
-    assert "ETCD names '/nowhere/etcd', which is no program" in misnamed.err
+    assert "ETCD names '/nowhere/etcd', which is not a program" in misnamed.err
 
 
 @needs_etcd
