@@ -93,9 +93,23 @@ class CoordinatorContinuity:
             self.lose(
                 self.revision_generation, f"its revision fell from {known.revision} to {revision}"
             )
-        if revision < known.revision or revision > self.revision:
             # A fall is recorded too, so that it is not found again after a recovery.
             self.revision, self.revision_generation = revision, generation
+        else:
+            self.raise_revision(revision, generation)
+
+    def raise_revision(self, revision: int, generation: int) -> None:
+        """Record a revision, of a view or of news, unless a higher one was seen.
+
+        Args:
+            revision: The revision.
+            generation: Of the cluster at that revision. A revision without its generation would
+                have a later loss taken for the loss of an earlier generation.
+        """
+        if revision > self.revision:
+            self.revision, self.revision_generation = revision, generation
+        elif revision == self.revision:
+            self.revision_generation = max(self.revision_generation, generation)
 
     def accept_report(self, generation: int, member: str) -> bool:
         """Record a member's report that *generation* is lost; False if it cannot be true (R42)."""

@@ -12,6 +12,7 @@ from contextlib import aclosing, suppress
 from rota.core.model.ids import NodeId, ShardId
 from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.coordinator_continuity import CoordinatorContinuity, Known
+from rota.core.vocabulary.shard_configuration import generation_of
 from rota.node.cluster.coordinator_refusals import CoordinatorRefusals
 from rota.node.cluster.known_members import KnownMembers
 from rota.node.cluster.loss_notices import LossNotices
@@ -89,6 +90,8 @@ class ClusterView:
         self._node_id = liveness.node_id
         self._revision = 0
         """Of what is known: news that are not newer come too late."""
+        self._generation = 0
+        """Of the cluster at that revision."""
         self._has_unfounded = False
         """Shards are to be founded here, and wait until all nodes that live are linked."""
         self._to_found: set[ShardId] = set()
@@ -143,7 +146,9 @@ class ClusterView:
 
     def _take_news(self, news: News) -> None:
         self._revision = news.revision
-        self._continuity.revision = max(self._continuity.revision, news.revision)
+        fresh = (each.epoch for each in news.configurations.values() if each)
+        self._generation = max((self._generation, *map(generation_of, fresh)))
+        self._continuity.raise_revision(news.revision, self._generation)
         sessions = self._liveness.sessions
         for node_id, life in news.lives.items():
             if life is None:
@@ -183,6 +188,7 @@ class ClusterView:
         self._judge(view, known)
         # Perhaps a lower one than before: a coordinator restored from a backup goes back (R1).
         self._revision = view.revision
+        self._generation = view.cluster.generation if view.cluster else 0
         self._known_members.replace(self._members_in(view))
         self._own_record.check(view.members.get(self._node_id))
         sessions = {node: life.session for node, life in view.lives.items()}

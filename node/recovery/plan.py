@@ -200,7 +200,8 @@ def _found(
     finding = _doubt(newest, known, held, lineage)
     if finding is None:
         sound = lineage.sound(known)
-        finding = _finding(sound, lineage.holders(sound), without=without, least=least)
+        empty = {node_id for node_id, each in held.items() if each.seen is None}
+        finding = _finding(sound, lineage.holders(sound), blind={*without, *empty}, least=least)
         newest = sound or newest
     return ShardPlan(
         shard=shard,
@@ -235,16 +236,25 @@ def _finding(
     sound: Configuration | None,
     holders: Collection[Copy],
     *,
-    without: Collection[NodeId],
+    blind: Collection[NodeId],
     least: int,
 ) -> Finding:
+    """Return the finding about a shard whose entries were compared.
+
+    Args:
+        sound: The configuration with every acknowledged write; None if there is none.
+        holders: Its copies that exist.
+        blind: Nodes that are lost, or that responded without a configuration of the shard: every
+            node stores each configuration that it sees, so these are new or lost their data.
+        least: The number of copies that a commit needs.
+    """
     if sound is None:
         return Finding.FORKED
     # A configuration that no node here has seen, and under which entries were committed, has at
     # least *least* copies, each on a node that is missing or that lost its data.
     here = {copy.node_id for copy in holders}
-    blind = {*without, *(each for each in sound.members if each not in here)} - here
-    return Finding.UNSURE if len(blind) >= least else Finding.RECOVERABLE
+    unseeing = {*blind, *(each for each in sound.members if each not in here)} - here
+    return Finding.UNSURE if len(unseeing) >= least else Finding.RECOVERABLE
 
 
 def _filled(plan: ShardPlan, inventories: Mapping[NodeId, Inventory], epoch: Epoch) -> ShardPlan:

@@ -83,12 +83,12 @@ async def lose_c(nodes: Nodes) -> tuple[CoordinationState, list[str]]:
     return backup, await saved(nodes, A, 20)
 
 
-async def raise_revision(nodes: Nodes) -> None:
+async def raise_revision(nodes: Nodes, *, for_s: float = AUDIT_S + 1) -> None:
     """Have the coordinator change often, and the nodes see it."""
-    for number in range(50):
-        member = Member(node_id=NodeId("d"), store_id="d", address=str(number))
+    member = nodes.server.state.view().members[C]
+    for _ in range(50):
         nodes.server.change(partial(CoordinationState.register, member=member))
-    await asyncio.sleep(AUDIT_S + 1)
+    await asyncio.sleep(for_s)
 
 
 @losing
@@ -299,6 +299,19 @@ def test_a_revision_that_fell_is_noticed_with_configurations_as_they_were() -> N
         assert backup.view().configurations == configurations
         for node_id in (A, B, C):
             await nodes[node_id].start()
+
+        await until(lambda: all(frozen(nodes)))
+
+    run(story)
+
+
+def test_a_fall_below_a_revision_that_only_news_had_is_noticed() -> None:
+    async def story(nodes: Nodes) -> None:
+        await asyncio.sleep(AUDIT_S + 1)
+        backup = nodes.server.state.copy()
+        await raise_revision(nodes, for_s=1)
+
+        nodes.server.restore(backup)
 
         await until(lambda: all(frozen(nodes)))
 

@@ -350,6 +350,22 @@ def test_a_shard_is_not_certain_where_as_many_nodes_are_missing_as_may_commit(
     assert bold.fresh is not None
 
 
+@pytest.mark.parametrize("current", ["set back", "emptied"])
+def test_a_node_with_another_disk_than_before_is_missing_though_no_configuration_names_it(
+    current: str,
+) -> None:
+    # 9: A and C. 10: A, C and D, which C did not see. 11: A and D, which commit alone. Then A's
+    # machine is lost, and D's disk is exchanged.
+    before, nine = configuration(8, A, B, C), configuration(9, A, C)
+    told = inventories({B: held(B, before), C: held(C, nine), D: HeldCopy()})
+    there = view(before if current == "set back" else None, A, B, C, D)
+
+    shard = only(plan_of(there, told, NO_HASHES, without=[A], least=LEAST))
+
+    assert shard.finding is Finding.UNSURE
+    assert shard.fresh is None
+
+
 # -- what is refused ------------------------------------------------------------------------------
 
 

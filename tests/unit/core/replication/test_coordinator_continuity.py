@@ -295,6 +295,19 @@ def test_a_lower_revision_after_a_recovery_shows_no_loss_of_the_generation_that_
     assert (continuity.lost, continuity.revision, continuity.revision_generation) == (0, 16, 1)
 
 
+def test_a_lower_revision_shows_the_loss_of_the_generation_of_the_higher_one() -> None:
+    # The watch is ahead of the views: the next view has the revision that the news had.
+    continuity = CoordinatorContinuity(revision=5, generation=2, revision_generation=0)
+    continuity.raise_revision(9, 1)
+    continuity.raise_revision(8, 3)
+    assert (continuity.revision, continuity.revision_generation) == (9, 1)
+    continuity.check_revision(9, 2, continuity.known())
+
+    continuity.check_revision(7, 0, continuity.known())
+
+    assert continuity.lost == 2
+
+
 def test_the_word_of_a_member_counts_unless_its_generation_is_far_above_those_known() -> None:
     continuity = CoordinatorContinuity(generation=2)
 
