@@ -42,7 +42,9 @@ def recover(world: World) -> None:
     least = world.copies.least
     # Where so many disks were lost, copies that alone had a newer configuration may be among them.
     # No fault takes the last copy of anything, so the operator may accept that here.
-    is_blind = world.counts["wipe"] >= least
+    # A node that has seen no configuration yet looks as if it had lost its disk.
+    unseeing = sum(node.replica.seen is None for node in world.nodes)
+    is_blind = world.counts["wipe"] + unseeing >= least
     try:
         plan = plan_of(view, told, hashes, least=least, accepts_loss=is_blind)
     except Refused as refusal:
