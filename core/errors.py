@@ -6,6 +6,7 @@ programs, a sentence for users and, for invalid input, one problem for each inva
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any  # Any: what pickle stores, of any class.
 
 from rota.core.quoting import in_quotes
 
@@ -14,6 +15,16 @@ class RotaError(Exception):
     """Base class of the errors that rota raises on purpose."""
 
     code = "internal"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to unpickle the error, whatever arguments its class takes."""
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(kind: type[RotaError], args: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 @dataclass(frozen=True, slots=True)

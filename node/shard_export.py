@@ -31,7 +31,7 @@ from rota.core.vocabulary.changes import Record, Table
 from rota.core.vocabulary.codec import decode_body, decode_record
 from rota.core.vocabulary.journal import decode_entry
 from rota.node.api.documents.job_definitions import definition_of
-from rota.node.api.documents.views import execution_view, ledger_entry_view
+from rota.node.api.documents.record_views import execution_view, ledger_entry_view
 from rota.storage.directory import DataDirectory, identity_in
 from rota.storage.rocks import RocksStore
 from rota.storage.shards import ShardFile, shard_prefix, stored_shards

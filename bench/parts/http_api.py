@@ -22,8 +22,8 @@ from bench.fleet import Fleet
 from bench.parts.figures import show
 from bench.processes import cpu_s
 from rota.node.api.documents.job_bodies import job_spec
+from rota.node.api.forwarding.batch_splitting import Items
 from rota.node.api.requests.json_decoding import decode
-from rota.node.api.routing.batch_routing import Items
 from rota.wire.documents import CreatedItem, CreatedManyView, JobBody
 
 BATCH = 100

@@ -29,7 +29,7 @@ SILENT_S = 5.0
 """A node answers in milliseconds; a thousand jobs in one request took 0.12 s on two cores."""
 STEADY_S = 10.0
 """A connection that lasts this long counts as working, even without data."""
-UNKNOWN_CODES = (UNEXPLAINED, "storage_unavailable", "primary_lost")
+UNKNOWN_CODES = (UNEXPLAINED, "storage_unavailable", "primary_lost", "outcome_unknown")
 """Codes of failures after which the outcome of the request is unknown."""
 GATEWAY_STATUSES = (502, 504)
 """Statuses of a proxy without an answer from its node."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rota.core.model.ids import AllocationId, Epoch, Index
-from rota.core.replication.answer_throttle import AnswerPace
+from rota.core.replication.answer_pace import AnswerPace
 from rota.core.replication.messages import Part
 from rota.core.timing.instants import Instant
 

@@ -7,6 +7,7 @@ import msgspec
 from aiohttp import web
 
 from rota.core.errors import Refused
+from rota.node.api.forwarding.request_forwarding import respond
 from rota.node.api.handlers import (
     batches,
     cluster,
@@ -35,7 +36,6 @@ from rota.node.api.requests.operations import ACCEPTED, Operation
 from rota.node.api.requests.request_context import REQUEST, RequestContext
 from rota.node.api.requests.request_reader import BODY_MEMORY, release_body
 from rota.node.api.requests.stopping import STOPPING, Stopping
-from rota.node.api.routing.forwarding import respond
 from rota.node.context import NodeContext
 from rota.wire.headers import NODE
 

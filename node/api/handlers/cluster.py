@@ -11,12 +11,12 @@ from aiohttp import web
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import NodeId, ShardId
 from rota.node.api.documents import cluster_status
+from rota.node.api.forwarding.peer_requests import ask_peer, peer_headers
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
-from rota.node.api.routing.peer_requests import ask_peer, peer_headers
 from rota.node.cluster.node_admin import forget, hold_again, hold_nothing
 from rota.node.context import NodeContext
 from rota.node.coordination.coordinator import (

@@ -13,14 +13,14 @@ from rota.core.errors import Problem, invalid, not_found
 from rota.core.model.ids import ExecutionId, JobId, is_execution_id
 from rota.core.quoting import in_quotes
 from rota.core.vocabulary.effects import JobEvent, TaskEvent
+from rota.node.api.forwarding.merged_events import merged_batches
+from rota.node.api.forwarding.peer_requests import owners_of
 from rota.node.api.handlers.lookups import check_execution, job_named
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Header, Operations, Success
 from rota.node.api.requests.parameters import Parameter, Repeatable, text
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.api.routing.merged_events import merged_batches
-from rota.node.api.routing.peer_requests import owners_of
 from rota.node.feeds.events import TYPES, Filter, Happening, Seen, Told, parse_seen
 from rota.wire.documents import EventView
 

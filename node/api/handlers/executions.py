@@ -16,7 +16,16 @@ from rota.core.quoting import in_quotes
 from rota.core.timing.instants import SECOND, Duration, Instant, parse_duration, seconds
 from rota.core.vocabulary.codec import Undecodable
 from rota.core.vocabulary.commands import Cancel
-from rota.node.api.documents.views import execution_view
+from rota.node.api.documents.record_views import execution_view
+from rota.node.api.forwarding.peer_requests import (
+    ask_peer,
+    forwarded_headers,
+    gathered,
+    owners_of,
+    requested_shards,
+)
+from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
+from rota.node.api.forwarding.writes import write
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, READING, WAITING
 from rota.node.api.requests.operations import Body, Operations, Success
@@ -38,15 +47,6 @@ from rota.node.api.requests.targets import (
     shard_named,
     shard_of_execution,
 )
-from rota.node.api.routing.peer_requests import (
-    ask_peer,
-    forwarded_headers,
-    gathered,
-    owners_of,
-    requested_shards,
-)
-from rota.node.api.routing.scatter_gather import Page, merged, pages_of
-from rota.node.api.routing.writes import write
 from rota.node.context import NodeContext
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard

@@ -15,15 +15,15 @@ from rota.core.model.ids import is_full_name
 from rota.core.model.job import Job
 from rota.core.quoting import in_quotes
 from rota.core.state.shard_state import State
-from rota.node.api.documents.views import JOB_STATUSES, status_of, view_of
+from rota.node.api.documents.record_views import JOB_STATUSES, status_of, view_of
+from rota.node.api.forwarding.peer_requests import owners_of, requested_shards
+from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import LIMIT, Parameter, Repeatable, choice, text
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
-from rota.node.api.routing.peer_requests import owners_of, requested_shards
-from rota.node.api.routing.scatter_gather import Page, merged, pages_of
 from rota.node.shards.shard import Shard
 from rota.wire.documents import JobList, JobView
 

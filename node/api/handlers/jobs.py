@@ -16,7 +16,8 @@ from rota.core.vocabulary.commands import DeleteJob, Idempotency, SaveJob, Trigg
 from rota.core.vocabulary.decision import JobSaved, Reply, Triggered
 from rota.node.api.documents.field_reader import Hints
 from rota.node.api.documents.job_bodies import parameters_json, print_of, reading
-from rota.node.api.documents.views import ledger_entry_view, next_fire_view, view_of
+from rota.node.api.documents.record_views import ledger_entry_view, next_fire_view, view_of
+from rota.node.api.forwarding.writes import Written, write
 from rota.node.api.handlers.idempotency import write_once
 from rota.node.api.handlers.job_references import resolve
 from rota.node.api.requests.access import Verb
@@ -56,7 +57,6 @@ from rota.node.api.requests.targets import (
     shard_of_job_body,
 )
 from rota.node.api.requests.tracing import TRACEPARENT, traceparent_of
-from rota.node.api.routing.writes import Written, write
 from rota.node.shards.shard import Shard
 from rota.wire.documents import (
     JobBody,

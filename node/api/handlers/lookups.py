@@ -6,9 +6,9 @@ from urllib.parse import quote
 from rota.core.errors import Kind, Refused, not_found
 from rota.core.model.ids import ExecutionId, JobId, is_job_id
 from rota.core.model.job import Job
+from rota.node.api.forwarding.peer_requests import ask_peer, owner_of, peer_headers
 from rota.node.api.handlers.executions import load_execution
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.api.routing.peer_requests import ask_peer, owner_of, peer_headers
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ExecutionView, JobView

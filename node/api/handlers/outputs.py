@@ -10,6 +10,7 @@ from rota.core.model.attempt import Attempt, AttemptKey
 from rota.core.model.execution import Task
 from rota.core.model.ids import ExecutionId, is_name
 from rota.executor.executor import Output
+from rota.node.api.forwarding.request_forwarding import forward_to
 from rota.node.api.handlers.executions import load_execution
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
@@ -18,7 +19,6 @@ from rota.node.api.requests.parameters import flag, number_in, whole_number
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.stopping import STOPPING, NodeStopping
 from rota.node.api.requests.targets import execution_id_of, shard_of_execution
-from rota.node.api.routing.forwarding import forward_to
 from rota.node.shards.shard import Shard
 
 log = logging.getLogger(__name__)

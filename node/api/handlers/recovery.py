@@ -10,6 +10,7 @@ from aiohttp import web
 
 from rota.core.errors import Kind, Refused, invalid
 from rota.core.model.ids import Index, NodeId, ShardId
+from rota.node.api.forwarding.peer_requests import ask_peer, peer_headers
 from rota.node.api.handlers.cluster import (
     COORDINATING,
     coordinating,
@@ -21,7 +22,6 @@ from rota.node.api.requests.operations import Operations, Success
 from rota.node.api.requests.parameters import DRY_RUN, Parameter, Repeatable, flag, text
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
-from rota.node.api.routing.peer_requests import ask_peer, peer_headers
 from rota.node.cluster.joining import cluster_of
 from rota.node.context import NodeContext
 from rota.node.peers.peer_apis import PeerRequest

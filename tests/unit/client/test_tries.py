@@ -172,6 +172,7 @@ def test_what_a_node_has_answered_is_not_asked_elsewhere(status: int) -> None:
         failure_of(Answer(503, b"<html>")),
         failure_of(Answer(504, b"<html>")),
         busy(code="storage_unavailable"),
+        busy(code="outcome_unknown"),
     ],
 )
 def test_what_may_have_arrived_goes_on_only_if_it_can_be_repeated(failure: RequestFailed) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.model.ids import NodeId
-from rota.core.replication.answer_throttle import NOTED_MAX, AnswerPace
+from rota.core.replication.answer_pace import NOTED_MAX, AnswerPace
 from rota.core.replication.messages import Appended
 from rota.core.replication.primary import Copies
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.node.api.routing.scatter_gather import Page, merged
+from rota.node.api.forwarding.scatter_gather import Page, merged
 
 names = st.text("abc", min_size=1, max_size=3)
 LOOKED_AT_MAX = 4

@@ -10,7 +10,7 @@ from rota.core.model.ledger import FireOutcome, LedgerEntry
 from rota.core.model.retry import RetryPolicy
 from rota.core.timing.instants import LATEST_INSTANT, SECOND, Duration, Instant, format_instant
 from rota.core.vocabulary.commands import FinishAttempt
-from rota.node.api.documents.views import execution_view, ledger_entry_view, view_of
+from rota.node.api.documents.record_views import execution_view, ledger_entry_view, view_of
 from rota.wire.documents import AttemptView
 from unit.core.shard import Shard, task
 

@@ -16,10 +16,10 @@ import msgspec
 from rota.core.decoding import UNDECODABLE
 from rota.core.errors import Refused, invalid
 from rota.core.model.ids import NodeId
+from rota.node.api.forwarding.peer_requests import OF_ITEMS, ask_peers, forwarded_headers, owners_of
 from rota.node.api.requests.parameters import number_in
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import check_count, read_body, target_of
-from rota.node.api.routing.peer_requests import OF_ITEMS, ask_peers, forwarded_headers, owners_of
 from rota.node.peers.peer_apis import PeerRequest
 from rota.node.shards.shard import Shard
 from rota.wire.documents import ITEMS_MAX

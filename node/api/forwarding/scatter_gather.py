@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rota.core.errors import Refused
-from rota.node.api.requests.request_context import RequestContext
-from rota.node.api.requests.request_reader import target_of
-from rota.node.api.routing.peer_requests import (
+from rota.node.api.forwarding.peer_requests import (
     OF_SHARDS,
     NoPrimaryReachable,
     ShardOwners,
@@ -22,6 +20,8 @@ from rota.node.api.routing.peer_requests import (
     forwarded_headers,
     shard_bits,
 )
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import target_of
 from rota.node.peers.peer_apis import PeerRequest
 
 T = TypeVar("T")

@@ -21,17 +21,17 @@ from multidict import CIMultiDict
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import NodeId
-from rota.node.api.requests.operations import Operation
-from rota.node.api.requests.request_context import RequestContext
-from rota.node.api.requests.request_reader import read_content, target_of
-from rota.node.api.requests.stopping import STOPPING, NodeStopping
-from rota.node.api.routing.peer_requests import (
+from rota.node.api.forwarding.peer_requests import (
     NOT_PRIMARY,
     NoPrimaryReachable,
     end_to_end,
     forwarded_headers,
     problem_in,
 )
+from rota.node.api.requests.operations import Operation
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.api.requests.request_reader import read_content, target_of
+from rota.node.api.requests.stopping import STOPPING, NodeStopping
 from rota.node.peers.peer_apis import PeerApis, PeerRequest, Unreached
 from rota.node.shards.shard import NotPrimary, Shard
 from rota.wire.headers import PRIMARY

@@ -20,8 +20,8 @@ import msgspec
 
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId
+from rota.node.api.forwarding.peer_requests import NoPrimaryReachable, peer_headers
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.api.routing.peer_requests import NoPrimaryReachable, peer_headers
 from rota.node.feeds.events import Reader, Seen, Told, format_seen, parse_seen
 from rota.node.peers.peer_apis import PeerApis, PeerRequest, Unreached
 from rota.node.system.background import beside
