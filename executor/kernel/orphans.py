@@ -39,14 +39,34 @@ class Orphans(NamedTuple):
     pids_left: tuple[int, ...]
 
 
-def end_orphans(store_id: str, *, rounds_max: int = ROUNDS_MAX) -> Orphans:
+def end_orphans(
+    store_id: str,
+    *,
+    rounds_max: int = ROUNDS_MAX,
+    skipped: Collection[int] = (),
+    on_read: Callable[[int], None] = lambda pid: None,
+) -> Orphans:
     """Kill every process of this user that is marked with *store_id*, with its process group.
 
     For a node that has launched nothing yet. Scans ``/proc`` until two scans in a row find none,
     at most *rounds_max* times; a scan takes about 30 us for each process of the machine. Processes
     of other users, and this process and its group, are left alone.
+
+    Hangs with a process that hangs in the kernel with its memory locked; see
+    `rota.executor.kernel.orphan_sweep`.
+
+    Args:
+        store_id: The mark.
+        rounds_max: How often it scans at most.
+        skipped: Processes that are neither read nor signalled, unless their group is killed.
+        on_read: Called before the environment of a process is read, with its number, and with 0
+            before waiting for killed processes.
     """
-    return _end_all(lambda environment: environment.get(STORE_VARIABLE) == store_id, rounds_max)
+
+    def is_ours(environment: dict[str, str]) -> bool:
+        return environment.get(STORE_VARIABLE) == store_id
+
+    return _end_all(is_ours, rounds_max, skipped, on_read)
 
 
 def end_attempts(
@@ -61,31 +81,41 @@ def end_attempts(
     )
 
 
-def _end_all(is_ours: _IsOurs, rounds_max: int) -> Orphans:
+def _end_all(
+    is_ours: _IsOurs,
+    rounds_max: int,
+    skipped: Collection[int] = (),
+    on_read: Callable[[int], None] = lambda pid: None,
+) -> Orphans:
     keys: set[AttemptKey] = set()
-    found = _marked(is_ours)
+    found = _marked(is_ours, skipped, on_read)
     clean_count = 0
     for _ in range(rounds_max):
         clean_count = 0 if found else clean_count + 1
         if clean_count == _CLEAN_SCANS:
             break
         keys.update(key for key in found.values() if key is not None)
-        _end(list(found), is_ours)
-        found = _marked(is_ours)
+        _end(list(found), is_ours, on_read)
+        found = _marked(is_ours, skipped, on_read)
     return Orphans(tuple(sorted(keys)), tuple(sorted(found)))
 
 
-def _marked(is_ours: _IsOurs) -> dict[int, AttemptKey | None]:
+def _marked(
+    is_ours: _IsOurs, skipped: Collection[int], on_read: Callable[[int], None]
+) -> dict[int, AttemptKey | None]:
     """Return the processes whose environment *is_ours*, and the attempt that each belongs to."""
     found: dict[int, AttemptKey | None] = {}
     for pid in pids():
+        if pid in skipped:
+            continue
+        on_read(pid)
         environment = environment_of(pid)
         if is_ours(environment) and pid != os.getpid():
             found[pid] = key_in(environment)
     return found
 
 
-def _end(found: list[int], is_ours: _IsOurs) -> None:
+def _end(found: list[int], is_ours: _IsOurs, on_read: Callable[[int], None]) -> None:
     """Stop all *found* processes, kill them and their groups, and wait briefly for their end.
 
     They are stopped first so that they cannot fork while others are killed.
@@ -94,10 +124,12 @@ def _end(found: list[int], is_ours: _IsOurs) -> None:
     groups: set[int] = set()
     try:
         for pid in found:
+            on_read(pid)
             pidfd = _hold_if(is_ours, pid)
             if pidfd is not None:
                 pidfds[pid] = pidfd
                 send(pidfd, signal.SIGSTOP)
+        on_read(0)
         for pid, pidfd in pidfds.items():
             groups.add(_kill_group(pid, pidfd))
             send(pidfd, signal.SIGKILL)

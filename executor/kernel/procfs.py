@@ -70,7 +70,10 @@ def children_of(pid: int) -> list[int]:
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """Return the environment that *pid* began with; empty if it is not this user's to see."""
+    """Return the environment that *pid* began with; empty if it is not this user's to see.
+
+    Hangs while *pid* hangs in the kernel with its memory locked.
+    """
     try:
         if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
             return {}

@@ -10,7 +10,8 @@ however they left their process groups and emptied their environments, and only 
 sets the lock free. If the guard is killed the warden is killed with it; what they leave is found by
 the mark in its environment, when the next guard starts and before anything else does.
 
-Files, in the data directory: `warden.lock`, locked while there is a guard, says its process id;
+Files, in the data directory: `warden.lock`, locked while there is a guard, says its process id, to
+which a guard that leaves no process adds an empty line;
 `warden.sock`, the socket; `warden.journal`; `warden.log`.
 """
 
@@ -29,12 +30,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Instant
 from rota.executor.attempt_settings import settings_from
 from rota.executor.executor import CLOSE_GRACE
-from rota.executor.kernel.orphans import end_orphans
+from rota.executor.kernel.orphan_sweep import Swept, sweep_orphans
 from rota.executor.kernel.prctl import end_with_parent, name_process, set_subreaper
 from rota.executor.kernel.procfs import pids, status_of
 from rota.executor.kernel.seclusion import seclude
@@ -52,9 +54,17 @@ EX_LEFT = 74
 LOCK_WAIT_S = 5.0
 """Longer than a guard that has lost its warden takes to end what that has left."""
 LOCK_PAUSE_S = 0.005
+_LOCK_BYTES = 64
 KILL_ROUNDS = 200
 KILL_PAUSE_S = 0.005
 """A killed process is gone in milliseconds; one that hangs in the kernel is left after a second."""
+
+SWEEP_S = 2.0
+"""Of one search for processes with the mark. With the kill of all descendants before it, and the
+watchdog, it fits into the seconds between a deadline and a new start elsewhere
+(`rota.core.replication.timeouts.Timing.kill_grace`), so containers are still ended in time."""
+SWEEP_AT_START_S = 15.0
+"""At a start only the node waits, and longer (`rota.executor.warden.node_link.START_S`)."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,18 +80,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     directory: Path = chosen.directory
     _begin_logging()
     name_process("rota-guard")
-    if not _lock(directory / LOCK):
+    lock = _lock(directory / LOCK)
+    if lock is None:
         log.error("another warden serves this data directory")
         return EX_BUSY
     set_subreaper(on=True)
-    _end_all(chosen.store_id)
-    if left := end_orphans(chosen.store_id).pids_left:
-        # Beside them, their attempts would run twice.
-        log.error("processes of an earlier warden cannot be ended", extra={"pids": list(left)})
+    if not _end_earlier(chosen.store_id, is_clean=lock.is_clean):
         return EX_LEFT
     guard, warden = os.getpid(), os.fork()
     if warden:
-        return _guard(warden, directory, chosen.store_id)
+        return _guard(warden, directory, chosen.store_id, lock)
     name_process("rota-warden")
     end_with_parent()
     if os.getppid() != guard:  # It was killed before that took effect.
@@ -155,8 +163,26 @@ def _elapsed() -> Instant:
 # -- the guard -------------------------------------------------------------------------------------
 
 
-def _lock(path: Path) -> bool:
-    """Take the lock until this process and the warden have ended; return True if it was free.
+class _Lock(NamedTuple):
+    """The lock that is held.
+
+    Attributes:
+        fd: Of its file.
+        is_clean: Whether nothing of an earlier warden can be left: there was none, or its guard
+            has seen the end of all its processes, and has added an empty line to its number.
+    """
+
+    fd: int
+    is_clean: bool
+
+    def clear(self) -> None:
+        """Leave a clean lock to the next guard, if the disk takes it."""
+        with suppress(OSError):
+            os.pwrite(self.fd, b"\n", os.fstat(self.fd).st_size)
+
+
+def _lock(path: Path) -> _Lock | None:
+    """Take the lock until this process and the warden have ended; None if it is not free.
 
     The guard of a warden that has just ended may need a moment to kill remaining processes.
     """
@@ -164,23 +190,29 @@ def _lock(path: Path) -> bool:
     for _ in range(round(LOCK_WAIT_S / LOCK_PAUSE_S)):
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(lock, 0)
-            os.pwrite(lock, b"%d\n" % os.getpid(), 0)
-            return True
+            content = os.pread(lock, _LOCK_BYTES, 0)
+            is_clean = not content or content.endswith(b"\n\n")
+            # Not truncated first: a guard killed in between would seem to have left nothing.
+            line = b"%-10d\n" % os.getpid()  # No shorter than any before it.
+            os.pwrite(lock, line, 0)
+            os.ftruncate(lock, len(line))
+            return _Lock(lock, is_clean)
         time.sleep(LOCK_PAUSE_S)
     os.close(lock)
-    return False
+    return None
 
 
-def _guard(warden: int, directory: Path, store_id: str) -> int:
+def _guard(warden: int, directory: Path, store_id: str, lock: _Lock) -> int:
     """Wait for the end of the warden, then kill all processes that remain of it."""
     # Whoever ends the process group, or all of a service, means the warden, which ends in order.
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(warden, number))
 
     def end_late(*_: object) -> None:
         # Not waited for: a process that hangs with a disk ends only when the disk is back.
-        _end_all(store_id)
+        left = _end_all(store_id)
         end_left(directory, store_id)
+        # Last, because the log may be on that disk.
+        _log_left(left)
         log.error("attempts ended by the guard", extra={"reason": "the warden stood still"})
 
     signal.signal(signal.SIGUSR1, end_late)
@@ -188,16 +220,57 @@ def _guard(warden: int, directory: Path, store_id: str) -> int:
     with suppress(ChildProcessError):  # It was killed, and waited for, by `end_late`.
         while pid != warden:
             pid, status = os.wait()
-    _end_all(store_id)
+    left = _end_all(store_id)
     if os.WIFSIGNALED(status):
-        log.error("warden killed", extra={"signal": os.WTERMSIG(status)})
         end_left(directory, store_id)
+        log.error("warden killed", extra={"signal": os.WTERMSIG(status)})
+    _log_left(left)
+    if left.is_nothing:
+        lock.clear()
     return os.waitstatus_to_exitcode(status)
 
 
-def _end_all(store_id: str) -> None:
-    """Kill everything with the mark of *store_id*, and all descendants of this process."""
-    end_orphans(store_id)
+def _end_earlier(store_id: str, *, is_clean: bool) -> bool:
+    """Kill what earlier wardens left; return True if nothing of them can be left.
+
+    Beside it, its attempts would run twice. What cannot be examined can be theirs, unless the last
+    guard has seen the end of all (*is_clean*).
+    """
+    swept = sweep_orphans(store_id, within_s=SWEEP_AT_START_S)
+    _log_unexamined(swept, SWEEP_AT_START_S)
+    if swept.pids_left:
+        pids_left = list(swept.pids_left)
+        log.error("processes of an earlier warden cannot be ended", extra={"pids": pids_left})
+        return False
+    if is_clean or (swept.is_complete and not swept.pids_unread):
+        return True
+    log.error("an earlier guard was killed, and processes that it left may run")
+    return False
+
+
+class _Left(NamedTuple):
+    """What `_end_all` could not end."""
+
+    descendants: list[int]
+    swept: Swept
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether all is known to have ended; what cannot be examined is no descendant."""
+        return not self.descendants and not self.swept.pids_left and self.swept.is_complete
+
+
+def _end_all(store_id: str) -> _Left:
+    """Kill all descendants of this process, then everything else with the mark of *store_id*.
+
+    In this order: nothing that the first step reads can hang. Does not log: that can.
+    """
+    left = _kill_descendants()
+    return _Left(left, sweep_orphans(store_id, within_s=SWEEP_S))
+
+
+def _kill_descendants() -> list[int]:
+    """Kill all descendants of this process, and return those that cannot be ended."""
     left = _descendants()
     for _ in range(KILL_ROUNDS):
         for number in (signal.SIGSTOP, signal.SIGKILL):  # Stopped first, they start no others.
@@ -209,9 +282,23 @@ def _end_all(store_id: str) -> None:
                 pass
         left = _descendants()
         if not left:
-            return
+            break
         time.sleep(KILL_PAUSE_S)
-    log.error("processes cannot be ended", extra={"pids": left})
+    return left
+
+
+def _log_left(left: _Left) -> None:
+    if pids_left := [*left.descendants, *left.swept.pids_left]:
+        log.error("processes cannot be ended", extra={"pids": pids_left})
+    _log_unexamined(left.swept, SWEEP_S)
+
+
+def _log_unexamined(swept: Swept, limit_s: float) -> None:
+    if swept.pids_unread:
+        unread = list(swept.pids_unread)
+        log.warning("processes cannot be examined", extra={"pids": unread})
+    if not swept.is_complete:
+        log.error("processes not examined in time", extra={"limit_s": limit_s})
 
 
 def _descendants() -> list[int]:
