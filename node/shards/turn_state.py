@@ -107,7 +107,8 @@ class TurnState:
 
     def _run(self, step: Callable[[], None]) -> None:
         self._is_planned = False
-        self.guarded(step)
+        if self._step is step:  # Else the node was abandoned, and its store may be closed.
+            self.guarded(step)
 
     def guarded(self, step: Callable[[], None]) -> None:
         """Run a step; an error there ends this node, not one request."""

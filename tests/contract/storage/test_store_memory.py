@@ -70,7 +70,7 @@ def test_a_failed_write_changes_nothing_and_finishes_the_store() -> None:
     with pytest.raises(StoreFailed, match="the disk is gone"):
         put(store, b"after")
 
-    with pytest.raises(StoreFailed, match="finished: the disk is gone"):
+    with pytest.raises(StoreFailed, match="unusable: the disk is gone"):
         store.get(Family.META, b"before")
     assert keys_in(store.crash(keep=9)) == [b"before"]
 
@@ -83,7 +83,7 @@ def test_a_failed_sync_makes_nothing_durable_and_finishes_the_store() -> None:
     with pytest.raises(StoreFailed, match="fsync failed"):
         store.sync()
 
-    with pytest.raises(StoreFailed, match="finished: fsync failed"):
+    with pytest.raises(StoreFailed, match="unusable: fsync failed"):
         store.sync()
     assert keys_in(store.crash()) == []
 

@@ -115,7 +115,7 @@ def _answered(case: Case, node: Rotad) -> None:
     ("path", "name", "told"),
     [
         ("/api/v1/jobs?limit=1&limit=2", "limit", "is repeated; give it once"),
-        ("/api/v1/jobs?limt=1", "limt", "there are: namespace"),
+        ("/api/v1/jobs?limt=1", "limt", "takes: namespace"),
         ("/api/v1/jobs?limit=0", "limit", "from 1 to 1000"),
         ("/api/v1/executions?status=done", "status", "queued, running"),
         ("/api/v1/executions?from=yesterday", "from", "yesterday"),
