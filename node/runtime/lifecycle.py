@@ -41,6 +41,8 @@ class NodeLifecycle:
         self._is_alone = wiring.environment.is_alone
         self._commits_within_s = CLOSE_TIMEOUT_S
         self._failure = wiring.failure
+        # A node that is cancelled as it fails raises the cancellation, and nothing else.
+        self._failure.add_done_callback(lambda failed: failed.cancelled() or failed.exception())
         executors = wiring.attempts.local.executors
         self._executors = [*executors.hosted.values(), *executors.own.values()]
         self._to_close = [
