@@ -41,8 +41,8 @@ class Swept(NamedTuple):
 
     Attributes:
         pids_left: Orphans that still exist; see `Orphans`.
-        pids_unread: Processes whose environment could not be read, so that nobody knows whether
-            they are orphans. They are left alone.
+        pids_unread: Processes whose environment could not be read; they may be orphans, and are
+            not killed.
         is_complete: Whether all other processes were examined within the limit.
     """
 

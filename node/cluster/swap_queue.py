@@ -10,7 +10,7 @@ class SwapQueue:
     """Swaps that wait to be requested (`rota.node.shards.seams.SwapRequests`).
 
     Attributes:
-        view_wanted: Set while the view is to be read; whoever reads it clears the event.
+        view_wanted: Set when a read of the view is requested; cleared before the read.
     """
 
     def __init__(self) -> None:

@@ -56,8 +56,8 @@ class EffectRunner:
         stand_ins: Likewise.
         timers: Set and cleared.
         outbox_relay: Sent to other shards.
-        waiters: Told of what becomes of executions.
-        events: Told of everything that clients may follow.
+        waiters: Receives the outcomes of executions.
+        events: Receives everything that clients may follow.
         metrics: Where it is counted.
         clock: Of this node.
         is_alone: Whether there are no other nodes.

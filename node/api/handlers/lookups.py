@@ -30,7 +30,7 @@ async def job_by_id(request: RequestContext, job_id: JobId) -> Found | None:
     shard = request.node.shards.of_id(job_id)
     if shard.is_open:
         job = request.state(shard).jobs.get(job_id)
-        # The request goes on to write: what it finds here must be committed first.
+        # The request writes next, based on this job: its record must be committed first.
         await request.settle()
         return _found(job)
     return await _ask(request, shard, job_id)

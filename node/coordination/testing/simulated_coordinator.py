@@ -69,7 +69,7 @@ class Link(Protocol):
     """What a simulation decides between a node and the coordinator."""
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
-        """Return what becomes of a call.
+        """Return the fate of a call.
 
         *call* is the name of the method; `begin_session` first looks (``view``) and ends the
         session before (``end_session``), each a call of its own. For ``watch`` it is asked before

@@ -332,10 +332,10 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_letter_goes_to_the_first_that_answers() -> None:
     strange = Strange(refusing(404))
 
-    with dead() as nobody:
+    with dead() as unreachable:
         async with serving(strange) as url:
             await post_all(
-                [OnDeathRequest((f"{nobody}/a", f"{url}/b"), b"body", {"X-Word": "kept"})]
+                [OnDeathRequest((f"{unreachable}/a", f"{url}/b"), b"body", {"X-Word": "kept"})]
             )
 
     [asked] = strange.asked
@@ -353,19 +353,19 @@ async def test_a_letter_is_posted_again_until_somebody_says_what_became_of_it() 
     assert len(strange.asked) == 3
 
 
-async def test_a_letter_that_nobody_takes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_no_node_accepts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rota.executor.warden.on_death_requests.WITHIN_S", 0.2)
 
-    with dead() as nobody:
+    with dead() as unreachable:
         async with asyncio.timeout(10):
-            await post_all([OnDeathRequest((nobody,), b"")])
+            await post_all([OnDeathRequest((unreachable,), b"")])
 
 
 async def test_one_that_is_not_taken_does_not_hold_up_the_others(mailbox: Mailbox) -> None:
-    with dead() as nobody:
+    with dead() as unreachable:
         async with asyncio.TaskGroup() as group:
             posting = group.create_task(
-                post_all([OnDeathRequest((nobody,), b""), mailbox.letter("/other")])
+                post_all([OnDeathRequest((unreachable,), b""), mailbox.letter("/other")])
             )
             await mailbox.wait(1)
             posting.cancel()
