@@ -5,7 +5,7 @@ from rota.core.vocabulary.changes import Change, Table
 from rota.core.vocabulary.codec import encode_body, encode_change
 from rota.core.vocabulary.decision import Decision
 from rota.core.vocabulary.effects import Consequence
-from rota.node.shards.shard import Answer, Entry, OnAnswer, Shard, Turn
+from rota.node.shards.shard import Answer, Entry, OnAnswer, Shard
 
 
 class EntryBuilder:
@@ -40,9 +40,9 @@ class EntryBuilder:
         # Ids are made of instants: no two decisions of a shard share one.
         self.at = later(self.at, MICROSECOND)
 
-    def propose(self, turn: Turn, answers: list[tuple[OnAnswer, Answer]], now: Instant) -> None:
+    def propose(self, answers: list[tuple[OnAnswer, Answer]], now: Instant) -> None:
         """Hand the entry to the shard's replica."""
         changes = tuple(encode_change(change) for change in self._changes.values())
         index = self.shard.replica.propose(encode_body(self._causes, changes), self.at, now)
-        entry = Entry(index, turn, now, changes, tuple(self._effects), answers)
+        entry = Entry(index, now, changes, tuple(self._effects), answers)
         self.shard.entries.append(entry)

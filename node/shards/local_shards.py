@@ -285,6 +285,8 @@ class Shards:
                 ),
             )
         self._raise_alarm()
+        if self._state.over is None:
+            self._state.guarded(self._state.end_long_waits)
 
     def _move(self, shard: Shard, event: Callable[[], None]) -> None:
         """Let something happen to a replica; what it wants done then is done in the next turn."""
@@ -373,8 +375,16 @@ class Shards:
             self._state.plan()
         return [await answered for answered in waiting]
 
+    async def committed(self, *shards: Shard) -> None:
+        """Return when all that *shards* have decided until now is committed and applied.
+
+        Raises:
+            Refused: As `settled`; but without a check of this node's authority after the commit.
+        """
+        await self._state.committed(shards)
+
     async def settled(self, *read: Shard) -> None:
-        """Return when all that was decided until now is committed and applied.
+        """Return when all that shards have decided until now is committed and applied.
 
         Whoever reads a shard's memory, or its history, calls this before telling anyone. What is in
         memory may run ahead of the commit; and another node may have gone on with the shard, unless
@@ -387,8 +397,14 @@ class Shards:
             Refused: It never will be: the storage failed, or a shard is another's now; memory is
                 not to be believed.
             NotPrimary: This node may not answer for one of *read*.
+            NotCommitted: Something is not committed after `COMMIT_WAIT_MAX`.
         """
-        await self._state.committed()
+        if any(shard.unreleased is not None for shard in read):
+            self._check_may_answer(read)  # Without authority, nothing would end the wait.
+        await self._state.committed(read)
+        self._check_may_answer(read)
+
+    def _check_may_answer(self, read: Iterable[Shard]) -> None:
         now = self._clock.elapsed()
         for shard in read:
             if not shard.may_answer(now):

@@ -2,8 +2,9 @@
 
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import Epoch, Index, NodeId, ShardId
@@ -27,19 +28,6 @@ Answer = Reply | Refused
 OnAnswer = Callable[[Answer], None]
 
 
-@dataclass(slots=True)
-class Turn:
-    """What was decided at once, by all shards.
-
-    Attributes:
-        open_count: Entries of it that are neither released nor given up.
-        readers: Who waits for them, and for all before them.
-    """
-
-    open_count: int = 0
-    readers: "list[Future[None]]" = field(default_factory=list["Future[None]"])
-
-
 @dataclass(frozen=True, slots=True)
 class Mark:
     """An entry after which the rows are to be read, before the next one is applied (R43).
@@ -59,14 +47,15 @@ class Entry:
 
     Attributes:
         decided_at: By the node's clock, not the shard's time.
+        readers: Reads that wait for the release of the entry, and of all before it.
     """
 
     index: Index
-    turn: Turn
     decided_at: Instant
     changes: tuple[RawChange, ...]
     effects: tuple[Consequence, ...]
     answers: list[tuple[OnAnswer, Answer]] = field(default_factory=list[tuple[OnAnswer, Answer]])
+    readers: "list[Future[None]]" = field(default_factory=list["Future[None]"])
 
 
 class NotPrimary(Refused):
@@ -86,6 +75,33 @@ class NotPrimary(Refused):
             )
         super().__init__(Kind.UNAVAILABLE, "not_primary", detail, retry_after_s=1)
         self.shard = shard
+
+
+class NotCommitted(Refused):
+    """A read rests on an entry that could not be committed in time.
+
+    Attributes:
+        shard: The shard of the entry.
+    """
+
+    def __init__(self, shard: ShardId) -> None:
+        detail = (
+            f"earlier writes of shard {shard} are not committed, because too few of its copies "
+            "respond, so it cannot be read now; start their nodes, or restore the network"
+        )
+        super().__init__(Kind.UNAVAILABLE, "not_committed", detail, retry_after_s=1)
+        self.shard = shard
+
+
+class OutcomeUnknown(Refused):
+    """A command was decided and could not be committed in time; it may be committed later."""
+
+    def __init__(self, shard: ShardId) -> None:
+        detail = (
+            f"the request was decided, and shard {shard} could not commit it in time; it may still "
+            "take effect: read the result later, or repeat it with its idempotency key"
+        )
+        super().__init__(Kind.UNAVAILABLE, "outcome_unknown", detail, retry_after_s=1)
 
 
 class Unreadable(Refused):
@@ -187,6 +203,13 @@ class Shard:
         if self.entries:
             return self.entries[-1]
         return self.committed[-1] if self.committed else None
+
+    def unreleased_until(self, decided_at: Instant) -> Iterator[Entry]:
+        """Yield the entries decided up to *decided_at* that are not released, oldest first."""
+        for entry in chain(self.committed, self.entries):
+            if entry.decided_at > decided_at:
+                return
+            yield entry
 
     def open(self) -> None:
         """Begin to decide: all that is committed has been applied, and there is nothing else.

@@ -33,8 +33,8 @@ from rota.node.shards.delayed_effects import DelayedEffects
 from rota.node.shards.entry_builder import EntryBuilder
 from rota.node.shards.inbox import Waiting
 from rota.node.shards.seams import Commit, EffectHandler, Peers, SwapRequests
-from rota.node.shards.shard import Answer, Entry, Mark, NotPrimary, OnAnswer, Shard, Turn
-from rota.node.shards.turn_state import Flight, TurnState, give, refuse
+from rota.node.shards.shard import Answer, Entry, Mark, NotPrimary, OnAnswer, Shard
+from rota.node.shards.turn_state import Flight, TurnState, give, refuse, resolve_all
 from rota.node.system.clock import Clock
 from rota.storage.store import Batch, Store, Ticket
 
@@ -115,9 +115,9 @@ class ShardLoop:
         """Decide and commit what has come in, then refuse commands; a failure ends the wait."""
         state = self._state
         with suppress(Refused):
-            while self._inbox.items or state.turns or state.extra_writes:
+            while self._inbox.items or state.has_unreleased or state.extra_writes:
                 state.guarded(self._turn)
-                await state.committed()
+                await state.all_committed()
         state.over = state.over or Refused(
             Kind.UNAVAILABLE, "stopping", "this node is stopping", retry_after_s=1
         )
@@ -138,7 +138,6 @@ class ShardLoop:
             self._state.plan()
 
     def _decide_all(self) -> None:
-        turn = Turn()
         self._state.taken = self._inbox.take()
         if self._state.taken:
             self._look_at_calendar()
@@ -147,13 +146,11 @@ class ShardLoop:
                 self._refuse_all(commands, shard.elsewhere())
             elif shard.replica.is_admitting(self._clock.elapsed()):
                 self._state.taken[shard] = self._inbox.for_one_entry(shard, commands)
-                self._decide(shard, self._state.taken[shard], turn)
+                self._decide(shard, self._state.taken[shard])
             else:
                 late = self._inbox.hold(shard, commands, self._clock.elapsed())
                 self._refuse_all(late, NotPrimary(shard.id, None, is_unsure=True))
         self._state.taken = {}
-        if turn.open_count:
-            self._state.turns.append(turn)
 
     def _refuse_all(self, commands: list[Waiting], refusal: Refused) -> None:
         """Refuse what is not decided; a place that was called for it is free again."""
@@ -161,7 +158,7 @@ class ShardLoop:
             self._effects.decided(command, 0)
         give([(on_answer, refusal) for _, on_answer in commands if on_answer])
 
-    def _decide(self, shard: Shard, commands: list[Waiting], turn: Turn) -> None:
+    def _decide(self, shard: Shard, commands: list[Waiting]) -> None:
         """Let *shard* decide; what comes of it is one entry, or none if nothing changes."""
         deciding = EntryBuilder(shard, at=shard.time(self._clock))
         answers: list[tuple[OnAnswer, Answer]] = []
@@ -171,8 +168,7 @@ class ShardLoop:
                 answers.append((on_answer, answer))
         self._state.touched[shard] = None
         if deciding.is_worth_an_entry:
-            deciding.propose(turn, answers, self._clock.elapsed())
-            turn.open_count += 1
+            deciding.propose(answers, self._clock.elapsed())
             self._state.entry_count += 1
         elif shard.unreleased is not None:
             # Nothing to write, but the answers may rest on what is not yet committed.
@@ -305,14 +301,8 @@ class ShardLoop:
         refusal = shard.interrupted()
         for entry in given_up:
             give([(on_answer, refusal) for on_answer, _ in entry.answers])
-            entry.turn.open_count -= 1
+            refuse(entry.readers, refusal)  # What they have read may never be committed.
         self._refuse_all(held, shard.elsewhere())
-        if given_up:
-            # Whoever has read its memory must not tell anyone.
-            for turn in self._state.turns:
-                refuse(turn.readers, refusal)
-                turn.readers.clear()
-        self._state.end_turns()
         self._effects.closed(shard)
         self._give_back([*self._holding.drop(shard), *_launches(given_up)])
 
@@ -336,8 +326,7 @@ class ShardLoop:
         while shard.committed and shard.replica.has_authority(now := self._clock.elapsed()):
             entry = shard.committed.popleft()
             self._effects.committed(Duration(now - entry.decided_at))
-            entry.turn.open_count -= 1
-            self._state.end_turns()
+            resolve_all(entry.readers)
             give(entry.answers)
             for effect in entry.effects:
                 if isinstance(effect, PostponedEffects | Stop):

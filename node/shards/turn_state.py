@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rota.core.errors import Kind, Refused
-from rota.core.timing.instants import Duration, Instant
+from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.core.vocabulary.disk_space import DiskSpace
-from rota.node.shards.inbox import Inbox, Taken
-from rota.node.shards.shard import Answer, OnAnswer, Shard, Turn
+from rota.node.shards.inbox import Caller, Inbox, Taken
+from rota.node.shards.shard import Answer, NotCommitted, OnAnswer, OutcomeUnknown, Shard
 from rota.node.system.clock import Clock
 from rota.storage.store import Batch, Ticket
 
 T = TypeVar("T")
+
+COMMIT_WAIT_MAX = Duration(10 * SECOND)
+"""How long requests wait for the commit of what was decided (R12); a takeover takes about 6 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,6 @@ class TurnState:
         touched: Shards whose replicas may have work for a turn; likewise.
         extra_writes: Functions that add rows of no shard to the next batch; likewise.
         taken: The commands of the turn that runs now.
-        turns: Turns with entries that are neither released nor given up, oldest first.
         flights: Batches that were written and are not yet durable, oldest first.
         durable_at: When the last sync ended.
         over: Why nothing is decided any more, or None.
@@ -73,7 +75,6 @@ class TurnState:
         self.touched: dict[Shard, None] = {}
         self.extra_writes: list[Callable[[Batch], None]] = []
         self.taken: Taken = {}
-        self.turns: deque[Turn] = deque()
         self.flights: deque[Flight] = deque()
         self.durable_at = clock.elapsed()
         self.over: Refused | None = None
@@ -128,25 +129,53 @@ class TurnState:
         began_at = max(self.flights[0].written_at, self.durable_at)
         return Duration(self._clock.elapsed() - began_at)
 
-    async def committed(self) -> None:
-        """Return when everything decided so far is committed and applied.
+    @property
+    def has_unreleased(self) -> bool:
+        """Whether anything was decided that is neither released nor given up."""
+        return any(shard.unreleased is not None for shard in self._shards)
+
+    async def all_committed(self) -> None:
+        """Return when everything decided so far is committed; as `committed`."""
+        await self.committed(self._shards)
+
+    async def committed(self, shards: Iterable[Shard]) -> None:
+        """Return when everything that *shards* have decided so far is committed and applied.
 
         Raises:
             Refused: It never will be, or that is not known.
+            NotCommitted: It is not after `COMMIT_WAIT_MAX`.
+            NotPrimary: Likewise, and this node has no authority for one of them.
         """
         if self.over is not None:
             # One refusal is raised many times, and would gather the frames of all of them.
             raise self.over.with_traceback(None)
-        if self.turns:
-            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.turns[-1].readers.append(done)
-            await done
+        waits: list[asyncio.Future[None]] = []
+        # All at once: a shard that closes during the wait for another refuses its readers, too.
+        for shard in shards:
+            if (entry := shard.unreleased) is not None:
+                done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                entry.readers.append(done)
+                waits.append(done)
+        if len(waits) == 1:
+            await waits[0]
+        elif waits:
+            await asyncio.gather(*waits)
 
-    def end_turns(self) -> None:
-        """Resolve the waits for turns all of whose entries are released or given up."""
-        while self.turns and not self.turns[0].open_count:
-            for reader in self.turns.popleft().readers:
-                resolve(reader, None)
+    def end_long_waits(self) -> None:
+        """Refuse requests that wait for entries older than `COMMIT_WAIT_MAX` (R12).
+
+        The entries, their effects and the answers to the node's own commands wait on.
+        """
+        now = self._clock.elapsed()
+        for shard in self._shards:
+            for entry in shard.unreleased_until(Instant(now - COMMIT_WAIT_MAX)):
+                callers = [each for each, _ in entry.answers if isinstance(each, Caller)]
+                entry.answers = [each for each in entry.answers if not isinstance(each[0], Caller)]
+                give([(caller, OutcomeUnknown(shard.id)) for caller in callers])
+                readers, entry.readers = entry.readers, []
+                if readers:
+                    may_answer = shard.may_answer(now)
+                    refuse(readers, NotCommitted(shard.id) if may_answer else shard.elsewhere())
 
     # -- failure --------------------------------------------------------------------------------
 
@@ -167,8 +196,8 @@ class TurnState:
         waiting = [on_answer for entry in entries for on_answer, _ in entry.answers]
         waiting += [each for commands in self.taken.values() for _, each in commands if each]
         waiting += self.inbox.drop()
-        readers = [reader for turn in self.turns for reader in turn.readers]
-        for kept in (self.turns, self.flights, self.taken):
+        readers = [reader for entry in entries for reader in entry.readers]
+        for kept in (self.flights, self.taken):
             kept.clear()
         give([(on_answer, refusal) for on_answer in waiting])
         refuse(readers, refusal)
@@ -186,6 +215,12 @@ def resolve(waiter: "asyncio.Future[T]", value: T) -> None:
     """Give a waiter its value, unless it was cancelled meanwhile."""
     if not waiter.done():
         waiter.set_result(value)
+
+
+def resolve_all(readers: "Iterable[asyncio.Future[None]]") -> None:
+    """Resolve each waiter that still waits."""
+    for reader in readers:
+        resolve(reader, None)
 
 
 def refuse(readers: "Iterable[asyncio.Future[None]]", refusal: Refused) -> None:

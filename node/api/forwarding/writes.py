@@ -7,7 +7,7 @@ from the state after the commands; only the place of that state differs.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from rota.core.errors import Refused
+from rota.core.errors import Kind, Refused
 from rota.core.model.execution import Execution, Task, in_place
 from rota.core.model.ids import ExecutionId
 from rota.core.state.shard_state import State
@@ -83,8 +83,8 @@ async def write_all(request: RequestContext, commands: Iterable[tuple[Shard, Com
     answers = await node.shards.ask_many(commands)
     request.has_written = not all(isinstance(answer, NotPrimary) for answer in answers)
     for (shard, _), answer in zip(commands, answers, strict=True):
-        if isinstance(answer, Refused):
-            request.note_read(shard)
-        else:
+        if not isinstance(answer, Refused):
             request.note_committed(shard)
+        elif answer.kind is not Kind.UNAVAILABLE:
+            request.note_read(shard)
     return Written(answers, {}, {}, request.state)

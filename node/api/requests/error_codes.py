@@ -105,7 +105,14 @@ CODES = {
     "nodes_unreached": Code(503, "nodes that may have newer configurations did not respond"),
     "nodes_unaware": Code(503, "some nodes have not detected yet that etcd lost its state"),
     "recovery_overtaken": Code(503, "the configuration changed during the recovery"),
-    "outcome_unknown": Code(503, "etcd did not respond; whether it was changed is unknown"),
+    "not_committed": Code(
+        503, "earlier writes of the shard could not be committed within 10 s, so it cannot be read"
+    ),
+    "outcome_unknown": Code(
+        503,
+        "etcd did not respond, or the shard could not commit the request within 10 s; whether it "
+        "took effect is unknown",
+    ),
     "primary_lost": Code(
         503,
         "the primary of the shard was lost during the request; whether the request took effect is "
@@ -115,9 +122,16 @@ CODES = {
 
 KEYED = ("invalid_idempotency_key", "idempotency_key_reused")
 """Codes of operations with an idempotency key."""
-READING = ("storage_unavailable", "stopping", "not_primary", "primary_lost", "record_unreadable")
+READING = (
+    "storage_unavailable",
+    "stopping",
+    "not_primary",
+    "not_committed",
+    "primary_lost",
+    "record_unreadable",
+)
 """Codes of operations that read committed state."""
-DECIDING = ("busy", "disk_full", *READING)
+DECIDING = ("busy", "disk_full", "outcome_unknown", *READING)
 """Codes of operations with a command to a shard."""
 WAITING = (*READING, "too_many_waiters")
 """Codes of operations that wait for executions to end."""

@@ -1,5 +1,6 @@
 """The context of one request: its node, its caller, its options and the shards that it has read."""
 
+from collections.abc import Awaitable
 from time import perf_counter
 
 from aiohttp import web
@@ -8,7 +9,7 @@ from rota.core.state.shard_state import State
 from rota.node.api.requests.access import Principal
 from rota.node.api.requests.body_memory import Reserved
 from rota.node.context import NodeContext
-from rota.node.shards.shard import Shard
+from rota.node.shards.shard import NotCommitted, OutcomeUnknown, Shard
 from rota.storage.history import History
 
 FORWARDED = "Rota-Forwarded"
@@ -126,7 +127,7 @@ class RequestContext:
         """
         unsettled = self._unsettled.union(shards)
         if unsettled:
-            await self.node.shards.settled(*unsettled)
+            await self._waited(self.node.shards.settled(*unsettled))
             self._unsettled -= unsettled
 
     def note_committed(self, shard: Shard) -> None:
@@ -149,8 +150,18 @@ class RequestContext:
         Raises:
             Refused: It will not be committed: the storage failed, or a shard has another primary.
         """
+        read = tuple(self._unsettled)
         self._unsettled.clear()
-        await self.node.shards.settled()
+        await self._waited(self.node.shards.committed(*read))
+
+    async def _waited(self, wait: Awaitable[None]) -> None:
+        """Wait for a commit; what the request itself has written may have taken effect."""
+        try:
+            await wait
+        except NotCommitted as refusal:
+            if self.has_written:
+                raise OutcomeUnknown(refusal.shard) from refusal
+            raise
 
     async def start(self, response: web.StreamResponse) -> None:
         """Send the head of a streamed *response*.

@@ -254,7 +254,7 @@ async def test_no_place_is_lost_or_freed_twice(
             else:
                 await turns(3)
             assert 0 <= attempts.slot_table.used <= slots
-        await shards.settled()
+        await shards.settled(*shards)
         await until(lambda: _cancel_all(shards) == 0 and is_idle(attempts))
 
 

@@ -69,7 +69,7 @@ async def test_a_shard_is_told_once_a_second_at_most(tmp_path: Path) -> None:
 
         attempts.reported(key, Report(percent=1))
         await until(lambda: attempt_of(shards, key.execution_id).percent == 1)
-        await shards.settled()
+        await shards.settled(*shards)
         attempts.reported(key, Report(percent=2))
         attempts.reported(key, Report(percent=3))
         await turns()

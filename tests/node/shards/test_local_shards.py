@@ -110,7 +110,7 @@ async def test_who_reads_memory_waits_until_it_is_committed(tmp_path: Path) -> N
 
         submit(shards, job_id, Trigger(job_id=job_id))
         await turns()
-        read = group.create_task(shards.settled())
+        read = group.create_task(shards.settled(*shards))
         await turns()
         before = read.done()
         store.let_go()
@@ -189,7 +189,7 @@ async def test_a_failed_sync_refuses_all_who_wait_and_ends_the_node(tmp_path: Pa
         await until(lambda: store.held_count == 1)
         second = group.create_task(code_of_refusal(save(shards, "second")))
         await turns()
-        read = group.create_task(code_of_refusal(shards.settled()))
+        read = group.create_task(code_of_refusal(shards.settled(*shards)))
         await turns()
 
         store.fail_next_sync(StoreFailed("the disk is gone"))
@@ -198,7 +198,7 @@ async def test_a_failed_sync_refuses_all_who_wait_and_ends_the_node(tmp_path: Pa
         # Nor is memory, which no journal vouches for, read by those who come now.
         codes += [
             await code_of_refusal(save(shards, "late")),
-            await code_of_refusal(shards.settled()),
+            await code_of_refusal(shards.settled(*shards)),
         ]
 
     assert codes == ["storage_unavailable"] * 4
@@ -390,7 +390,7 @@ async def test_what_was_asked_by_one_who_went_away_is_done(tmp_path: Path) -> No
         await turns()
         store.let_go()
         await other
-        await shards.settled()
+        await shards.settled(*shards)
 
         assert "default/job" in shards.of_name("default", "job").state.names
 

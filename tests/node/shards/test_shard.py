@@ -13,7 +13,7 @@ from rota.core.vocabulary.codec import RawChange, encode_body
 from rota.core.vocabulary.journal import Entry as JournalEntry
 from rota.core.vocabulary.journal import EntryKind, encode_entry
 from rota.core.vocabulary.shard_configuration import Configuration, Copy, Swap, Swapped
-from rota.node.shards.shard import Entry, Shard, Turn
+from rota.node.shards.shard import Entry, Shard
 from rota.storage.memory import MemoryStore
 
 ME, OTHER = NodeId("me"), NodeId("other")
@@ -75,7 +75,7 @@ def test_an_entry_that_another_primary_put_in_the_place_of_ours_is_the_one_appli
     ours: RawChange = (Table.JOB, "job", b"ours")
     at = copy.shard_time(NOW)
     index = shard.replica.propose(encode_body(["test"], (ours,)), at, NOW)
-    shard.entries.append(Entry(index, Turn(open_count=1), NOW, (ours,), ()))
+    shard.entries.append(Entry(index, NOW, (ours,), ()))
     disk.write(is_durable=False)
 
     # Others have replaced this node and committed their own; it hears so before it has noticed.
