@@ -14,11 +14,12 @@ from support.in_process import save
 from support.virtual_nodes import A, B, C, Nodes, run, until
 
 SHARD, OTHER = ShardId(0), ShardId(1)
+LIMIT_S = 60  # Of virtual time.
 
 
 def test_a_write_that_cannot_be_committed_has_an_unknown_outcome_after_a_limit() -> None:
     async def story(nodes: Nodes) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
             began_at, write = nodes.loop.now, await uncommitted_write(nodes, group)
 
             refusal = await write
@@ -32,7 +33,7 @@ def test_a_write_that_cannot_be_committed_has_an_unknown_outcome_after_a_limit()
 
 def test_a_read_of_the_shard_is_refused_after_the_limit_and_of_another_answered() -> None:
     async def story(nodes: Nodes) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
             shards = nodes[A].shards
             write = await uncommitted_write(nodes, group)
 
@@ -49,7 +50,7 @@ def test_a_read_of_the_shard_is_refused_after_the_limit_and_of_another_answered(
 
 def test_a_node_without_authority_refuses_reads_beside_an_uncommitted_write() -> None:
     async def story(nodes: Nodes) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
             shards = nodes[A].shards
             write = await uncommitted_write(nodes, group)
             nodes[A].is_cut_off = True
@@ -63,7 +64,7 @@ def test_a_node_without_authority_refuses_reads_beside_an_uncommitted_write() ->
 
 def test_what_is_committed_after_its_caller_was_refused_can_be_read() -> None:
     async def story(nodes: Nodes) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
             shards = nodes[A].shards
             await (await uncommitted_write(nodes, group, ends=False))
 
