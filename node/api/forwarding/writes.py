@@ -81,7 +81,7 @@ async def write_all(request: RequestContext, commands: Iterable[tuple[Shard, Com
         dry_run = await rehearse(node.shards, node.clock, commands)
         return Written(dry_run.answers, dry_run.past, dry_run.states, request.state)
     answers = await node.shards.ask_many(commands)
-    request.has_written = not all(isinstance(answer, NotPrimary) for answer in answers)
+    request.has_written |= not all(isinstance(answer, NotPrimary) for answer in answers)
     for (shard, _), answer in zip(commands, answers, strict=True):
         if not isinstance(answer, Refused):
             request.note_committed(shard)

@@ -126,7 +126,7 @@ async def _become_quiet(world: World, users: list[User]) -> None:
     for user in users:
         await user.quiet()
     attempts_before = -1
-    while unfinished(world) and world.counts["attempts"] > attempts_before:
+    while (unfinished(world) or untold(world)) and world.counts["attempts"] > attempts_before:
         attempts_before = world.counts["attempts"]
         await asyncio.sleep(ENDS_WITHIN_S)
     await _wait_until(lambda: untold(world), HEALS_WITHIN_S)

@@ -86,6 +86,15 @@ class Checks:
         if isinstance(message, Appended) and has < message.match:
             raise Violation(f"R9: {node.id} answers {message}, and may lose entries")
 
+    def forget_unseen(self, current: Configuration | None) -> None:
+        """Forget configurations above *current*: a coordinator lost them before any node saw them.
+
+        Their epochs may be used again, because no node acts by the first use.
+        """
+        last = current.epoch if current else 0
+        for epoch in [each for each in self._configurations if each > last]:
+            del self._configurations[epoch]
+
     def saw_swap(self, swap: Swap, *, is_lost: bool) -> None:
         """I6: configurations follow one another.
 

@@ -50,6 +50,7 @@ def recover(world: World) -> None:
     except Refused as refusal:
         if refusal.code == "coordination_sound" and not _has_lost(world):
             world.is_lost = False
+            world.checks.forget_unseen(current)
             return
         world.after(AGAIN, lambda: recover(world))
         return
