@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from rota.core.errors import Refused
 from rota.core.timing.instants import MILLISECOND, Duration
 from rota.node.shards import turn_state
+from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import OutcomeUnknown
 from support.in_process import HeldStore, running_works, save, serving, until
 from support.request_contexts import request_to
@@ -43,15 +45,24 @@ async def test_a_request_that_has_written_cannot_know_its_outcome(tmp_path: Path
     async with running_works(store, tmp_path) as wiring:
         shards = wiring.context.shards
         store.hold()
-        saving = asyncio.create_task(save(shards, "job"))
-        shard = shards.of_name("default", "job")
-        await until(lambda: shard.unreleased is not None)
-        request = request_to(wiring.context)
-        request.has_written = True
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            saving = group.create_task(_refusal_of_save(shards))
+            shard = shards.of_name("default", "job")
+            await until(lambda: shard.unreleased is not None)
+            request = request_to(wiring.context)
+            request.has_written = True
             request.note_read(shard)
+
             with pytest.raises(OutcomeUnknown):
                 await request.settle()
-            with pytest.raises(OutcomeUnknown):
-                await saving
-        store.let_go()
+
+            assert isinstance(await saving, OutcomeUnknown)
+            store.let_go()
+
+
+async def _refusal_of_save(shards: Shards) -> Refused | None:
+    try:
+        await save(shards, "job")
+    except Refused as refusal:
+        return refusal
+    return None
