@@ -6,20 +6,16 @@ here.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 
-from rota.core.timing.instants import SECOND, Duration
+from rota.core.timing.instants import Duration
 from rota.node.runtime.node_metrics import measure_node
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.store_loops import StoreLoops
 from rota.node.system.background import beside
 from rota.storage.group_commit import CLOSE_TIMEOUT_S
 
-TICK_S = 0.5
-"""Period of repeated deliveries and of lease requests for attempts."""
-TICKS_PER_LEASE = 10
-"""Least number of lease requests in one attempt lease: some answers may be lost."""
 UNANSWERED_S = 0.2
 """Time for the last commits of a node that got no answers while it drained."""
 
@@ -38,9 +34,9 @@ class NodeLifecycle:
         self.wiring = wiring
         self._config = wiring.context.config
         self._clock = wiring.context.clock
-        self._is_alone = wiring.environment.is_alone
+        self._is_alone = wiring.foundation.environment.is_alone
         self._commits_within_s = CLOSE_TIMEOUT_S
-        self._failure = wiring.failure
+        self._failure = wiring.foundation.failure
         # A node that is cancelled as it fails raises the cancellation, and nothing else.
         self._failure.add_done_callback(lambda failed: failed.cancelled() or failed.exception())
         executors = wiring.attempts.local.executors
@@ -61,14 +57,9 @@ class NodeLifecycle:
         with loops.running(), closing(loops.commit):
             wiring.attempts.local.adopt()
             wiring.fallback_shards.go_on()
-            async with (
-                beside(self._or_fail(wiring.cluster.membership.run)),
-                beside(self._or_fail(self._tick_attempts)),
-                beside(self._or_fail(self._keep_warden)),
-                beside(self._or_fail(self._detect_absence)),
-                beside(self._or_fail(self._compare_copies)),
-                beside(self._or_fail(self._watch_etcd)),
-            ):
+            async with AsyncExitStack() as services:
+                for service in wiring.services:
+                    await services.enter_async_context(beside(self._or_fail(service.run)))
                 if self._is_alone:
                     await self._all_shards_open()
                 try:
@@ -108,7 +99,7 @@ class NodeLifecycle:
             self._failure.result()
 
     def _make_loops(self) -> StoreLoops:
-        wiring, environment = self.wiring, self.wiring.environment
+        wiring, environment = self.wiring, self.wiring.foundation.environment
         on_sync = wiring.context.metrics.sync.observe
         return StoreLoops(
             wiring.shards,
@@ -131,7 +122,7 @@ class NodeLifecycle:
     async def _wind_down(self, loops: StoreLoops) -> None:
         attempts, wiring = self.wiring.attempts, self.wiring
         wiring.timers.close()
-        attempts.slot_table.close()
+        wiring.foundation.slot_table.close()
         await self._await_attempts()
         attempts.leases.tick()  # Attempts that outlive this process get a whole lease.
         attempts.local.close()
@@ -175,35 +166,3 @@ class NodeLifecycle:
             shards.fail(group.exceptions[0])  # The others are cancellations that it caused.
         except Exception as error:
             shards.fail(error)
-
-    async def _tick_attempts(self) -> None:
-        """Repeat unanswered deliveries, and renew the leases of attempts."""
-        attempts, lease = self.wiring.attempts, self.wiring.environment.timing.attempt_lease
-        while True:
-            await asyncio.sleep(min(TICK_S, lease / SECOND / TICKS_PER_LEASE))
-            attempts.delivery.tick()
-            attempts.local.tick()
-            attempts.leases.tick()
-            if not self._is_alone:
-                self.wiring.fallback.stand_ins.tick()
-                attempts.lending.tick()
-                attempts.inbound.tick()
-                attempts.outbound.tick()
-
-    async def _keep_warden(self) -> None:
-        warden = self.wiring.environment.warden
-        if warden is not None:
-            await warden.run()
-
-    async def _detect_absence(self) -> None:
-        if not self._is_alone:
-            await self.wiring.cluster.away_detector.run()
-
-    async def _compare_copies(self) -> None:
-        if not self._is_alone:
-            await self.wiring.digests.run()
-
-    async def _watch_etcd(self) -> None:
-        etcd_guard = self.wiring.cluster.etcd_guard
-        if etcd_guard is not None:
-            await etcd_guard.run()

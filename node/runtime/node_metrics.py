@@ -18,7 +18,7 @@ def measure_node(wiring: NodeWiring, commit: Commit) -> None:
     """
     context, cluster, attempts = wiring.context, wiring.cluster, wiring.attempts
     metrics, shards = context.metrics, wiring.shards
-    slot_table, events, etcd = attempts.slot_table, wiring.feeds.events, cluster.etcd_guard
+    slot_table, events, etcd = wiring.foundation.slot_table, wiring.feeds.events, cluster.etcd_guard
     measure_shards(metrics, shards, cluster.membership, context.config.node_id)
     gauge, counter = metrics.gauge, metrics.counter
     gauge("rota_inbox", lambda: shards.inbox_length)
@@ -37,7 +37,7 @@ def measure_node(wiring: NodeWiring, commit: Commit) -> None:
     gauge("rota_timers", lambda: len(wiring.timers))
     gauge("rota_etcd_bytes", lambda: etcd.used_bytes if etcd else math.nan)
     gauge("rota_etcd_quota_bytes", lambda: etcd.quota_bytes if etcd else math.nan)
-    gauge("rota_store_bytes", wiring.environment.store.size_bytes)
+    gauge("rota_store_bytes", wiring.foundation.environment.store.size_bytes)
     gauge("rota_ready", lambda: float(context.unready() is None))
     counter("rota_events_total", lambda: events.count)
     counter("rota_decisions_total", lambda: shards.decision_count)

@@ -1,8 +1,17 @@
-"""Work that goes on beside something else, and ends with it."""
+"""Services and other background work."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Protocol
+
+
+class Service(Protocol):
+    """Background work of a node."""
+
+    async def run(self) -> None:
+        """Do the work until cancelled."""
+        ...
 
 
 @asynccontextmanager

@@ -16,9 +16,9 @@ def lose_authority(wiring: NodeWiring, monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(EmbeddedCoordinator, "renew", never)
-    wiring.liveness.session_end = Instant(0)
+    wiring.foundation.liveness.session_end = Instant(0)
 
 
 def regain_authority(wiring: NodeWiring) -> None:
     """Have the node's session hold again."""
-    wiring.liveness.session_end = LATEST_INSTANT
+    wiring.foundation.liveness.session_end = LATEST_INSTANT

@@ -365,7 +365,7 @@ def test_an_attempt_of_a_session_that_has_ended_keeps_the_rest_of_its_time() -> 
         await long_attempt_away(nodes)
         nodes.cut(A, B)
         await asyncio.sleep(LOST_BY_S)  # It has no lease any more, and goes on by its session.
-        liveness = nodes[A].running.liveness
+        liveness = nodes[A].running.foundation.liveness
         until_then = liveness.session_end
 
         await end_session(nodes, A)

@@ -1,0 +1,82 @@
+"""Wiring of the API: its context, and the feeds that its requests wait for."""
+
+from dataclasses import dataclass
+
+from rota.node.context import NodeContext
+from rota.node.feeds.completion_waiters import CompletionWaiters
+from rota.node.feeds.events import Events
+from rota.node.runtime.attempt_wiring import AttemptParts
+from rota.node.runtime.cluster_wiring import ClusterParts
+from rota.node.runtime.foundation import NodeFoundation
+from rota.node.runtime.readiness import Readiness, ServingPhase
+from rota.node.shards.local_shards import Shards
+from rota.storage.history import History
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FeedParts:
+    """Feeds of ends and events, which requests of the API wait for."""
+
+    waiters: CompletionWaiters
+    events: Events
+
+    def close(self) -> None:
+        """End all waits, because the node stops."""
+        self.waiters.close()
+        self.events.close()
+
+
+def wire_feeds(base: NodeFoundation) -> FeedParts:
+    """Return the feeds of a node; a random name marks the events of this process."""
+    return FeedParts(
+        waiters=CompletionWaiters(), events=Events(f"{base.entropy.draw() >> 32:08x}", base.clock)
+    )
+
+
+def wire_context(
+    base: NodeFoundation,
+    shards: Shards,
+    cluster: ClusterParts,
+    attempts: AttemptParts,
+    *,
+    feeds: FeedParts,
+    history: History,
+    phase: ServingPhase,
+) -> NodeContext:
+    """Return what the API uses of a node.
+
+    Args:
+        base: The foundation of the node.
+        shards: Its shards.
+        cluster: Its parts for the membership.
+        attempts: Its parts for attempts.
+        feeds: Its feeds.
+        history: The history of its shards.
+        phase: The phase of its API.
+    """
+    environment, node_id = base.environment, base.config.node_id
+    is_linked = environment.others is not None
+    return NodeContext(
+        config=base.config,
+        clock=base.clock,
+        shards=shards,
+        attempts=attempts.local,
+        history=history,
+        waiters=feeds.waiters,
+        events=feeds.events,
+        metrics=environment.metrics,
+        membership=cluster.membership,
+        continuity=base.continuity,
+        coordinator=environment.coordinator,
+        copies=environment.copies,
+        others=environment.others,
+        etcd=cluster.etcd_guard,
+        unready=Readiness(
+            node_id,
+            shards,
+            base.self_check,
+            environment.warden,
+            phase=phase,
+            linked_nodes=(lambda: environment.network.peers) if is_linked else None,
+        ),
+    )

@@ -1,0 +1,83 @@
+"""Wiring of fallback mode (`available`)."""
+
+from dataclasses import dataclass
+
+from rota.core.model.fallback_ids import is_fallback_shard
+from rota.core.model.ids import ShardId
+from rota.core.vocabulary.commands import TimerCommand
+from rota.core.vocabulary.effects import SetTimer
+from rota.node.fallback.fallback_effects import FallbackEffects
+from rota.node.fallback.reconciliation import Reconciliation
+from rota.node.fallback.stand_ins import StandIns
+from rota.node.runtime.attempt_wiring import AttemptParts
+from rota.node.runtime.foundation import NodeFoundation
+from rota.node.shards.fallback_shards import FallbackShards
+from rota.node.shards.local_shards import Shards
+from rota.node.shards.timers import Alarm, Timers
+from rota.storage.history import History
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FallbackParts:
+    """Parts for fallback mode (`available`)."""
+
+    stand_ins: StandIns
+    effects: FallbackEffects
+
+
+def wire_stand_ins(
+    base: NodeFoundation, shards: Shards, fallback_shards: FallbackShards, attempts: AttemptParts
+) -> StandIns:
+    """Return the part that starts available jobs of shards without a primary."""
+    environment = base.environment
+    return StandIns(
+        shards,
+        fallback_shards,
+        Reconciliation(
+            base.config.node_id,
+            fallback_shards,
+            attempts.delivery,
+            History(environment.store, range(0)),
+        ),
+        base.slot_table,
+        environment.network,
+        node_id=base.config.node_id,
+        timing=environment.timing,
+        after=base.config.stand_in_after,
+        clock=base.clock,
+    )
+
+
+def wire_fallback_effects(
+    base: NodeFoundation,
+    fallback_shards: FallbackShards,
+    stand_ins: StandIns,
+    attempts: AttemptParts,
+    timers: Timers,
+) -> FallbackEffects:
+    """Return the part that carries out the effects of fallback shards."""
+    return FallbackEffects(
+        base.config.node_id,
+        fallback_shards,
+        stand_ins,
+        attempts=attempts.local,
+        slot_table=base.slot_table,
+        timers=timers,
+        clock=base.clock,
+    )
+
+
+def alarm_of(shards: Shards, stand_ins: StandIns) -> Alarm:
+    """Return the function that submits the command of a timer that is due."""
+
+    def alarm(number: ShardId, command: TimerCommand) -> SetTimer | None:
+        if is_fallback_shard(number):
+            stand_ins.due(number, command)
+            return None
+        shard = shards[number]
+        postponed = stand_ins.before_fire(shard, command)
+        if postponed is None:
+            shards.submit(shard, command)
+        return postponed
+
+    return alarm

@@ -1,0 +1,81 @@
+"""Foundation of a node: the objects from which its parts are constructed."""
+
+import asyncio
+from dataclasses import dataclass
+
+from rota.core.replication.authority.clock_skew import ClockSkew
+from rota.core.replication.authority.liveness import Liveness
+from rota.core.replication.coordinator_continuity import CoordinatorContinuity
+from rota.node.attempts.slots import SlotTable
+from rota.node.cluster.health_gossip import HealthGossip
+from rota.node.cluster.self_check import SelfCheck
+from rota.node.runtime.environment import NodeEnvironment
+from rota.node.system.clock import Clock
+from rota.node.system.config import NodeConfig
+from rota.node.system.entropy import Entropy
+from rota.storage.continuity import stored_continuity
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeFoundation:
+    """Objects from which the parts of a node are constructed.
+
+    Attributes:
+        config: Its settings.
+        clock: Its clocks.
+        entropy: Its randomness.
+        environment: The environment, real or simulated.
+        liveness: Its view of which nodes are alive.
+        continuity: Its record of the coordinator's past states.
+        slot_table: Its slots.
+        self_check: Its health.
+        gossip: The health reports that nodes exchange.
+        failure: Completed with the error that ends the node.
+    """
+
+    config: NodeConfig
+    clock: Clock
+    entropy: Entropy
+    environment: NodeEnvironment
+    liveness: Liveness
+    continuity: CoordinatorContinuity
+    slot_table: SlotTable
+    self_check: SelfCheck
+    gossip: HealthGossip
+    failure: "asyncio.Future[None]"
+
+
+def lay_foundation(
+    config: NodeConfig, clock: Clock, entropy: Entropy, environment: NodeEnvironment
+) -> NodeFoundation:
+    """Return the foundation of a node.
+
+    Args:
+        config: Its settings.
+        clock: Its clocks.
+        entropy: Its randomness.
+        environment: The environment it runs in.
+    """
+    liveness = Liveness(config.node_id, born_at=clock.elapsed())
+    clock_skew = ClockSkew(config.clock_skew_max)
+    slot_table = SlotTable(config.slots, liveness, config.labels)
+    return NodeFoundation(
+        config=config,
+        clock=clock,
+        entropy=entropy,
+        environment=environment,
+        liveness=liveness,
+        continuity=stored_continuity(environment.store),
+        slot_table=slot_table,
+        self_check=SelfCheck(
+            clock_skew, liveness, clock, environment.metrics, is_alone=environment.is_alone
+        ),
+        gossip=HealthGossip(
+            clock_skew,
+            liveness,
+            clock,
+            every=environment.timing.beat,
+            lendable=slot_table.lendable,
+        ),
+        failure=asyncio.get_running_loop().create_future(),
+    )
