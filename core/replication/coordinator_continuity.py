@@ -67,7 +67,11 @@ class CoordinatorContinuity:
 
     def add_epoch(self, epoch: Epoch) -> None:
         """Record that there was a configuration of *epoch*."""
-        self.generation = max(self.generation, generation_of(epoch))
+        self.add_generation(generation_of(epoch))
+
+    def add_generation(self, generation: int) -> None:
+        """Record that the cluster or a shard had this generation."""
+        self.generation = max(self.generation, generation)
 
     def is_void(self, epoch: Epoch) -> bool:
         """Return True if configurations of *epoch* are of a generation that was lost."""

@@ -28,7 +28,7 @@ from rota.executor.warden import messages as say
 from rota.executor.warden.connections import ToTheWarden
 from rota.executor.warden.hosted_executors import digest_of, environment_of_warden, installed
 from rota.executor.warden.paths import LOG
-from rota.executor.warden.proxies import WardenExecutor
+from rota.executor.warden.proxies import AttemptEvents, Right, RightOf, WardenExecutor
 from rota.executor.warden.warden_processes import LOOK_S, Processes
 
 log = logging.getLogger(__name__)
@@ -58,11 +58,11 @@ class WardenUnavailable(RotaError):
     code = "warden_unavailable"
 
 
-class Right(NamedTuple):
-    """The group of an attempt and the end of its time, by CLOCK_BOOTTIME."""
+class _Attempt(NamedTuple):
+    """An attempt that was launched or resumed and has not ended."""
 
-    group: str
-    until: Instant
+    order: Order
+    events: AttemptEvents
 
 
 class _Said(NamedTuple):
@@ -115,13 +115,10 @@ class WardenLink:
             environ,
         )
         self._loop = asyncio.get_running_loop()
-        self._ended: Ended
-        self._reported: Reported
-        self._right_of: Callable[[Order], Right]
         self._connection: ToTheWarden | None = None
         self._held: dict[AttemptKey, say.Held] = {}
         """What a warden held when it was met, and nobody has asked for."""
-        self._known: dict[AttemptKey, Order] = {}
+        self._known: dict[AttemptKey, _Attempt] = {}
         """What was launched or resumed, and has not ended."""
         self._unforgotten: set[AttemptKey] = set()
         self._allowed: dict[str, Instant] = {}
@@ -140,17 +137,17 @@ class WardenLink:
     # -- for the node ---------------------------------------------------------------------------
 
     def executors(
-        self, ended: Ended, reported: Reported, right_of: Callable[[Order], Right]
+        self, ended: Ended, reported: Reported, right_of: RightOf
     ) -> dict[str, WardenExecutor]:
         """Return the warden's executors by name.
 
         Args:
-            ended: Called with every ending.
-            reported: Called with reports of attempts.
-            right_of: Asked for each attempt that is launched.
+            ended: Called with the ending of each attempt that they launch or resume.
+            reported: Called with the reports of these attempts.
+            right_of: Returns the right of each attempt that is launched.
         """
-        self._ended, self._reported, self._right_of = ended, reported, right_of
-        return {name: WardenExecutor(name, self) for name in installed()}
+        events = AttemptEvents(ended, reported)
+        return {name: WardenExecutor(name, self, events, right_of) for name in installed()}
 
     @property
     def held(self) -> list[Order]:
@@ -232,27 +229,26 @@ class WardenLink:
 
     # -- for the executors ----------------------------------------------------------------------
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, right: Right, events: AttemptEvents) -> None:
         """Start an attempt."""
         assert order.key not in self._known, f"{order.key} is launched twice"
-        self._known[order.key] = order
+        self._known[order.key] = _Attempt(order, events)
         self._unforgotten.add(order.key)
-        right = self._right_of(order)
         if right.until != self._allowed.get(right.group):
             self._allowed[right.group] = self._newly_allowed[right.group] = right.until
         self._say(say.Launch(right.group, order))
 
-    def resume(self, order: Order) -> None:
+    def resume(self, order: Order, events: AttemptEvents) -> None:
         """Resume an attempt that the warden holds; any other ends as lost."""
         assert order.key not in self._known, f"{order.key} is launched twice"
-        self._known[order.key] = order
+        self._known[order.key] = _Attempt(order, events)
         self._unforgotten.add(order.key)
         held = self._held.pop(order.key, None)
         if held is None:
             self._loop.call_soon(self._lose, order, "its warden does not hold it")
             return
         if held.report is not None:
-            self._loop.call_soon(self._reported, order.key, held.report)
+            self._loop.call_soon(events.reported, order.key, held.report)
         if held.ending is not None:
             self._loop.call_soon(self._end_attempt, order.key, held.ending)
 
@@ -265,7 +261,8 @@ class WardenLink:
         """Stop all attempts of an executor, each within *grace*, and wait for their ends."""
 
         def mine() -> list[Order]:
-            return [each for each in self._known.values() if each.work.executor == executor]
+            orders = (each.order for each in self._known.values())
+            return [order for order in orders if order.work.executor == executor]
 
         for order in mine():
             self.stop(order.key, min(grace, order.work.stop_grace))
@@ -327,7 +324,7 @@ class WardenLink:
             case say.Ended(key=key, ending=ending):
                 self._end_attempt(key, ending)
             case say.Reported(key=key, report=report) if key in self._known:
-                self._reported(key, report)
+                self._known[key].events.reported(key, report)
             case say.Data(number=number) | say.Expired(number=number):
                 answer = self._answers.get(number)
                 if answer is not None and not answer.done():
@@ -336,9 +333,10 @@ class WardenLink:
                 pass
 
     def _end_attempt(self, key: AttemptKey, ending: Ending) -> None:
-        if self._known.pop(key, None) is not None:
+        attempt = self._known.pop(key, None)
+        if attempt is not None:
             self._one_ended.set()
-            self._ended(key, ending)
+            attempt.events.ended(key, ending)
 
     def _lose(self, order: Order, reason: str) -> None:
         now = self._now()
@@ -463,7 +461,7 @@ class WardenLink:
         unsent = {
             said.message.order.key for said in self._said if isinstance(said.message, say.Launch)
         }
-        for key, order in list(self._known.items()):
+        for key, (order, _) in list(self._known.items()):
             there = held.get(key)
             if there is None and key not in unsent:
                 self._lose(order, "its warden ended")

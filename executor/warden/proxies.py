@@ -1,22 +1,45 @@
 """The node's proxies of the executors in its warden."""
 
-from collections.abc import AsyncIterator
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple, Protocol
 
 from rota.core.model.attempt import AttemptKey, Order
 from rota.core.timing.instants import Duration, Instant
-from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Output
+from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Ended, Output, Reported
 from rota.executor.warden.messages import Data
 
 
-class Line(Protocol):
-    """What an executor needs of the link to the warden."""
+class Right(NamedTuple):
+    """The group of an attempt and the end of its time, by CLOCK_BOOTTIME."""
 
-    def launch(self, order: Order) -> None:
-        """Start an attempt."""
+    group: str
+    until: Instant
+
+
+RightOf = Callable[[Order], Right]
+"""Returns the right of an attempt that is about to be launched."""
+
+
+class AttemptEvents(NamedTuple):
+    """Callbacks for an attempt in the warden.
+
+    Attributes:
+        ended: Called with its ending.
+        reported: Called with each of its reports.
+    """
+
+    ended: Ended
+    reported: Reported
+
+
+class Line(Protocol):
+    """The link to the warden, as its executors use it."""
+
+    def launch(self, order: Order, right: Right, events: AttemptEvents) -> None:
+        """Start an attempt, which may run as long as *right* allows."""
         ...
 
-    def resume(self, order: Order) -> None:
+    def resume(self, order: Order, events: AttemptEvents) -> None:
         """Resume an attempt that the warden holds; any other ends as lost."""
         ...
 
@@ -44,23 +67,27 @@ class WardenExecutor:
 
     Args:
         name: As tasks call it.
-        line: To the warden.
+        line: The link to the warden.
+        events: Callbacks for its attempts.
+        right_of: Returns the right of each attempt that is launched.
     """
 
-    def __init__(self, name: str, line: Line) -> None:
+    def __init__(self, name: str, line: Line, events: AttemptEvents, right_of: RightOf) -> None:
         self._name = name
         self._line = line
+        self._events = events
+        self._right_of = right_of
         self._is_closed = False
 
     def launch(self, order: Order) -> None:
         """Request the start from the warden."""
         assert not self._is_closed, f"{order.key} is launched after close"
-        self._line.launch(order)
+        self._line.launch(order, self._right_of(order), self._events)
 
     def resume(self, order: Order) -> None:
         """Resume an attempt that the warden holds."""
         assert not self._is_closed, f"{order.key} is launched after close"
-        self._line.resume(order)
+        self._line.resume(order, self._events)
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
         """Request the stop from the warden."""

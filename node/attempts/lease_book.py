@@ -14,7 +14,7 @@ from rota.core.replication.authority.liveness import Liveness
 from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import LATEST_INSTANT, Instant
 from rota.core.vocabulary.shard_configuration import NO_SESSION
-from rota.executor.warden.node_link import Right
+from rota.executor.warden.proxies import Right
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock

@@ -178,9 +178,9 @@ class ClusterView:
             try:
                 view = await self._coordinator.view()
             except (CoordinatorUnavailable, OutcomeUnknown):
-                self._liveness.reaches_coordinator = False
+                self._liveness.record_coordinator(is_reached=False)
                 raise
-            self._liveness.reaches_coordinator = True
+            self._liveness.record_coordinator(is_reached=True)
             self._take_view(view, known, linked)
             self._own_record.check_session(session, self._liveness.sessions.get(self._node_id))
 
@@ -193,7 +193,7 @@ class ClusterView:
         self._own_record.check(view.members.get(self._node_id))
         sessions = {node: life.session for node, life in view.lives.items()}
         if sessions != self._liveness.sessions:
-            self._liveness.sessions = sessions
+            self._liveness.record_sessions(sessions)
             self._urgent.set()
         self._known_members.publish()
         self._shards.take_view(view.configurations, known)
@@ -242,7 +242,7 @@ class ClusterView:
             elif cluster.id != self._cluster_id:
                 continuity.lose(known.generation, f"its record is of another cluster, {cluster.id}")
         if cluster is not None and self._cluster_id in (None, cluster.id):
-            continuity.generation = max(continuity.generation, cluster.generation)
+            continuity.add_generation(cluster.generation)
 
     def _members_in(self, view: View) -> dict[NodeId, Member]:
         """Return the members of a view, and, if some were lost, the others that were known.

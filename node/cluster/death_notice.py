@@ -1,10 +1,11 @@
-"""What this node has its warden do when its process has ended: everybody is to know at once.
+"""Requests that the warden of a node sends when the node's process has ended.
 
-The session is ended at the coordinator, and every other node gets proof that the process is dead:
-so they need not wait until its session and the time that they promised it have run out (PROTOCOL
-R16); and what the warden holds then, so that what is on record as started and is not there can
-start elsewhere at once. It is written anew with every session and whenever members change. One that
-names a session which is over by then does no harm: both are of the same process, and it is dead.
+They end the session at the coordinator, and give every other node the proof that the process has
+ended: so these nodes need not wait until the session and their promises to it end (PROTOCOL R16).
+They also list the attempts that the warden then holds, so that an attempt which is on record as
+started and is not in the list can start elsewhere at once. The requests are replaced with every
+session and whenever members change. Requests that name an earlier session are harmless: it is of
+the same process, which has ended.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,34 +13,35 @@ from typing import Protocol
 
 from rota.core.model.ids import NodeId, Session
 from rota.core.vocabulary.shard_configuration import NO_SESSION
-from rota.executor.warden.messages import OnDeathRequest
+from rota.executor.warden.messages import CertificateFiles, OnDeathRequest
 from rota.node.coordination.coordinator import Member
+from rota.node.coordination.prepared_request import PreparedRequest
 from rota.node.peers.death_proof import PATH, DeathProof, encode
 
 
 class Warden(Protocol):
-    """Who carries it out (`rota.executor.warden.node_link.WardenLink`)."""
+    """The warden of this node (`rota.executor.warden.node_link.WardenLink`)."""
 
-    def set_on_death(self, *letters: OnDeathRequest) -> None:
-        """Have letters posted when this process has ended, in the place of those before."""
+    def set_on_death(self, *requests: OnDeathRequest) -> None:
+        """Set the requests to be sent after the end of this process, replacing earlier ones."""
         ...
 
 
 class DeathNotice:
-    """The will of one process.
+    """The requests of one process.
 
     Args:
-        warden: Of this node.
-        end_of: Gives the request that ends a session.
+        warden: The warden of this node.
+        end_of: Returns the request that ends a session at the coordinator.
         cluster: The id of the cluster.
         node_id: This node.
-        secret: Of this process (`rota.node.peers.death_proof`).
+        secret: The secret of this process (`rota.node.peers.death_proof`).
     """
 
     def __init__(
         self,
         warden: Warden,
-        end_of: Callable[[Session], OnDeathRequest],
+        end_of: Callable[[Session], PreparedRequest],
         *,
         cluster: str,
         node_id: NodeId,
@@ -54,19 +56,19 @@ class DeathNotice:
         self._others: tuple[Member, ...] = ()
 
     def begun(self, session: Session) -> None:
-        """Take note of this node's new session."""
+        """Replace the requests for a new session of this node."""
         self._session = session
         self._write()
 
     def meet(self, members: Mapping[NodeId, Member]) -> None:
-        """Take note of all members."""
+        """Replace the requests for new member records."""
         self._others = tuple(each for each in members.values() if each.node_id != self._node_id)
         self._write()
 
     def _write(self) -> None:
         if self._session == NO_SESSION:
             return
-        news = encode(
+        proof = encode(
             DeathProof(
                 cluster=self._cluster,
                 node_id=self._node_id,
@@ -75,9 +77,19 @@ class DeathNotice:
             )
         )
         self._warden.set_on_death(
-            self._end_of(self._session),
+            as_on_death_request(self._end_of(self._session)),
             *(
-                OnDeathRequest((f"http://{each.peer_address}{PATH}",), news, includes_held=True)
+                OnDeathRequest((f"http://{each.peer_address}{PATH}",), proof, includes_held=True)
                 for each in self._others
             ),
         )
+
+
+def as_on_death_request(request: PreparedRequest) -> OnDeathRequest:
+    """Return the order to the warden to send *request*."""
+    return OnDeathRequest(
+        request.urls,
+        request.body,
+        dict(request.headers),
+        certificates=CertificateFiles(*request.certificates),
+    )

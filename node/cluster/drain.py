@@ -77,7 +77,7 @@ class Drain:
         """
         log.info("node leaving")
         began_at = self._clock.elapsed()
-        self._liveness.leaving_since = began_at
+        self._liveness.begin_leaving(began_at)
         for node_id in self._liveness.sessions:
             self._shards.linked(node_id)  # Asks at once: an heir has to answer that.
         self._tell()

@@ -80,13 +80,9 @@ class HealthGossip:
             return
         self._clock_skew.record(sender, message.beacon, self._clock.elapsed())
         self.free[sender] = message.beacon.free
-        _mark(self._liveness.unfit, sender, is_in=not message.beacon.is_fit)
-        _mark(self._liveness.slow, sender, is_in=not message.beacon.is_prompt)
-        _mark(self._liveness.leaving, sender, is_in=message.beacon.is_leaving)
-
-
-def _mark(nodes: set[NodeId], node_id: NodeId, *, is_in: bool) -> None:
-    if is_in:
-        nodes.add(node_id)
-    else:
-        nodes.discard(node_id)
+        self._liveness.record_peer(
+            sender,
+            is_fit=message.beacon.is_fit,
+            is_prompt=message.beacon.is_prompt,
+            is_leaving=message.beacon.is_leaving,
+        )

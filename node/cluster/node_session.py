@@ -93,10 +93,10 @@ class NodeSession:
                 if self._liveness.session != NO_SESSION and not self._own_record.is_registered:
                     # Not before: a node that lives under this id with other data keeps its record.
                     await self._own_record.register()
-                self._liveness.reaches_coordinator = True
+                self._liveness.record_coordinator(is_reached=True)
             except (CoordinatorUnavailable, OutcomeUnknown, Taken) as error:
                 self._refusals.note(error)
-                self._liveness.reaches_coordinator = isinstance(error, Taken)
+                self._liveness.record_coordinator(is_reached=isinstance(error, Taken))
                 # Until the session of a process that may have ended has run out.
                 log.warning("session not renewed", extra={"reason": str(error)})
                 await asyncio.sleep(RETRY_S)
@@ -108,7 +108,7 @@ class NodeSession:
         """End the session, unless the coordinator cannot be reached."""
         session = self._liveness.session
         # Before the request: others may act as soon as it is over, whenever the answer comes.
-        self._liveness.session = NO_SESSION
+        self._liveness.end_session()
         if session != NO_SESSION:
             with suppress(CoordinatorUnavailable, OutcomeUnknown):
                 await self._coordinator.end_session(session)
@@ -120,8 +120,7 @@ class NodeSession:
             grant = await self._coordinator.begin_session(
                 self._claim, self._timing.session / SECOND
             )
-            liveness.session_end = self._session_end(asked_at, grant.ttl_s)
-            liveness.session = grant.session
+            liveness.begin_session(grant.session, self._session_end(asked_at, grant.ttl_s))
             self._gate.begin_session(asked_at)
             self._on_begun(grant.session)
             self._renewed_at = asked_at
@@ -132,9 +131,9 @@ class NodeSession:
         ttl_s = await self._coordinator.renew(liveness.session)
         if ttl_s is None:
             log.warning("session over", extra={"session": liveness.session})
-            liveness.session = NO_SESSION
+            liveness.end_session()
         else:
-            liveness.session_end = self._session_end(asked_at, ttl_s)
+            liveness.renew_session(self._session_end(asked_at, ttl_s))
             self._renewed_at = asked_at
 
     async def _end_if_recordless(self) -> None:
@@ -146,7 +145,7 @@ class NodeSession:
         session = self._liveness.session
         if session == NO_SESSION or session != self._own_record.missing_session:
             return
-        self._liveness.session = NO_SESSION
+        self._liveness.end_session()
         reason = (
             "keys of rota were deleted in etcd, which nothing of rota does: find out who writes "
             "there. This node begins another session; if configurations of shards are gone too, "

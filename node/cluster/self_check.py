@@ -104,7 +104,7 @@ class SelfCheck:
             self._tell(ills, facts)
             self._known = ills
         if not self._is_alone:
-            self._liveness.ills = ills
+            self._liveness.record_ills(ills)
 
     def _tell(self, ills: frozenset[HealthCondition], facts: dict[str, int]) -> None:
         for ill in HealthCondition:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.executor.warden.messages import CertificateFiles
 from rota.node.coordination.coordinator import CoordinatorRefused
+from rota.node.coordination.prepared_request import CertificatePaths
 
 PASSWORD_BYTES_MAX = 4096
 PERMISSION_DENIED = 7
@@ -90,9 +90,9 @@ class Credentials:
                 raise AccessDenied(_unreadable("etcd_cert", files, error)) from error
         return context
 
-    def files(self) -> CertificateFiles:
-        """Return the files of certificates, for a connection that another program makes."""
-        return CertificateFiles(
+    def files(self) -> CertificatePaths:
+        """Return the paths of the certificates, for a connection of another program."""
+        return CertificatePaths(
             *(
                 str(file.absolute()) if file else ""
                 for file in (self.ca_file, self.certificate_file, self.key_file)

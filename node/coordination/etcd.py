@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Sequence
 
 from rota.core.model.ids import NodeId, Session
 from rota.core.vocabulary.shard_configuration import Swap, Swapped
-from rota.executor.warden.messages import OnDeathRequest
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,
@@ -49,6 +48,7 @@ from rota.node.coordination.etcd_messages import (
 )
 from rota.node.coordination.etcd_space import EtcdSpace, space_of
 from rota.node.coordination.etcd_watch import follow
+from rota.node.coordination.prepared_request import PreparedRequest
 from rota.node.system.entropy import Entropy
 
 SWAPS_EACH = 32
@@ -147,8 +147,8 @@ class EtcdCoordinator:
             if refusal.grpc_code != NOT_FOUND:
                 raise
 
-    def end_of(self, session: Session) -> OnDeathRequest:
-        """Return the request that ends a session, for whoever sees this process end."""
+    def end_of(self, session: Session) -> PreparedRequest:
+        """Return the request that ends a session, for the program that notices this process end."""
         return self._gateway.prepared(REVOKE, _revoking(session))
 
     async def view(self) -> View:

@@ -25,7 +25,6 @@ import aiohttp
 import msgspec
 
 from rota.core.decoding import UNDECODABLE
-from rota.executor.warden.messages import OnDeathRequest
 from rota.node.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
@@ -50,6 +49,7 @@ from rota.node.coordination.etcd_messages import (
     TokenAnswer,
     decode,
 )
+from rota.node.coordination.prepared_request import PreparedRequest
 
 A = TypeVar("A", bound=Answer)
 
@@ -189,14 +189,14 @@ class Gateway:
         asked = (self._status_of(endpoint) for endpoint in self.options.endpoints)
         return [each for each in await asyncio.gather(*asked) if each is not None]
 
-    def prepared(self, path: str, request: Json) -> OnDeathRequest:
-        """Return a request that somebody else can make, with what credentials there are now."""
+    def prepared(self, path: str, request: Json) -> PreparedRequest:
+        """Return a request for another program to send, with the present credentials."""
         endpoints = self.options.endpoints
         in_turn = (*endpoints[self._at :], *endpoints[: self._at])
-        return OnDeathRequest(
-            tuple(endpoint + path for endpoint in in_turn),
-            msgspec.json.encode(request),
-            self._credentials(),
+        return PreparedRequest(
+            urls=tuple(endpoint + path for endpoint in in_turn),
+            body=msgspec.json.encode(request),
+            headers=self._credentials(),
             certificates=self.options.credentials.files(),
         )
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from rota.core.model.attempt import Order
 from rota.core.model.ids import NodeId, Session
 from rota.core.replication.primary import Copies
 from rota.core.replication.timeouts import Timing
 from rota.core.timing.instants import Duration, Instant
 from rota.executor.executor import Ended, Reported
-from rota.executor.warden.node_link import Right, WardenLink
+from rota.executor.warden.node_link import WardenLink
+from rota.executor.warden.proxies import RightOf
 from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.node.cluster.etcd_guard import LookAtEtcd
 from rota.node.cluster.known_members import Placement
@@ -24,7 +24,6 @@ from rota.storage.store import Store
 
 MakeCommit = Callable[[Durable, Callable[[float], None]], Commit]
 """Makes the group commit of some shards; it calls the function with the seconds of each sync."""
-RightOf = Callable[[Order], Right]
 MakeExecutors = Callable[[Ended, Reported, RightOf], AttemptExecutors]
 """Makes the executors; they report endings and progress, and get the deadline of a launch."""
 

@@ -23,6 +23,7 @@ from rota.executor.attempt_settings import MIB, AttemptSettings
 from rota.executor.executor import Ended, Reported
 from rota.executor.testing.scripted_executor import ScriptedExecutor
 from rota.executor.warden.node_link import WardenLink
+from rota.executor.warden.proxies import RightOf
 from rota.node.api.app import make_app
 from rota.node.api.http.server import serving
 from rota.node.attempts.local_attempts import AttemptExecutors
@@ -50,7 +51,7 @@ from rota.node.links.link_pool import Links
 from rota.node.peers.death_proof import life_of
 from rota.node.peers.network import NoNetwork
 from rota.node.peers.peer_apis import PeerApis
-from rota.node.runtime.environment import NodeEnvironment, RightOf
+from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.readiness import ServingPhase
 from rota.node.runtime.wiring import wire

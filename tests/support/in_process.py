@@ -19,12 +19,13 @@ from rota.core.vocabulary.decision import JobSaved, Triggered
 from rota.executor.executor import Ended, Reported
 from rota.executor.process.executor import ProcessExecutor
 from rota.executor.testing.scripted_executor import ScriptedExecutor
+from rota.executor.warden.proxies import RightOf
 from rota.node.api.app import make_app
 from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.http.server import serving as serving_api
 from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.node.coordination.embedded import EmbeddedCoordinator
-from rota.node.runtime.environment import MakeExecutors, RightOf
+from rota.node.runtime.environment import MakeExecutors
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.node import alone
 from rota.node.runtime.wiring import NodeWiring, wire

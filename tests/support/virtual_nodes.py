@@ -23,6 +23,7 @@ from rota.core.vocabulary.disk_space import DiskSpace
 from rota.core.vocabulary.shard_configuration import NO_SESSION, Swap
 from rota.executor.executor import Ended, Reported
 from rota.executor.testing.scripted_executor import ScriptedExecutor
+from rota.executor.warden.proxies import RightOf
 from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.node.coordination.agreed_state import CoordinationState
 from rota.node.coordination.coordinator import Member
@@ -34,7 +35,7 @@ from rota.node.coordination.testing.simulated_coordinator import (
 from rota.node.peers.messages import Sent
 from rota.node.recovery.inventory import Inventory
 from rota.node.recovery.plan import Finding, plan_of
-from rota.node.runtime.environment import NodeEnvironment, RightOf
+from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.wiring import NodeWiring, wire
 from rota.node.shards.copy_comparison import COMPARE_EVERY

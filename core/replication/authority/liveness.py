@@ -44,6 +44,48 @@ class Liveness:
     leaving: set[NodeId] = field(default_factory=set[NodeId])
     reaches_coordinator: bool = True
 
+    def begin_session(self, session: Session, end: Instant) -> None:
+        """Begin a session of this node, with authority until *end*."""
+        self.session, self.session_end = session, end
+
+    def renew_session(self, end: Instant) -> None:
+        """Move the end of this node's authority."""
+        self.session_end = end
+
+    def end_session(self) -> None:
+        """Give up the authority of this node at once."""
+        self.session = NO_SESSION
+
+    def begin_leaving(self, now: Instant) -> None:
+        """Record that this node begins to stop."""
+        self.leaving_since = now
+
+    def record_ills(self, ills: frozenset[HealthCondition]) -> None:
+        """Replace the health conditions of this node."""
+        self.ills = ills
+
+    def record_sessions(self, sessions: dict[NodeId, Session]) -> None:
+        """Replace the live sessions by those of a newer view; takes ownership."""
+        self.sessions = sessions
+
+    def record_peer(
+        self, node_id: NodeId, *, is_fit: bool, is_prompt: bool, is_leaving: bool
+    ) -> None:
+        """Record what another node reported of itself."""
+        for nodes, is_in in (
+            (self.unfit, not is_fit),
+            (self.slow, not is_prompt),
+            (self.leaving, is_leaving),
+        ):
+            if is_in:
+                nodes.add(node_id)
+            else:
+                nodes.discard(node_id)
+
+    def record_coordinator(self, *, is_reached: bool) -> None:
+        """Record whether the coordinator answered the last request."""
+        self.reaches_coordinator = is_reached
+
     def is_gone(self, node_id: NodeId, session: Session) -> bool:
         """Return True if a session was seen to be over."""
         return self.sessions.get(node_id) != session

@@ -15,6 +15,7 @@ import pytest
 from rota.core.model.ids import AllocationId, Epoch, NodeId, Session, ShardId
 from rota.core.vocabulary.shard_configuration import Configuration, Copy, Swap, Swapped
 from rota.executor.warden.on_death_requests import post_all
+from rota.node.cluster.death_notice import as_on_death_request
 from rota.node.coordination.coordinator import (
     Claim,
     Cluster,
@@ -1025,7 +1026,7 @@ async def test_a_session_is_ended_by_a_letter_over_tls(
     await answering(coordinator)
     session = await life(coordinator)
 
-    await post_all([coordinator.end_of(session)])
+    await post_all([as_on_death_request(coordinator.end_of(session))])
 
     assert (await coordinator.view()).lives == {}
 

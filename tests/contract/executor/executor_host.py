@@ -16,8 +16,8 @@ from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, parse_ins
 from rota.executor.executor import CLOSE_GRACE, Ended, Executor
 from rota.executor.kernel.orphans import end_orphans
 from rota.executor.process.executor import ProcessExecutor
-from rota.executor.warden.node_link import Right, WardenLink
-from rota.executor.warden.proxies import WardenExecutor
+from rota.executor.warden.node_link import WardenLink
+from rota.executor.warden.proxies import AttemptEvents, Right, WardenExecutor
 
 LIMIT_S = 20.0  # How long a test waits for what must happen; the machine may be busy.
 EXECUTION_ID = ExecutionId("3f2a9c0011223344-0647b1c2d3e4f5-0000")
@@ -165,12 +165,8 @@ class HostedExecutor(WardenExecutor):
             now=now,
             environ={"PATH": os.environ["PATH"], "HOME": home, "NODE_SECRET": "x"},
         )
-        self.link.executors(
-            ended,
-            lambda key, report: self.reports.append((key, report)),
-            lambda order: Right(order.session, self.until),
-        )
-        super().__init__(name, self.link)
+        events = AttemptEvents(ended, lambda key, report: self.reports.append((key, report)))
+        super().__init__(name, self.link, events, lambda order: Right(order.session, self.until))
 
     async def begin(self) -> None:
         """Find or start the warden, and be there."""

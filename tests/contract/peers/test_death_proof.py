@@ -10,9 +10,10 @@ from contract.executor.executor_host import EXECUTION_ID
 from contract.peers.networks import A, B, End, acquaint, dialled, greet, introduce, until
 from rota.core.model.attempt import AttemptKey
 from rota.core.model.ids import NodeId, Session
-from rota.executor.warden.messages import HELD_KEYS_MAX, OnDeathRequest
+from rota.executor.warden.messages import HELD_KEYS_MAX, CertificateFiles, OnDeathRequest
 from rota.executor.warden.on_death_requests import post_all
 from rota.node.cluster.death_notice import DeathNotice
+from rota.node.coordination.prepared_request import CertificatePaths, PreparedRequest
 from rota.node.links.link_pool import LIVES_MAX
 from rota.node.peers.death_proof import PATH, DeathProof, encode, life_of
 
@@ -61,8 +62,10 @@ async def test_the_last_will_of_a_node_proves_its_death_to_the_others(
     ends: tuple[End, End],
 ) -> None:
     one, other = ends
-    warden, ended = Warden(), OnDeathRequest(("http://127.0.0.1:1/revoke",), b"session")
-    will = DeathNotice(warden, lambda session: ended, cluster="c", node_id=A, secret=one.secret)
+    warden = Warden()
+    files = CertificatePaths("ca.pem", "node.pem", "node.key")
+    end = PreparedRequest(("https://127.0.0.1:1/revoke",), b"session", {"X-Token": "t"}, files)
+    will = DeathNotice(warden, lambda session: end, cluster="c", node_id=A, secret=one.secret)
     will.meet({end.id: end.member() for end in ends})
     before_its_session = warden.letters
     will.begun(SESSION)
@@ -71,7 +74,9 @@ async def test_the_last_will_of_a_node_proves_its_death_to_the_others(
     await post_all(to_peers)
 
     assert before_its_session == ()
-    assert revoking == ended
+    assert revoking == OnDeathRequest(
+        end.urls, end.body, dict(end.headers), certificates=CertificateFiles(*files)
+    )
     assert other.deaths == [(A, SESSION)]
     assert one.deaths == []
 
@@ -85,7 +90,11 @@ async def test_what_the_warden_holds_comes_with_it_unless_that_is_too_much(
     one, other = ends
     warden = Warden()
     will = DeathNotice(
-        warden, lambda session: OnDeathRequest((), b""), cluster="c", node_id=A, secret=one.secret
+        warden,
+        lambda session: PreparedRequest((), b"", {}),
+        cluster="c",
+        node_id=A,
+        secret=one.secret,
     )
     will.meet({end.id: end.member() for end in ends})
     will.begun(SESSION)
@@ -101,7 +110,7 @@ async def test_a_will_follows_the_session_and_the_members() -> None:
     warden = Warden()
     will = DeathNotice(
         warden,
-        lambda session: OnDeathRequest((session,), b""),
+        lambda session: PreparedRequest((session,), b"", {}),
         cluster="c",
         node_id=A,
         secret="a",

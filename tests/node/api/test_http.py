@@ -22,8 +22,8 @@ from rota.core.vocabulary.changes import Pointer, Table, past_key
 from rota.core.vocabulary.codec import encode_record
 from rota.core.vocabulary.commands import DeleteJob, Trigger
 from rota.executor.executor import CLOSE_GRACE, READ_BYTES, Ended, Output, Reported
+from rota.executor.warden.proxies import RightOf
 from rota.node.attempts.local_attempts import AttemptExecutors
-from rota.node.runtime.environment import RightOf
 from rota.storage.history import History
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import shard_prefix

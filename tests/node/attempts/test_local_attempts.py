@@ -21,9 +21,9 @@ from rota.core.vocabulary.commands import Cancel, DeleteJob, StartTask, Trigger
 from rota.core.vocabulary.effects import WaitForSlot
 from rota.executor.executor import Ended, Reported
 from rota.executor.testing.scripted_executor import ScriptedExecutor
+from rota.executor.warden.proxies import RightOf
 from rota.node.attempts.local_attempts import AttemptExecutors, LocalAttempts
 from rota.node.attempts.slots import SlotTable, WaitQueue
-from rota.node.runtime.environment import RightOf
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import SystemClock

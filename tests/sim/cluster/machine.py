@@ -15,6 +15,7 @@ from rota.core.timing.instants import MILLISECOND, SECOND, Duration
 from rota.core.vocabulary.changes import Table
 from rota.core.vocabulary.shard_configuration import NO_SESSION
 from rota.executor.executor import Ended, Reported
+from rota.executor.warden.proxies import RightOf
 from rota.node.attempts.local_attempts import AttemptExecutors
 from rota.node.cluster.known_members import Placement
 from rota.node.coordination.coordinator import Member
@@ -25,7 +26,7 @@ from rota.node.coordination.testing.simulated_coordinator import (
 )
 from rota.node.peers.death_proof import Left
 from rota.node.peers.messages import Dispatch, Sent
-from rota.node.runtime.environment import NodeEnvironment, RightOf
+from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.wiring import NodeWiring, wire
 from rota.node.shards.seams import Durable

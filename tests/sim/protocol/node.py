@@ -277,11 +277,10 @@ class Node:
         def renewed(answer: Session | None) -> None:
             if answer is None:
                 if self.liveness.session == session:
-                    self.liveness.session = NO_SESSION
+                    self.liveness.end_session()
             elif self.liveness.session in (answer, NO_SESSION):
-                self.liveness.session = answer
                 end = TIMING.session_end(asked_at)
-                self.liveness.session_end = max(self.liveness.session_end, end)
+                self.liveness.begin_session(answer, max(self.liveness.session_end, end))
 
         self.world.ask(self, lambda: self.world.renew(self.id, session), renewed)
         self.later(int(KEEPALIVE * self.world.chance.uniform(0.8, 1.2)), self.keep_alive)
@@ -299,7 +298,7 @@ class Node:
             configuration, sessions = view
             self.replica.compare(configuration, known)
             self.targets = self.world.targets
-            self.liveness.sessions = sessions
+            self.liveness.record_sessions(sessions)
             if configuration is not None:
                 self.replica.learn(configuration, self.clock())
             elif (

@@ -1,0 +1,34 @@
+"""HTTP request to the coordinator that another program can send."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class CertificatePaths(NamedTuple):
+    """Absolute paths of PEM files for a connection with TLS; empty where there is none.
+
+    Attributes:
+        authority: The authority that signed the server's certificate.
+        certificate: The client's certificate.
+        key: The key of *certificate*.
+    """
+
+    authority: str = ""
+    certificate: str = ""
+    key: str = ""
+
+
+class PreparedRequest(NamedTuple):
+    """A complete HTTP POST request.
+
+    Attributes:
+        urls: Alternatives in order; an answer of one suffices.
+        body: The body.
+        headers: The headers, with the credentials.
+        certificates: For URLs with https.
+    """
+
+    urls: tuple[str, ...]
+    body: bytes
+    headers: Mapping[str, str]
+    certificates: CertificatePaths = CertificatePaths()
