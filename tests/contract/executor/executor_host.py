@@ -165,8 +165,11 @@ class HostedExecutor(WardenExecutor):
             now=now,
             environ={"PATH": os.environ["PATH"], "HOME": home, "NODE_SECRET": "x"},
         )
-        events = AttemptEvents(ended, lambda key, report: self.reports.append((key, report)))
+        events = AttemptEvents(ended, self._report)
         super().__init__(name, self.link, events, lambda order: Right(order.session, self.until))
+
+    def _report(self, key: AttemptKey, report: Report) -> None:
+        self.reports.append((key, report))
 
     async def begin(self) -> None:
         """Find or start the warden, and be there."""
