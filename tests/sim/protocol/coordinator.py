@@ -13,12 +13,14 @@ class Coordination:
 
     Attributes:
         generation: As the last recovery raised it.
+        is_emptied: Whether the record of the cluster is lost too, until a recovery.
         history: Every configuration that ever was in force.
     """
 
     ttl: Duration
     current: Configuration | None = None
     generation: int = 0
+    is_emptied: bool = False
     history: list[Configuration] = field(default_factory=list[Configuration])
     _sessions: dict[NodeId, tuple[Session, Instant]] = field(
         default_factory=dict[NodeId, tuple[Session, Instant]]
@@ -27,7 +29,7 @@ class Coordination:
 
     def restore(self, configuration: Configuration | None) -> None:
         """Go back to an earlier configuration, or to none; sessions stay as they are."""
-        self.current = configuration
+        self.current, self.is_emptied = configuration, configuration is None
 
     def last_sessions(self) -> dict[NodeId, Session]:
         """Return every node's last session that was not ended early, be its time over or not."""

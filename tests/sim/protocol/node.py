@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from random import Random
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from rota.core.model.ids import AllocationId, Index, NodeId, Session, ShardId
 from rota.core.replication.authority.liveness import Liveness
@@ -19,7 +19,15 @@ from sim.protocol.disk import Apply, Disk
 from sim.protocol.plan import MS, TIMING, Plan
 
 T = TypeVar("T")
-View = tuple[Configuration | None, dict[NodeId, Session]]
+
+
+class View(NamedTuple):
+    """The coordinator's state as a node reads it; without a cluster if it was emptied."""
+
+    configuration: Configuration | None
+    sessions: dict[NodeId, Session]
+    has_cluster: bool
+
 
 SHARD = ShardId(0)
 TICK = Duration(100 * MS)
@@ -295,7 +303,9 @@ class Node:
         known = self.continuity.known()
 
         def seen(view: View) -> None:
-            configuration, sessions = view
+            configuration, sessions, has_cluster = view
+            if not has_cluster:
+                self.continuity.lose(known.generation, "it has no record of the cluster")
             self.replica.compare(configuration, known)
             self.targets = self.world.targets
             self.liveness.record_sessions(sessions)

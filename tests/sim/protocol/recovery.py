@@ -50,6 +50,7 @@ def recover(world: World) -> None:
     except Refused as refusal:
         if refusal.code == "coordination_sound" and not _has_lost(world):
             world.is_lost = False
+            world.coordination.is_emptied = False
             world.checks.forget_unseen(current)
             return
         world.after(AGAIN, lambda: recover(world))
@@ -62,7 +63,7 @@ def recover(world: World) -> None:
     world.note("recovered", shard.fresh)
     world.count("recoveries")
     world.is_lost = False
-    world.coordination.generation = plan.generation
+    world.coordination.generation, world.coordination.is_emptied = plan.generation, False
     world.coordination.current = shard.fresh
     world.coordination.history.append(shard.fresh)
     world.checks.see_copies(shard.fresh)

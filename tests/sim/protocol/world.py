@@ -259,7 +259,10 @@ class World:
 
     def view(self) -> View:
         """Read the coordinator's state."""
-        return self.coordination.current, self.coordination.live(Instant(self.now))
+        coordination = self.coordination
+        return View(
+            coordination.current, coordination.live(Instant(self.now)), not coordination.is_emptied
+        )
 
     # -- disks, clients -------------------------------------------------------------------------
 
