@@ -1,12 +1,12 @@
-"""The right of this node's attempts to go on, and their end when it is over (PROTOCOL R37).
+"""Leases of this node's attempts, and the end of attempts without a lease (PROTOCOL R37).
 
-An attempt belongs to its shard, wherever that has gone since. While this node is the primary it
-gives itself a lease; else it asks whoever is, again and again. Attempts whose session is over, and
-whose lease has run out, are killed: their shard may start them elsewhere a little later.
+An attempt belongs to its shard, whichever node is that shard's primary now. While this node is the
+primary it grants the lease itself; otherwise it requests one from the primary, repeatedly. Attempts
+whose session and lease have both ended are killed: their shard may start them elsewhere soon after.
 
-It is the warden that kills: it is told until when each group of attempts may go on, those of one
-shard and session, and ends them then, be this process at work, hung, stopped or gone. What runs in
-this process is killed by it, and ends with it.
+The warden kills them: it has the deadline of each group of attempts, those of one shard and
+session, and ends them then, whether this process works, hangs, is stopped or has ended. Attempts
+that run in this process are killed by it, and end with it.
 """
 
 from collections import defaultdict
@@ -28,23 +28,23 @@ from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock
 
 QUESTIONS_MAX = 256
-"""Questions of one shard whose answers are still taken; beyond that, every second one's."""
+"""Requests for one shard whose responses are still accepted; beyond that, of every second one."""
 
 
 class AttemptLeases:
     """The leases of this node's attempts.
 
     Args:
-        attempts: Of this node.
+        attempts: The attempts of this node.
         book: Their leases.
-        shards: Of this node.
-        network: To those who may be primaries.
-        liveness: Of this node.
-        timing: The cluster's.
-        clock: By which leases run.
+        shards: The shards of this node.
+        network: To the other nodes.
+        liveness: The session of this node.
+        timing: The timeouts of the cluster.
+        clock: Measures leases.
         incarnation: Of this node.
         new_until: Until then a warden of an earlier data directory of this node may run attempts.
-        allow: Told of all groups, and until when each may go on.
+        allow: Called with the deadline of each group of attempts.
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class AttemptLeases:
         self._new_until = new_until
         self._allow = allow
         self.asked_at = clock.elapsed()
-        """When the newest question was asked; no two are asked at the same instant."""
+        """When the newest request was sent; no two are sent at the same instant."""
         self._questions: dict[ShardId, dict[Instant, NodeId]] = defaultdict(dict)
-        """Who was asked for a lease, by when; oldest first."""
+        """The node to which each request for a lease was sent, by its instant; oldest first."""
 
     @property
     def question_count(self) -> int:
-        """Questions whose answers would be taken."""
+        """Requests whose responses would be accepted."""
         return sum(map(len, self._questions.values()))
 
     def tick(self) -> None:
-        """Ask for leases, and end what has none; costs O(attempts on this node)."""
+        """Request leases, and end attempts without one; costs O(attempts on this node)."""
         now = self._clock.elapsed()
         orders = self._by_shard()
         self._book.note_session()
@@ -99,10 +99,11 @@ class AttemptLeases:
                     self._attempts.fence(order.key)
 
     def given(self, shard: Shard, sender: NodeId, lease: GiveLease) -> bool:
-        """Take the primary's answer to a question of this node.
+        """Take the primary's response to a request of this node.
 
         Returns:
-            False if this was never asked, of that node: then it gives no lease, and stops nothing.
+            False if no such request was sent to that node: then the response gives no lease, and
+            stops no attempt.
         """
         if self._questions.get(shard.id, {}).get(lease.sent_at) != sender:
             return False
@@ -112,7 +113,7 @@ class AttemptLeases:
         return True
 
     def asked(self, shard: Shard) -> None:
-        """Tell the primary which attempts are here, be it none."""
+        """Send the primary the list of the attempts here, even if it is empty."""
         self._ask(shard, self._keys_by_shard().get(shard.id, []))
 
     def _ask(self, shard: Shard, keys: list[AttemptKey]) -> None:
@@ -140,10 +141,10 @@ class AttemptLeases:
         questions[self.asked_at] = node_id
 
     def _thinned(self, questions: dict[Instant, NodeId]) -> dict[Instant, NodeId]:
-        """Return at most half of *questions*, evenly spread over those whose answers give time.
+        """Return at most half of *questions*, evenly spread over those that can still give a lease.
 
-        Were the oldest dropped, more questions than the limit within one round trip would leave
-        none whose answer counts; were the newest, none would count after a link that lost them all.
+        If the oldest were dropped, more requests than the limit within one round trip would leave
+        none whose response counts; if the newest were, none would count after a link lost them all.
         """
         since = self._clock.elapsed() - self._timing.attempt_lease
         useful = [(at, node_id) for at, node_id in questions.items() if at >= since]
@@ -158,7 +159,7 @@ class AttemptLeases:
         return orders
 
     def _keys_by_shard(self) -> dict[ShardId, list[AttemptKey]]:
-        """Return what runs here, or is to once it is confirmed."""
+        """Return the attempts that run here, or that begin once they are confirmed."""
         keys: dict[ShardId, list[AttemptKey]] = defaultdict(list)
         for key in chain(self._attempts.orders, self._attempts.offered):
             if is_of_fallback(key):
@@ -172,4 +173,4 @@ class AttemptLeases:
         self._book.keep(used, orders)
         since = self._clock.elapsed() - self._timing.attempt_lease
         for shard in [each for each, asked in self._questions.items() if max(asked) < since]:
-            del self._questions[shard]  # An answer to them gives no time any more.
+            del self._questions[shard]  # A response to them would give no lease any more.

@@ -1,11 +1,11 @@
-"""Bringing commands to a shard, wherever its primary is, until somebody has them committed.
+"""Repeated transmission of commands to a shard, until they are committed or refused for good.
 
-Outcomes of attempts and letters between jobs go this way. A shard that is open here takes them at
-once; else they are sent to the newest primary known, and again at every tick, to whoever is
-primary by then. A command may so be decided twice: each of them changes nothing the second time.
+Outcomes of attempts and outbox items are delivered this way. If the shard is open here, it gets the
+commands at once; otherwise they are sent to the newest known primary, and again at every tick, to
+the primary known by then. Commands may thus be decided twice: the second time they change nothing.
 
-What is kept is bounded by what it is about: an errand for each running attempt, and one for each
-two shards that write to each other.
+The number of deliveries under way is bounded: one for each running attempt, and one for each two
+shards that send each other outbox items.
 """
 
 from collections.abc import Callable
@@ -18,35 +18,40 @@ from rota.core.model.fallback_ids import is_fallback_shard
 from rota.core.model.ids import NodeId
 from rota.node.peers.messages import Deliver, DeliveredCommand, DeliveryReceipt
 from rota.node.peers.network import Network
-from rota.node.shards.fallback_shards import FallbackShards, brought_inward
+from rota.node.shards.fallback_shards import FallbackShards, inward_commands
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Answer, Shard
 
-OnBrought = Callable[[str], None]
-"""Called with why it was refused for good, or an empty text."""
+OnDelivered = Callable[[str], None]
+"""Called with the reason why the commands were refused for good, or an empty text."""
 
 
 @dataclass(slots=True)
-class _Errand:
+class _Pending:
+    """Commands under way.
+
+    Attributes:
+        is_submitted: Whether they are submitted to the shard on this node, without a reply yet.
+    """
+
     number: int
     shard: Shard
     commands: tuple[DeliveredCommand, ...]
-    on_brought: OnBrought
-    is_asked_here: bool = False
-    """Whether this node's own shard has it and has not answered."""
+    on_delivered: OnDelivered
+    is_submitted: bool = False
 
 
 class Delivery:
-    """What this node brings to shards, and what others bring to its own.
+    """Deliveries from this node, and commands delivered by other nodes.
 
     Args:
-        shards: Of this node.
-        fallback_shards: Likewise; what attempts of a side tell goes to that, and never leaves the
-        node.
-        network: To the others.
+        shards: The shards of this node.
+        fallback_shards: Its fallback shards; commands about their attempts are submitted to them,
+            and never leave the node.
+        network: To the other nodes.
         node_id: This node.
-        first_number: Of an errand; random, so that what was for an earlier life of this node
-            answers nothing now.
+        first_number: Of a delivery; random, so that a receipt for an earlier process of this node
+            confirms no delivery of this one.
     """
 
     def __init__(
@@ -63,85 +68,85 @@ class Delivery:
         self._network = network
         self._node_id = node_id
         self._numbers = count(first_number)
-        self._errands: dict[int, _Errand] = {}
-        self._under_way: set[tuple[NodeId, int]] = set()
-        """Brought by others and being decided: a repetition waits for the same answer."""
+        self._pending: dict[int, _Pending] = {}
+        self._deciding: set[tuple[NodeId, int]] = set()
+        """Sender and number of deliveries that are being decided here; repetitions are ignored."""
 
     def __len__(self) -> int:
-        return len(self._errands)
+        return len(self._pending)
 
-    def bring(
-        self, shard: Shard, commands: tuple[DeliveredCommand, ...], on_brought: OnBrought
+    def deliver(
+        self, shard: Shard, commands: tuple[DeliveredCommand, ...], on_delivered: OnDelivered
     ) -> int:
-        """Have *commands* decided together and in this order, by whoever is primary.
+        """Deliver *commands*; the primary decides them together and in this order.
 
         Returns:
-            The errand's number, for `forget`.
+            The number of the delivery, for `cancel`.
         """
-        if inward := brought_inward(commands):
+        if inward := inward_commands(commands):
             shard, commands = self._fallback_shards.of(shard), inward
-        errand = _Errand(next(self._numbers), shard, commands, on_brought)
-        self._errands[errand.number] = errand
-        self._try(errand)
-        return errand.number
+        pending = _Pending(next(self._numbers), shard, commands, on_delivered)
+        self._pending[pending.number] = pending
+        self._try(pending)
+        return pending.number
 
-    def forget(self, number: int) -> None:
-        """Bring it no longer; it may have been, or still be."""
-        self._errands.pop(number, None)
+    def cancel(self, number: int) -> None:
+        """Stop a delivery; its commands may have been decided, or still be."""
+        self._pending.pop(number, None)
 
     def tick(self) -> None:
-        """Try again what nobody has answered."""
-        for errand in list(self._errands.values()):
-            if not errand.is_asked_here:
-                self._try(errand)
+        """Repeat the deliveries that are not confirmed."""
+        for pending in list(self._pending.values()):
+            if not pending.is_submitted:
+                self._try(pending)
 
-    def _try(self, errand: _Errand) -> None:
-        shard, primary = errand.shard, errand.shard.primary_node
+    def _try(self, pending: _Pending) -> None:
+        shard, primary = pending.shard, pending.shard.primary_node
         if shard.is_open:
-            errand.is_asked_here = True
-            deciding = self._fallback_shards if is_fallback_shard(shard.id) else self._shards
-            deciding.submit_together(shard, errand.commands, partial(self._answered_here, errand))
+            pending.is_submitted = True
+            owner = self._fallback_shards if is_fallback_shard(shard.id) else self._shards
+            owner.submit_together(shard, pending.commands, partial(self._decided_here, pending))
         elif primary is not None and primary != self._node_id:
-            carry = Deliver(number=errand.number, commands=errand.commands)
-            self._network.send(primary, shard.id, carry)
+            message = Deliver(number=pending.number, commands=pending.commands)
+            self._network.send(primary, shard.id, message)
 
-    def _answered_here(self, errand: _Errand, answer: Answer) -> None:
-        errand.is_asked_here = False
+    def _decided_here(self, pending: _Pending, answer: Answer) -> None:
+        pending.is_submitted = False
         if not _is_to_be_repeated(answer):
-            self._brought(errand.number, _refusal(answer))
+            self._end(pending.number, _refusal(answer))
 
-    def _brought(self, number: int, refusal: str) -> None:
-        errand = self._errands.pop(number, None)
-        if errand is not None:
-            errand.on_brought(refusal)
+    def _end(self, number: int, refusal: str) -> None:
+        pending = self._pending.pop(number, None)
+        if pending is not None:
+            pending.on_delivered(refusal)
 
     # -- between nodes --------------------------------------------------------------------------
 
-    def carried(self, shard: Shard, answer: DeliveryReceipt) -> None:
-        """Note that the primary of *shard* has had an errand of this node committed."""
-        errand = self._errands.get(answer.number)
-        if errand is not None and errand.shard is shard:
-            self._brought(answer.number, answer.refusal)
+    def confirm(self, shard: Shard, receipt: DeliveryReceipt) -> None:
+        """End a delivery of this node, which the primary of *shard* has confirmed."""
+        pending = self._pending.get(receipt.number)
+        if pending is not None and pending.shard is shard:
+            self._end(receipt.number, receipt.refusal)
 
-    def take(self, shard: Shard, sender: NodeId, carry: Deliver) -> None:
-        """Have decided what another node brings; one that is not primary leaves it at that."""
-        mark = sender, carry.number
-        if shard.is_open and mark not in self._under_way:
-            self._under_way.add(mark)
+    def accept(self, shard: Shard, sender: NodeId, message: Deliver) -> None:
+        """Submit commands from another node; ignored unless this node is primary."""
+        mark = sender, message.number
+        if shard.is_open and mark not in self._deciding:
+            self._deciding.add(mark)
             self._shards.submit_together(
-                shard, carry.commands, partial(self._answered, shard, mark)
+                shard, message.commands, partial(self._decided, shard, mark)
             )
 
-    def _answered(self, shard: Shard, mark: tuple[NodeId, int], answer: Answer) -> None:
-        self._under_way.discard(mark)
+    def _decided(self, shard: Shard, mark: tuple[NodeId, int], answer: Answer) -> None:
+        self._deciding.discard(mark)
         sender, number = mark
         if not _is_to_be_repeated(answer):
-            carried = DeliveryReceipt(number=number, refusal=_refusal(answer))
-            self._network.send(sender, shard.id, carried)
+            receipt = DeliveryReceipt(number=number, refusal=_refusal(answer))
+            self._network.send(sender, shard.id, receipt)
 
 
 def _is_to_be_repeated(answer: Answer) -> bool:
-    """Tell whether nothing was decided, or it is not known what: this node ceased to be primary."""
+    """Return True if nothing was decided, or if that is unknown: this node ceased to be primary."""
     return isinstance(answer, Refused) and answer.kind is Kind.UNAVAILABLE
 
 

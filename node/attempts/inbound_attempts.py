@@ -1,17 +1,17 @@
-"""Attempts that primaries elsewhere want run here.
+"""Attempts sent to this node by the primaries of their shards.
 
-An attempt that arrives does not begin: the message may be late, or come twice, when the attempt has
-long ended or was given up as lost. It takes a place and waits while its shard's primary, whoever
-that is by now, is asked for a lease that names it; and begins with an answer to a question that was
-asked after it came. So a primary knows of every attempt before it begins, and one that it has not
-heard of it may give up at once and start elsewhere: it will say so when it is asked. One whose
-start is recorded under another session of this node is not taken at all: it may have been given up
-with the process that had it.
+An attempt does not begin when it arrives: the message may be late or a repetition, and the attempt
+may have ended or been declared lost long ago. It takes a slot, and this node requests a lease that
+names it from the shard's present primary; it begins with the response to a request that was sent
+after it arrived. A primary thus has a record of each attempt before it begins, and may declare an
+attempt lost that no request has named, and start it elsewhere: the response to a later request
+stops it. An attempt whose start is recorded under another session of this node is refused: it may
+have been declared lost together with the process of that session.
 
     primary                         runs attempts
-      Dispatch  ----------------------->      a place is taken
-                <----------------------- AskLease    naming it
-      GiveLease ----------------------->      it begins; or is forgotten, where that says stop
+      Dispatch  ----------------------->      a slot is taken
+                <----------------------- AskLease    naming the attempt
+      GiveLease ----------------------->      it begins; or is dropped, if the response stops it
 """
 
 import asyncio
@@ -37,8 +37,8 @@ class _Offer:
     """An attempt that waits to be confirmed.
 
     Attributes:
-        came_at: By this node's clock.
-        came_after: The newest question for leases when it came: that did not name it.
+        came_at: When it arrived, by this node's clock.
+        came_after: When the newest request for leases was sent before it arrived.
     """
 
     order: Order
@@ -49,16 +49,16 @@ class _Offer:
 class InboundAttempts:
     """The attempts that were sent to this node and have not begun.
 
-    Each has a place, so there are at most as many as this node has slots.
+    Each has a slot, so there are at most as many as this node has slots.
 
     Args:
-        attempts: Of this node.
-        lending: Its places.
-        leases: Asks for leases.
-        shards: Of this node.
-        membership: Its present session.
-        timing: The cluster's.
-        clock: By which leases run.
+        attempts: The attempts of this node.
+        lending: The slots of this node.
+        leases: Requests leases.
+        shards: The shards of this node.
+        membership: Has the present session of this node.
+        timing: The timeouts of the cluster.
+        clock: Measures leases.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class InboundAttempts:
         self._to_ask: dict[Shard, None] = {}
 
     def came(self, shard: Shard, sender: NodeId, dispatch: Dispatch) -> None:
-        """Take an attempt that a primary sends, if there is a place for it."""
+        """Accept an attempt from a primary, if there is a slot for it."""
         key = dispatch.order.key
         if key in self._offers or key in self._attempts.orders:
             return
         if dispatch.order.session != self._membership.session:
             return
-        # Who decides for the shard itself knows better than whoever did when that was sent.
+        # If this node is the primary itself, an earlier primary sent it.
         if shard.is_open or not self._lending.claim(sender):
             return
         self._offers[key] = _Offer(dispatch.order, self._clock.elapsed(), self._leases.asked_at)
@@ -99,13 +99,13 @@ class InboundAttempts:
         self._to_ask[shard] = None
 
     def _ask_for_all(self) -> None:
-        """Ask once for all that came in one frame."""
+        """Request one lease for all attempts that came in one frame."""
         to_ask, self._to_ask = self._to_ask, {}
         for shard in to_ask:
             self._leases.asked(shard)
 
     def given(self, shard: Shard, lease: GiveLease) -> None:
-        """Begin what is confirmed, and forget what is to be stopped."""
+        """Begin the attempts that are confirmed, and drop those that are to be stopped."""
         now = self._clock.elapsed()
         stop = frozenset(lease.stop)
         for key, offer in self._of(shard):
@@ -116,12 +116,12 @@ class InboundAttempts:
                 self._attempts.launch(offer.order)
 
     def opened(self, shard: Shard) -> None:
-        """Forget what was sent for a shard that this node decides for itself now."""
+        """Drop the attempts of a shard whose primary this node has become."""
         for key, _ in self._of(shard):
             self._drop(key)
 
     def tick(self) -> None:
-        """Forget what nobody has confirmed for as long as a lease lasts."""
+        """Drop attempts that were not confirmed for the time of a lease."""
         now = self._clock.elapsed()
         for key, offer in list(self._offers.items()):
             if now - offer.came_at > self._timing.attempt_lease:

@@ -26,8 +26,8 @@ class LeaseBook:
     Args:
         shards: The shards of this node.
         liveness: The session of this node.
-        timing: The cluster's.
-        clock: By which leases run.
+        timing: The timeouts of the cluster.
+        clock: Measures leases.
     """
 
     def __init__(self, shards: Shards, liveness: Liveness, *, timing: Timing, clock: Clock) -> None:
@@ -48,27 +48,27 @@ class LeaseBook:
         return self.right(shard.id, order)
 
     def right(self, shard: ShardId, order: Order) -> Right:
-        """Return the group and the deadline of an attempt of *shard*, as known."""
+        """Return the group and the deadline of an attempt of *shard*, by the leases so far."""
         return Right(f"{shard}/{order.session}", self.deadline(shard, order.session))
 
     def fallback_right(self) -> Right:
-        """Return those of attempts of fallback shards: a lease from now, as this process works."""
+        """Return those of attempts of fallback shards: a lease from now while this process runs."""
         return Right("sides", lease_end(self._timing, self._clock.elapsed()))
 
     def grant(self, shard: Shard, now: Instant) -> bool:
-        """Give the attempts of a shard a lease, if this node may.
+        """Grant the attempts of a shard a lease, if this node has the authority.
 
         Returns:
-            False if another node has to give it.
+            False if another node has to grant it.
         """
         if not shard.is_open or not shard.replica.has_authority(now):
             return False
-        # A node that takes over counts from then, which is after this.
+        # A node that takes over counts the lease from its takeover, which is after this.
         self._leased_until[shard.id] = lease_end(self._timing, now)
         return True
 
     def extend(self, shard: ShardId, sent_at: Instant) -> None:
-        """Take a lease that a primary gave in answer to a question sent at *sent_at*."""
+        """Take a lease that a primary granted in response to a request sent at *sent_at*."""
         until = lease_end(self._timing, sent_at)
         self._leased_until[shard] = max(until, self._leased_until.get(shard, NEVER))
 
@@ -80,12 +80,12 @@ class LeaseBook:
 
     def note_session(self) -> None:
         """Note when the present session ends."""
-        # That of a session that is over stays as it was when it was renewed last. One that never
-        # is, of a node alone, says nothing of when that is gone.
+        # The end of an earlier session stays as it was at its last renewal. The session of a single
+        # node has no end, so it gives no deadline.
         if self._liveness.session != NO_SESSION and self._liveness.session_end != LATEST_INSTANT:
             self._session_ends[self._liveness.session] = self._liveness.session_end
 
     def keep(self, used: Collection[Session], shards: Collection[ShardId]) -> None:
-        """Drop what concerns neither the sessions *used* nor the *shards* of running attempts."""
+        """Drop sessions other than *used*, and leases of other shards than *shards*."""
         self._session_ends = {each: at for each, at in self._session_ends.items() if each in used}
         self._leased_until = {each: at for each, at in self._leased_until.items() if each in shards}

@@ -1,9 +1,9 @@
-"""The attempts of this node: the executors that run them, and what became of them.
+"""The attempts of this node: the executors that run them, and their outcomes.
 
-An outcome is kept here until the attempt's shard has recorded it, whoever is its primary by then,
-so it is never lost to a full inbox or a takeover (PROTOCOL R40). Attempts of the warden, and their
-outcomes, outlive this process: its next life adopts them. Those of executors in this process end
-with it, and are lost.
+An outcome is kept here until the attempt's shard has recorded it, whichever node is its primary by
+then, so it is not lost by a full inbox or a takeover (PROTOCOL R40). Attempts of the warden, and
+their outcomes, outlive this process: the next process adopts them. Attempts of executors in this
+process end with it, and are lost.
 """
 
 import logging
@@ -42,7 +42,7 @@ class AttemptExecutors:
         own: Executors in this process, by name.
         hosted: Executors of the warden, by name, whose attempts outlive this process; the warden
             ends them at their deadlines.
-        held: Attempts that the warden held when this process met it.
+        held: Attempts that the warden held when this process connected to it.
         forget: Called with each attempt whose outcome is recorded, unless it ran in this process.
     """
 
@@ -51,20 +51,15 @@ class AttemptExecutors:
     held: Collection[Order] = ()
     forget: Callable[[AttemptKey], None] = lambda key: None
 
-    @property
-    def lasting(self) -> Collection[str]:
-        """Names of the executors whose attempts outlive this process."""
-        return self.hosted.keys()
-
 
 class LocalAttempts:
     """The attempts of this node.
 
     Args:
-        shards: Of this node.
-        delivery: Brings outcomes to their shards.
-        clock: Stamps what never ran.
-        slot_table: For them.
+        shards: The shards of this node.
+        delivery: Delivers outcomes to their shards.
+        clock: Gives the times of attempts that never ran.
+        slot_table: The slots of this node.
         lending: Assigns free slots to waiting tasks.
         make_executors: Returns the executors; they report to its arguments.
     """
@@ -83,7 +78,7 @@ class LocalAttempts:
         self._shards = shards
         self._delivery = delivery
         self._clock = clock
-        self._reporting = ProgressRelay(shards, delivery, clock)
+        self._progress = ProgressRelay(shards, delivery, clock)
         self._running: dict[AttemptKey, Order] = {}
         self._unrecorded: dict[AttemptKey, Ending] = {}
         self._fenced: set[AttemptKey] = set()
@@ -109,7 +104,7 @@ class LocalAttempts:
 
     @property
     def types(self) -> frozenset[str]:
-        """The types of task that can be run here."""
+        """The types of tasks that can run here."""
         return frozenset(self._by_name)
 
     @property
@@ -118,14 +113,14 @@ class LocalAttempts:
         return len(self._running)
 
     @property
-    def passing(self) -> int:
+    def own_count(self) -> int:
         """Those of them that end with this process."""
         return sum(
-            order.work.executor not in self.executors.lasting for order in self._running.values()
+            order.work.executor not in self.executors.hosted for order in self._running.values()
         )
 
     def launch(self, order: Order) -> None:
-        """Run an attempt; asked again for one that is here, do nothing (R35)."""
+        """Run an attempt, unless it is here already (R35)."""
         if order.key in self._running:
             return
         self._running[order.key] = order
@@ -153,24 +148,24 @@ class LocalAttempts:
 
     @property
     def orders(self) -> Mapping[AttemptKey, Order]:
-        """What runs here, or whose outcome is not known to be recorded."""
+        """The attempts that run here, or whose outcome is not known to be recorded."""
         return self._running
 
     def stop(self, key: AttemptKey) -> None:
-        """Have an attempt ended."""
+        """Stop an attempt."""
         executor = self._executor_of(key)
         if executor is not None:
             executor.stop(key)
 
     def fence(self, key: AttemptKey) -> None:
-        """Kill an attempt whose time is over; from now on it cannot have succeeded (R37).
+        """Kill an attempt whose deadline has passed; its outcome is no success any more (R37).
 
-        Those of the warden it kills itself, whatever this process does.
+        The warden kills its own attempts, whatever the state of this process.
         """
         executor = self._executor_of(key)
         if executor is None or key in self._unrecorded or key in self._fenced:
             return
-        if self._running[key].work.executor in self.executors.lasting:
+        if self._running[key].work.executor in self.executors.hosted:
             return
         log.warning("attempt fenced", extra={"attempt": str(key)})
         self._fenced.add(key)
@@ -180,27 +175,27 @@ class LocalAttempts:
         order = self._running.get(key)
         return self._by_name.get(order.work.executor) if order else None
 
-    def wait_for_place(self, shard: Shard, waiting: WaitForSlot) -> None:
-        """Have a ready task started when there is a place."""
+    def wait_for_slot(self, shard: Shard, waiting: WaitForSlot) -> None:
+        """Queue a ready task: it is started when a slot is free."""
         self.slot_table.wait(shard, waiting)
         self._lending.fill()
 
     def forget_wait(self, execution_id: ExecutionId, task: str) -> None:
-        """Have a task that is over wait no longer: it must not pile up behind those that run."""
+        """Remove a task that is over from the queue, which would grow behind long attempts."""
         self.slot_table.forget(StartTask(execution_id=execution_id, task=task))
 
     def closed(self, shard: Shard) -> None:
-        """Start nothing more of a shard; what runs goes on, and keeps its place until it ends."""
+        """Start no more tasks of a shard; its attempts run on, and keep their slots."""
         self.slot_table.forget_all(shard)
 
     def ended(self, key: AttemptKey, ending: Ending) -> None:
-        """Report an outcome to the attempt's shard, and give its place to the next."""
+        """Report an outcome to the attempt's shard, and assign its slot to the next task."""
         order = self._running.get(key)
         if order is None:
             return
         if self._is_closing and ending.outcome is Outcome.CANCELLED:
-            # A closing node stops its attempts; the next life finds none, and records them as lost.
-            self._let_go_of(order)
+            # A closing node stops its attempts; the next process records them as lost.
+            self._release(order)
             return
         if key in self._fenced:
             self._fenced.discard(key)
@@ -208,30 +203,30 @@ class LocalAttempts:
         self._unrecorded[key] = ending
         self.ended_count[ending.outcome] += 1
         self.slot_table.freed()
-        self._lending.fill()  # First, so that who gets the place shares the turn of the outcome.
+        self._lending.fill()  # First, so that the next task is started in the outcome's turn.
         shard = self._shards.of_id(key.execution_id)
         commands: list[DeliveredCommand] = []
-        if untold := self._reporting.ended(key):
-            commands.append(ReportAttempt(attempt=key, token=order.token, report=untold))
+        if unsent := self._progress.ended(key):
+            commands.append(ReportAttempt(attempt=key, token=order.token, report=unsent))
         commands.append(FinishAttempt(attempt=key, token=order.token, ending=ending))
-        self._delivery.bring(shard, tuple(commands), lambda refusal: self._recorded(key, refusal))
+        self._delivery.deliver(shard, tuple(commands), lambda refusal: self._recorded(key, refusal))
 
     def reported(self, key: AttemptKey, report: Report) -> None:
-        """Have the shard of a running attempt told what it tells of itself."""
+        """Send a progress report of a running attempt to its shard."""
         order = self._running.get(key)
         if order is not None and key not in self._unrecorded:
-            self._reporting.reported(order, report)
+            self._progress.reported(order, report)
 
     def tick(self) -> None:
-        """Let time pass for what attempts tell."""
-        self._reporting.tick()
+        """Send the progress reports that are due."""
+        self._progress.tick()
 
     def ending(self, key: AttemptKey) -> Ending | None:
         """Return the outcome of an attempt that has ended here and is not yet recorded."""
         return self._unrecorded.get(key)
 
     async def output(self, key: AttemptKey) -> Output | None:
-        """Return what an attempt wrote, as far as it is kept on this node outside its record."""
+        """Return the output of an attempt, as far as this node keeps it outside its record."""
         for executor in self._by_name.values():
             output = await executor.output(key)
             if output is not None:
@@ -239,19 +234,19 @@ class LocalAttempts:
         return None
 
     def close(self) -> None:
-        """Start nothing more, and report only what still ends by itself."""
+        """Start no more attempts; report only those that end without being stopped."""
         self._is_closing = True
 
     def _recorded(self, key: AttemptKey, refusal: str) -> None:
         del self._unrecorded[key]
-        self._let_go_of(self._running.pop(key))
+        self._release(self._running.pop(key))
         if refusal:
             log.warning("outcome refused", extra={"attempt": str(key), "reason": refusal})
 
-    def _let_go_of(self, order: Order) -> None:
-        """Have the warden forget an attempt, unless one of this process's own executors ran it."""
+    def _release(self, order: Order) -> None:
+        """Let the warden delete an attempt, unless an executor in this process ran it."""
         name = order.work.executor
-        if name in self.executors.lasting or name not in self._by_name:
+        if name in self.executors.hosted or name not in self._by_name:
             self.executors.forget(order.key)
 
     def _never_ran(self, order: Order) -> Ending:

@@ -1,22 +1,23 @@
 """The attempts of the shards opened here that run on other nodes.
 
-An earlier primary started them, or this one sent them there because it had no place left. They go
-on where they are. Their nodes ask for leases and are told what to stop; what they do not name does
-not run there. An attempt is lost (PROTOCOL R36), and its task starts again, when
+An earlier primary started them, or this one sent them because it had no free slot. They stay where
+they are. Their nodes request leases; the responses name the attempts to be stopped, and an attempt
+that a request does not name does not run there. An attempt is lost (PROTOCOL R36), and its task
+starts again, when
 
-    a  its node says so: its primacy ended between the commit of the start and the launch, or its
-       warden does not hold it. A warden that ended took all that it held with it
-       (`rota.executor.warden`); what a process of its own runs, a node that is another one by now
-       has taken with it too. A node with a new data directory, and so with a warden of its own,
-       says nothing of earlier sessions until their leases are over;
-    b  nothing can be asked, and all time that it can have had is over
-    (`rota.core.replication.authority.lease_deadlines`); c  it was sent and its node has not named
-    it: it begins only after this node has heard of it and
-       said so (`rota.node.attempts.inbound_attempts`), which it never does then;
-    d  the process that was to run it has ended, and its warden, which saw that, does not hold it
-       (`rota.node.peers.death_proof`).
+    a  its node reports that it does not run it: the node ceased to be primary between the commit of
+       the start and the launch, or its warden does not hold it. A warden that ends kills all that
+       it holds (`rota.executor.warden`), and the attempts in a node's process end with that. A node
+       with a new data directory, and so with a warden of its own, reports nothing about earlier
+       sessions until their leases are over;
+    b  its session has ended, and the times of all leases that it can have are over
+       (`rota.core.replication.authority.lease_deadlines`);
+    c  it was sent and its node has not named it: it begins only when this node has granted a lease
+       that names it (`rota.node.attempts.inbound_attempts`), which it never does after the loss;
+    d  the process that was to run it has ended, and its warden, which reports that, does not hold
+       it (`rota.node.peers.death_proof`).
 
-A new session of a node says neither: the process may be the same, which was cut off for a while.
+A new session of a node proves none of these: its process may be the same, after a disconnection.
 """
 
 import logging
@@ -47,7 +48,7 @@ SENT_MAX = Duration(2 * SECOND)
 """For how long an attempt is sent to a node that does not name it, before another node gets it."""
 
 LIVES_MAX = 64
-"""Seen to end and remembered: a shard that one of them led may be opened seconds later."""
+"""Ended lives that are kept: a shard whose primary was in one may be opened seconds later."""
 
 Life = tuple[NodeId, Session]
 _Running = dict[AttemptKey, Attempt]
@@ -55,16 +56,16 @@ _Running = dict[AttemptKey, Attempt]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question of a node: its data directory and incarnation, and its own clock then."""
+    """A request of a node: its data directory and incarnation, and the time by its clock."""
 
     store_id: str
     incarnation: int
     sent_at: Instant
 
     def is_after(self, other: "_Asked | None") -> bool:
-        """Return True unless the node asked *other* later, or at the same time.
+        """Return True unless the node sent *other* later, or at the same time.
 
-        Incarnations are numbered in the data directory: another one begins with its calendar.
+        Incarnations are numbered in the data directory; in a new one they begin at its wall clock.
         """
         if other is None or other.store_id != self.store_id:
             return True
@@ -73,7 +74,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """An attempt that is on its way, and its node has not named."""
+    """An attempt that was sent, and that its node has not named."""
 
     order: Order
     since: Instant
@@ -81,16 +82,16 @@ class _Sent:
 
 @dataclass(slots=True)
 class _Away:
-    """The attempts of one shard that run elsewhere.
+    """The attempts of one shard that run on other nodes.
 
     Attributes:
-        opened_at: When this node began to decide.
-        epoch: A node that knows of this, or of a later one, starts no attempt of its own any more.
-        running: Those recorded as started there.
-        sent: Of those, the ones that are on their way there.
-        to_stop: Of those, the ones that are to be stopped.
-        given_at: When each node was last given a lease.
-        heard: The newest question of each node.
+        opened_at: When this node became primary.
+        epoch: A node that has seen this one or a later one starts no attempt of its own any more.
+        running: The attempts that are recorded as started on other nodes.
+        sent: Those of them that were sent and are not named yet.
+        to_stop: Those of them that are to be stopped.
+        given_at: When each node was last granted a lease.
+        newest_asked: The newest request of each node.
     """
 
     opened_at: Instant
@@ -99,10 +100,10 @@ class _Away:
     sent: dict[AttemptKey, _Sent] = field(default_factory=dict[AttemptKey, _Sent])
     to_stop: set[AttemptKey] = field(default_factory=set[AttemptKey])
     given_at: dict[NodeId, Instant] = field(default_factory=dict[NodeId, Instant])
-    heard: dict[NodeId, _Asked] = field(default_factory=dict[NodeId, _Asked])
+    newest_asked: dict[NodeId, _Asked] = field(default_factory=dict[NodeId, _Asked])
 
     def settled_on(self, node_id: NodeId) -> _Running:
-        """Return what runs on a node, or waits there to be confirmed."""
+        """Return the attempts that run on a node, or wait there to be confirmed."""
         return {
             key: attempt
             for key, attempt in self.running.items()
@@ -110,11 +111,11 @@ class _Away:
         }
 
     def lives(self) -> list[Life]:
-        """Return where they run, each life once and in order."""
+        """Return the lives in which they were started, each once and in order."""
         return sorted({_life(attempt) for attempt in self.running.values()})
 
     def drop(self, keys: Iterable[AttemptKey]) -> None:
-        """Look no longer after attempts that have ended, or are about to be recorded as lost."""
+        """Remove attempts that have ended, or are about to be recorded as lost."""
         for key in keys:
             del self.running[key]
             self.sent.pop(key, None)
@@ -125,13 +126,13 @@ class OutboundAttempts:
     """The attempts of this node's shards that run on other nodes.
 
     Args:
-        attempts: Of this node.
-        shards: Of this node.
-        network: To the others.
-        liveness: Of this node.
-        timing: The cluster's.
-        clock: By which leases run.
-        store_of: The id of a node's data directory, as its member record has it.
+        attempts: The attempts of this node.
+        shards: The shards of this node.
+        network: To the other nodes.
+        liveness: The session of this node.
+        timing: The timeouts of the cluster.
+        clock: Measures leases.
+        store_of: Returns the id of a node's data directory, from its member record.
         new_until: Until then a warden of an earlier data directory of this node may run attempts.
     """
 
@@ -157,17 +158,17 @@ class OutboundAttempts:
         self._new_until = new_until
         self._away: dict[Shard, _Away] = {}
         self._left: dict[Life, Left] = {}
-        """What is left of lives that were seen to end; the last `LIVES_MAX` of them."""
+        """The attempts that wardens hold of ended lives; of the last `LIVES_MAX` of these."""
         self._gone_since: dict[Life, Instant] = {}
 
     # -- shards come and go ---------------------------------------------------------------------
 
     def opened(self, shard: Shard) -> None:
-        """See to what runs of a shard; what was to run here and does not is lost."""
+        """Track the attempts of a shard; those on record here that do not run here are lost."""
         here: dict[Session, _Running] = defaultdict(dict)
         running: _Running = {}
         for key, attempt in _running(shard.state):
-            if attempt.node_id == self._liveness.node_id and self._knows(attempt.session):
+            if attempt.node_id == self._liveness.node_id and self._has_list(attempt.session):
                 here[attempt.session][key] = attempt
             else:
                 running[key] = attempt
@@ -181,7 +182,7 @@ class OutboundAttempts:
         self._away.pop(shard, None)
 
     def saw_death(self, node_id: NodeId, session: Session, left: Left) -> None:
-        """Take note of all that is left of a life, also for shards that are opened later."""
+        """Record which attempts of an ended life are held, also for shards opened later."""
         while len(self._left) >= LIVES_MAX:
             del self._left[next(iter(self._left))]
         self._left[node_id, session] = left
@@ -191,7 +192,7 @@ class OutboundAttempts:
                 self._lose_unbegun(shard)
 
     def _lose_unbegun(self, shard: Shard) -> None:
-        """Lose what is on record as started in a life that has ended, and is not left of it."""
+        """Record as lost the attempts that were started in an ended life and are not held."""
         running = self._away[shard].running
         unbegun = {
             key: attempt
@@ -200,14 +201,14 @@ class OutboundAttempts:
         }
         self._lose(shard, unbegun)
 
-    def _knows(self, session: Session) -> bool:
-        """Return True if this node can tell which attempts of its own *session* run."""
+    def _has_list(self, session: Session) -> bool:
+        """Return True if this node has the list of the attempts of its own *session* that run."""
         return session == self._liveness.session or self._clock.elapsed() >= self._new_until
 
     def _lose_absent(self, shard: Shard, session: Session, mine: _Running) -> None:
         absent = _absent(mine, self._attempts.orders)
         if session != self._liveness.session and len(absent) == len(mine):
-            # Of an earlier process of this node, which has been ended with all that it started.
+            # All attempts of an earlier process of this node, which has ended.
             command = LoseSession(node_id=self._liveness.node_id, session=session)
             self._shards.submit(shard, command)
         else:
@@ -216,9 +217,9 @@ class OutboundAttempts:
     # -- what goes there ------------------------------------------------------------------------
 
     def launch(self, shard: Shard, order: Order, node_id: NodeId) -> None:
-        """Have an attempt run on another node."""
+        """Send an attempt to another node."""
         attempt = _attempt(shard.state, order.key)
-        if attempt is not None:  # Else it was lost meanwhile.
+        if attempt is not None:  # Otherwise it was lost meanwhile.
             away = self._away[shard]
             away.running[order.key] = attempt
             away.sent[order.key] = _Sent(order, self._clock.elapsed())
@@ -227,7 +228,7 @@ class OutboundAttempts:
     # -- what comes in --------------------------------------------------------------------------
 
     def stop(self, shard: Shard, key: AttemptKey) -> None:
-        """Have an attempt stopped where it runs: its node is told until it has ended."""
+        """Stop an attempt on its node: each response to the node names it until it has ended."""
         away = self._away[shard]
         attempt = away.running.get(key)
         if attempt is not None:
@@ -235,33 +236,33 @@ class OutboundAttempts:
             self._network.send(attempt.node_id, shard.id, AskList())
 
     def asked(self, shard: Shard, sender: NodeId, ask: AskLease) -> None:
-        """Give a lease, and learn which attempts there are."""
+        """Grant a lease, and record as lost the attempts that the request does not name."""
         away, now = self._away.get(shard), self._clock.elapsed()
         if away is None or not shard.replica.has_authority(now):
             return
         away.given_at[sender] = now
         for key in ask.attempts:
             away.sent.pop(key, None)
-        # An older one may have been asked before an attempt came that a newer one has named.
+        # An older request may be from before the arrival of an attempt that a newer one has named.
         asked = _Asked(self._store_of(sender), ask.incarnation, ask.sent_at)
-        if asked.is_after(away.heard.get(sender)) and ask.epoch >= away.epoch:
-            away.heard[sender] = asked
+        if asked.is_after(away.newest_asked.get(sender)) and ask.epoch >= away.epoch:
+            away.newest_asked[sender] = asked
             settled = away.settled_on(sender)
             if ask.only_of is not None:
                 settled = {key: one for key, one in settled.items() if one.session == ask.only_of}
             self._lose(shard, _absent(settled, frozenset(ask.attempts)))
-        # What is not known to run was lost, or has ended and its node has not heard that it is
-        # recorded; to stop that does no harm.
-        goes_on = away.running.keys() - away.to_stop
+        # An attempt that is not on record as running was lost, or has ended and its node has no
+        # receipt for the outcome yet; to stop it does no harm.
+        kept = away.running.keys() - away.to_stop
         stop = tuple(
-            key for key in ask.attempts if key not in goes_on or _attempt(shard.state, key) is None
+            key for key in ask.attempts if key not in kept or _attempt(shard.state, key) is None
         )
         self._network.send(sender, shard.id, GiveLease(stop=stop, sent_at=ask.sent_at))
 
     # -- time -----------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Ask those who have not been heard of, and lose what cannot run any more."""
+        """Query nodes that sent no request, and record attempts that cannot run as lost."""
         now = self._clock.elapsed()
         for shard, away in self._away.items():
             away.drop([key for key in away.running if _attempt(shard.state, key) is None])
@@ -272,10 +273,10 @@ class OutboundAttempts:
             if away.running and shard.replica.has_authority(now):
                 self._lose_unbegun(shard)
                 self._send_again(shard, away, now)
-                self._look_after(shard, away, now)
+                self._check_lives(shard, away, now)
 
     def _send_again(self, shard: Shard, away: _Away, now: Instant) -> None:
-        """Send what has not been named once more; or give it up."""
+        """Send the attempts again that are not named yet, or record them as lost."""
         refused: _Running = {}
         for key, sent in away.sent.items():
             attempt = away.running[key]
@@ -285,7 +286,7 @@ class OutboundAttempts:
                 self._network.send(attempt.node_id, shard.id, Dispatch(order=sent.order))
         self._lose(shard, refused)
 
-    def _look_after(self, shard: Shard, away: _Away, now: Instant) -> None:
+    def _check_lives(self, shard: Shard, away: _Away, now: Instant) -> None:
         for life in away.lives():
             node_id, session = life
             given_at = away.given_at.get(node_id, NEVER)
@@ -300,12 +301,12 @@ class OutboundAttempts:
                 away.drop([key for key, one in away.running.items() if _life(one) == life])
                 self._shards.submit(shard, LoseSession(node_id=node_id, session=session))
             elif node_id == self._liveness.node_id:
-                continue  # Of a directory before: there is nobody to ask.
+                continue  # Of an earlier data directory of this node, which cannot be queried.
             elif now - given_at > self._timing.attempt_lease // 4:
                 self._network.send(node_id, shard.id, AskList())
 
     def _lose(self, shard: Shard, absent: _Running) -> None:
-        """Start again what its node says is not there, or has not taken."""
+        """Record attempts as lost that their node does not run, or has not accepted."""
         now = shard.time(self._clock)
         self._away[shard].drop(key for key in absent if key in self._away[shard].running)
         for key, attempt in absent.items():

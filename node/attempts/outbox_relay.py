@@ -1,8 +1,8 @@
-"""Letters between jobs, brought from this node's shards to others in the order of their journal.
+"""Delivery of outbox items from this node's shards to others, in the order of their journal.
 
-Between two shards one load of messages is under way at a time, and what is written meanwhile is the
-next load. So none overtakes another, however often they have to be brought, and a busy pair of
-shards pays for one commit a load and not a message.
+Between two shards one batch is under way at a time, and items written meanwhile are the next batch.
+Thus no item overtakes another, however often a batch is repeated, and a busy pair of shards needs
+one commit for each batch, not for each item.
 """
 
 from collections import deque
@@ -15,66 +15,83 @@ from rota.node.attempts.delivery import Delivery
 from rota.node.shards.local_shards import Shards
 from rota.node.shards.shard import Shard
 
-LOAD_MAX = 256
-"""Letters of one load: the receiver decides them in one turn."""
+BATCH_MAX = 256
+"""Items of one batch: the receiver decides them in one turn."""
 
 Route = tuple[ShardId, ShardId]
 """From a shard to another, or to itself."""
 
 
 @dataclass(slots=True)
-class _Way:
-    """What is under way on a lane, as which errand, and what waits behind it."""
+class _Lane:
+    """The items on one route.
 
-    load: tuple[OutboxItem, ...] = ()
+    Attributes:
+        batch: The items under way.
+        number: Of their delivery.
+        waiting: The items after them.
+    """
+
+    batch: tuple[OutboxItem, ...] = ()
     number: int = 0
     waiting: deque[OutboxItem] = field(default_factory=deque[OutboxItem])
 
+    def next_batch(self) -> tuple[OutboxItem, ...]:
+        """Return the first waiting items, which are then the batch under way."""
+        count = min(BATCH_MAX, len(self.waiting))
+        self.batch = tuple(self.waiting.popleft() for _ in range(count))
+        return self.batch
+
+    def sent(self, number: int) -> None:
+        """Note the number of the batch's delivery."""
+        self.number = number
+
 
 class OutboxRelay:
-    """The messages of the shards that are open here.
+    """The outbox items of the shards that are open here.
 
     Args:
-        shards: Of this node.
-        delivery: Brings a load.
+        shards: The shards of this node.
+        delivery: Delivers a batch.
     """
 
     def __init__(self, shards: Shards, delivery: Delivery) -> None:
         self._shards = shards
         self._delivery = delivery
-        self._ways: dict[Route, _Way] = {}
+        self._lanes: dict[Route, _Lane] = {}
 
     def send(self, sender: Shard, item: OutboxItem) -> None:
-        """Bring a item of *sender*, which forgets it when its receiver has it committed."""
+        """Deliver an item of *sender*, which removes it when the receiver has committed it."""
         namespace, _, name = item.to.rpartition("/")
-        lane = sender.id, self._shards.of_name(namespace, name).id
-        way = self._ways.get(lane)
-        if way is not None:
-            way.waiting.append(item)
+        route = sender.id, self._shards.of_name(namespace, name).id
+        lane = self._lanes.get(route)
+        if lane is not None:
+            lane.waiting.append(item)
             return
-        way = self._ways[lane] = _Way(waiting=deque([item]))
-        self._load(lane, way)
+        lane = self._lanes[route] = _Lane(waiting=deque([item]))
+        self._deliver(route, lane)
 
     def closed(self, sender: Shard) -> None:
-        """Bring nothing more for *sender*: its next primary finds it in the outbox."""
-        for lane in [lane for lane in self._ways if lane[0] == sender.id]:
-            self._delivery.forget(self._ways.pop(lane).number)
+        """Deliver nothing more for *sender*: its next primary reads the items in the outbox."""
+        for route in [route for route in self._lanes if route[0] == sender.id]:
+            self._delivery.cancel(self._lanes.pop(route).number)
 
-    def _load(self, lane: Route, way: _Way) -> None:
-        way.load = tuple(way.waiting.popleft() for _ in range(min(LOAD_MAX, len(way.waiting))))
+    def _deliver(self, route: Route, lane: _Lane) -> None:
+        sender, receiver = route
         commands = tuple(
-            ReceiveMessage(message=item.message, sender=lane[0], outbox_key=item.key)
-            for item in way.load
+            ReceiveMessage(message=item.message, sender=sender, outbox_key=item.key)
+            for item in lane.next_batch()
         )
-        way.number = self._delivery.bring(
-            self._shards[lane[1]], commands, lambda _: self._brought(lane, way)
+        number = self._delivery.deliver(
+            self._shards[receiver], commands, lambda _: self._delivered(route, lane)
         )
+        lane.sent(number)
 
-    def _brought(self, lane: Route, way: _Way) -> None:
-        sender = self._shards[lane[0]]
-        for item in way.load:
+    def _delivered(self, route: Route, lane: _Lane) -> None:
+        sender = self._shards[route[0]]
+        for item in lane.batch:
             self._shards.submit(sender, ConfirmDelivery(key=item.key))
-        if way.waiting:
-            self._load(lane, way)
+        if lane.waiting:
+            self._deliver(route, lane)
         else:
-            del self._ways[lane]
+            del self._lanes[route]

@@ -1,7 +1,7 @@
-"""What running attempts tell of themselves, on its way to their shards: the last of it.
+"""Progress reports of running attempts, merged and sent to their shards at a limited rate.
 
-An attempt may tell a thousand times a second how far it is. Its shard is told at most once in
-`PACE`, and not again before it has answered; what comes meanwhile is one report.
+An attempt may report its progress a thousand times a second. Its shard gets at most one report in
+`PACE`, and none before it has confirmed the one before; reports made meanwhile are merged into one.
 """
 
 from dataclasses import dataclass
@@ -18,54 +18,73 @@ PACE = Duration(SECOND)
 
 
 @dataclass(slots=True)
-class _Telling:
+class _Progress:
+    """The reports of one attempt.
+
+    Attributes:
+        unsent: What is reported since the newest report was sent.
+        sent_at: When that was.
+        is_under_way: Whether it is not confirmed yet.
+    """
+
     order: Order
-    untold: Report | None = None
-    told_at: Instant = Instant(-PACE)
+    unsent: Report | None = None
+    sent_at: Instant = Instant(-PACE)
     is_under_way: bool = False
+
+    def add(self, report: Report) -> None:
+        """Merge *report* into what is to be sent."""
+        self.unsent = merged(self.unsent, report)
+
+    def take(self, now: Instant) -> Report | None:
+        """Return the report to be sent at *now*, which is then under way; None if none is."""
+        report = self.unsent
+        if report is None or self.is_under_way or now - self.sent_at < PACE:
+            return None
+        self.unsent, self.sent_at, self.is_under_way = None, now, True
+        return report
+
+    def delivered(self, refusal: str) -> None:
+        """Allow the next report."""
+        del refusal  # The attempt has ended meanwhile, which is reported separately.
+        self.is_under_way = False
 
 
 class ProgressRelay:
     """Reports of this node's running attempts.
 
     Args:
-        shards: Of this node.
-        delivery: Brings them to their shards.
-        clock: Gives the pace.
+        shards: The shards of this node.
+        delivery: Delivers reports to the shards of the attempts.
+        clock: Limits the rate.
     """
 
     def __init__(self, shards: Shards, delivery: Delivery, clock: Clock) -> None:
         self._shards = shards
         self._delivery = delivery
         self._clock = clock
-        self._telling: dict[AttemptKey, _Telling] = {}
+        self._progress: dict[AttemptKey, _Progress] = {}
 
     def reported(self, order: Order, report: Report) -> None:
-        """Have an attempt's shard told, now or soon."""
-        telling = self._telling.setdefault(order.key, _Telling(order))
-        telling.untold = merged(telling.untold, report)
-        self._tell(telling)
+        """Send a report to the attempt's shard, now or soon."""
+        progress = self._progress.setdefault(order.key, _Progress(order))
+        progress.add(report)
+        self._send(progress)
 
     def ended(self, key: AttemptKey) -> Report | None:
-        """Forget an attempt, and return what its shard has not been told yet."""
-        telling = self._telling.pop(key, None)
-        return telling.untold if telling else None
+        """Remove an attempt, and return what is not yet sent to its shard."""
+        progress = self._progress.pop(key, None)
+        return progress.unsent if progress else None
 
     def tick(self) -> None:
-        """Tell what has waited long enough."""
-        for telling in list(self._telling.values()):
-            self._tell(telling)
+        """Send the reports whose `PACE` has passed."""
+        for progress in list(self._progress.values()):
+            self._send(progress)
 
-    def _tell(self, telling: _Telling) -> None:
-        now, report = self._clock.elapsed(), telling.untold
-        if report is None or telling.is_under_way or now - telling.told_at < PACE:
-            return
-        telling.untold, telling.told_at, telling.is_under_way = None, now, True
-        order = telling.order
-
-        def told(refusal: str) -> None:
-            del refusal  # It has ended meanwhile, which is told by another way.
-            telling.is_under_way = False
-
-        command = ReportAttempt(attempt=order.key, token=order.token, report=report)
-        self._delivery.bring(self._shards.of_id(order.key.execution_id), (command,), told)
+    def _send(self, progress: _Progress) -> None:
+        report = progress.take(self._clock.elapsed())
+        if report is not None:
+            order = progress.order
+            command = ReportAttempt(attempt=order.key, token=order.token, report=report)
+            shard = self._shards.of_id(order.key.execution_id)
+            self._delivery.deliver(shard, (command,), progress.delivered)

@@ -1,18 +1,18 @@
-"""Who waits for a place gets one: of this node, or of another that lends it.
+"""Assignment of free slots to waiting tasks: local slots first, then slots lent by other nodes.
 
-A task starts on its shard's primary while that has places. When it has none it asks others for some
-of theirs, those with the most to spare first; a node lends what nobody of its own waits for, and
-what becomes free while it is asked. So a place is promised to one node at a time, and no task is
-sent where it would wait again.
+A task starts on its shard's primary while that node has free slots. A primary without one requests
+slots from other nodes, those with the most free slots first. A node lends slots for which none of
+its own tasks wait, also those that become free while a request waits. A slot is thus reserved for
+one node at a time, and no task is sent to a node where it would wait again.
 
-    has too few                     has some
-      AskPlaces ----------------------->      so many tasks wait that may run there
-                <----------------------- GivePlaces   as soon as there are any
+    borrower                        lender
+      AskSlots  ----------------------->      the number of tasks that wait and may run there
+                <----------------------- LendSlots   as soon as slots are free
       Dispatch  ----------------------->      see `rota.node.attempts.inbound_attempts`
-      ReturnPlaces -------------------->      of those, so many were not needed after all
+      ReturnSlots --------------------->      the number of lent slots that are not needed
 
-Any of them may be lost: who wants places asks again, and places that nobody uses for `LOAN` are the
-lender's again. Each node has at most one question open at each other one.
+Any of these may be lost: the borrower repeats its request, and the lender takes slots back that are
+not used for `LOAN`. A node has at most one request at a time open at each other node.
 """
 
 import asyncio
@@ -36,18 +36,18 @@ from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock
 
 ASKED_MAX = 64
-"""Places that one question asks for: what can be started in about the time that it takes."""
+"""Slots in one request: about as many tasks as can be started until the response."""
 ASKED_AT_ONCE = 3
-"""Nodes that are asked for the same tasks, where one alone would not have enough."""
+"""Nodes that get a request for the same tasks, if the first has too few slots."""
 AGAIN = Duration(500 * MILLISECOND)
-"""After which one that has not answered is asked anew."""
+"""Time after which a request without a response is repeated."""
 LOAN = Duration(2 * SECOND)
-"""How long places are kept for whoever was given them."""
+"""Time for which lent slots are reserved."""
 
 
 @dataclass(slots=True)
 class _Question:
-    """What this node has asked another."""
+    """A request of this node to another."""
 
     number: int
     asked_at: Instant
@@ -55,40 +55,52 @@ class _Question:
 
 @dataclass(slots=True)
 class _Request:
-    """What another node has asked this one."""
+    """A request of another node to this one."""
 
     store_id: str
     incarnation: int
     number: int
     count: int
-    heard_at: Instant
+    received_at: Instant
 
     @property
     def order(self) -> tuple[int, int]:
-        """Position among the questions of that node with that data directory."""
+        """Position among the requests of that node with that data directory."""
         return self.incarnation, self.number
 
 
 @dataclass(slots=True)
 class _Loan:
-    """What another node has been given, and not yet used."""
+    """Slots lent to another node, and not yet used."""
 
     count: int
     until: Instant
 
+    def add(self, count: int, until: Instant) -> None:
+        """Lend *count* more; all are reserved for the borrower until then."""
+        self.count += count
+        self.until = until
+
+    def take_back(self, wanted: int) -> int:
+        """End the loan of up to *wanted* slots; return their number."""
+        taken = min(self.count, wanted)
+        self.count -= taken
+        return taken
+
 
 class SlotLending:
-    """Gives places to those who wait.
+    """Assigns free slots to waiting tasks, borrows slots and lends them.
 
     Args:
-        slot_table: Of this node.
-        shards: Of this node.
-        membership: Who else there is.
-        network: To them.
-        free_of: Places that each of them had to spare when it told last.
-        clock: By which questions and loans run out.
+        slot_table: The slots of this node.
+        shards: The shards of this node.
+        membership: Has the other nodes.
+        network: To the other nodes.
+        free_of: Returns the number of free slots that a node reported last.
+        clock: Measures requests and loans.
         incarnation: Of this node.
-        first_number: Of a question; random, so that answers for an earlier life mean nothing now.
+        first_number: Of a request; random, so that a response to an earlier process of this node
+            matches no request of this one.
     """
 
     def __init__(
@@ -113,23 +125,23 @@ class SlotLending:
         self._numbers = count(first_number)
         self._questions: dict[NodeId, _Question] = {}
         self._is_asking = False
-        """Whether there is nobody to ask until somebody answers or it is time to ask again."""
+        """Whether requests are sent, and none is due before a response or the next tick."""
         self._requests: dict[NodeId, _Request] = {}
         self._answered: dict[NodeId, _Request] = {}
-        """The newest question answered of each node."""
+        """The newest request of each node that was granted."""
         self._loans: dict[NodeId, _Loan] = {}
         self._is_planned = False
 
     def fill(self) -> None:
-        """Give free places to those who wait, soon: once for all that a turn of the loop frees."""
+        """Assign free slots soon: once for all slots that are freed in one turn of the loop."""
         if not self._is_planned:
             self._is_planned = True
             asyncio.get_running_loop().call_soon(self._fill)
 
     def _fill(self) -> None:
-        """Give free places to those who wait here; then see what others can do, on both sides."""
+        """Assign free slots to tasks that wait here; then lend the rest, or borrow."""
         self._is_planned = False
-        for shard, command in self._slot_table.call():
+        for shard, command in self._slot_table.assign():
             self._start(shard, command)
         if self._requests:
             self._lend()
@@ -137,13 +149,13 @@ class SlotLending:
             self._borrow()
 
     def tick(self) -> None:
-        """Take back what nobody used, and ask again."""
+        """Take back lent slots that were not used, and repeat requests."""
         now = self._clock.elapsed()
         for borrower in [each for each, loan in self._loans.items() if loan.until <= now]:
             self._slot_table.freed(self._loans.pop(borrower).count)
         for borrower in list(self._requests):
-            if now - self._requests[borrower].heard_at > 2 * AGAIN:
-                del self._requests[borrower]  # It asks again for as long as it wants any.
+            if now - self._requests[borrower].received_at > 2 * AGAIN:
+                del self._requests[borrower]  # The borrower repeats it while it needs slots.
         known = self._membership.members
         self._answered = {each: at for each, at in self._answered.items() if each in known}
         self._questions = {each: one for each, one in self._questions.items() if each in known}
@@ -158,7 +170,7 @@ class SlotLending:
     def _borrow(self) -> None:
         self._is_asking, now = True, self._clock.elapsed()
         for selector, wanted in self._slot_table.wanted.items():
-            for node_id, asked in self._whom_to_ask(selector, wanted):
+            for node_id, asked in self._lenders(selector, wanted):
                 question = self._questions.get(node_id)
                 if question is not None and now - question.asked_at < AGAIN:
                     continue
@@ -167,8 +179,8 @@ class SlotLending:
                 ask = AskSlots(incarnation=self._incarnation, number=number, count=asked)
                 self._network.send(node_id, ABOUT_NONE, ask)
 
-    def _whom_to_ask(self, selector: Selector, wanted: int) -> Iterator[tuple[NodeId, int]]:
-        """Yield nodes that suit and how many places to ask each for, the least loaded first."""
+    def _lenders(self, selector: Selector, wanted: int) -> Iterator[tuple[NodeId, int]]:
+        """Yield suitable nodes and the number of slots to request, the least loaded node first."""
         fit = [node_id for node_id, member in self._others() if _suits(member, selector)]
         free = {node_id: self._free_of(node_id) for node_id in fit}
         for node_id in sorted(fit, key=lambda each: (-free[each], each))[:ASKED_AT_ONCE]:
@@ -185,41 +197,41 @@ class SlotLending:
                 yield node_id, member
 
     def given(self, lender: NodeId, answer: LendSlots) -> None:
-        """Start tasks in the places of another node, and give back those that none needs."""
+        """Start tasks in lent slots of another node, and return those that are not needed."""
         question = self._questions.get(lender)
         is_expected = question is not None and question.number == answer.number
         if is_expected:
             del self._questions[lender]
             self._is_asking = False
-        # What comes twice, or to a question that was asked anew, was given once too often.
+        # Slots of a repeated response, or of one to a request that was replaced, are returned.
         usable = answer.count if is_expected else 0
         self._use(lender, answer.session, usable, answer.count)
         self.fill()
 
-    def unneeded(self, place: FreeSlots) -> None:
-        """Have somebody else start in a borrowed place whose task has no need of it any more."""
-        self._use(place.node_id, place.session, 1, 1)
+    def unneeded(self, slot: FreeSlots) -> None:
+        """Start another task in a borrowed slot whose task does not need it any more."""
+        self._use(slot.node_id, slot.session, 1, 1)
 
     def _use(self, lender: NodeId, session: Session, usable: int, lent: int) -> None:
         member = self._membership.members.get(lender)
-        called: list[tuple[Shard, StartTask]] = []
+        assigned: list[tuple[Shard, StartTask]] = []
         if member is not None:
-            called = self._slot_table.call_away(lender, session, member.labels, usable)
-        for shard, command in called:
+            assigned = self._slot_table.assign_lent(lender, session, member.labels, usable)
+        for shard, command in assigned:
             self._start(shard, command)
-        if len(called) < lent:
-            rest = ReturnSlots(count=lent - len(called))
+        if len(assigned) < lent:
+            rest = ReturnSlots(count=lent - len(assigned))
             self._network.send(lender, ABOUT_NONE, rest)
 
     # -- to lend --------------------------------------------------------------------------------
 
     def asked(self, borrower: NodeId, question: AskSlots) -> None:
-        """Lend another node places, now or as soon as there are any."""
+        """Lend another node slots, now or as soon as some are free."""
         now = self._clock.elapsed()
         store_id = self._membership.store_of(borrower)
         request = _Request(store_id, question.incarnation, question.number, question.count, now)
         answered = self._answered.get(borrower)
-        # Incarnations are numbered in the data directory: another one begins with its calendar.
+        # Incarnations are numbered in the data directory; a new one begins at its wall clock.
         if answered is None or answered.store_id != store_id or request.order > answered.order:
             self._requests[borrower] = request
             self._lend()
@@ -236,28 +248,27 @@ class SlotLending:
             self._answered[borrower] = request
             self._slot_table.take(lent)
             loan = self._loans.setdefault(borrower, _Loan(0, now))
-            loan.count += lent
-            loan.until = later(now, LOAN)
+            loan.add(lent, later(now, LOAN))
             answer = LendSlots(number=request.number, count=lent, session=session)
             self._network.send(borrower, ABOUT_NONE, answer)
 
     def returned(self, borrower: NodeId, message: ReturnSlots) -> None:
-        """Take back places that another node has no use for."""
+        """Take back slots that another node does not need."""
         self._slot_table.freed(self._take_back(borrower, message.count))
         self.fill()
 
     def freed(self) -> None:
-        """Take back the place of an attempt that did not begin after all."""
+        """Take back the slot of an attempt that did not begin."""
         self._slot_table.freed()
         self.fill()
 
     def claim(self, borrower: NodeId) -> bool:
-        """Use one of the places lent to another node for an attempt that it sends.
+        """Use a slot that is lent to another node for an attempt that it sends.
 
-        Where the loan has run out any free place will do.
+        If the loan has expired, any free slot is used.
 
         Returns:
-            Whether there is one.
+            True if there is one.
         """
         if self._take_back(borrower, 1):
             return True
@@ -270,8 +281,7 @@ class SlotLending:
         loan = self._loans.get(borrower)
         if loan is None:
             return 0
-        taken = min(loan.count, wanted)
-        loan.count -= taken
+        taken = loan.take_back(wanted)
         if not loan.count:
             del self._loans[borrower]
         return taken

@@ -1,8 +1,7 @@
-"""Places: how many attempts run on this node, who waits for one, and who is next.
+"""The slots of a node, and the queues of tasks that wait for one.
 
-A ready task that finds no place here waits, in the order of its turn, for whichever comes first: a
-place of this node that suits it, or one that another node lends
-(`rota.node.attempts.slot_lending`).
+A ready task without a free slot waits, ordered by rank, for the first suitable slot: one of this
+node, or one that another node lends (`rota.node.attempts.slot_lending`).
 """
 
 import heapq
@@ -19,74 +18,74 @@ from rota.core.vocabulary.effects import WaitForSlot
 from rota.node.shards.shard import Shard
 
 PRIORITY_STEP = Duration(10 * SECOND)
-"""What one step of a job's priority is worth: it starts like one that waits so much longer.
+"""The value of one step of a job's priority: a task is started as if it waited so much longer.
 
-A bounded head start, not a class of its own: priorities go from -100 to 100, so whoever has waited
-for 2,000 s longer than all others is next, and nobody starves.
+The head start is bounded: priorities are between -100 and 100, so a task that has waited for
+2,000 s longer than all others is next, and no task starves.
 """
 
 QueuedStart = tuple[Instant, int, StartTask]
-"""When its time to wait began, which one it was of all, and what is to be said then."""
+"""The rank of a command, its number among all commands, and the command."""
 
 
 class WaitQueue:
-    """The commands that wait for a place, and who of them is next.
+    """The commands that wait for a slot, in their order.
 
     Args:
-        numbers: Give each its number; one source for all turns that are compared with one another,
-            so that no two commands are equal.
+        numbers: Gives each command a number; the queues whose commands are compared share it, so
+            that no two commands are equal.
     """
 
     def __init__(self, numbers: Iterator[int]) -> None:
         self._shards: dict[StartTask, Shard] = {}
         self.order: list[QueuedStart] = []
-        """A heap. Some in it no longer wait, at most as many as those that do."""
+        """A heap. Some commands in it no longer wait, at most as many as those that do."""
         self._numbers = numbers
 
     def __len__(self) -> int:
         return len(self._shards)
 
     def put(self, shard: Shard, command: StartTask, rank: Instant) -> None:
-        """Have *command* wait; of one that waits already nothing changes."""
+        """Add *command*, unless it waits already."""
         if command not in self._shards:
             self._shards[command] = shard
             heapq.heappush(self.order, (rank, next(self._numbers), command))
 
     def first(self) -> QueuedStart | None:
-        """Return the one of the lowest rank, of equals the one that came first; or None."""
+        """Return the command of the lowest rank, of equals the first added; None if none waits."""
         while self.order and self.order[0][2] not in self._shards:
             heapq.heappop(self.order)
         return self.order[0] if self.order else None
 
     def pop(self) -> tuple[Shard, StartTask]:
-        """Take the `first`, which there has to be."""
-        assert self.first() is not None, "nobody waits"
+        """Remove and return the `first`; the queue must not be empty."""
+        assert self.first() is not None, "the queue is empty"
         _, _, command = heapq.heappop(self.order)
         return self._shards.pop(command), command
 
     def discard(self, command: StartTask) -> None:
-        """Have *command* wait no longer."""
+        """Remove *command*, if it waits."""
         if self._shards.pop(command, None) is not None and len(self.order) > 2 * len(self):
             self.order = [each for each in self.order if each[2] in self._shards]
             heapq.heapify(self.order)
 
     def forget(self, shard: Shard) -> None:
-        """Have no command of *shard* wait any longer."""
+        """Remove all commands of *shard*."""
         for command in [each for each, whose in self._shards.items() if whose is shard]:
             self.discard(command)
 
 
 class SlotTable:
-    """How many attempts may run here, and who waits for a place.
+    """The slots of this node, and the tasks that wait for one.
 
-    A command that starts attempts is told the room when it is decided, and takes the places at
-    once; they are free again when the attempts have ended. While tasks wait that may run here, only
-    they are given room, so that nothing overtakes them.
+    A command that starts attempts gets the free slots when it is decided, and takes those that it
+    uses at once; they are free again when the attempts have ended. While tasks wait that may run
+    here, only they get slots, so no other task overtakes them.
 
     Args:
         slots: Attempts that may run at the same time.
-        liveness: Of this node, which is named in it.
-        labels: Of this node.
+        liveness: The session of this node.
+        labels: The labels of this node.
     """
 
     def __init__(self, slots: int, liveness: Liveness, labels: Mapping[str, str]) -> None:
@@ -94,71 +93,71 @@ class SlotTable:
         self.used = 0
         self._liveness = liveness
         self._labels = labels
-        self._called = 0
+        self._assigned = 0
+        """Slots that are assigned to commands which are not decided yet."""
         self._borrowed: dict[StartTask, FreeSlots] = {}
-        """Of the commands that are under way: those that start on another node."""
+        """The commands under way that start on another node, with the slot there."""
         self._numbers = count()
         self._waiting: dict[Selector, WaitQueue] = {}
-        """By what they want of a node; few jobs want anything."""
+        """By the labels that they require of a node; few jobs require any."""
 
     @property
     def free(self) -> int:
-        """Places that nobody has or was called for; below 0 while a stop takes them away."""
-        return self.slots - self.used - self._called
+        """Slots that are neither used nor assigned; below 0 after `close`."""
+        return self.slots - self.used - self._assigned
 
     @property
     def waiting(self) -> int:
-        """Tasks that wait for a place."""
+        """Tasks that wait for a slot."""
         return sum(map(len, self._waiting.values()))
 
     @property
     def wanted(self) -> Mapping[Selector, int]:
-        """How many tasks wait, by what they want of a node."""
-        return {selector: len(turns) for selector, turns in self._waiting.items()}
+        """The number of waiting tasks, by the labels that they require."""
+        return {selector: len(queue) for selector, queue in self._waiting.items()}
 
     def lendable(self) -> int:
-        """Return how many places nobody here has a use for, as long as this node is to stay."""
+        """Return the number of slots that no waiting task can use; 0 if this node is to leave."""
         may_lend = not self._liveness.is_leaving and self._liveness.has_space
-        is_theirs = may_lend and not self._own_turns()
-        return max(0, self.free) if is_theirs else 0
+        return max(0, self.free) if may_lend and not self._own_queues() else 0
 
-    def place_for(self, command: Command) -> FreeSlots:
-        """Return where *command* may start attempts, and how many."""
+    def slots_for(self, command: Command) -> FreeSlots:
+        """Return the slots in which *command* may start attempts."""
         borrowed = self._borrowed.get(command) if isinstance(command, StartTask) else None
-        return borrowed or self._own_place(self._room_for(command))
+        return borrowed or self._own_slots(self._free_for(command))
 
-    def own_place(self) -> FreeSlots:
-        """Return where what does not wait in a turn may start: nowhere while others do."""
-        return self._own_place(0 if self._own_turns() else max(0, self.free))
+    def own_slots(self) -> FreeSlots:
+        """Return the slots for tasks that do not wait: none while tasks wait that may run here."""
+        return self._own_slots(0 if self._own_queues() else max(0, self.free))
 
     def take(self, count: int) -> None:
-        """Take *count* slots: for `own_place`, for a loan, or for attempts that run already."""
+        """Take *count* slots: of `own_slots`, for a loan, or for attempts that run already."""
         self.used += count
 
-    def _own_place(self, room: int) -> FreeSlots:
+    def _own_slots(self, free: int) -> FreeSlots:
         return FreeSlots(
             node_id=self._liveness.node_id,
             session=self._liveness.session,
             labels=self._labels,
-            free=room,
+            free=free,
         )
 
-    def _room_for(self, command: Command) -> int:
+    def _free_for(self, command: Command) -> int:
         if isinstance(command, StartTask):
             return self.slots - self.used
-        return self.own_place().free
+        return self.own_slots().free
 
     def decided(self, command: Command, started: int) -> FreeSlots | None:
-        """Take the places of *started* attempts.
+        """Take the slots of *started* attempts.
 
         Returns:
-            The borrowed place that *command* turned out not to need.
+            The borrowed slot that *command* did not need.
         """
         if isinstance(command, StartTask):
             borrowed = self._borrowed.pop(command, None)
             if borrowed is not None:
                 return None if started else borrowed
-            self._called -= 1
+            self._assigned -= 1
         self.used += started
         return None
 
@@ -167,74 +166,74 @@ class SlotTable:
         self.slots = 0
 
     def freed(self, count: int = 1) -> None:
-        """Give places back."""
+        """Free *count* slots."""
         self.used -= count
 
     def wait(self, shard: Shard, waiting: WaitForSlot) -> None:
-        """Have a ready task started when there is a place and nobody is before it."""
+        """Queue a ready task: it is started when a slot is free and it is first in the queue."""
         command = StartTask(execution_id=waiting.execution_id, task=waiting.task)
         rank = later(waiting.since, Duration(-waiting.priority * PRIORITY_STEP))
-        turns = self._waiting.setdefault(waiting.selector, WaitQueue(self._numbers))
-        turns.put(shard, command, rank)
+        queue = self._waiting.setdefault(waiting.selector, WaitQueue(self._numbers))
+        queue.put(shard, command, rank)
 
     def forget(self, command: StartTask) -> None:
-        """Have a command not sent after all: its task no longer waits."""
-        for turns in self._waiting.values():
-            turns.discard(command)
+        """Remove a command from its queue: its task no longer waits."""
+        for queue in self._waiting.values():
+            queue.discard(command)
         self._drop_empty()
 
     def forget_all(self, shard: Shard) -> None:
-        """Likewise, every command of a shard."""
-        for turns in self._waiting.values():
-            turns.forget(shard)
+        """Remove every command of a shard."""
+        for queue in self._waiting.values():
+            queue.forget(shard)
         self._drop_empty()
 
-    def call(self) -> list[tuple[Shard, StartTask]]:
-        """Return the commands for which there are places here now, in the order of their turn."""
-        called = self._take(self.free, self._labels)
-        self._called += len(called)
-        return called
+    def assign(self) -> list[tuple[Shard, StartTask]]:
+        """Assign the free slots; return the commands that get one, in the order of their rank."""
+        assigned = self._pop(self.free, self._labels)
+        self._assigned += len(assigned)
+        return assigned
 
-    def call_away(
+    def assign_lent(
         self, node_id: NodeId, session: Session, labels: Mapping[str, str], count: int
     ) -> list[tuple[Shard, StartTask]]:
-        """Return the commands that get the places that another node lends.
+        """Assign slots that another node lends; return the commands that get one.
 
         Args:
             node_id: The node.
-            session: Its present life.
-            labels: What it says of itself.
-            count: How many places it lends.
+            session: Its present session.
+            labels: Its labels.
+            count: The number of lent slots.
         """
-        called = self._take(count, labels)
-        place = FreeSlots(node_id=node_id, session=session, labels=labels, free=1)
-        self._borrowed |= {command: place for _, command in called}
-        return called
+        assigned = self._pop(count, labels)
+        slot = FreeSlots(node_id=node_id, session=session, labels=labels, free=1)
+        self._borrowed |= {command: slot for _, command in assigned}
+        return assigned
 
-    def _take(self, count: int, labels: Mapping[str, str]) -> list[tuple[Shard, StartTask]]:
+    def _pop(self, count: int, labels: Mapping[str, str]) -> list[tuple[Shard, StartTask]]:
         taken: list[tuple[Shard, StartTask]] = []
-        while len(taken) < count and (among := self._turns_for(labels)):
-            taken.append(min(among, key=_first).pop())
+        while len(taken) < count and (queues := self._queues_for(labels)):
+            taken.append(min(queues, key=_first).pop())
         self._drop_empty()
         return taken
 
-    def _own_turns(self) -> list[WaitQueue]:
-        return self._turns_for(self._labels)
+    def _own_queues(self) -> list[WaitQueue]:
+        return self._queues_for(self._labels)
 
-    def _turns_for(self, labels: Mapping[str, str]) -> list[WaitQueue]:
-        """Return those who wait and may run on a node with *labels*."""
+    def _queues_for(self, labels: Mapping[str, str]) -> list[WaitQueue]:
+        """Return the queues of tasks that may run on a node with *labels*."""
         return [
-            turns
-            for selector, turns in self._waiting.items()
-            if turns and all(labels.get(name) == value for name, value in selector)
+            queue
+            for selector, queue in self._waiting.items()
+            if queue and all(labels.get(name) == value for name, value in selector)
         ]
 
     def _drop_empty(self) -> None:
-        for selector in [each for each, turns in self._waiting.items() if not turns]:
+        for selector in [each for each, queue in self._waiting.items() if not queue]:
             del self._waiting[selector]
 
 
-def _first(turns: WaitQueue) -> QueuedStart:
-    first = turns.first()
-    assert first is not None, "nobody waits"
+def _first(queue: WaitQueue) -> QueuedStart:
+    first = queue.first()
+    assert first is not None, "the queue is empty"
     return first

@@ -95,10 +95,10 @@ class FallbackEffects:
         """Free the slots of attempts that are never launched."""
         self._slot_table.freed(count)
 
-    def place_for(self, command: Command) -> FreeSlots:
+    def slots_for(self, command: Command) -> FreeSlots:
         """Return where *command* may start attempts, and how many."""
         del command
-        return self._slot_table.own_place()
+        return self._slot_table.own_slots()
 
     def decided(self, command: Command, started: int) -> None:
         """Take the slots of the attempts that *command* starts."""

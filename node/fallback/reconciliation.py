@@ -126,7 +126,7 @@ class Reconciliation:
             telling.is_under_way = False
             on_brought()
 
-        self._delivery.bring(shard, load, brought)
+        self._delivery.deliver(shard, load, brought)
 
     # -- what there is to tell ------------------------------------------------------------------
 

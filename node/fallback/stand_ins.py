@@ -211,7 +211,7 @@ class StandIns:
 
     def _may_run(self, job: Job) -> bool:
         """Return True if this node has the labels that all tasks of *job* want."""
-        place = self._slot_table.own_place()
+        place = self._slot_table.own_slots()
         return all(place.matches(task.selector) for task in job.spec.tasks)
 
     def due(self, number: ShardId, command: TimerCommand) -> None:
@@ -256,7 +256,7 @@ class StandIns:
 
     def _start_waiting(self) -> None:
         """Submit the start of tasks that wait for a slot, the first in the queue first."""
-        for side, command in list(self._waiting)[: max(0, self._slot_table.own_place().free)]:
+        for side, command in list(self._waiting)[: max(0, self._slot_table.own_slots().free)]:
             del self._waiting[side, command]
             self._fallback_shards.submit(side, command)
 

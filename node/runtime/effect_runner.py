@@ -146,9 +146,9 @@ class EffectRunner:
         self._slot_table.freed(count)
         self._lending.fill()
 
-    def place_for(self, command: Command) -> FreeSlots:
+    def slots_for(self, command: Command) -> FreeSlots:
         """Return where *command* may start attempts, and how many."""
-        return self._slot_table.place_for(command)
+        return self._slot_table.slots_for(command)
 
     def decided(self, command: Command, started: int) -> None:
         """Take the places of what it starts."""
@@ -178,7 +178,7 @@ class EffectRunner:
             case ClearTimer():
                 self._timers.clear(shard.id, effect)
             case WaitForSlot():
-                self._attempts.wait_for_place(shard, effect)
+                self._attempts.wait_for_slot(shard, effect)
             case Stop(attempt=attempt) if attempt in self._attempts.orders:
                 self._attempts.stop(attempt)
             case Stop(attempt=attempt):

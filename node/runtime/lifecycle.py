@@ -153,7 +153,7 @@ class NodeLifecycle:
     def _ending_count(self) -> int:
         """Return how many attempts end with this process."""
         attempts = self.wiring.attempts.local
-        return attempts.running if self._config.ends_attempts else attempts.passing
+        return attempts.running if self._config.ends_attempts else attempts.own_count
 
     # -- background work ------------------------------------------------------------------------
 

@@ -105,9 +105,9 @@ class MessageRouter:
                 self._gossip.take_from(message, sender)
                 self._shards.receive(shard.id, sender, message)
             case Deliver():
-                self._delivery.take(shard, sender, message)
+                self._delivery.accept(shard, sender, message)
             case DeliveryReceipt():
-                self._delivery.carried(shard, message)
+                self._delivery.confirm(shard, message)
             case AskLease():
                 self._outbound.asked(shard, sender, message)
             case GiveLease():

@@ -151,7 +151,7 @@ class NoReplication:
         raise AssertionError("a fallback shard reads no view")
 
 
-def brought_inward(commands: tuple[DeliveredCommand, ...]) -> tuple[DeliveredCommand, ...]:
+def inward_commands(commands: tuple[DeliveredCommand, ...]) -> tuple[DeliveredCommand, ...]:
     """Return *commands* as a side knows them, if they are of its attempts; else none."""
     return tuple(
         replace(command, attempt=inward(command.attempt))

@@ -17,7 +17,7 @@ from rota.storage.store import Ticket
 class EffectHandler(Protocol):
     """Carries out the effects of shards on this node."""
 
-    def place_for(self, command: Command) -> FreeSlots:
+    def slots_for(self, command: Command) -> FreeSlots:
         """Return where *command* may start attempts now, and how many."""
         ...
 

@@ -178,7 +178,7 @@ class ShardLoop:
 
     def _decide_one(self, deciding: EntryBuilder, command: Command) -> Answer:
         shard = deciding.shard
-        situation = self._situation(shard, deciding.at, self._effects.place_for(command))
+        situation = self._situation(shard, deciding.at, self._effects.slots_for(command))
         self._state.decision_count += 1
         try:
             decision = decide(shard.state, command, situation)

@@ -91,7 +91,7 @@ def do_nothing(*args: object, **named: object) -> None:
     """Take the place of something that did not happen."""
 
 
-def errands(nodes: Nodes, node_id: NodeId) -> int:
+def deliveries(nodes: Nodes, node_id: NodeId) -> int:
     """Return how many commands a node has to bring to shards."""
     return len(nodes[node_id].running.attempts.delivery)
 
@@ -138,7 +138,7 @@ def test_an_outcome_is_brought_again_until_somebody_says_that_it_is_recorded(
         assert execution.status is ExecutionStatus.SUCCESS
         assert where(task) == [A]
         await until(lambda: not nodes[A].running.context.attempts.running)
-        assert errands(nodes, A) == 0
+        assert deliveries(nodes, A) == 0
 
     run(story)
 
@@ -721,7 +721,7 @@ def test_a_place_that_was_called_for_a_shard_that_then_went_is_free() -> None:
         await until(lambda: not shards.of_id(job_id).is_open)
 
         await until(lambda: not slot_table.used)
-        assert slot_table.place_for(Trigger(job_id=job_id)).free == 1
+        assert slot_table.slots_for(Trigger(job_id=job_id)).free == 1
 
     run(story, slots=1)
 
@@ -804,12 +804,12 @@ def test_letters_of_a_shard_that_has_gone_are_left_to_its_next_primary() -> None
         upstream, _ = await jobs_of_two_nodes(nodes)
         nodes.loses = lambda sender, receiver, message: isinstance(message, Deliver)
         await trigger(nodes[A].shards, upstream)
-        await until(lambda: errands(nodes, A) == 1)
+        await until(lambda: deliveries(nodes, A) == 1)
 
         await nodes.move(UP, C, A, B)
 
-        assert errands(nodes, A) == 0
-        assert errands(nodes, C) == 1
+        assert deliveries(nodes, A) == 0
+        assert deliveries(nodes, C) == 1
 
     run(story)
 

@@ -48,8 +48,8 @@ LONG = {"sleepMs": 10**9}
 def is_idle(attempts: LocalAttempts) -> bool:
     """Tell whether every place is free and nothing waits or was called for one."""
     slot_table = attempts.slot_table
-    free = slot_table.place_for(StartTask(execution_id=ExecutionId(""), task="")).free
-    offered = slot_table.place_for(Trigger(job_id=JobId(""))).free
+    free = slot_table.slots_for(StartTask(execution_id=ExecutionId(""), task="")).free
+    offered = slot_table.slots_for(Trigger(job_id=JobId(""))).free
     return attempts.running == slot_table.waiting == slot_table.used == 0 and free == offered
 
 
@@ -114,13 +114,13 @@ async def test_a_place_that_its_task_no_longer_needs_goes_to_the_next_who_waits(
         for command in (gone, next_one):
             slot_table.wait(shard, WaitForSlot(command.execution_id, command.task, Instant(0), 0))
 
-        [called] = slot_table.call()
+        [called] = slot_table.assign()
         slot_table.decided(gone, 0)
-        room = slot_table.place_for(Trigger(job_id=JobId(""))).free
+        room = slot_table.slots_for(Trigger(job_id=JobId(""))).free
 
         assert called == (shard, gone)
         assert room == 0, "whoever asks now was not there first"
-        assert slot_table.call() == [(shard, next_one)]
+        assert slot_table.assign() == [(shard, next_one)]
 
 
 async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ async def test_a_priority_is_worth_so_much_waiting_and_no_more(tmp_path: Path) -
             slot_table.wait(shard, WaitForSlot(ExecutionId("e"), name, since, priority))
 
         slot_table.slots = len(waits)
-        called = [command.task for _, command in slot_table.call()]
+        called = [command.task for _, command in slot_table.assign()]
 
         assert called == ["urgent", "old", "new", "late", "low"]
 
@@ -158,7 +158,7 @@ async def test_tasks_of_one_instant_that_want_different_labels_are_called_as_the
             )
 
         slot_table.slots = len(selectors)
-        called = [command.task for _, command in slot_table.call()]
+        called = [command.task for _, command in slot_table.assign()]
 
         assert called == ["0", "1", "2", "3"]
 

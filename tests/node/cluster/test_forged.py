@@ -108,7 +108,7 @@ def test_a_letter_is_not_taken_for_delivered_because_another_says_so() -> None:
         nodes.loses = lambda sender, receiver, message: isinstance(message, DeliveryReceipt)
         nodes[A].running.context.attempts.stop(order.key)
         await until(lambda: len(delivery) == 1)
-        [number] = delivery._errands  # pyright: ignore[reportPrivateUsage]
+        [number] = delivery._pending  # pyright: ignore[reportPrivateUsage]
 
         for sender in (B, C):
             for shard in (ONE, OTHER):
