@@ -454,11 +454,11 @@ def _end_if_done(draft: Draft, execution_id: ExecutionId) -> None:
 
 
 def _move_to_history(draft: Draft, past: Execution) -> None:
-    draft.drop_execution(past.id)
-    draft.put(Table.PAST_EXECUTION, past.id, past)
+    draft.finish_execution(past)
     for name in _graph(draft, past).tasks:
         task = draft.task(past.id, name)
         assert task is not None, name
+        assert task.status in FINAL_TASK_STATES, (past.status, task)
         key = task_key(past.id, name)
         draft.drop(Table.TASK, key)
         draft.put(Table.PAST_TASK, key, task)

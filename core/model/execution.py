@@ -1,8 +1,8 @@
 """Executions and their tasks, with the tables of their state transitions.
 
-`EXECUTION_MOVES` and `TASK_MOVES` list the allowed transitions and their reasons. The shard's state
-refuses all others. `make docs` generates docs/reference/states.md from them. A state without
-successors is final (PROTOCOL I14).
+`EXECUTION_MOVES` and `TASK_MOVES` list the allowed transitions and their reasons. All others fail
+where a decision is drafted, and again where the shard's state changes. `make docs` generates
+docs/reference/states.md from the tables. A state without successors is final (PROTOCOL I14).
 """
 
 from collections.abc import Iterable, Mapping
@@ -71,7 +71,7 @@ TASK_MOVES: Mapping[TaskStatus, Mapping[TaskStatus, str]] = {
     },
     _T.RUNNING: {
         _T.SUCCESS: "its attempt succeeded",
-        _T.FAILED: "its attempt failed and no retry is left",
+        _T.FAILED: "its attempt failed and no retry is left, or 100 of its attempts were lost",
         _T.CANCELLED: "its execution is cancelled and its attempt ended without success",
         _T.BACKING_OFF: "its attempt failed, or several in a row were lost",
         _T.READY: "its attempt was lost and no slot is free",
@@ -196,6 +196,33 @@ def standing(task: Task) -> UpstreamState:
     if task.status is TaskStatus.SKIPPED and task.reason == UPSTREAM_FAILED:
         return UpstreamState.FAILED
     return STANDINGS[task.status]
+
+
+def check_execution_move(before: Execution, after: Execution) -> None:
+    """Assert that the state of *after* is that of *before*, or may follow it."""
+    is_move = after.status in EXECUTION_MOVES[before.status]
+    assert after.status is before.status or is_move, (before, after)
+
+
+def check_task_move(before: Task, after: Task) -> None:
+    """Assert that the state of *after* is that of *before*, or may follow it."""
+    is_move = after.status in TASK_MOVES[before.status]
+    assert after.status is before.status or is_move, (before, after)
+
+
+def check_attempts(before: Task, after: Task) -> None:
+    """Assert that the attempts of *after* may follow those of *before*.
+
+    Attempts start one at a time, each after the end of the one before; an attempt that has ended
+    stays ended; a task runs exactly while its last attempt has not ended.
+    """
+    added = len(after.attempts) - len(before.attempts)
+    is_open = [attempt.ending is None for attempt in after.attempts[-2:]]
+    assert added in (0, 1), (before, after)
+    assert not any(is_open[:-1]), (before, after)
+    assert any(is_open[-1:]) == (after.status is TaskStatus.RUNNING), (before, after)
+    if before.attempts and before.attempts[-1].ending is not None and added == 0:
+        assert not is_open[-1], (before, after)
 
 
 def in_place(tasks: Iterable[Task]) -> dict[str, Task]:

@@ -7,7 +7,18 @@ from collections.abc import Iterator
 
 from rota.core.model.attempt import AttemptKey, Order, Work
 from rota.core.model.dag import Census
-from rota.core.model.execution import Execution, Task, standing, task_key
+from rota.core.model.execution import (
+    FINAL_EXECUTION_STATES,
+    Execution,
+    ExecutionStatus,
+    Task,
+    TaskStatus,
+    check_attempts,
+    check_execution_move,
+    check_task_move,
+    standing,
+    task_key,
+)
 from rota.core.model.ids import ExecutionId, JobId
 from rota.core.model.job import Job, JobPlan, TaskSpec
 from rota.core.state.shard_state import State
@@ -129,23 +140,41 @@ class Draft:
         self._records[table, key] = None
 
     def put_execution(self, execution: Execution) -> None:
-        """Write an unfinished execution."""
+        """Write an unfinished execution; a new one is queued."""
+        before = self.execution(execution.id)
+        if before is None:
+            assert execution.status is ExecutionStatus.QUEUED, execution
+        else:
+            check_execution_move(before, execution)
+        assert execution.status not in FINAL_EXECUTION_STATES, execution
         if execution.id not in self.state.executions:
             self._created.setdefault(execution.id, execution)
         self._records[Table.EXECUTION, execution.id] = execution
 
     def put_task(self, execution_id: ExecutionId, task: Task) -> None:
-        """Write a task of an unfinished execution."""
+        """Write a task of an unfinished execution; a new one is blocked and has no attempts."""
+        before = self.task(execution_id, task.name)
+        if before is None:
+            assert (task.status, task.attempts) == (TaskStatus.BLOCKED, ()), task
+        else:
+            check_task_move(before, task)
+            check_attempts(before, task)
         self._records[Table.TASK, task_key(execution_id, task.name)] = task
 
     def put_checkpoint(self, execution_id: ExecutionId, task: str, data: bytes) -> None:
         """Save *data* as checkpoint for the next attempt of a task."""
         self._records[Table.CHECKPOINT, task_key(execution_id, task)] = Checkpoint(data)
 
-    def drop_execution(self, execution_id: ExecutionId) -> None:
-        """Remove a finished execution from the live tables."""
-        self._finished.add(execution_id)
-        self._records[Table.EXECUTION, execution_id] = None
+    def finish_execution(self, past: Execution) -> None:
+        """Move an execution from the live tables to the history; its tasks move separately."""
+        before = self.execution(past.id)
+        assert before is not None, past
+        check_execution_move(before, past)
+        assert past.status in FINAL_EXECUTION_STATES, past
+        assert past.open_count == 0, past
+        self._finished.add(past.id)
+        self.drop(Table.EXECUTION, past.id)
+        self.put(Table.PAST_EXECUTION, past.id, past)
 
     # -- effects --------------------------------------------------------------------------------
 

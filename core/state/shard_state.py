@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from rota.core.model.dag import Census, UpstreamState, census_of, dependents
 from rota.core.model.execution import (
-    EXECUTION_MOVES,
-    TASK_MOVES,
     Execution,
     Task,
     TaskStatus,
+    check_execution_move,
+    check_task_move,
     in_place,
     standing,
 )
@@ -215,19 +215,15 @@ class State:
         if before is None:
             self.live.setdefault(execution.job_id, {})[execution.id] = None
         else:
-            is_move = execution.status in EXECUTION_MOVES[before.status]
-            assert execution.status is before.status or is_move, (before, execution)
+            check_execution_move(before, execution)
         self.executions[execution.id] = execution
 
     def _put_task(self, key: str, task: Task) -> None:
         execution_id = ExecutionId(key.partition("/")[0])
         tasks = self.tasks.setdefault(execution_id, {})
         before = tasks.get(task.name)
-        assert (
-            before is None
-            or task.status is before.status
-            or task.status in TASK_MOVES[before.status]
-        ), (before, task)
+        if before is not None:
+            check_task_move(before, task)
         tasks[task.name] = task
         if before is not None and execution_id in self._censuses:
             self._count(execution_id, before, task)

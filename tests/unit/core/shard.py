@@ -281,6 +281,11 @@ class Shard:
             self.note(effect)
         return raws
 
+    @property
+    def situation(self) -> Situation:
+        """What a decision at the instant of the last one could depend on besides the state."""
+        return self._situation(self.decided_at)
+
     def _situation(self, now: Instant) -> Situation:
         self.decision_count += 1
         digest = blake2b(str(self.decision_count).encode(), digest_size=8).digest()
