@@ -4,14 +4,14 @@ import logging
 from collections.abc import Callable
 
 from rota.core.timing.instants import Instant
-from rota.node.coordination.coordinator import CoordinatorError, CoordinatorRefused
+from rota.node.coordination.coordinator import CoordinatorError, CoordinatorRefused, OutOfSpace
 from rota.node.system.sampled_log import SampledLog
 
 log = logging.getLogger(__name__)
 
 
 class CoordinatorRefusals:
-    """Calls that the coordinator answered and did not carry out.
+    """Calls that the coordinator refused.
 
     Args:
         now: Returns the elapsed time, which limits the log.
@@ -26,6 +26,6 @@ class CoordinatorRefusals:
 
     def note(self, error: CoordinatorError) -> None:
         """Count and log *error* if it is a refusal, which does not pass like an absence."""
-        if isinstance(error, CoordinatorRefused):
+        if isinstance(error, (CoordinatorRefused, OutOfSpace)):
             self.count += 1
             self._log.write(reason=str(error))

@@ -191,7 +191,7 @@ class CoordinatorUnavailable(CoordinatorError):
 
 
 class CoordinatorRefused(CoordinatorUnavailable):
-    """It answers and does not do it: credentials, quota, too many requests; nothing was done.
+    """It answers and does not do it: credentials, too many requests; nothing was done.
 
     For a node that runs the same as a coordinator that is away, but an operator has to act.
 
@@ -207,6 +207,12 @@ class OutcomeUnknown(CoordinatorError):
     """No answer came: what was asked may have been done, or may still be."""
 
     code = "outcome_unknown"
+
+
+class OutOfSpace(OutcomeUnknown):
+    """It refuses what takes space, and may have done it all the same; an operator has to act."""
+
+    code = "coordinator_out_of_space"
 
 
 class Taken(CoordinatorError):

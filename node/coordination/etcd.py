@@ -67,7 +67,7 @@ class EtcdCoordinator:
     Most calls are one request; `begin_session` up to four in a round, `change` and `recover` two,
     `swap` one for each 32.
 
-    Beyond the seam's errors, every call may raise `EtcdRefused`: etcd said no (permissions, quota,
+    Beyond the seam's errors, every call may raise `EtcdRefused`: etcd said no (permissions,
     versions), and why; and `OtherCluster`: another etcd answered.
 
     Args:

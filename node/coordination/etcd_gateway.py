@@ -7,7 +7,8 @@ Every call has a deadline and ends in one of five ways:
   it tried;
 - `AccessDenied`: likewise, because of the node's credentials;
 - `OutcomeUnknown`: it was sent and nothing came back, so it may have been done or may still be.
-  Only a call that does no harm when it is done twice is sent again by itself;
+  Only a call that does no harm when it is done twice is sent again by itself. Likewise
+  `OutOfSpace`: etcd's quota is used up;
 - `EtcdRefused`: etcd said no, and why.
 
 Calls go to one endpoint until it fails, then to the next.
@@ -30,6 +31,7 @@ from rota.node.coordination.coordinator import (
     CoordinatorUnavailable,
     OtherCluster,
     OutcomeUnknown,
+    OutOfSpace,
 )
 from rota.node.coordination.credentials import (
     COMMON_NAME,
@@ -55,17 +57,22 @@ A = TypeVar("A", bound=Answer)
 
 NOTHING_DONE = frozenset({3, 5, 6, 7, 8, 9, 11, 12, 16})
 """gRPC's codes by which etcd refuses before it proposes anything, or when nothing came of it:
-invalid, not found, exists, denied, exhausted, precondition, range, unimplemented, unauthenticated.
+invalid, not found, exists, denied, exhausted (but see `NO_SPACE`), precondition, range,
+unimplemented, unauthenticated.
 With the others (cancelled, unknown, deadline, aborted, internal, unavailable, data loss) a proposal
 may be on its way."""
 NO_LEADER = "etcdserver: no leader"
 """The one answer under "unavailable" that comes before anything is proposed."""
 RESOURCE_EXHAUSTED = 8
-"""Quota used up, or too many requests."""
+"""Too many requests."""
+NO_SPACE = "database space exceeded"
+"""The one refusal that proves nothing: when the quota is reached between etcd's first check and the
+execution of a request, etcd executes it and refuses it then (`quotaApplierV3` in its source)."""
+NO_SPACE_REMEDY = (
+    "etcd's quota is used up. Make room: `etcdctl compact REVISION`, `etcdctl defrag`, "
+    '`etcdctl alarm disarm`; docs/how-to/operate.md shows it under "etcd is full"'
+)
 REMEDIES = {
-    "database space exceeded": "etcd's quota is used up. Make room: `etcdctl compact REVISION`, "
-    "`etcdctl defrag`, `etcdctl alarm disarm`; docs/how-to/operate.md shows it under "
-    '"etcd is full"',
     "too many requests": "etcd has more requests under way than it takes: find out who else uses "
     "it, and give it a faster disk",
 }
@@ -472,6 +479,8 @@ def _fail(failure: Failure) -> NoReturn:
     grpc_code = failure.grpc_code or failure.code
     if failure.message == NO_LEADER:
         raise _NotDone(failure.message)
+    if NO_SPACE in failure.message:
+        raise OutOfSpace(f"{failure.message}: {NO_SPACE_REMEDY}")
     if grpc_code in NOTHING_DONE:
         raise EtcdRefused(failure.message, grpc_code)
     raise _Unanswered(failure.message)

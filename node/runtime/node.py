@@ -39,6 +39,7 @@ from rota.node.coordination.coordinator import (
     CoordinatorUnavailable,
     Member,
     OutcomeUnknown,
+    OutOfSpace,
     Taken,
     predecessor,
 )
@@ -257,8 +258,8 @@ class Node:
             except Taken as error:
                 log.error("node not started", extra={"reason": str(error)})
                 self._supervisor.waiting(f"waits: {error}")
-            except CoordinatorRefused as error:
-                if not error.is_passing:
+            except (CoordinatorRefused, OutOfSpace) as error:
+                if isinstance(error, CoordinatorRefused) and not error.is_passing:
                     raise
                 reason = f"the node waits to join its cluster, until etcd takes writes: {error}"
                 log.error("etcd refuses", extra={"reason": reason})

@@ -26,6 +26,7 @@ from rota.node.coordination.coordinator import (
     News,
     OtherCluster,
     OutcomeUnknown,
+    OutOfSpace,
     WatchLost,
 )
 from rota.node.coordination.credentials import AccessDenied, Credentials
@@ -652,7 +653,8 @@ async def test_a_watch_that_is_not_allowed_is_refused(connect: Connect) -> None:
         (504, 4, "context deadline exceeded", OutcomeUnknown),
         (500, 2, "raft proposal dropped", OutcomeUnknown),
         (503, 14, "etcdserver: no leader", CoordinatorUnavailable),
-        (429, 8, "etcdserver: mvcc: database space exceeded", EtcdRefused),
+        (429, 8, "etcdserver: mvcc: database space exceeded", OutOfSpace),
+        (429, 8, "etcdserver: too many requests", EtcdRefused),
         (403, 7, "etcdserver: permission denied", AccessDenied),
     ],
 )
