@@ -125,6 +125,24 @@ class Operation:
     body: Body | None
     problems: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        """Check the statuses of its answers and the codes of its errors, at import.
+
+        Raises:
+            ValueError: An answer has the status of an error, or `error_codes` lacks a code.
+        """
+        for answer in self.answers:
+            if not 200 <= answer.status < 300:
+                raise ValueError(
+                    f"{self.method} {self.path}: status {answer.status} is not a success; errors "
+                    "belong into problems, by their codes"
+                )
+        unknown = sorted(self._codes - CODES.keys())
+        if unknown:
+            raise ValueError(
+                f"{self.method} {self.path}: the table of error codes lacks {', '.join(unknown)}"
+            )
+
     @property
     def name(self) -> str:
         """The name of its handler."""
@@ -147,13 +165,16 @@ class Operation:
     @property
     def codes(self) -> list[str]:
         """The codes of all its errors, by status."""
+        return sorted(self._codes, key=list(CODES).index)
+
+    @property
+    def _codes(self) -> set[str]:
         of_all = ["bad_request", "busy", "internal", "host_not_allowed", "unsupported_encoding"]
         is_read = self.method == "GET"
         of_method = ("unexpected_body",) if is_read else ("cross_origin", "unsupported_media_type")
         of_query = ["invalid_query"] if self.query is not None else []
         of_body = _BODY_PROBLEMS if self.body else ()
-        found = {*self.problems, *of_all, *of_method, *of_query, *of_body}
-        return sorted(found, key=list(CODES).index)
+        return {*self.problems, *of_all, *of_method, *of_query, *of_body}
 
     def check(self, request: RequestContext) -> None:
         """Check the query of *request*, and set `RequestContext.is_dry_run`.

@@ -1,0 +1,41 @@
+"""Declarations of operations: statuses and codes of errors are checked at once."""
+
+import pytest
+from aiohttp import web
+
+from rota.node.api.requests.operations import Operations, Success
+from rota.node.api.requests.request_context import RequestContext
+
+
+async def handler(_: RequestContext) -> web.StreamResponse:
+    """Return nothing."""
+    return web.Response()
+
+
+def test_an_operation_with_an_error_code_that_the_table_lacks_is_refused() -> None:
+    operations = Operations("Jobs")
+    declare = operations.declare(
+        "GET", "/api/v1/jobs", Success(200, "the jobs"), problems=("job_not_found", "no_such_job")
+    )
+
+    with pytest.raises(ValueError, match=r"^GET /api/v1/jobs: the table .* lacks no_such_job$"):
+        declare(handler)
+
+    assert operations.declared == []
+
+
+@pytest.mark.parametrize("status", [199, 304, 404])
+def test_an_operation_whose_answer_has_the_status_of_an_error_is_refused(status: int) -> None:
+    operations = Operations("Jobs")
+
+    with pytest.raises(ValueError, match=f"status {status} is not a success"):
+        operations.declare("GET", "/api/v1/jobs", Success(status, "the jobs"))(handler)
+
+
+def test_the_codes_of_an_operation_are_in_the_order_of_their_statuses() -> None:
+    operations = Operations("Jobs")
+    operations.declare("GET", "/x", Success(200, "it"), problems=("job_not_found",))(handler)
+
+    codes = operations.declared[0].codes
+
+    assert codes.index("bad_request") < codes.index("job_not_found") < codes.index("internal")
