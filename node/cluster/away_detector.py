@@ -1,10 +1,10 @@
-"""Nodes that stay away: after a while their copies are made anew elsewhere (PROTOCOL R29).
+"""Detection of nodes that stay away, whose copies are then made on other nodes (PROTOCOL R29).
 
-A node that is restarted, or whose machine is, comes back with its data; to copy all of it elsewhere
-meanwhile, and back again, would be work for nothing. So its copies are only counted out (R24), and
-it stays where the ring wants it, for `repair_delay`. Then whoever has missed it so long says at the
-coordinator that it is *away*: that moves its share for all nodes alike, whatever each of them has
-seen. It is taken back by the node itself, when it lives again.
+A node or machine that is restarted comes back with its data, so copying all of it elsewhere and
+back would be wasted. For `repair_delay` the copies of a missing node only stop counting (R24), and
+the ring keeps its place. After that, each node that has missed it for so long may mark it as *away*
+at the coordinator. The mark moves the share of the node for all nodes alike, whatever each of them
+has seen. The node itself removes the mark when it is alive again.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ LOOK_S = 1.0
 
 
 class AwayDetector:
-    """Says of other nodes that they are away.
+    """Detector of nodes that stay away.
 
     Args:
-        membership: Who there is, and who of them lives, as far as is known here.
-        coordinator: Where it is said, and looked at once more before that.
-        copies: Of each shard that there are to be.
-        delay: How long a node is waited for.
-        clock: Measures that, from when it was first missed here.
+        membership: The members, and which of them are alive, in the view of this node.
+        coordinator: Read again before a node is marked there.
+        copies: Wanted number of copies of each shard.
+        delay: Time between the first absence and the mark.
+        clock: Measures the absence, from the first time that this node missed the other.
     """
 
     def __init__(
@@ -60,16 +60,16 @@ class AwayDetector:
         self._missed_since: dict[NodeId, Instant] = {}
 
     async def run(self) -> None:
-        """Look for those who stay away, until cancelled."""
+        """Detect and mark nodes that stay away, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             missed = list(self.missed_too_long())
             if missed:
                 with suppress(CoordinatorUnavailable, OutcomeUnknown):
-                    await self._say_away(missed)
+                    await self._mark_away(missed)
 
     def missed_too_long(self) -> Iterator[NodeId]:
-        """Yield the nodes that are to be away; none while there is nobody to take their share."""
+        """Yield the nodes to be marked; none while too few active nodes live to hold all copies."""
         membership, now = self._membership, self._clock.elapsed()
         active = [each for each in membership.members.values() if each.state == ACTIVE]
         missing = {each.node_id for each in active if each.node_id not in membership.sessions}
@@ -77,7 +77,7 @@ class AwayDetector:
         if len(active) - len(missing) >= self._copies:
             yield from (each for each in missing if now - self._missed_since[each] > self._delay)
 
-    async def _say_away(self, missed: list[NodeId]) -> None:
+    async def _mark_away(self, missed: list[NodeId]) -> None:
         view = await self._coordinator.view()
         for node_id in missed:
             member = view.members.get(node_id)

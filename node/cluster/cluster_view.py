@@ -34,7 +34,7 @@ from rota.node.shards.local_shards import Shards
 log = logging.getLogger(__name__)
 
 AUDIT_S = 30.0
-"""A view is read this often even if the watch missed nothing that it knows of."""
+"""Period of reading a view, even if the watch has detected no gap."""
 RETRY_S = 0.5
 
 
@@ -48,7 +48,7 @@ class ClusterView:
         known_members: Gets the member records.
         own_record: Compared with the record of this node in the view.
         liveness: Gets the sessions.
-        continuity: What this node knows of the coordinator's past.
+        continuity: This node's record of the coordinator's past states.
         loss_notices: Report a loss.
         gate: The gate of swap requests, opened by a view.
         requests: Requests of a read of the view.
@@ -101,8 +101,8 @@ class ClusterView:
     def found(self, shards: Collection[ShardId]) -> None:
         """Found shards here of which a recovery found no copy on any node.
 
-        They are founded once this node knows the generation of the recovery, unless they have been
-        founded elsewhere.
+        They are founded once this node has seen the generation of the recovery, unless they have
+        been founded elsewhere.
         """
         self._to_found |= set(shards)
         self._requests.look()
@@ -206,10 +206,10 @@ class ClusterView:
     def _found_shards(self, view: View, linked: Collection[NodeId]) -> None:
         """Make the first copies, on the node where they belong, of shards without a copy (R23).
 
-        Only if every node that lives was linked when the view was requested: a node that knows that
-        the coordinator lost a configuration of such a shard reports it with the link (R31). After a
-        recovery, only of the shards that the recovery named: a shard that it left closed has no
-        configuration either, and its copies may be on nodes that are away.
+        Only if every node that lives was linked when the view was requested: a node with evidence
+        that the coordinator lost a configuration of such a shard reports it with the link (R31).
+        After a recovery, only of the shards that the recovery named: a shard that it left closed
+        has no configuration either, and its copies may be on nodes that are away.
         """
         self._to_found -= view.configurations.keys()
         if view.cluster is not None and view.cluster.generation > 0:

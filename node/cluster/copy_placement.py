@@ -1,4 +1,4 @@
-"""Where the copies of each shard ought to be: the ring over what members say of themselves."""
+"""Placement of the copies of each shard: the ring over the member records."""
 
 import logging
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def _on_ring(member: Member) -> RingMember:
         id=member.node_id,
         weight=member.weight,
         zone=member.zone,
-        # A state that a later version knows is none in which a node gets more to hold.
+        # A node in a state of a later version gets no further copies.
         state=_STATES.get(member.state, MemberState.DRAINING),
     )
 

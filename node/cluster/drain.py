@@ -1,12 +1,13 @@
-"""A node that is about to stop gives away what it holds, so that nobody waits for it (R24, R27).
+"""Drain of a node that is about to stop, so that no shard waits for it (PROTOCOL R24, R27).
 
-It tells the others that it leaves. What it is primary of it hands over, to whoever is first in line
-for it; the primaries of the other shards take its copies from those that count, as long as enough
-remain: else every write would wait until it has been silent for long enough. It goes on meanwhile:
-decides, answers, forwards. When it comes back it is behind by what it missed, and counts again as
-soon as it has that.
+The node reports to the others that it leaves. It hands over each shard that it is primary of, to
+the first candidate. The primaries of the other shards stop counting its copies as long as enough
+others remain: otherwise every write would wait until the node has been silent for long enough.
+Meanwhile the node decides, answers and forwards as usual. After its restart its copies lack only
+the entries since then, and count again when they have these.
 
-What nobody can take it keeps: it stops as one that is killed does, and no later.
+A shard that no other node can take stays on the node, which then stops like a killed one, and no
+later.
 """
 
 import asyncio
@@ -24,17 +25,17 @@ from rota.node.system.clock import Clock
 log = logging.getLogger(__name__)
 
 WITHIN_S = 5.0
-"""A hundred shards take less than one; after so long something is in the way."""
+"""A hundred shards take less than 1 s; longer than this means a fault elsewhere."""
 LOOK_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class HeldShards:
-    """What a node still holds, and others could take from it.
+    """Numbers of shards that other nodes can still take from a node.
 
     Attributes:
-        primaries: Shards that it decides for.
-        backups: Shards that have another primary, which counts its copy.
+        primaries: Shards of which the node is primary.
+        backups: Shards with another primary, which counts the node's copy.
     """
 
     primaries: int
@@ -45,14 +46,14 @@ class HeldShards:
 
 
 class Drain:
-    """How this node leaves.
+    """The drain of this node.
 
     Args:
-        shards: Of this node.
-        liveness: Of this node; that it leaves is noted there.
-        copies: How many there are to be.
-        clock: Measures how long it takes.
-        tell: Has everybody hear of it soon.
+        shards: The shards of this node.
+        liveness: Records that this node leaves.
+        copies: The numbers of copies, wanted and least.
+        clock: Measures the duration.
+        report: Sends the health of this node to the others at once.
     """
 
     def __init__(
@@ -61,26 +62,26 @@ class Drain:
         liveness: Liveness,
         copies: Copies,
         clock: Clock,
-        tell: Callable[[], None],
+        report: Callable[[], None],
     ) -> None:
         self._shards = shards
         self._liveness = liveness
         self._copies = copies
         self._clock = clock
-        self._tell = tell
+        self._report = report
 
     async def leave(self, is_over: Callable[[], bool]) -> bool:
-        """Return when others have all that they can take, *is_over*, or it takes too long.
+        """Return when the others have taken all that they can, *is_over*, or after `WITHIN_S`.
 
         Returns:
-            False if it took too long.
+            False after `WITHIN_S`.
         """
         log.info("node leaving")
         began_at = self._clock.elapsed()
         self._liveness.begin_leaving(began_at)
         for node_id in self._liveness.sessions:
-            self._shards.linked(node_id)  # Asks at once: an heir has to answer that.
-        self._tell()
+            self._shards.linked(node_id)  # Queries at once: a successor has to answer first.
+        self._report()
         try:
             async with asyncio.timeout(WITHIN_S):
                 while self.held and not is_over():  # noqa: ASYNC110 - of many shards
@@ -96,19 +97,19 @@ class Drain:
 
     @property
     def held(self) -> HeldShards:
-        """What is still to be given away."""
+        """The shards that others can still take."""
         known = [each.replica.newest for each in self._shards if each.replica.newest]
         return HeldShards(
-            primaries=sum(map(self._has_heir, known)),
+            primaries=sum(map(self._has_successor, known)),
             backups=sum(map(self._is_counted_needlessly, known)),
         )
 
-    def _has_heir(self, configuration: Configuration) -> bool:
+    def _has_successor(self, configuration: Configuration) -> bool:
         is_mine = configuration.primary == self._liveness.node_id
         return is_mine and any(map(self._liveness.is_able, configuration.members))
 
     def _is_counted_needlessly(self, configuration: Configuration) -> bool:
-        """Tell whether another node is primary, and may, and can, go on without this copy."""
+        """Return True if another node is primary and can commit without this copy."""
         liveness, members = self._liveness, configuration.members
         is_led = configuration.primary != liveness.node_id and (
             configuration.primary in liveness.sessions and liveness.reaches_coordinator

@@ -21,10 +21,10 @@ LookAtEtcd = Callable[[], Awaitable[EtcdSpace | None]]
 
 
 class EtcdGuard:
-    """What this node knows of the space in etcd.
+    """The guard of the space in etcd.
 
     Args:
-        look: Returns how full etcd is, or None if that is not known.
+        look: Returns the space in etcd, or None if it is unknown.
     """
 
     def __init__(self, look: LookAtEtcd) -> None:
@@ -33,13 +33,13 @@ class EtcdGuard:
         self._is_warned = False
 
     async def run(self) -> None:
-        """Look from time to time until cancelled."""
+        """Check the space periodically until cancelled."""
         while True:
             self.see(await self._look())
             await asyncio.sleep(LOOK_EVERY_S)
 
     def see(self, found: EtcdSpace | None) -> None:
-        """Take note of how full etcd is; None, if that is not known, changes nothing."""
+        """Record the space in etcd; None (unknown) changes nothing."""
         self._found = found or self._found
         trouble = self.why_short
         if trouble and not self._is_warned:
@@ -66,8 +66,8 @@ class EtcdGuard:
             return None
         if found.is_refusing:
             return (
-                "etcd refuses writes, for its quota was used up (alarm NOSPACE): no shard changes "
-                f"hands, and no node can join. {REMEDY}"
+                "etcd refuses writes, because its quota was used up (alarm NOSPACE): no shard "
+                f"changes hands, and no node can join. {REMEDY}"
             )
         part = found.used_bytes / found.quota_bytes
         if part < WARN_AT:

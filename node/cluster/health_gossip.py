@@ -1,7 +1,7 @@
-"""What nodes tell of themselves with the messages that go between them anyway (PROTOCOL R19, R20).
+"""Health reports of nodes, attached to messages of replicas (PROTOCOL R19, R20).
 
-A beacon goes with an entry or a beat, and with the answer to one, once in a beat to each peer
-however many shards the two have in common. Who gets a message without one lacks nothing.
+A beacon is attached to an entry, a beat or an answer to one: to each peer one in the time of a
+beat, however many shards the two nodes have in common. A message without a beacon is complete.
 """
 
 from collections.abc import Callable
@@ -23,14 +23,14 @@ class HealthGossip:
     """The beacons of one node.
 
     Args:
-        clock_skew: Of the others, kept up to date here.
-        liveness: Of this node; who is unfit is kept up to date here.
-        clock: Both of its times are told.
-        every: How often each peer is told.
-        lendable: Returns how many places this node has to spare.
+        clock_skew: Updated with the clocks in received beacons.
+        liveness: Updated with the health in received beacons.
+        clock: Both of its times are sent.
+        every: Least time between two beacons to one peer.
+        lendable: Returns the number of slots that this node can lend.
 
     Attributes:
-        free: Places that each of the others had to spare when it told last.
+        free: The number of slots that each other node could lend, by its last beacon.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class HealthGossip:
         self._sent_at: dict[NodeId, Instant] = {}
 
     def put_on(self, message: M, receiver: NodeId) -> M:
-        """Return *message* with a beacon, if it can have one and it is time for it."""
+        """Return *message* with a beacon, if its type allows one and one is due."""
         if not isinstance(message, Append | Appended):
             return message
         now = self._clock.elapsed()
@@ -71,11 +71,11 @@ class HealthGossip:
         return replace(message, beacon=beacon)
 
     def hurry(self) -> None:
-        """Put one on the next message to each peer: there is news."""
+        """Attach a beacon to the next message to each peer, however recent the last one."""
         self._sent_at.clear()
 
     def take_from(self, message: object, sender: NodeId) -> None:
-        """Take note of what the sender of *message* tells of itself, if it does."""
+        """Record the beacon of *message*, if it has one."""
         if not isinstance(message, Append | Appended) or message.beacon is None:
             return
         self._clock_skew.record(sender, message.beacon, self._clock.elapsed())

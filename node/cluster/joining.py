@@ -1,8 +1,8 @@
-"""The cluster that a node belongs to: found or founded, and the same for all of its nodes.
+"""Joining of a node to its cluster, which the first node founds.
 
-What a cluster is like is fixed when its first node founds it, in etcd's ``meta``. Every node is
-configured with it too, and does not start where the two differ: a setting that has no effect would
-be believed to have one.
+The shape of a cluster is fixed when its first node founds it, in etcd's ``meta``. Every node has
+the same settings too, and does not start where the two differ: otherwise an operator could set a
+value without effect and not notice.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -39,7 +39,7 @@ FIXED: dict[str, Callable[[NodeConfig | Cluster], object]] = {
     "peer_lease": lambda each: format_duration(each.peer_lease),
     "attempt_lease": lambda each: format_duration(each.attempt_lease),
 }
-"""The settings that are the cluster's."""
+"""The settings that are fixed for a cluster."""
 
 
 async def join(
@@ -51,7 +51,7 @@ async def join(
 
     Args:
         config: Of this node.
-        coordinator: Which knows the cluster.
+        coordinator: Has the record of the cluster.
         known: What the node's data are of; None if it has none yet.
         new_id: Random: the cluster's id, if it is founded now.
 
@@ -70,24 +70,25 @@ async def join(
 
 
 def _unfounded(config: NodeConfig, known: Identity | None) -> Cluster:
-    """Return the cluster that a node's data are of, where etcd knows none.
+    """Return the cluster that a node's data are of, where etcd has no record of one.
 
     Raises:
         WrongCluster: None is awaited, or the node has no data.
     """
     if known is None:
         raise WrongCluster(
-            f"etcd knows no cluster {config.cluster!r}, and data directory {config.data_dir} is "
-            "empty: a node without data has no part in a recovery. Start it after the recovery, or "
-            "without --await-recovery to found a cluster"
+            f"etcd has no record of cluster {config.cluster!r}, and data directory "
+            f"{config.data_dir} is empty: a node without data has no part in a recovery. Start it "
+            "after the recovery, or without --await-recovery to found a cluster"
         )
     if not config.await_recovery:
-        # Founded anew it would have other nodes' shards without their data.
+        # Founded again, it would have other nodes' shards without their data.
         raise WrongCluster(
-            f"etcd knows no cluster {config.cluster!r}, and data directory {config.data_dir} is "
-            f"of a cluster already ({known.cluster}): etcd has lost its data, or this is another "
-            "etcd or another name. Correct the settings; or, if etcd has lost its data, start all "
-            "nodes with --await-recovery and run `rota cluster recover-coordination`"
+            f"etcd has no record of cluster {config.cluster!r}, and data directory "
+            f"{config.data_dir} is of a cluster already ({known.cluster}): etcd has lost its data, "
+            "or this is another etcd or another name. Correct the settings; or, if etcd has lost "
+            "its data, start all nodes with --await-recovery and run "
+            "`rota cluster recover-coordination`"
         )
     cluster = msgspec.structs.replace(cluster_of(config, known.cluster), shards=known.shard_count)
     _check_settings(config, cluster)
@@ -139,7 +140,7 @@ def _check_data(path: Path, known: Identity | None, cluster: Cluster) -> None:
 def check_owner(
     config: NodeConfig, known: Identity | None, members: Mapping[NodeId, Member]
 ) -> None:
-    """Check that the node's data directory is not that of another node, be it alive or not.
+    """Check that the node's data directory is not that of another node, alive or not.
 
     Raises:
         WrongNode: It is.
@@ -156,8 +157,8 @@ def check_owner(
 def timing_of(cluster: Cluster) -> Timing:
     """Return the durations of a cluster: three are chosen, the others follow.
 
-    A backup is asked five times within its lease, so that four answers may be lost; and is taken
-    for dead when it has been silent for as long.
+    A backup gets five beats within its lease, so that four answers may be lost; one that is silent
+    for the whole lease counts as dead.
     """
     lease = cluster.peer_lease
     return Timing(
@@ -198,14 +199,14 @@ def why_unready(shards: Shards, node_id: NodeId, reached: Collection[NodeId]) ->
 def why_cut_off(shards: Shards, reached: Collection[NodeId]) -> str | None:
     """Return why another node may have more requests answered than this one, or None.
 
-    A shard that nobody decides for, or whose primary has gone, is the same wherever it is asked
-    about. If that kept requests from all nodes, the loss of one would be the loss of all.
+    A shard without a primary, or with an unreachable one, is as unavailable on the other nodes. If
+    it made nodes unready, the loss of one node would take all nodes out of service.
 
     Args:
         shards: Of this node.
         reached: The nodes to which there is a link.
     """
-    # Of shards that this node does not decide for, be it their primary.
+    # Of the shards that are not open here, also those of which this node is the primary.
     primaries = {shard.primary_node for shard in shards if not shard.is_open}
     if None in primaries:
         return "not all shards have a primary that is known here"

@@ -1,4 +1,4 @@
-"""Members of the cluster as this node knows them, and where copies of shards belong."""
+"""Members of the cluster in the view of this node, and the nodes to which copies belong."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,7 +17,7 @@ class KnownMembers:
     """The members of the cluster, whether or not they live.
 
     Args:
-        placement: The ring's.
+        placement: Returns the nodes of a shard's copies.
         on_members: Called with all members whenever one has changed.
         requests: Where a read of the view is requested.
 

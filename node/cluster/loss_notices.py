@@ -12,18 +12,18 @@ from rota.node.shards.local_shards import Shards
 from rota.node.system.clock import Clock
 
 REPEAT_EVERY = Duration(SECOND)
-"""A member that was out of reach hears of a loss so soon after it is back, without a new link."""
+"""Delay after which a member that was unreachable gets the report, if its link is the old one."""
 
 
 class LossNotices:
-    """Reports a loss that this node knows of.
+    """The reports of this node.
 
     Args:
         node_id: This node.
-        known_members: Who gets the reports.
-        network: To them.
-        shards: Store what is known of the loss for the next process of this node.
-        continuity: What this node knows of the coordinator's past.
+        known_members: The receivers of the reports.
+        network: Sends the reports.
+        shards: Store the loss for the next process of this node.
+        continuity: This node's record of the coordinator's past states.
         clock: Of this node.
     """
 

@@ -37,7 +37,7 @@ REQUESTS_AT_ONCE = 3
 """Requests for swaps that run side by side: of a hundred shards that change hands at once, none
 waits for all the others. A shard has at most one swap, so the order of the requests is free."""
 TICKS_PER_BEAT = 4
-"""A beat is late by a tick at most."""
+"""So a beat is late by at most one tick."""
 TICK_ALONE_S = 1.0
 TICK_STARTING_S = 0.02
 
@@ -46,21 +46,21 @@ class Membership:
     """The membership of this node.
 
     Args:
-        coordinator: Holds what all nodes agree on.
-        network: To the other nodes.
+        coordinator: The store that all nodes agree through.
+        network: Sends messages to the other nodes.
         member: The member record of this process.
         shards: The shards of this node.
-        lock: On its data directory; see `Claim`.
-        liveness: Which nodes live, kept up to date here.
-        continuity: What this node knows of the coordinator's past, kept up to date here.
+        lock: The lock on the data directory; see `Claim`.
+        liveness: The view of which nodes are alive, updated here.
+        continuity: This node's record of the coordinator's past states, updated here.
         self_check: The health of this node, checked with every tick.
         gossip: The health that this node sends with messages of replicas.
         requests: What replicas request of the coordinator.
-        timing: The cluster's.
-        placement: The ring's.
+        timing: The durations of the cluster.
+        placement: Returns the nodes of a shard's copies.
         meet: Called with all members whenever one has changed.
         begun: Called with each session that this node begins.
-        clock: Of this node.
+        clock: The clock of this node.
         is_alone: Whether there are no other nodes.
         cluster_id: Of the cluster's record at the coordinator; None where that is not compared.
     """
@@ -161,7 +161,7 @@ class Membership:
         finally:
             await self._session.end()
 
-    # -- what is known --------------------------------------------------------------------------
+    # -- the view ---------------------------------------------------------------------------------
 
     @property
     def node_id(self) -> NodeId:
@@ -215,25 +215,25 @@ class Membership:
     # -- events ---------------------------------------------------------------------------------
 
     def saw_death(self, node_id: NodeId, session: Session) -> None:
-        """Take the proof that the process of a node in that session has ended (note 2)."""
+        """Record the proof that the process of a node in that session has ended (note 2)."""
         grace = self._timing.grace
         self._liveness.saw_death(node_id, session, self._clock.elapsed(), grace=grace)
         self._urgent.set()
 
     def linked(self, node_id: NodeId) -> None:
-        """Note a new link: what was sent to that node before is lost, and is sent again."""
+        """Handle a new link: messages sent to that node before may be lost and are sent again."""
         self._shards.linked(node_id)
         self._loss_notices.linked(node_id)
         self._view.linked()
         self._urgent.set()
 
     def heard_loss(self, sender: NodeId, generation: int) -> bool:
-        """Take a report that the coordinator lost its state; False if it cannot be true."""
+        """Record a report that the coordinator lost its state; False if it cannot be true."""
         is_credible = self._continuity.accept_report(generation, sender)
         self._loss_notices.update()
         return is_credible
 
-    def tell_at_once(self) -> None:
+    def report_at_once(self) -> None:
         """Send this node's health to the others with the next messages, at once."""
         self._gossip.hurry()
         self._urgent.set()

@@ -1,7 +1,7 @@
-"""What an operator says of nodes: that one is to hold nothing, is to hold its part, is no more.
+"""Operations on the nodes of a cluster: drain, undrain and removal.
 
-It is said to the coordinator, whichever node is asked, and all nodes hear of it there. Everything
-is checked against what is agreed on at that moment, not against what this node has heard of.
+The coordinator stores the state of a node, whichever node handles the request, and all nodes watch
+it there. Conditions are checked against a view read for the request, not against this node's own.
 """
 
 import msgspec
@@ -20,32 +20,32 @@ NAMED_MAX = 5
 
 
 async def hold_nothing(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> Member:
-    """Have a node drain, and return what is known of it then; *is_dry*: what would be.
+    """Drain a node, and return its new record; *is_dry*: change nothing.
 
     Raises:
         Refused: There is no such node, or none that could hold anything in its place.
-        CoordinatorError: The coordinator did not do it, or nobody knows.
+        CoordinatorError: The coordinator did not do it, or the outcome is unknown.
     """
-    return await _say(coordinator, node_id, DRAINING, is_dry=is_dry)
+    return await _set_state(coordinator, node_id, DRAINING, is_dry=is_dry)
 
 
 async def hold_again(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> Member:
-    """Have a node hold its part again, and return what is known of it then.
+    """End the drain of a node, and return its new record; *is_dry*: change nothing.
 
     Raises:
         Refused: There is no such node.
-        CoordinatorError: The coordinator did not do it, or nobody knows.
+        CoordinatorError: The coordinator did not do it, or the outcome is unknown.
     """
-    return await _say(coordinator, node_id, ACTIVE, is_dry=is_dry)
+    return await _set_state(coordinator, node_id, ACTIVE, is_dry=is_dry)
 
 
 async def forget(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> None:
-    """Take a node that will not come back from the members.
+    """Remove a node that will not come back; *is_dry*: only check.
 
     Raises:
-        Refused: There is no such node; it lives; or a copy on it counts, so that nothing of that
-            shard is committed without it.
-        CoordinatorError: The coordinator did not do it, or nobody knows.
+        Refused: There is no such node; it is alive; or a copy on it counts, so that its shard
+            commits nothing without it.
+        CoordinatorError: The coordinator did not do it, or the outcome is unknown.
     """
     view = await coordinator.view()
     _member(view, node_id)
@@ -61,12 +61,14 @@ async def forget(coordinator: Coordinator, node_id: NodeId, *, is_dry: bool) -> 
             "taken their place, or start it and drain it first; if it is lost for good, and no "
             "other copy that counts is left, see `rota shard recover`",
         )
-    # No copy of it comes to count in between: for that it would have to answer, and so to live.
+    # None of its copies can begin to count in between, since it would have to be alive for that.
     if not is_dry and not await coordinator.forget(node_id):
         raise _alive(node_id)
 
 
-async def _say(coordinator: Coordinator, node_id: NodeId, state: str, *, is_dry: bool) -> Member:
+async def _set_state(
+    coordinator: Coordinator, node_id: NodeId, state: str, *, is_dry: bool
+) -> Member:
     while True:
         view = await coordinator.view()
         member = _member(view, node_id)
@@ -75,7 +77,7 @@ async def _say(coordinator: Coordinator, node_id: NodeId, state: str, *, is_dry:
         fresh = msgspec.structs.replace(member, state=state)
         if is_dry or fresh == member or await coordinator.change(member, fresh):
             return fresh
-        # The node has just told anew who it is, or somebody else has said something of it.
+        # The record changed meanwhile: by the node, which registered, or by another operator.
 
 
 def _member(view: View, node_id: NodeId) -> Member:

@@ -43,7 +43,7 @@ class NodeSession:
         requests: Where a read of the view is requested.
         refusals: Counts the coordinator's refusals.
         on_begun: Called with each session that begins.
-        timing: The cluster's.
+        timing: The durations of the cluster.
         clock: Measures the time of the session.
     """
 
@@ -82,8 +82,8 @@ class NodeSession:
         """Keep a session until cancelled; `end` follows."""
         while True:
             if self._liveness.is_fenced(self._liveness.sessions):
-                # R19: the others need not wait longer than for a node that is lost. The view tells
-                # whether the coordinator is there, so that they can take over.
+                # R19: so the others wait no longer than for a lost node. Reading a view shows
+                # whether the coordinator is reachable, without which they cannot take over.
                 self._requests.look()
                 await asyncio.sleep(RETRY_S)
                 continue

@@ -14,7 +14,7 @@ class OwnRecord:
     Args:
         coordinator: Where the record is.
         member: The record of this process.
-        known_members: The members as this node knows them.
+        known_members: The members in the view of this node.
 
     Attributes:
         is_registered: Whether the coordinator has the record, in the present session.

@@ -1,11 +1,11 @@
-"""Whether this node is fit to be primary: its loop, its disk, its calendar.
+"""Fitness of this node to be primary: checks of its loop, its disk and its wall clock.
 
-An unfit node of a cluster hands its primaries over until it is well (PROTOCOL R19, R20); one that
-is alone has nobody to hand them to, so it says so and counts.
+An unfit node of a cluster hands its primaries over until it is well (PROTOCOL R19, R20). One that
+is alone has no other node to hand them to, so it only logs and counts.
 
-The loop is measured by the node's own ticks. A thread that looks at it from outside would live on
-while it hangs, and what is to be known is whether the beats and renewals, which are of that loop,
-go out in time. While it hangs altogether none goes, and all authority ends by itself (R15).
+The delay of the loop is measured by the node's own ticks, because beats and renewals are sent by
+the same loop; a thread would run on while the loop hangs. While the loop hangs, no renewal is sent,
+and all authority ends by itself (R15).
 """
 
 import logging
@@ -29,20 +29,20 @@ log = logging.getLogger(__name__)
 _WHY = {
     HealthCondition.LOOP: f"its loop stood still for more than {LOOP_LAG_MAX // MILLISECOND} ms",
     HealthCondition.DISK: f"its disk took more than {SYNC_TIME_MAX // MILLISECOND} ms for a sync",
-    HealthCondition.CLOCK: "its calendar differs from those of most nodes",
+    HealthCondition.CLOCK: "its wall clock differs from those of most nodes",
     HealthCondition.SPACE: "its disk is nearly full",
 }
 
 
 class SelfCheck:
-    """What is wrong with this node.
+    """The health conditions of this node.
 
     Args:
-        clock_skew: Of the other nodes.
-        liveness: Of this node; its ills are kept up to date here.
-        clock: Whose calendar is looked at.
-        metrics: Where ills are counted.
-        is_alone: Whether there is nobody to hand anything over to.
+        clock_skew: The clocks of the other nodes.
+        liveness: Gets the health conditions of this node.
+        clock: Its wall clock is compared with those of the other nodes.
+        metrics: Count the health conditions.
+        is_alone: Whether there is no other node to hand shards over to.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class SelfCheck:
         return f"this node hands its shards over: {' and '.join(why)}" if why else None
 
     def tick(self, *, lag: int, sync_time: int) -> None:
-        """Look at everything.
+        """Check loop, disk and clock.
 
         Args:
-            lag: By how much this tick came too late, in microseconds.
-            sync_time: How long the sync that runs now has taken so far; 0 if none does.
+            lag: The delay of this tick, in microseconds.
+            sync_time: Duration so far of the running sync, in microseconds; 0 if none runs.
         """
         now = self._clock.elapsed()
         self._ills.record_delays(lag=lag, sync_time=sync_time, now=now)
@@ -83,15 +83,15 @@ class SelfCheck:
         self._judge(now, facts)
 
     def see_space(self, space: DiskSpace) -> None:
-        """Take note of how much space is left; a node that is alone refuses, and that is all."""
+        """Record the space on the disk; of no effect on a node that is alone."""
         if not self._is_alone:
             is_low = space is not DiskSpace.AMPLE
             self._ills.record_space(is_low=is_low, now=self._clock.elapsed())
 
-    def may_believe_calendar(self) -> bool:
-        """Look at the calendar, right before something is stamped or fired by it (R20).
+    def check_clock(self) -> bool:
+        """Check the wall clock, right before a time stamp or a fire; True if it may be used (R20).
 
-        Costs a few microseconds, so that an hour that it jumps is noticed before it does harm.
+        A check takes a few microseconds, so a jump of the clock is detected before its first use.
         """
         if not self._is_alone:
             self._judge(self._clock.elapsed(), {})
@@ -101,12 +101,12 @@ class SelfCheck:
         self._ills.record_clock(self._clock_skew.is_wrong(self._clock.now(), now), now)
         ills = self._ills.at(now)
         if ills != self._known:
-            self._tell(ills, facts)
+            self._report(ills, facts)
             self._known = ills
         if not self._is_alone:
             self._liveness.record_ills(ills)
 
-    def _tell(self, ills: frozenset[HealthCondition], facts: dict[str, int]) -> None:
+    def _report(self, ills: frozenset[HealthCondition], facts: dict[str, int]) -> None:
         for ill in HealthCondition:
             self._metrics.fenced.labels(ill.value).set(ill in ills)
         for ill in sorted(ills - self._known, key=lambda each: each.value):

@@ -1,4 +1,4 @@
-"""What Prometheus may ask about the copies of shards on this node, and those that follow them.
+"""Metrics of the copies of shards on this node, and of the copies that follow them.
 
 Labels are roles and nodes, never shards: a cluster may have 16,384 of those.
 """

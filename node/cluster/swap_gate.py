@@ -1,6 +1,6 @@
-"""Gate of swap requests: closed until members that live could report a loss (PROTOCOL R31).
+"""Gate of swap requests: closed until all live members could report a loss (PROTOCOL R31).
 
-A member that knows that the coordinator lost its state reports it with a new link. So a node
+A member with evidence that the coordinator lost its state reports it with a new link. So a node
 requests no swap in a session before a view was requested while all nodes that live were linked. A
 node that lives and is out of reach is waited for as long as sessions live.
 """
@@ -22,11 +22,11 @@ class SwapGate:
     """The gate of this node's swap requests.
 
     Args:
-        liveness: Which nodes live, as far as this node knows.
+        liveness: The view of which nodes are alive.
         network: To the other nodes.
         requests: Where a read of the view is requested.
-        timing: The cluster's.
-        clock: Of this node.
+        timing: The durations of the cluster.
+        clock: The clock of this node.
         is_alone: Whether there are no other nodes.
     """
 

@@ -23,7 +23,7 @@ class SwapRequester:
         requests: The queue.
         gate: Closed while no swap may be requested.
         shards: Get the answers.
-        continuity: What this node knows of the coordinator's past.
+        continuity: This node's record of the coordinator's past states.
         loss_notices: Report a loss that an answer shows.
         refusals: Counts the coordinator's refusals.
     """

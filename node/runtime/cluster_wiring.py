@@ -51,7 +51,7 @@ def wire_cluster(base: NodeFoundation, shards: Shards) -> ClusterParts:
         membership=membership,
         peers=ReplicaPeers(environment.network, base.gossip),
         swap_queue=swap_queue,
-        drain=Drain(shards, base.liveness, environment.copies, clock, membership.tell_at_once),
+        drain=Drain(shards, base.liveness, environment.copies, clock, membership.report_at_once),
         away_detector=AwayDetector(
             membership,
             environment.coordinator,

@@ -101,7 +101,7 @@ def wire(
         environment.store,
         clock,
         alarm_of(shards, stand_ins),
-        may_fire=base.self_check.may_believe_calendar,
+        may_fire=base.self_check.check_clock,
         on_failed=shards.fail,
     )
     fallback = FallbackParts(

@@ -485,7 +485,7 @@ def test_metrics_and_readiness_say_why_a_node_is_fenced() -> None:
         assert b'rota_fenced{reason="clock"} 0.0' in before
         assert b'rota_fenced{reason="clock"} 1.0' in context.metrics.text()
         assert b'rota_fences_total{reason="clock"} 1.0' in context.metrics.text()
-        assert "its calendar differs" in (context.unready() or "")
+        assert "its wall clock differs" in (context.unready() or "")
 
     run(story)
 
