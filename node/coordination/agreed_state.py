@@ -200,7 +200,7 @@ class CoordinationState:
         return min((lease.ends_at for lease in self._leases.values()), default=None)
 
     def restart(self, now: Instant) -> None:
-        """Do what etcd's restart and change of leader do: all times to live begin anew."""
+        """Do what etcd's restart and change of leader do: all times to live begin again."""
         for session in list(self._leases):
             self.renew(session, now)
 
@@ -209,7 +209,7 @@ class CoordinationState:
         self._end_all(list(self._leases))
 
     def lose_life(self, node_id: NodeId) -> None:
-        """Delete the record of a session and keep its lease, as somebody does by hand in etcd."""
+        """Delete the record of a session and keep its lease, as an operator may by hand in etcd."""
         del self._lives[node_id]
         self._step(lives={node_id: None})
 

@@ -1,19 +1,19 @@
-"""The seam to what all nodes agree on: who is alive, and the configuration of each shard.
+"""Seam of the coordinator: which nodes are alive, and the configuration of each shard.
 
 It is small and changes seldom. The rules that every implementation keeps:
 
 - A *session* is one life of a node, under a lease: it ends when it is not renewed for its time to
   live, and never comes back. A node has at most one. The time to live is a minimum: the coordinator
-  may let a session live longer (after its own restart, for instance), never shorter, unless
-  somebody ends it.
+  may let a session live longer (after its own restart, for instance), never shorter, unless a
+  request ends it.
 - A configuration is changed by `Coordinator.swap` alone: a compare-and-set of the whole value,
   which holds its epoch. Values never repeat, so this also holds against a coordinator restored
   from a backup, whose own revisions go backwards (PROTOCOL R1).
 - A swap whose answer was lost may have happened, may not have, or may happen at any later time
-  until somebody else changes that configuration (PROTOCOL R17). That is `OutcomeUnknown`, and it
+  until another request changes that configuration (PROTOCOL R17). That is `OutcomeUnknown`, and it
   is never tried again blindly.
-- What `view` returns is what everyone had agreed on at some instant after it was called, never
-  older. A watch from a view's revision misses nothing, or says that it does.
+- `view` returns the state of some instant after its call, never an older one. A watch from a
+  view's revision misses nothing, or ends with `WatchLost`.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -34,16 +34,16 @@ from rota.core.vocabulary.shard_configuration import (
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """What is fixed when a cluster is founded.
+    """The properties of a cluster that are fixed at its founding.
 
     Attributes:
         id: Random; in every message between nodes, so that two clusters never mix.
-        shards: How many there are, a power of two.
-        replicas: Copies wanted of each.
-        min_sync: Copies of each without which nothing is committed.
+        shards: Number of shards, a power of two.
+        replicas: Wanted copies of each shard.
+        min_sync: Least copies of each shard without which nothing is committed.
         session_ttl: Time to live of a node's session.
-        peer_lease: How long backups keep from taking over, once they have heard the primary.
-        attempt_lease: How long attempts go on without word from their shard's primary.
+        peer_lease: Time after a message of the primary during which backups do not take over.
+        attempt_lease: How long attempts run without contact with their shard's primary.
         generation: Of the epochs that shards are founded under; a recovery raises it.
         format: Of everything the nodes share.
     """
@@ -129,11 +129,11 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything, at one instant.
+    """The whole state at one instant.
 
     Attributes:
-        revision: Where a watch goes on.
-        cluster: As founded; None if it is not, or its founding has been lost with all else.
+        revision: Where a watch continues.
+        cluster: The record of the cluster; None if it was not founded, or the record was lost.
         lives: The live session of each node that has one.
     """
 
@@ -145,7 +145,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class News(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed in one step: the new values; None for what is gone.
+    """The changes of one step: the new values; None for removed ones.
 
     Attributes:
         revision: After the step.
@@ -158,7 +158,7 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_swaps(swaps: Sequence[Swap]) -> None:
-    """Check what a caller must see to.
+    """Check the conditions that swaps must meet.
 
     Raises:
         ValueError: A fresh epoch is not the expected one plus 1, or the first of a generation for
@@ -278,13 +278,13 @@ def still_taken(claim: Claim) -> NodeIdTaken:
 
 
 class OtherCluster(CoordinatorError):
-    """The coordinator is not the one it was, or this version of rota cannot share it."""
+    """The coordinator was replaced, or this version of rota cannot share it."""
 
     code = "other_cluster"
 
 
 class WatchLost(CoordinatorError):
-    """A watch cannot go on without a hole: take a view, and watch from there."""
+    """A watch cannot continue without a gap: read a view, and watch from there."""
 
     code = "watch_lost"
 
@@ -333,18 +333,18 @@ class Coordinator(Protocol):
         ...
 
     async def register(self, member: Member) -> None:
-        """Make *member* known, or known anew."""
+        """Write the record of a member, replacing an earlier one."""
         ...
 
     async def change(self, expected: Member, fresh: Member) -> bool:
-        """Replace what is known of a node; False: it is not as *expected* any more, and stays.
+        """Replace the record of a node; False: it is not as *expected* any more, and stays.
 
-        So that what a node says of itself and what an operator says of it never undo each other.
+        So the changes of a node and of an operator never overwrite each other.
         """
         ...
 
     async def forget(self, node_id: NodeId) -> bool:
-        """Take a node that will not come back from the members; False: it lives, and stays."""
+        """Remove a node that will not come back; False: it is alive, and stays."""
         ...
 
     async def begin_session(self, claim: Claim, ttl_s: float) -> Grant:
@@ -357,15 +357,15 @@ class Coordinator(Protocol):
         ...
 
     async def renew(self, session: Session) -> float | None:
-        """Return for how many seconds from this request *session* goes on; None: it is over."""
+        """Renew *session*; return its seconds from this request, or None if it has ended."""
         ...
 
     async def end_session(self, session: Session) -> None:
-        """End a session, one's own or one that is proven dead; over already is as well."""
+        """End a session, this node's own or one proven dead; no error if it has ended already."""
         ...
 
     async def view(self) -> View:
-        """Return everything, as of now."""
+        """Return the present state."""
         ...
 
     def watch(self, revision: int) -> AsyncGenerator[News]:

@@ -70,7 +70,7 @@ class Credentials:
     def tls(self, endpoints: Iterable[str]) -> ssl.SSLContext | bool:
         """Return the context for those of *endpoints* with https; True if there are none.
 
-        Never that of aiohttp, which trusts nobody in a node (`rota.node.__main__`).
+        Never the default of aiohttp, which has no authority in a node (`rota.node.__main__`).
 
         Raises:
             AccessDenied: A file cannot be read, or holds something else.
@@ -121,7 +121,7 @@ NO_CREDENTIALS = Credentials()
 
 _REFUSALS = {
     "invalid user ID or password": "set etcd_user ({self.user!r} now) and the content of "
-    "etcd_password_file ({self.password_file}) as etcd knows them",
+    "etcd_password_file ({self.password_file}) to those of a user in etcd",
     "user name is empty": "etcd wants authentication: set etcd_user and etcd_password_file",
     "authentication is not enabled": "etcd does not authenticate: enable it there, or remove "
     "etcd_user and etcd_password_file",

@@ -1,8 +1,8 @@
-"""Coordination for a node that is alone: its configurations in a file of its data directory.
+"""Coordinator for a node that is alone: its configurations in a file of its data directory.
 
-The data directory's lock keeps a second node out, so the file has one writer, and no earlier life
-of the node is left when it is read: sessions are not in it. They do not run out either, for nobody
-is there to take over.
+The data directory's lock excludes a second process, so the file has one writer, and no earlier
+process of the node is left when it is read: it contains no sessions. Sessions do not expire either,
+because no other node could take over.
 """
 
 import asyncio

@@ -52,8 +52,8 @@ from rota.node.coordination.prepared_request import PreparedRequest
 from rota.node.system.entropy import Entropy
 
 SWAPS_EACH = 32
-"""Swaps in one request. etcd allows 128 operations in a transaction and carries each out alone, so
-that nobody else gets anything done meanwhile; see bench/etcd.py."""
+"""Swaps in one request. etcd allows 128 operations in a transaction, carries each out alone,
+and serves no other request meanwhile; see bench/etcd.py."""
 BEGIN_ROUNDS = 3
 """Two may be needed: a session that an earlier try began comes in between."""
 NOT_FOUND = 5

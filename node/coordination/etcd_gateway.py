@@ -87,16 +87,16 @@ LINE_BYTES_MAX = 16 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayOptions:
-    """How etcd is reached.
+    """The options of the connection to etcd.
 
     Attributes:
         endpoints: URLs of the members of one etcd cluster; at least one.
-        first: Where to begin in *endpoints*; give each node another one.
+        first: Index of the first endpoint to use; nodes should differ in it.
         credentials: User, password and certificates.
         call_timeout_s: Deadline of a request.
-        renew_timeout_s: Deadline of a renewal, which comes again anyway.
-        watch_idle_s: A watch that has heard nothing for so long is made anew at the next endpoint,
-            for its member may hang.
+        renew_timeout_s: Deadline of a renewal, which is repeated anyway.
+        watch_idle_s: A watch that has received nothing for so long is replaced at the next
+            endpoint, because its member may hang.
     """
 
     endpoints: tuple[str, ...]
@@ -192,7 +192,7 @@ class Gateway:
         return await self._call("/v3/lease/keepalive", request, _renewed, timeout_s, repeat=True)
 
     async def status_of_each(self) -> list[StatusAnswer]:
-        """Return what each endpoint that answers says of itself; without the others."""
+        """Return what each endpoint that answers reports of itself; without the others."""
         asked = (self._status_of(endpoint) for endpoint in self.options.endpoints)
         return [each for each in await asyncio.gather(*asked) if each is not None]
 
@@ -258,7 +258,7 @@ class Gateway:
         if found not in (self._cluster_id, 0):
             raise OtherCluster(
                 f"etcd is another cluster than before ({found:x}, it was {self._cluster_id:x}): it "
-                "was restored or made anew, or an endpoint is wrong"
+                "was restored or founded again, or an endpoint is wrong"
             )
 
     def refuse(self, failure: Failure) -> NoReturn:
@@ -428,7 +428,7 @@ class Gateway:
             yield endpoints[(at + step) % len(endpoints)]
 
     def _turn_from(self, endpoint: str) -> None:
-        """Go on with the next endpoint, unless another call has turned from this one already."""
+        """Use the next endpoint from now on, unless another call has left this one already."""
         endpoints = self.options.endpoints
         if endpoints[self._at] == endpoint:
             self._at = (self._at + 1) % len(endpoints)

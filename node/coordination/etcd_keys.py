@@ -70,7 +70,7 @@ class Keys:
         found = Records({}, {}, {})
         for key, value in pairs:
             folder, _, tail = key.removeprefix(self.prefix).partition(b"/")
-            # What is not a name of rota's is somebody else's key.
+            # A key with any other name was written by another program.
             name = tail.decode(errors="replace")
             match folder:
                 case b"shard" if name.isdecimal() and len(name) <= DIGITS_MAX:

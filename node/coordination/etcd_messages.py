@@ -1,8 +1,8 @@
-"""What etcd's JSON gateway says and is told, as far as rota speaks it (etcd 3.4 to 3.6).
+"""Messages of etcd's JSON gateway, as far as rota uses it (etcd 3.4 to 3.6).
 
 Its JSON is that of protocol buffers: 64-bit integers are strings, bytes are base64, and a field
 that is zero, false or empty is absent, so that every field here has a default. msgspec does all
-three if it is told to be lenient (`decode`).
+three in its lenient mode (`decode`).
 """
 
 from collections.abc import Sequence
@@ -73,8 +73,8 @@ class StatusAnswer(
     """The state of one member.
 
     Attributes:
-        size_bytes: Of its database; etcd holds it against the quota.
-        quota_bytes: 0 if it is not told, as before 3.6.
+        size_bytes: Size of its database, which etcd compares with the quota.
+        quota_bytes: 0 if it is not reported, as before 3.6.
         errors: Alarms, such as ``memberID:10276657743932975437 alarm:NOSPACE``.
     """
 
@@ -112,11 +112,11 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class WatchAnswer(Answer, frozen=True):
-    """What a watch says: that it stands, that it is over, or what happened.
+    """A message of a watch: its creation, its end, or events.
 
     Attributes:
         compact_revision: If not 0: it is over because history up to there is gone.
-        fragment: The same answer goes on in the next line.
+        fragment: The same answer continues in the next line.
     """
 
     created: bool = False

@@ -1,10 +1,10 @@
-"""A watch on etcd that misses nothing, or says so.
+"""Watch on etcd that misses nothing, or ends with an error.
 
 It begins where a list ended: the list was of revision r, so the watch is from r + 1. When its
-stream breaks, or is silent for so long that its member may hang, it goes on elsewhere from the last
-revision that it handed on. Three things end it: etcd has dropped the history in between, etcd ends
-the watch itself, or etcd's revision has gone back, which a restored etcd's does; a watch would then
-wait in silence for a revision that belongs to another history.
+stream breaks, or is silent for so long that its member may hang, it continues at another member,
+from the last revision that it yielded. Three things end it: etcd has dropped the history in
+between, etcd ends the watch itself, or etcd's revision has gone back, which a restored etcd's does;
+a watch would then wait in silence for a revision that belongs to another history.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ async def _follow_once(gateway: Gateway, keys: Keys, revision: int) -> AsyncGene
             answer = _read(gateway, line)
             pending += answer.events
             if answer.fragment:
-                continue  # An answer counts whole: a step may go on in the next line.
+                continue  # An answer counts as a whole: a step may continue in the next line.
             for step in _steps(keys, pending, after=revision):
                 revision = step.revision
                 yield step

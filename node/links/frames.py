@@ -20,13 +20,13 @@ from rota.core.model.ids import ShardId
 from rota.node.peers.messages import Sent
 
 FRAME_BYTES_MAX = 1 << 20
-"""Of a frame. Four shards' entries of a busy turn, and few enough that decoding stalls nobody."""
+"""Limit of a frame: four shards' entries of a busy turn; decoding it does not delay the loop."""
 CHUNK_BYTES = 64 << 10
-"""Of a snapshot, after which other messages have their turn: half a millisecond at 1 Gbit/s."""
+"""Part of a snapshot between other messages: half a millisecond at 1 Gbit/s."""
 MESSAGE_BYTES_MAX = 128 << 20
-"""Of a message in chunks: an entry holds at most what one turn decided."""
+"""Limit of a message in chunks: an entry holds at most the decisions of one turn."""
 OVERHEAD_BYTES = 64
-"""More than a frame needs for itself."""
+"""Upper bound of the bytes of a frame besides its content."""
 BATCH_MAX = 4_096
 """Messages in one frame: 20 ms of work for the receiver."""
 PARTIAL_BYTES_MAX = 256 << 20

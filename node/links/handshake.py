@@ -1,8 +1,8 @@
-"""The handshake over a connection, from each of its ends (`rota.node.links.handshake_messages`).
+"""Handshake over a connection, from each of its ends (`rota.node.links.handshake_messages`).
 
 The dialler proves itself first, so the answerer's proof goes to members only. Each word has its own
-time limit. An end that dies between two words costs the other that time and nothing else: there is
-no link before the last word, and the dialler tries again.
+time limit. If one end fails between two words, the other loses at most this time: there is no link
+before the last word, and the dialler tries again.
 """
 
 import asyncio
@@ -101,8 +101,8 @@ async def dial(socket: Socket, ours: PeerCredentials, member: Member, nonce: byt
     _, proof = await _receive(socket, Proof)
     if not is_proven(proof.mac, member, ours.cluster, role=ANSWERS, words=words):
         raise NotProven(
-            f"whatever answers at the address of {member.node_id} has not proven to be it: it is "
-            "another process, or has just started and its new record is on its way"
+            f"the process at the address of {member.node_id} has not proven to be that node: it is "
+            "another process, or it has just started and its new record has not arrived yet"
         )
     version = common_version(SPOKEN, answer.versions)
     return Peer(member.node_id, answer.life, version)
@@ -146,8 +146,8 @@ async def answer(
 
 
 async def refuse(socket: Socket, error: NotWelcome) -> None:
-    """Send the other end the reason that it may know."""
-    await _send(socket, encode(Refusal(reason=error.told)))
+    """Send the reason for the other end."""
+    await _send(socket, encode(Refusal(reason=error.sent_reason)))
 
 
 def _check_wanted(ours: PeerCredentials, theirs: Hello) -> None:

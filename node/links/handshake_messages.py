@@ -91,12 +91,13 @@ class NotWelcome(Exception):
     """There is no link; ``str`` gives the reason, for this node's log.
 
     Attributes:
-        told: The reason that the other end is given.
+        sent_reason: The reason that is sent to the other end.
     """
 
-    def __init__(self, reason: str, told: str | None = None) -> None:
+    def __init__(self, reason: str, sent_reason: str | None = None) -> None:
         super().__init__(reason)
-        self.told = (reason if told is None else told)[:REASON_LENGTH_MAX]
+        sent = reason if sent_reason is None else sent_reason
+        self.sent_reason = sent[:REASON_LENGTH_MAX]
 
 
 class NoCommonVersion(NotWelcome):
@@ -113,7 +114,7 @@ class NoCommonVersion(NotWelcome):
 
 
 class NotProven(NotWelcome):
-    """The other end has not proven to be a member; it is told nothing about this node."""
+    """The other end has not proven to be a member; the refusal states nothing about this node."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(

@@ -1,8 +1,8 @@
 """Proof of identity in the handshake: possession of the key in a node's member record.
 
 Each process draws a key when it starts and puts it into its own record at the coordinator, which
-only nodes can read. Both ends of a new connection prove that they have the key of the record that
-the other one knows:
+only nodes can read. Each end of a new connection proves that it has the key of its record, which
+the other end has read:
 
     proof = HMAC-SHA256(key, role, cluster, data directory, both first words as sent)
 

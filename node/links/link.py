@@ -1,8 +1,8 @@
-"""One connection to one peer, from the handshake to its end.
+"""Connection to one peer, from the handshake to its end.
 
-Three things go on side by side, and the first that ends ends all: frames are read, what waits in
-the outbox is written, and the peer is asked for signs of life. What was under way when it ended is
-lost, and never sent again, so nothing comes twice.
+Three tasks run side by side, and all end with the first: one reads frames, one writes the messages
+that wait in the outbox, one sends pings. Messages under way at the end are lost and never sent
+again, so none arrives twice.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ from rota.node.system.sampled_log import SampledLog
 
 PING_S = 1.0
 SILENT_S = 4.0
-"""A peer of which nothing was heard for so long is dialled anew: TCP would try for minutes, and
-after a cut go on only when its own, ever longer, pause is over."""
+"""A link is replaced after so long without a frame of the peer: TCP would retry for minutes, and
+after a partition continue only at the end of its own, ever longer, pause."""
 CLOSE_S = 0.5
-"""How long the two may take to part in order."""
+"""Time limit of an orderly end."""
 SOCKET_BYTES_MAX = FRAME_BYTES_MAX + 1_024
-"""The largest WebSocket message that is taken."""
+"""The largest WebSocket message that is accepted."""
 
 
 class Link:
-    """A connection over which two nodes have agreed to speak.
+    """A connection over which two nodes have agreed to exchange messages.
 
     Args:
         socket: The connection.
@@ -176,7 +176,7 @@ class Link:
                     return "it was given up"
             now = self._clock.elapsed()
             if now - self._heard_at > SILENT_S * SECOND:
-                return f"nothing was heard for {SILENT_S} s"
+                return f"nothing was received for {SILENT_S} s"
             self._outbox.put_sign(encode(Ping(sent_at=Instant(now))))
 
 

@@ -1,8 +1,8 @@
-"""The links of a node to all others: who is dialled, who is let in, and what is sent to whom.
+"""Links of a node to all others: dialled, accepted, and replaced.
 
-Of two nodes the one with the lower id dials, so there are never two links of one pair that have to
-be told apart; one that dials again has lost the link that it had, whatever the other still
-believes. Addresses are those that members tell the coordinator.
+Of two nodes the one with the lower id dials, so a pair never has two links with equal rights. A
+node that dials again has lost its link, whatever the state of the other end. Addresses are those in
+the member records at the coordinator.
 """
 
 import asyncio
@@ -38,19 +38,19 @@ from rota.node.system.sampled_log import SampledLog
 log = logging.getLogger(__name__)
 
 LIVES_MAX = 4
-"""Lives of one node that are remembered: what was promised to those before has long run out."""
+"""Recorded processes of one node; promises to earlier ones ended long ago."""
 CONNECT_S = 3.0
 HANDSHAKE_BYTES_MAX = 4 << 10
-"""After the request: two words, and what carries them."""
+"""Limit after the request: two words with their framing."""
 NODE_ID_SHOWN_MAX = 64
-"""Characters of a node's id in the log, where the id is not yet known to be one."""
+"""Characters of a node's id in the log while the id is unproven."""
 PAUSE_S = 0.05
 PAUSE_S_MAX = 1.0
-"""A node that is back is dialled no later than this; news of its record end the pause at once."""
+"""Longest pause before a node is dialled again; a change of its record ends the pause at once."""
 SHORT_PAUSES = 16
-"""So many are no longer than the first: nodes that were all started again find each other soon."""
+"""Number of pauses of the shortest length: nodes that were all restarted are soon linked."""
 STEADY_S = 5.0
-"""A link that lasted so long was sound, and the pauses begin anew."""
+"""After a link that lasted so long the pauses begin again with the shortest."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class _Peer:
 
     Attributes:
         has_news: Its record has changed since it was last dialled.
-        dialling: If it is this node that dials.
+        dialling: The task that dials; None if the other node dials.
     """
 
     member: Member
@@ -68,25 +68,25 @@ class _Peer:
 
 
 class LinkReceiver(Protocol):
-    """Receives what links bring (`rota.node.runtime.message_router.MessageRouter`)."""
+    """Receiver of what links deliver (`rota.node.runtime.message_router.MessageRouter`)."""
 
     def receive(self, number: ShardId, sender: NodeId, message: Sent, /) -> None:
-        """Take a message of another node about a shard."""
+        """Handle a message of another node about a shard."""
         ...
 
     def linked(self, node_id: NodeId, /) -> None:
-        """Note that there is a new link to a node."""
+        """Handle a new link to a node."""
         ...
 
     def saw_death(
         self, node_id: NodeId, session: Session, left: death_proof.Left | None, /
     ) -> None:
-        """Note the proof that a node's process has ended.
+        """Handle the proof that a node's process has ended.
 
         Args:
             node_id: The node.
             session: The last session of the process.
-            left: The attempts that its warden still holds; None if they are not known.
+            left: The attempts that its warden still holds; None if unknown.
         """
         ...
 
@@ -96,10 +96,10 @@ class Links:
 
     Args:
         ours: The identity of this process.
-        shard_count: Of the cluster.
+        shard_count: The number of shards of the cluster.
         clock: Measures round trips.
-        entropy: Spreads those who dial again.
-        metrics: Where all is counted.
+        entropy: Spreads the times of repeated dials.
+        metrics: Count messages, links and refusals.
     """
 
     def __init__(
@@ -122,10 +122,10 @@ class Links:
         self._peers: dict[NodeId, _Peer] = {}
         self._links: dict[NodeId, Link] = {}
         self._lives: dict[NodeId, deque[str]] = defaultdict(lambda: deque(maxlen=LIVES_MAX))
-        """Whom of each node was spoken with, be there a link or not."""
+        """The processes of each node that had a link, with or without a link now."""
         metrics.waits(lambda: sum(link.waiting for link in self._links.values()))
         self._is_on_record = asyncio.Event()
-        """Whether the coordinator has this process's own record, as far as is known here."""
+        """Set once a view had this process's own record."""
         self._port = PeerPort(self._accept, self._hear_death, clock=clock, metrics=metrics)
         self._on_lost: dict[NodeId, set[Callable[[], None]]] = defaultdict(set)
         self._receiver: LinkReceiver
@@ -139,7 +139,7 @@ class Links:
 
     @property
     def stranger_count(self) -> int:
-        """Connections to the peer port that are no links, or not yet."""
+        """Connections to the peer port that are not links (yet)."""
         return self._port.stranger_count
 
     @contextmanager
@@ -152,7 +152,7 @@ class Links:
             self._on_lost[node_id].discard(on_lost)
 
     def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
-        """Send a message with all others of this turn; drop it where there is no link or room."""
+        """Send a message with the others of this turn; drop it without a link or without room."""
         link = self._links.get(receiver)
         if link is None:
             self._metrics.dropped("no_link")
@@ -160,7 +160,7 @@ class Links:
             self._metrics.dropped("no_room")
 
     def meet(self, members: Mapping[NodeId, Member]) -> None:
-        """Take note of who there is, and where; only those whose record changed are looked at."""
+        """Update the members; only changed records have an effect."""
         for node_id in self._peers.keys() - members.keys():
             self._leave(node_id)
         own = members.get(self._ours.node_id)
@@ -180,12 +180,12 @@ class Links:
     async def running(self, host: str, port: int, receiver: LinkReceiver) -> AsyncGenerator[int]:
         """Listen on an address and keep links while the body runs; gives the port.
 
-        There are no links before the first `meet`, so nothing comes to *receiver* before it.
+        There are no links before the first `meet`, so *receiver* is not called before it.
 
         Args:
-            host: To listen on.
-            port: Likewise; 0: any free one.
-            receiver: Gets the messages, new links and proofs of death.
+            host: The address to listen on.
+            port: The port to listen on; 0: any free one.
+            receiver: Handles the messages, new links and proofs of death.
 
         Raises:
             OSError: The address cannot be listened on.
@@ -212,7 +212,7 @@ class Links:
             await asyncio.sleep(REPORT_S)
             self._garbage_log.report()
 
-    # -- members come and go --------------------------------------------------------------------
+    # -- members --------------------------------------------------------------------------------
 
     async def _keep_links(self) -> None:
         async with asyncio.TaskGroup() as self._group:
@@ -235,22 +235,22 @@ class Links:
     # -- dialling -------------------------------------------------------------------------------
 
     async def _keep_dialling(self, peer: _Peer) -> None:
-        failures, told = 0, ""
-        # Before that the others have nothing by which this process could prove itself.
+        failures, logged = 0, ""
+        # Before that the others lack the key by which this process proves itself.
         await self._is_on_record.wait()
         while True:
             peer.has_news.clear()
             began_at, member = self._clock.elapsed(), peer.member
             try:
                 await self._speak(*await self._dial(member))
-                told = ""
+                logged = ""
             except (NotWelcome, aiohttp.ClientError, OSError, UnicodeError) as error:
-                # UnicodeError: an address that is no name, as another node advertises it.
+                # UnicodeError: the other node advertises an address that is not a valid name.
                 why = str(error) or f"it does not answer within {CONNECT_S} s"
-                if why != told:  # While a node is down it is the same every second.
+                if why != logged:  # While a node is down, the reason repeats every second.
                     where = {"peer": member.node_id, "address": member.peer_address}
                     log.warning("peer not reached", extra={**where, "reason": why})
-                told = why
+                logged = why
             is_steady = self._clock.elapsed() - began_at > STEADY_S * SECOND
             failures = 0 if is_steady else failures + 1
             with suppress(TimeoutError):
@@ -259,11 +259,11 @@ class Links:
                     failures = 0
 
     async def _dial(self, member: Member) -> "_Agreed":
-        """Reach a peer and agree with it.
+        """Connect to a peer and complete the handshake.
 
         Raises:
             NotWelcome: One of the two refuses.
-            ClientError, OSError: It cannot be reached.
+            ClientError, OSError: There is no connection to it.
         """
         async with asyncio.timeout(CONNECT_S):
             socket = await self._session.ws_connect(
@@ -278,7 +278,7 @@ class Links:
     # -- being dialled --------------------------------------------------------------------------
 
     async def _accept(self, request: web.Request) -> web.StreamResponse:
-        """Make a link of a request, if it is a member's."""
+        """Turn a request into a link, if a member sent it."""
         self._port.narrow(request, HANDSHAKE_BYTES_MAX)
         socket = web.WebSocketResponse(
             timeout=CLOSE_S, max_msg_size=SOCKET_BYTES_MAX, compress=False
@@ -290,10 +290,11 @@ class Links:
                 self._port.admit(request)
                 await self._speak(socket, peer)
         except (aiohttp.ClientError, ConnectionError) as error:
-            # It has waited for a node that stood still, and dials again.
+            # It gave up waiting for this node, which was paused, and dials again.
             log.info("peer hung up", extra={"address": request.remote, "reason": str(error)})
             if not socket.prepared:
-                return web.Response(status=400)  # To nobody; a socket that never was is an error.
+                # Not received; but returning an unprepared socket is an error.
+                return web.Response(status=400)
         return socket
 
     async def _welcome(self, socket: web.WebSocketResponse, address: str | None) -> Peer | None:
@@ -314,25 +315,25 @@ class Links:
     def _nonce(self) -> bytes:
         return draw_bytes(self._entropy, NONCE_BYTES)
 
-    # -- what their wardens say -----------------------------------------------------------------
+    # -- proofs of death ------------------------------------------------------------------------
 
     async def _hear_death(self, request: web.Request) -> web.Response:
-        """Believe that a process has ended if whoever says so has its secret (note 2)."""
+        """Accept that a process has ended if the request has the secret of the process (note 2)."""
         try:
             news, left = death_proof.decode(await request.read())
         except UNDECODABLE as error:
-            return web.Response(status=400, text=f"this is no news of a death: {error}\n")
+            return web.Response(status=400, text=f"not a proof of death: {error}\n")
         is_ours = news.cluster == self._ours.cluster
         if not is_ours or death_proof.life_of(news.secret) not in self._lives.get(news.node_id, ()):
-            # Nothing was promised to whom nobody has spoken with.
+            # This process had no link to that one, so it has promised it nothing.
             peer = ascii(news.node_id[:NODE_ID_SHOWN_MAX])
-            self._port.refused("unproven", request.remote, f"a death of {peer} is not believed")
-            return web.Response(status=403, text="no such process has spoken with this one\n")
+            self._port.refused("unproven", request.remote, f"the death of {peer} is not proven")
+            return web.Response(status=403, text="that process had no link to this one\n")
         log.info("peer dead", extra={"peer": news.node_id, "session": news.session})
         self._receiver.saw_death(news.node_id, news.session, left)
         return web.Response(status=204)
 
-    # -- speaking -------------------------------------------------------------------------------
+    # -- links ----------------------------------------------------------------------------------
 
     async def _speak(self, socket: Socket, peer: Peer) -> None:
         """Exchange messages with a peer until the link ends."""
@@ -368,15 +369,15 @@ class Links:
 
 
 def pause_s(failures: int, draw: int) -> float:
-    """Return how long to wait before a peer is dialled again.
+    """Return the pause before a peer is dialled again, in seconds.
 
     Args:
-        failures: Of dialling it, one after the other.
+        failures: Consecutive failures to dial it.
         draw: 64 random bits.
     """
     doublings = min(max(0, failures - SHORT_PAUSES), 10)
     longest = min(PAUSE_S * (1 << doublings), PAUSE_S_MAX)
-    # Up to half of it by chance: a node that comes back is not to be dialled by all at once.
+    # Up to half of it random, so that the others do not all dial a restarted node at once.
     return longest * (1 - draw / (1 << 65))
 
 

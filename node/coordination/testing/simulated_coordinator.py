@@ -1,8 +1,8 @@
 """Coordination in memory, over links that a simulation may make slow, lossy or dead.
 
 One `SimulatedServer` is the coordinator of a cluster; each node has a `SimulatedCoordinator`, its
-side of a link to it. What becomes of each call is asked of a `Link`. Nothing here knows the wall
-clock or draws a number of its own, so a simulation that replays its time and chance replays this.
+side of a link to it. A `Link` decides the fate of each call. Nothing here reads the wall clock or
+draws a number of its own, so a simulation that replays its time and chance replays this.
 """
 
 import asyncio
@@ -45,17 +45,17 @@ RECONNECT_S = 0.2
 LOOK_S_MIN = 0.001
 """A loop's timer may go off a little before the clock says so."""
 BEGIN_ROUNDS = 3
-"""Two may be needed: a session that an earlier try began comes in between."""
+"""Two may be needed, if an earlier try began a session in between."""
 
 
 class Fate(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one call.
+    """The fate of one call.
 
     Attributes:
         arrives_s: When the request is carried out, counted from the call; None: never. Later than
             the call's deadline is allowed: its caller has given up by then, and it happens.
         returns_s: How long the answer takes from there; None: it is lost.
-        is_refused: The caller is told at once that nothing is done, and nothing is.
+        is_refused: The call fails at once, and nothing is done.
         refusal: Likewise, with this as the coordinator's own reason.
     """
 
@@ -66,7 +66,7 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Link(Protocol):
-    """What a simulation decides between a node and the coordinator."""
+    """Faults of a simulation between a node and the coordinator."""
 
     def fate(self, node_id: NodeId, call: str) -> Fate:
         """Return the fate of a call.
@@ -94,9 +94,9 @@ class SimulatedServer:
         clock: By which sessions run out.
 
     Attributes:
-        state: What is agreed on; a simulation looks into it, and does its worst to it by `change`.
+        state: The agreed state; a simulation reads it, and injects faults by `change`.
         is_up: Whether it takes requests.
-        context: In which it acts: a request under way is nobody's, whatever becomes of its caller.
+        context: The context of its work: a request under way is independent of its caller.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -107,7 +107,7 @@ class SimulatedServer:
         self._changed = asyncio.Event()
 
     def change(self, work: Callable[[CoordinationState], T]) -> T:
-        """Do *work* as of now and tell the watches: a call, or ``revoke_all``, ``compact``."""
+        """Do *work* as of now and wake the watches: a call, or ``revoke_all``, ``compact``."""
         before = self.state.revision
         self.state.expire(self.clock.elapsed())
         answer = work(self.state)
@@ -120,7 +120,7 @@ class SimulatedServer:
         self.is_up = False
 
     def restart(self) -> None:
-        """Take requests again; all times to live begin anew."""
+        """Accept requests again; all times to live begin again."""
         self.is_up = True
         self.state.restart(self.clock.elapsed())
         self._wake()

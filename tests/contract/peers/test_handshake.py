@@ -103,7 +103,7 @@ def test_no_version_is_read_from_a_word_that_is_too_long() -> None:
 def test_the_reason_of_a_refusal_is_cut_to_what_the_other_end_reads() -> None:
     refusal = NotWelcome("x" * 10_000)
 
-    word = handshake_messages.encode(handshake_messages.Refusal(reason=refusal.told))
+    word = handshake_messages.encode(handshake_messages.Refusal(reason=refusal.sent_reason))
 
     with pytest.raises(NotWelcome, match="it refuses: xxx"):
         handshake_messages.decode(word)
@@ -396,7 +396,7 @@ async def test_an_impostor_at_a_members_address_gets_no_link(
         assert one.links.peers == ()
         assert one.linked_nodes == []
     [logged] = [each for each in caplog.records if each.message == "peer not reached"]
-    assert "has not proven to be it" in vars(logged)["reason"]
+    assert "has not proven to be that node" in vars(logged)["reason"]
 
 
 async def test_a_dialler_tells_an_impostor_no_more_than_who_looks_for_whom() -> None:
