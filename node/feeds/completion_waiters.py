@@ -1,4 +1,4 @@
-"""Who waits for executions to end."""
+"""Requests that wait for the ends of executions."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -15,17 +15,21 @@ OnEnd = Callable[[ExecutionId], None]
 
 
 class CompletionWaiters:
-    """Waiters for the ends of executions."""
+    """Requests that wait for the ends of executions.
+
+    Attributes:
+        count: Ends that are waited for, each counted once for each request.
+    """
 
     def __init__(self) -> None:
         self._waiters: dict[ExecutionId, list[OnEnd]] = {}
         self._waits: dict[asyncio.Future[None], set[ExecutionId]] = {}
-        """With the executions that each still waits for."""
+        """The executions that each request still waits for."""
         self._is_closed = False
         self.count = 0
 
     def publish(self, event: Publish) -> None:
-        """Wake those who wait for what has just happened."""
+        """Answer the requests that wait for the execution, if *event* is its end."""
         status = event.status
         if isinstance(status, ExecutionStatus) and status in FINAL_EXECUTION_STATES:
             for on_end in self._waiters.pop(event.execution_id, ()):
@@ -33,11 +37,14 @@ class CompletionWaiters:
                 on_end(event.execution_id)
 
     async def ended(self, executions: Iterable[ExecutionId], timeout_s: float) -> bool:
-        """Wait until all of *executions*, which are unfinished, have ended; False if too long.
+        """Wait until all of *executions*, which are unfinished, have ended.
+
+        Returns:
+            False if *timeout_s* is over before.
 
         Raises:
-            Refused: Too many are waited for already, the node stops, or another node decides for
-                one of them now.
+            Refused: Too many ends are waited for, the node stops, or another node has become the
+                primary for one of *executions*.
         """
         if self._is_closed:
             raise _stopping()
@@ -46,7 +53,7 @@ class CompletionWaiters:
             raise Refused(
                 Kind.UNAVAILABLE,
                 "too_many_waiters",
-                f"{self.count} ends of executions are waited for, which is about this node's limit",
+                f"requests wait for {self.count} ends of executions, which is this node's limit",
                 retry_after_s=5,
             )
         all_ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -72,14 +79,19 @@ class CompletionWaiters:
             self._forget(open_ones, on_end)
 
     def close(self) -> None:
-        """Tell everyone who waits to ask another node, or this one when it is back."""
+        """Refuse all waiting requests: they may be repeated at another node."""
         self._is_closed = True
         for wait in self._waits:
             if not wait.done():
                 wait.set_exception(_stopping())
 
     def leave(self, is_left: Callable[[ExecutionId], bool], refusal: Refused) -> None:
-        """Tell everyone who waits for one of some executions that its end will not be seen here."""
+        """Refuse the requests that wait for an execution of another node's shard.
+
+        Args:
+            is_left: Returns True for executions whose ends are not published here any more.
+            refusal: The response.
+        """
         for wait, open_ones in self._waits.items():
             if not wait.done() and any(map(is_left, open_ones)):
                 wait.set_exception(refusal)
@@ -95,5 +107,5 @@ class CompletionWaiters:
 
 def _stopping() -> Refused:
     return Refused(
-        Kind.UNAVAILABLE, "stopping", "this node is stopping; ask again", retry_after_s=1
+        Kind.UNAVAILABLE, "stopping", "this node is stopping; try again", retry_after_s=1
     )

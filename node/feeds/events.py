@@ -1,14 +1,15 @@
-"""What has just happened on this node, for those who follow it live.
+"""Live events of this node, and their readers.
 
-The newest `KEPT` events stand in a ring, in the order in which they were committed. Publishing puts
-the core's effect there and does no more: it is on the way of every execution, mostly with nobody
-watching. A document is made when the first reader comes to the event, once for all of them.
+A ring buffer holds the newest `KEPT` events in the order of their commits. Publishing only stores
+the core's effect there, since it is in the path of every execution, mostly without a reader. The
+document of an event is made when its first reader gets it, once for all readers.
 
-A reader has a place in the ring and no queue of its own, so that its slowness costs no memory: one
-that falls too far behind is dropped, and may come back with the last id that it got. An id is
-``<life>-<number>``, eight hex digits that are the node's in this life and how many events that has
-published until then. It means "I have seen everything up to here"; what cannot be known to be
-everything is told as a gap. Whoever follows several nodes has an id of each, joined by commas.
+A reader has a position in the buffer and no queue of its own, so a slow one costs no memory: one
+that falls too far behind is dropped, and may continue from the last id that it got. An id is
+``<life>-<number>``: eight hex digits, which are random for each process of the node, and the number
+of events published until then. It means that the reader has seen all events up to that one; a
+reader that may have missed some gets a ``gap`` event. A reader of several nodes has an id for each,
+joined by commas.
 """
 
 import asyncio
@@ -29,16 +30,17 @@ from rota.node.system.clock import Clock
 from rota.wire.documents import EventView
 
 KEPT = 10_000
-"""Events that can still be read; those of a quarter of a second at full load, else of hours."""
+"""Events that can still be read: of a quarter of a second at full load, of hours otherwise."""
 LAG_MAX = 1_000
 """Events that a reader may be behind for as long as it likes."""
 PATIENCE = Duration(5 * SECOND)
-"""How long it may be further behind: one commit may publish thousands, which is no fault of its."""
+"""Time for which a reader may be further behind, since one commit may publish thousands."""
 READERS_MAX = 1_000
 BATCH_MAX = 256
-"""Events that a reader is given at once, some 80 KB; then it is the others' turn."""
+"""Events that a reader gets at once, some 80 KB, before the next reader."""
 KEEP_ALIVE_S = 15.0
-"""Silence after which a reader is given an empty batch: proxies cut what is silent for a minute."""
+"""Time without events after which a reader gets an empty batch: proxies often close a connection
+that is silent for a minute."""
 
 Event = Publish | PublishJob
 Happening = ExecutionStatus | TaskStatus | TaskEvent | JobEvent
@@ -46,17 +48,17 @@ Happening = ExecutionStatus | TaskStatus | TaskEvent | JobEvent
 TYPES: Mapping[Happening, str] = {
     **{event: f"job.{event.value}" for event in JobEvent},
     **{status: f"execution.{status.value}" for status in ExecutionStatus},
-    # A task is blocked from the beginning of its execution on: nobody is told.
+    # Tasks are blocked from the beginning of their execution: that is no event.
     **{status: f"task.{status.value}" for status in TaskStatus if status is not TaskStatus.BLOCKED},
     **{event: f"task.{event.value}" for event in TaskEvent},
 }
-"""What may happen, by the type of its event."""
+"""The type of the event of each happening."""
 
 _ID = re.compile(r"(?P<life>[0-9a-f]{8})-(?P<number>0|[1-9][0-9]{0,17})", re.ASCII)
 
 
 class EventId(NamedTuple):
-    """Everything up to event *number* of the node's life *life*."""
+    """All events up to *number* of the node's process *life*."""
 
     life: str
     number: int
@@ -66,11 +68,11 @@ class EventId(NamedTuple):
 
 
 Seen = dict[str, int]
-"""What a reader has seen of several nodes' events: of each life, everything up to a number."""
+"""The events of several nodes that a reader has seen: of each life, all up to a number."""
 
 
 def parse_seen(text: str) -> Seen:
-    """Return what the ids joined in *text* stand for.
+    """Return the position that the joined ids in *text* describe.
 
     Raises:
         ValueError: It is not made of ids.
@@ -87,8 +89,8 @@ def format_seen(seen: Seen) -> str:
     return ",".join(str(EventId(life, number)) for life, number in seen.items())
 
 
-class Told(NamedTuple):
-    """An event as readers get it: *document* is its JSON."""
+class EncodedEvent(NamedTuple):
+    """An event in the form for readers: *document* is its JSON."""
 
     id: str
     type: str
@@ -97,7 +99,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which events a reader wants; what is None or empty admits all."""
+    """Filter of a reader; a field that is None or empty admits all events."""
 
     happenings: frozenset[Happening] | None = None
     namespace: str = ""
@@ -105,7 +107,7 @@ class Filter:
     execution_id: ExecutionId | None = None
 
     def admits(self, event: Event) -> bool:
-        """Tell whether *event* is wanted."""
+        """Return True if *event* passes the filter."""
         if self.execution_id is not None and (
             isinstance(event, PublishJob) or event.execution_id != self.execution_id
         ):
@@ -118,14 +120,14 @@ class Filter:
 
 
 class Events:
-    """The newest events, and who reads them.
+    """The newest events, and their readers.
 
     Args:
-        life: Eight hex digits that no other life of the node has.
-        clock: For the instants of what the stream says of itself.
+        life: Eight hex digits, random for each process of the node.
+        clock: Gives the times of events about the stream itself.
 
     Attributes:
-        count: Events published in this life; the number of the newest.
+        count: Events published by this process; the number of the newest.
     """
 
     def __init__(self, life: str, clock: Clock) -> None:
@@ -134,13 +136,13 @@ class Events:
         self.count = 0
         self.is_closed = False
         self._kept: list[Event | None] = [None] * KEPT
-        self._told: list[Told | None] = [None] * KEPT
+        self._encoded: list[EncodedEvent | None] = [None] * KEPT
         self._readers: set[Reader] = set()
         self._news = asyncio.Event()
 
     @property
     def reader_count(self) -> int:
-        """How many follow."""
+        """The number of readers."""
         return len(self._readers)
 
     @property
@@ -149,26 +151,26 @@ class Events:
         return max(1, self.count - len(self._kept) + 1)
 
     def publish(self, event: Event) -> None:
-        """Keep *event*, and wake those who wait: all at once, and once a turn of the loop."""
+        """Store *event*, and wake the readers that wait: together, once a turn of the loop."""
         if self.is_closed:
             return
         self.count += 1
-        place = self.count % len(self._kept)
-        self._kept[place] = event
-        self._told[place] = None
+        position = self.count % len(self._kept)
+        self._kept[position] = event
+        self._encoded[position] = None
         if self._readers:
             self._news.set()
 
     @contextmanager
     def reader(self, wanted: Filter, after: Seen | None = None) -> Generator["Reader"]:
-        """Follow what happens from now on, or all that has since *after*.
+        """Read events from now on, or all after *after*.
 
         Raises:
-            Refused: Too many follow already, or the node stops.
+            Refused: There are too many readers, or the node stops.
         """
         if self.is_closed:
             raise Refused(
-                Kind.UNAVAILABLE, "stopping", "this node is stopping; ask again", retry_after_s=1
+                Kind.UNAVAILABLE, "stopping", "this node is stopping; try again", retry_after_s=1
             )
         if len(self._readers) >= READERS_MAX:
             raise Refused(
@@ -185,40 +187,41 @@ class Events:
             self._readers.discard(reader)
 
     def close(self) -> None:
-        """Let readers have what was published until now, and end them."""
+        """End the readers when they have got the events published until now."""
         self.is_closed = True
         self._news.set()
 
     async def wait_news(self) -> None:
-        """Return when something has happened; for a reader that has seen everything."""
+        """Wait for the next event; for a reader that has seen all."""
         self._news.clear()
         await self._news.wait()
 
     def event(self, number: int) -> Event:
-        """Return the event of that number, which must still be kept."""
+        """Return event *number*, which must still be kept."""
         event = self._kept[number % len(self._kept)]
         assert event is not None, number
         return event
 
-    def told(self, number: int) -> Told:
-        """Return the event of that number as readers get it."""
-        place = number % len(self._told)
-        told = self._told[place]
-        if told is None:
-            told = self._told[place] = _told(EventId(self.life, number), self.event(number))
-        return told
+    def encoded(self, number: int) -> EncodedEvent:
+        """Return event *number* in the form for readers."""
+        position = number % len(self._encoded)
+        encoded = self._encoded[position]
+        if encoded is None:
+            encoded = _encoded(EventId(self.life, number), self.event(number))
+            self._encoded[position] = encoded
+        return encoded
 
 
 class Reader:
-    """One who follows.
+    """A reader of events.
 
     Args:
-        events: What is followed.
-        wanted: What of it is wanted.
-        after: Where to go on; None for now.
+        events: The events of this node.
+        wanted: Its filter.
+        after: The position after which it begins; None for now.
 
     Attributes:
-        seen: Number of the last event that was taken, or passed over as not wanted.
+        seen: Number of the last event that was read or filtered out.
     """
 
     def __init__(self, events: Events, wanted: Filter, after: Seen | None) -> None:
@@ -230,11 +233,11 @@ class Reader:
         self._has_gap = after is not None and not is_known
         self.seen = number if number is not None and is_known else events.count
 
-    async def batches(self) -> AsyncGenerator[list[Told]]:
-        """Yield what is to be sent next, at most `BATCH_MAX` events at a time.
+    async def batches(self) -> AsyncGenerator[list[EncodedEvent]]:
+        """Yield the next events, at most `BATCH_MAX` at a time.
 
-        An empty batch is a sign of life. The last one says why it is the last: the reader has been
-        too slow, or the node stops.
+        An empty batch keeps the connection alive. The last one has the reason of the end: the
+        reader has been too slow, or the node stops.
         """
         yield self._opening()
         loop = asyncio.get_running_loop()
@@ -243,10 +246,10 @@ class Reader:
             batch = self._take()
             if batch:
                 yield batch
-                # Sending waits for a full buffer only, and a long way to catch up has many batches.
+                # Sending waits only for a full buffer, and a reader far behind gets many batches.
                 await asyncio.sleep(0)
             elif self._events.is_closed:
-                yield [self._says("closed", "the node stops")]
+                yield [self._stream_event("closed", "the node stops")]
                 return
             else:
                 try:
@@ -256,10 +259,10 @@ class Reader:
                 except TimeoutError:
                     yield []
             silent_until = loop.time() + KEEP_ALIVE_S
-        yield [self._says("dropped", "you were too slow; go on from this id")]
+        yield [self._stream_event("dropped", "you were too slow; continue from this id")]
 
-    def _says(self, word: str, detail: str = "") -> Told:
-        """Return an event of the stream itself; going on from its id misses nothing."""
+    def _stream_event(self, word: str, detail: str = "") -> EncodedEvent:
+        """Return an event about the stream itself; a reader misses nothing after its id."""
         event_id = str(EventId(self._events.life, self.seen))
         view = EventView(
             id=event_id,
@@ -267,16 +270,16 @@ class Reader:
             at=format_instant(self._events.clock.now()),
             detail=detail,
         )
-        return Told(event_id, view.type, msgspec.json.encode(view))
+        return EncodedEvent(event_id, view.type, msgspec.json.encode(view))
 
-    def _opening(self) -> list[Told]:
-        opening = [self._says("opened")]
+    def _opening(self) -> list[EncodedEvent]:
+        opening = [self._stream_event("opened")]
         if self._has_gap:
-            opening.append(self._says("gap", "something may have been missed; list again"))
+            opening.append(self._stream_event("gap", "events may have been missed; list again"))
         return opening
 
     def _is_lost(self) -> bool:
-        """Tell whether this reader is not to be waited for any longer."""
+        """Return True if this reader is too far behind, and is to be dropped."""
         if self.seen + 1 < self._events.oldest:
             return True
         if self._events.count - self.seen <= LAG_MAX:
@@ -287,13 +290,13 @@ class Reader:
             self._late_at = now
         return now - self._late_at > PATIENCE
 
-    def _take(self) -> list[Told]:
-        """Return the next events that are wanted; if there are none, all has been seen."""
-        batch: list[Told] = []
+    def _take(self) -> list[EncodedEvent]:
+        """Return the next events that pass the filter; empty if all have been seen."""
+        batch: list[EncodedEvent] = []
         while self.seen < self._events.count and len(batch) < BATCH_MAX:
             self.seen += 1
             if self._wanted.admits(self._events.event(self.seen)):
-                batch.append(self._events.told(self.seen))
+                batch.append(self._events.encoded(self.seen))
         return batch
 
 
@@ -303,7 +306,7 @@ def _happening(event: Event) -> Happening:
     return event.status if event.percent is None else TaskEvent.PROGRESS
 
 
-def _told(event_id: EventId, event: Event) -> Told:
+def _encoded(event_id: EventId, event: Event) -> EncodedEvent:
     text, kind = str(event_id), TYPES[_happening(event)]
     if isinstance(event, Publish):
         view = EventView(
@@ -328,4 +331,4 @@ def _told(event_id: EventId, event: Event) -> Told:
             job=event.job,
             detail=event.detail,
         )
-    return Told(text, kind, msgspec.json.encode(view))
+    return EncodedEvent(text, kind, msgspec.json.encode(view))

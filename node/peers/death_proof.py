@@ -1,19 +1,19 @@
-"""Proof that a node's process has ended, as its warden brings it (PROTOCOL R16).
+"""Proof that a node's process has ended, sent by its warden (PROTOCOL R16).
 
-A process has a secret that nobody but its warden ever gets from it, and the warden tells it when it
-has seen the process end. On every link the process shows a digest of it, its *life*: so whoever has
-spoken with it, and may have promised it time, can tell that the news is of that very process.
+A process has a secret that only its warden gets, and the warden publishes it when it has seen the
+process end. On every link the process shows a digest of the secret, its *life*. A peer that has
+connected to it, and may have promised it time, can thus verify that the proof is of that process.
 
     process    secret ------------------> its warden
-               life = digest of it -----> every peer, with the first word on a link
+               life = digest of it -----> every peer, in the handshake of a link
                (ends)
-    warden     Death(secret), held -----> every peer: its life is over, and that is what it leaves
+    warden     secret, held ------------> every peer: the life is over, and these attempts are left
 
-What the warden holds, attempts that run or whose end is not yet recorded, is all that is left of
-what was begun in that life. What else is on record as started there never was, and never will be.
+The attempts that the warden holds, which run or whose end is not yet recorded, are all that is left
+of that life. Any other attempt on record as started in it did not begin, and never will.
 
-That keeps out news of another cluster, of another life of the node, and news made up from a
-connection that was lost. It does not protect from an eavesdropper on the network of the nodes.
+The secret excludes a proof of another cluster or of another life of the node, and conclusions from
+a lost connection. It does not protect against an eavesdropper on the network of the nodes.
 """
 
 from hashlib import blake2b
@@ -25,17 +25,17 @@ from rota.core.model.ids import NodeId, Session
 
 PATH = "/peer/death"
 BYTES_MAX = 1 << 20
-"""Of a request: a warden names at most 5,000 attempts that it holds, of up to 190 bytes each."""
+"""Limit of a request: a warden names at most 5,000 attempts, of up to 190 bytes each."""
 
 
 class DeathProof(msgspec.Struct, frozen=True, kw_only=True, tag="death"):
     """A process has ended.
 
     Attributes:
-        cluster: Of its node, the id.
+        cluster: The id of its cluster.
         node_id: Its node.
-        session: In which it was.
-        secret: Its own.
+        session: Its session.
+        secret: Its secret.
     """
 
     cluster: str
@@ -57,15 +57,15 @@ def life_of(secret: str) -> str:
 
 
 def encode(death: DeathProof) -> bytes:
-    """Return the bytes of the news, to which the warden adds what it holds."""
+    """Return the bytes of the proof, to which the warden adds the attempts that it holds."""
     return msgspec.msgpack.encode(death)
 
 
 def decode(posted: bytes) -> tuple[DeathProof, Left | None]:
-    """Return what the news says, and what is left; None if that is not known.
+    """Return the proof and the attempts that are left; None if these are unknown.
 
     Raises:
-        UNDECODABLE: It is none (`rota.core.decoding`).
+        UNDECODABLE: The bytes are no proof (`rota.core.decoding`).
     """
-    news, left = _posted.decode(posted)
-    return _decoder.decode(news), left
+    proof, left = _posted.decode(posted)
+    return _decoder.decode(proof), left

@@ -1,29 +1,28 @@
-"""Messages between nodes about what their shards have others do: commands, attempts.
+"""Messages between nodes other than those of replicas: commands, attempts, slots, stand-ins.
 
-Like those of replicas they may be lost, doubled, delayed and overtaken by one another, and each is
-about one shard, which whoever carries them adds.
+Like the messages of replicas they may be lost, repeated, delayed and reordered. Each is about one
+shard, whose number the network adds.
 
-    whoever has news                primary
-      Carry   ----------------------->           commands for the shard
-              <----------------------- Carried   they are committed, or refused for good
+    any node                        primary
+      Deliver   --------------------->            commands for the shard
+                <--------------------- DeliveryReceipt   committed, or refused for good
 
-    wants to stand in               another copy
-      StandIn   --------------------->           unless you hear a primary, or come before me
-                <--------------------- Served    I hear one
+    possible stand-in               another copy
+      StandIn   --------------------->            a stand-in is needed here
+                <--------------------- Served     none is: the copy has contact with a primary
 
     runs attempts                   primary
-                <--------------------- Dispatch  run this one, when I have said so again
-      AskLease  --------------------->           these still run, or are about to
-                <--------------------- GiveLease they may go on, or begin, except some
-                <--------------------- AskList   which still run?
+                <--------------------- Dispatch   an attempt; it begins with a lease that names it
+      AskLease  --------------------->            the attempts that run, or are to begin
+                <--------------------- GiveLease  the lease, and the attempts that are to be stopped
+                <--------------------- AskList    request for `AskLease`
 
     has a copy that counts          primary
-                <--------------------- AskDigest    what are your rows after this entry?
-      GiveDigest --------------------->             their digest
+                <--------------------- AskDigest  request for the digest of the rows after an entry
+      GiveDigest --------------------->           the digest
 
-Of no shard are the places that nodes lend each other, which `rota.node.attempts.slot_lending`
-shows, and the news that the coordinator lost its state (`CoordinationLost`). They go as if about
-shard 0.
+Two kinds are about no shard, and are sent with `ABOUT_NONE`: the slots that nodes lend each other
+(`rota.node.attempts.slot_lending`), and the loss of the coordinator's state (`CoordinationLost`).
 """
 
 from typing import Annotated
@@ -51,7 +50,7 @@ from rota.core.vocabulary.commands import (
 )
 
 COMMANDS_MAX = 1_024
-"""In one message, four times what a node brings at once."""
+"""In one message, four times what a node sends at once."""
 ATTEMPTS_MAX = 100_000
 """Of a shard on one node, in one message."""
 
@@ -59,7 +58,7 @@ ABOUT_NONE = ShardId(0)
 """The shard of messages that are about no shard."""
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
-"""Of a message of its sender, which counts on from 64 random bits."""
+"""Number of a message; its sender counts from 64 random bits."""
 AttemptKeys = Annotated[tuple[AttemptKey, ...], msgspec.Meta(max_length=ATTEMPTS_MAX)]
 RowsDigestValue = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 DeliveredCommand = (
@@ -82,10 +81,10 @@ class Deliver(msgspec.Struct, frozen=True, kw_only=True, tag="carry"):
 
 
 class DeliveryReceipt(msgspec.Struct, frozen=True, kw_only=True, tag="carried"):
-    """What message *number* brought is committed; nobody else need be told.
+    """The commands of message *number* are committed, or refused for good.
 
     Attributes:
-        refusal: Why the last of its commands was refused for good; empty if it was not.
+        refusal: The reason why the last of its commands was refused; empty if it was not.
     """
 
     number: Number
@@ -93,18 +92,17 @@ class DeliveryReceipt(msgspec.Struct, frozen=True, kw_only=True, tag="carried"):
 
 
 class AskLease(msgspec.Struct, frozen=True, kw_only=True, tag="ask_lease"):
-    """Let the shard's attempts on this node go on, or begin; these are all that there are.
+    """Request for a lease for all of the shard's attempts on the sender.
 
     Attributes:
-        incarnation: Of the sender: questions are ordered by incarnation and *sent_at*, since the
-            clock of *sent_at* begins again when the machine does.
-        epoch: Of the newest configuration known to the sender: it started nothing after that.
+        incarnation: Of the sender. Requests are ordered by incarnation and *sent_at*, since the
+            clock of *sent_at* starts at zero when the machine starts.
+        epoch: Of the newest configuration that the sender has seen: it started none after that.
         attempts: All that run, wait to be confirmed, or whose outcome is not known to be recorded.
-        sent_at: By the sender's clock; it comes back with the answer, and the lease counts from it.
-        only_of: The sender knows of attempts of this session alone (`NO_SESSION`: none yet):
-            its data directory is so new that a warden of another may still run attempts of earlier
-            sessions.
-            None: It knows of all.
+        sent_at: By the sender's clock; the response repeats it, and the lease counts from it.
+        only_of: The list is complete for this session alone (`NO_SESSION`: for none yet): the data
+            directory of the sender is so new that the warden of another may still run attempts of
+            earlier sessions. None: The list is complete.
     """
 
     incarnation: Count
@@ -115,11 +113,11 @@ class AskLease(msgspec.Struct, frozen=True, kw_only=True, tag="ask_lease"):
 
 
 class GiveLease(msgspec.Struct, frozen=True, kw_only=True, tag="give_lease"):
-    """The shard's attempts may go on for an attempt lease.
+    """The shard's attempts have a lease.
 
     Attributes:
-        stop: Those of them that are to be stopped all the same.
-        sent_at: That of the question.
+        stop: Those of them that are to be stopped.
+        sent_at: That of the request.
     """
 
     stop: AttemptKeys
@@ -127,21 +125,21 @@ class GiveLease(msgspec.Struct, frozen=True, kw_only=True, tag="give_lease"):
 
 
 class AskList(msgspec.Struct, frozen=True, kw_only=True, tag="ask_list"):
-    """Ask for a lease, even if no attempt of the shard is there."""
+    """Request for `AskLease`, even if no attempt of the shard is on the receiver."""
 
 
 class Dispatch(msgspec.Struct, frozen=True, kw_only=True, tag="dispatch"):
-    """Run an attempt whose start is committed, once a lease that names it is given."""
+    """Run an attempt whose start is committed, once a lease that names it is granted."""
 
     order: Order
 
 
 class AskSlots(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
-    """Lend me places: *count* tasks wait that may run on your node.
+    """Request for slots: *count* tasks wait on the sender that may run on the receiver.
 
     Attributes:
         incarnation: Of the sender.
-        number: The sender's; higher than that of its question before in this incarnation.
+        number: The sender's; it grows with each request in an incarnation.
     """
 
     incarnation: Count
@@ -150,11 +148,11 @@ class AskSlots(msgspec.Struct, frozen=True, kw_only=True, tag="ask_places"):
 
 
 class LendSlots(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
-    """Here are *count* places, for a while; the answer to question *number*.
+    """Loan of *count* slots for a limited time; the response to request *number*.
 
     Attributes:
-        session: The sender's. What is started there is recorded under it, and begins in no other:
-            the borrower may know of an earlier one only, whose process has ended.
+        session: The sender's. Attempts in these slots are recorded under it, and begin in no other:
+            the borrower may have seen only an earlier one, whose process has ended.
     """
 
     number: Number
@@ -163,28 +161,32 @@ class LendSlots(msgspec.Struct, frozen=True, kw_only=True, tag="give_places"):
 
 
 class ReturnSlots(msgspec.Struct, frozen=True, kw_only=True, tag="return_places"):
-    """Of the places that you lent, *count* are not needed."""
+    """Return of *count* lent slots that are not needed."""
 
     count: Count
 
 
 class StandIn(msgspec.Struct, frozen=True, kw_only=True, tag="stand_in"):
-    """No primary is heard here that can commit: I want to stand in for it, or do."""
+    """The sender has no contact with a primary that can commit.
+
+    Attributes:
+        is_standing: Whether it stands in already.
+    """
 
     is_standing: bool
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True, tag="served"):
-    """To who wants to stand in: a primary is heard here."""
+    """Response to `StandIn`: the sender has contact with a primary."""
 
 
 class AskDigest(msgspec.Struct, frozen=True, kw_only=True, tag="ask_digest"):
-    """Digest the shard's rows as they are after entry *index*, before the next one (R43).
+    """Request for the digest of the shard's rows between entry *index* and the next one (R43).
 
     Attributes:
         epoch: Of the configuration in which the receiver's copy counts.
         allocation: That copy.
-        number: Random; it comes back with the answer.
+        number: Random; the response repeats it.
     """
 
     epoch: CheckedEpoch
@@ -194,10 +196,10 @@ class AskDigest(msgspec.Struct, frozen=True, kw_only=True, tag="ask_digest"):
 
 
 class GiveDigest(msgspec.Struct, frozen=True, kw_only=True, tag="give_digest"):
-    """The digest that question *number* asked for.
+    """Response to request *number* for a digest.
 
     Attributes:
-        digest: None if there is none: that entry has passed, or too many digests wait.
+        digest: None if there is none: later entries are applied, or too many digests wait.
     """
 
     number: Number
@@ -215,4 +217,4 @@ Comparing = AskDigest | GiveDigest
 Attempting = AskLease | GiveLease | AskList | Dispatch
 NodeMessage = Deliver | DeliveryReceipt | Attempting | Lending | StandIn | Served | Comparing
 Sent = Message | NodeMessage | CoordinationLost
-"""All that one node sends another."""
+"""Every kind of message between nodes."""

@@ -1,7 +1,7 @@
-"""The seam between nodes: messages about their shards, carried from one to another.
+"""Seam between nodes: messages about their shards.
 
-Messages may be lost, doubled, delayed and overtaken by one another, and a sender is told of none
-of it. What is sent in one turn of the loop to one node goes together.
+Messages may be lost, repeated, delayed and reordered, and a sender gets no notice of it. Messages
+to one node in one turn of the loop are sent together.
 """
 
 from collections.abc import Callable, Collection
@@ -15,7 +15,7 @@ OnMessage = Callable[[ShardId, NodeId, Sent], None]
 
 
 class Network(Protocol):
-    """To the other nodes."""
+    """The network to the other nodes."""
 
     @property
     def peers(self) -> Collection[NodeId]:
@@ -28,12 +28,10 @@ class Network(Protocol):
 
 
 class NoNetwork:
-    """That of a node that is alone."""
+    """The network of a single node."""
 
     peers: Collection[NodeId] = ()
 
     def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
-        """Refuse: there is nobody."""
-        raise AssertionError(
-            f"shard {shard} sent {message} to {receiver} from a node that is alone"
-        )
+        """Raise `AssertionError`: a single node sends no messages."""
+        raise AssertionError(f"shard {shard} sent {message} to {receiver} from a single node")

@@ -1,7 +1,7 @@
-"""The APIs of the other nodes, as this node asks them on behalf of somebody.
+"""Client of the APIs of the other nodes, for forwarded requests.
 
-Whether a node is there is known from the link to it, which notices within seconds: so whoever
-waits long for an answer is told when it will not come.
+The link to a node shows within seconds whether the node can be reached, so a request that waits
+long for its response fails when none will come.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ CONNECT_S = 2.0
 
 
 class Reach(Protocol):
-    """Which nodes are there: those to which there is a link."""
+    """The nodes that can be reached."""
 
     @property
     def peers(self) -> tuple[NodeId, ...]:
-        """They."""
+        """The nodes to which there is a link now."""
         ...
 
     def watched(self, node_id: NodeId, on_lost: Callable[[], None]) -> AbstractContextManager[None]:
@@ -33,10 +33,10 @@ class Reach(Protocol):
 
 
 class Unreached(Exception):
-    """A node did not answer.
+    """A node did not respond.
 
     Attributes:
-        is_certain: Whether it certainly has not heard what was asked.
+        is_certain: Whether the request certainly did not reach the node.
     """
 
     def __init__(self, reason: str, *, is_certain: bool) -> None:
@@ -49,7 +49,7 @@ class PeerRequest:
     """A request to another node.
 
     Attributes:
-        target: Path and query, as they stand in a request.
+        target: Path and query, percent-encoded.
     """
 
     method: str
@@ -62,7 +62,7 @@ class PeerApis:
     """The APIs of the other nodes.
 
     Args:
-        reach: Which of them are there.
+        reach: Has the nodes that can be reached.
     """
 
     def __init__(self, reach: Reach) -> None:
@@ -70,8 +70,8 @@ class PeerApis:
         self._members: Mapping[NodeId, Member] = {}
         self._session: aiohttp.ClientSession
 
-    def meet(self, members: Mapping[NodeId, Member]) -> None:
-        """Take note of where they are."""
+    def set_members(self, members: Mapping[NodeId, Member]) -> None:
+        """Set the nodes and their addresses."""
         self._members = dict(members)
 
     @asynccontextmanager
@@ -81,30 +81,30 @@ class PeerApis:
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
             auto_decompress=False,
-            # What the client did not send, nobody adds.
+            # No header is added to those of the client.
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
         ) as self._session:
             yield
 
     @property
     def reached(self) -> tuple[NodeId, ...]:
-        """The nodes that can be asked."""
+        """The nodes to which a request can be sent now."""
         return tuple(each for each in self._reach.peers if each in self._members)
 
     @asynccontextmanager
     async def ask(
-        self, node_id: NodeId, asked: PeerRequest
+        self, node_id: NodeId, sent: PeerRequest
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """Ask a node; the body reads its answer, for as long as the node is there.
+        """Send a request to a node; the body reads the response while the node can be reached.
 
         Raises:
-            Unreached: It does not answer, or ceased to in the middle.
+            Unreached: The node does not respond, or its response is cut off.
         """
         member = self._members.get(node_id)
         if member is None or node_id not in self._reach.peers:
             raise Unreached(f"{node_id} cannot be reached", is_certain=True)
         try:
-            url = URL(f"http://{member.address}{asked.target}", encoded=True)
+            url = URL(f"http://{member.address}{sent.target}", encoded=True)
         except ValueError as error:
             raise _bad_address(member, error) from error
         is_answered = False
@@ -113,10 +113,10 @@ class PeerApis:
                 loop = asyncio.get_running_loop()
                 with self._reach.watched(node_id, lambda: limit.reschedule(loop.time())):
                     async with self._session.request(
-                        asked.method,
+                        sent.method,
                         url,
-                        headers=asked.headers,
-                        data=asked.body,
+                        headers=sent.headers,
+                        data=sent.body,
                         allow_redirects=False,
                     ) as answer:
                         is_answered = True
@@ -127,11 +127,11 @@ class PeerApis:
             reason = str(error) or "the link to it was lost"
             raise Unreached(f"{node_id}: {reason}", is_certain=False) from error
         except ValueError as error:
-            if is_answered:  # The error is of the caller, which reads the answer.
+            if is_answered:  # The error is of the caller, which reads the response.
                 raise
             raise _bad_address(member, error) from error
 
 
 def _bad_address(member: Member, error: ValueError) -> Unreached:
-    reason = f"{member.node_id}: its address {member.address!r} cannot be asked: {error}"
+    reason = f"{member.node_id}: its address {member.address!r} cannot be used: {error}"
     return Unreached(reason, is_certain=True)

@@ -1,15 +1,14 @@
-"""Who may send a message: one table of all that nodes send one another (PROTOCOL R42).
+"""Permitted senders of each kind of message between nodes (PROTOCOL R42).
 
     MEMBER    a node that the coordinator has on record
-    COPY      one of them whose copy of the message's shard counts
+    COPY      a member whose copy of the message's shard counts
     PRIMARY   the shard's primary
 
-All of it by what the coordinator told this node last, never by what the sender tells of itself. A
-message of a primary of which this node has not heard yet is dropped, and comes again: whoever sends
-it repeats it until it is answered. Those that only the primary of a certain epoch may send are
-judged more closely by the replica, which also keeps early ones
-(`rota.core.replication.primary_claims`); and an answer counts for nothing unless it is of a copy
-that was asked.
+The role follows from the newest state that this node has read from the coordinator, never from a
+statement of the sender. A message of a primary that this node has not seen yet is dropped; its
+sender repeats it until it gets a response. The replica checks further the messages that only the
+primary of a certain epoch may send, and keeps early ones (`rota.core.replication.primary_claims`).
+A response is ignored unless it is from a copy that got the request.
 """
 
 from collections.abc import Collection, Mapping
@@ -48,7 +47,7 @@ from rota.node.peers.messages import (
 
 
 class Role(IntEnum):
-    """What a node is to a shard, as far as is known here; each may do what those before it may."""
+    """The role of a node for a shard; each role has the rights of those before it."""
 
     STRANGER = 0
     MEMBER = 1
@@ -57,7 +56,7 @@ class Role(IntEnum):
 
 
 LEAST: Mapping[type[Sent], Role] = {
-    # The primary's, of an epoch that the replica looks at; learners and backups answer.
+    # Of the primary, by the epoch, which the replica checks; of learners and backups in response.
     Append: Role.MEMBER,
     Part: Role.MEMBER,
     Query: Role.MEMBER,
@@ -67,33 +66,33 @@ LEAST: Mapping[type[Sent], Role] = {
     Holding: Role.MEMBER,
     PartTaken: Role.MEMBER,
     Fenced: Role.MEMBER,
-    # Anyone may have run an attempt of the shard, or have a letter for it.
+    # Any member may have run an attempt of the shard, or have an outbox item for it.
     Deliver: Role.MEMBER,
     AskLease: Role.MEMBER,
-    # What only the primary decides: starts, leases, that something is committed.
+    # Only the primary decides these: starts, leases, commits.
     DeliveryReceipt: Role.PRIMARY,
     GiveLease: Role.PRIMARY,
     AskList: Role.PRIMARY,
     Dispatch: Role.PRIMARY,
-    # Places are of nodes, not of shards.
+    # Slots are of nodes, not of shards.
     AskSlots: Role.MEMBER,
     LendSlots: Role.MEMBER,
     ReturnSlots: Role.MEMBER,
-    # No primary can check it, and a node that has no copy may be the only one that knows.
+    # A node without a copy may be the only one that noticed the loss.
     CoordinationLost: Role.MEMBER,
-    # A copy that counts no more, and has not heard so, is told of the primary; its word is not
-    # taken (`rota.node.fallback.stand_ins`).
+    # A copy that does not count any more, and has not noticed, gets `Served`; its message has no
+    # other effect (`rota.node.fallback.stand_ins`).
     StandIn: Role.MEMBER,
     Served: Role.COPY,
-    # The primary asks each copy that counts for a digest of its rows.
+    # The primary requests a digest of the rows of each copy that counts.
     AskDigest: Role.PRIMARY,
     GiveDigest: Role.COPY,
 }
-"""What the sender of each message has to be at least."""
+"""The least role of the sender, by the kind of message."""
 
 
 def role_of(node_id: NodeId, newest: Configuration | None, members: Collection[NodeId]) -> Role:
-    """Return what a node is to a shard whose newest configuration is *newest*."""
+    """Return the role of a node for a shard whose newest configuration is *newest*."""
     if node_id not in members:
         return Role.STRANGER
     if newest is None or node_id not in newest.members:
@@ -110,5 +109,5 @@ def may_send(
     """Return True if a node may send a message of that kind; the rest is as for `role_of`."""
     least = LEAST[kind]
     if least is Role.MEMBER:
-        return sender in members  # Nearly all messages; their shard's configuration says no more.
+        return sender in members  # Nearly all messages; the configuration is not needed.
     return role_of(sender, newest, members) >= least

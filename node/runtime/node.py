@@ -214,7 +214,7 @@ class Node:
 
         def meet(members: Mapping[NodeId, Member]) -> None:
             links.meet(members)
-            others.meet(members)
+            others.set_members(members)
             will.meet(members)
 
         reachable = await asyncio.to_thread(with_own_addresses, config)

@@ -22,7 +22,7 @@ from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import NodeId
 from rota.node.api.forwarding.peer_requests import NoPrimaryReachable, peer_headers
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.feeds.events import Reader, Seen, Told, format_seen, parse_seen
+from rota.node.feeds.events import EncodedEvent, Reader, Seen, format_seen, parse_seen
 from rota.node.peers.peer_apis import PeerApis, PeerRequest, Unreached
 from rota.node.system.background import beside
 from rota.wire.documents import EventView
@@ -39,7 +39,7 @@ LAST = (CLOSED, "stream.dropped")
 
 _decode = msgspec.json.Decoder(EventView).decode
 
-Batch = list[Told]
+Batch = list[EncodedEvent]
 
 
 @asynccontextmanager
@@ -181,15 +181,15 @@ class _MergedEvents:
             self._has_gap |= event.type == GAP
             event_id = format_seen(self._seen)
             view = msgspec.structs.replace(_decode(event.document), id=event_id)
-            merged.append(Told(event_id, event.type, msgspec.json.encode(view)))
+            merged.append(EncodedEvent(event_id, event.type, msgspec.json.encode(view)))
         return merged
 
 
-def _stream_event(kind: str, neighbour: Told, detail: str) -> Told:
+def _stream_event(kind: str, neighbour: EncodedEvent, detail: str) -> EncodedEvent:
     """Return an event about the stream itself, with the id and instant of *neighbour*."""
     at = _decode(neighbour.document).at
     view = EventView(id=neighbour.id, type=kind, at=at, detail=detail)
-    return Told(view.id, kind, msgspec.json.encode(view))
+    return EncodedEvent(view.id, kind, msgspec.json.encode(view))
 
 
 async def _batches_in(content: aiohttp.StreamReader) -> AsyncGenerator[Batch]:
@@ -199,4 +199,4 @@ async def _batches_in(content: aiohttp.StreamReader) -> AsyncGenerator[Batch]:
         *lines, rest = (rest + part).split(b"\n")
         views = [(line, _decode(line)) for line in lines if line]
         if views:
-            yield [Told(view.id, view.type, line) for line, view in views]
+            yield [EncodedEvent(view.id, view.type, line) for line, view in views]

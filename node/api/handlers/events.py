@@ -21,7 +21,7 @@ from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Header, Operations, Success
 from rota.node.api.requests.parameters import Parameter, Repeatable, text
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.feeds.events import TYPES, Filter, Happening, Seen, Told, parse_seen
+from rota.node.feeds.events import TYPES, EncodedEvent, Filter, Happening, Seen, parse_seen
 from rota.wire.documents import EventView
 
 SSE = "text/event-stream"
@@ -150,14 +150,14 @@ class _Framing:
     """The encoding of events in the body of a response."""
 
     media_type: str
-    frame: Callable[[Told], bytes]
+    frame: Callable[[EncodedEvent], bytes]
     keep_alive: bytes
 
-    def of(self, batch: Iterable[Told]) -> bytes:
+    def of(self, batch: Iterable[EncodedEvent]) -> bytes:
         return b"".join(map(self.frame, batch)) or self.keep_alive
 
 
-def _sse_frame(event: Told) -> bytes:
+def _sse_frame(event: EncodedEvent) -> bytes:
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (
         event.id.encode(),
         event.type.encode(),
@@ -165,7 +165,7 @@ def _sse_frame(event: Told) -> bytes:
     )
 
 
-def _ndjson_line(event: Told) -> bytes:
+def _ndjson_line(event: EncodedEvent) -> bytes:
     return event.document + b"\n"
 
 
@@ -253,7 +253,7 @@ def _after(request: RequestContext) -> Seen | None:
 
 
 async def _stream(
-    request: RequestContext, events: AsyncGenerator[list[Told]], framing: _Framing
+    request: RequestContext, events: AsyncGenerator[list[EncodedEvent]], framing: _Framing
 ) -> web.StreamResponse:
     response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
     response.content_type = framing.media_type

@@ -129,7 +129,7 @@ async def reaching(node_id: NodeId, url: str) -> AsyncGenerator[PeerApis]:
     """Give the node *node_id* at *url* as all the others."""
     found = PeerApis(Reached(node_id))
     address = url.removeprefix("http://")
-    found.meet({node_id: Member(node_id=node_id, store_id="s", address=address)})
+    found.set_members({node_id: Member(node_id=node_id, store_id="s", address=address)})
     async with found.running():
         yield found
 
@@ -142,4 +142,4 @@ async def test_a_node_whose_address_is_none_is_not_reached(address: str) -> None
                 pass
 
     assert refused.value.is_certain
-    assert "cannot be asked" in str(refused.value)
+    assert "cannot be used" in str(refused.value)
