@@ -8,7 +8,7 @@ r"""Client of rota for Python, and the ``rota`` command.
     success b'hello\n'
 
 `AsyncClient` is the same with ``await``; `make generate` writes `Client` from it. Documents are in
-`rota.wire.documents`, errors in `rota.client.errors`.
+`rota.wire.documents`. The errors of `rota.client.errors` can be imported from here, too.
 """
 
 from importlib import import_module
@@ -17,14 +17,47 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # No cycle is dodged: `rota --help` does not load an HTTP library.
     from rota.client.async_client import AsyncClient
     from rota.client.client import Client
+    from rota.client.errors import (
+        Conflict,
+        Invalid,
+        NodeFailed,
+        NotAllowed,
+        NotFound,
+        OutputBroken,
+        RequestFailed,
+        TooBusy,
+        Unreachable,
+        WaitTimedOut,
+    )
+    from rota.core.errors import RotaError
 
-__all__ = ["AsyncClient", "Client"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Conflict",
+    "Invalid",
+    "NodeFailed",
+    "NotAllowed",
+    "NotFound",
+    "OutputBroken",
+    "RequestFailed",
+    "RotaError",
+    "TooBusy",
+    "Unreachable",
+    "WaitTimedOut",
+]
 
-_HOMES = {"AsyncClient": "rota.client.async_client", "Client": "rota.client.client"}
+_HOMES = {
+    "AsyncClient": "rota.client.async_client",
+    "Client": "rota.client.client",
+    "RotaError": "rota.core.errors",
+}
+_ERRORS = "rota.client.errors"
+"""The module of all other names."""
 
 
 def __getattr__(name: str) -> object:
-    """Load a client at its first use."""
-    if name not in _HOMES:
+    """Load a client or an error at its first use."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_HOMES.get(name, _ERRORS)), name)

@@ -24,12 +24,26 @@ class RequestFailed(RotaError):
     Attributes:
         problem: The answer of the node, or of the client if no node answered (status 0).
         code: Stable word for programs, such as ``job_not_found``.
+        method: The HTTP method of the request, such as ``POST``; empty if the error came before
+            there was a request, for example from a body that JSON cannot express.
+        path: The path of the request, percent-encoded, without the query; empty likewise.
     """
 
     def __init__(self, problem: ProblemView) -> None:
         super().__init__(f"{problem.code}: {problem.detail}")
         self.problem = problem
         self.code = problem.code
+        self.method = ""
+        self.path = ""
+
+    def name_request(self, method: str, path: str) -> None:
+        """Set the request that failed."""
+        self.method, self.path = method, path
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request in the log of the node that answered; empty if no node did."""
+        return self.problem.request_id
 
     @property
     def detail(self) -> str:

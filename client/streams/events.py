@@ -50,7 +50,7 @@ class EventReader:
         """
         *lines, self._rest = (self._rest + part).split(b"\n")
         if len(self._rest) > LINE_BYTES_MAX:
-            raise unreadable(_STREAM, ValueError(f"a line of over {LINE_BYTES_MAX} bytes"))
+            raise unreadable(*_STREAM, ValueError(f"a line of over {LINE_BYTES_MAX} bytes"))
         for line in filter(None, lines):
             event = _decoded(line)
             if event.type == OPENED and self._has_begun:
@@ -63,7 +63,7 @@ class EventReader:
                 yield event
 
 
-_STREAM = "GET /api/v1/events"
+_STREAM = "GET", "/api/v1/events"
 _decode = msgspec.json.Decoder(EventView).decode
 
 
@@ -71,8 +71,8 @@ def _decoded(line: bytes) -> EventView:
     try:
         event = _decode(line)
     except UNDECODABLE as error:
-        raise unreadable(_STREAM, error) from error
+        raise unreadable(*_STREAM, error) from error
     if not (event.id.isascii() and event.id.isprintable()):
         # It becomes a header of the next request.
-        raise unreadable(_STREAM, ValueError(f"the id of an event is {event.id!r}"))
+        raise unreadable(*_STREAM, ValueError(f"the id of an event is {event.id!r}"))
     return event

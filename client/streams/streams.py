@@ -75,6 +75,7 @@ class _Stream:
         self._timeout_s = timeout_s
         self._silence_s = silence_s
         self._opened_at: float | None = None
+        self._request = ("", "")
 
     @property
     def is_closed(self) -> bool:
@@ -83,6 +84,7 @@ class _Stream:
     async def parts(self, call: Call[Any]) -> AsyncGenerator[bytes, None]:  # Any: it is not read
         """Open a connection, and yield its data until it ends or is lost."""
         self.failure = None
+        self._request = call.method, call.path
         is_open = False
         try:
             stream = await self._connection.open(
@@ -113,5 +115,7 @@ class _Stream:
         pause_s = self.reopening.pause_s(opened_at=self._opened_at, now=now)
         if pause_s is None:
             detail = "connections are lost as soon as they are open"
-            raise self.failure or Unreachable(detail, may_have_arrived=True)
+            failure = self.failure or Unreachable(detail, may_have_arrived=True)
+            failure.name_request(*self._request)
+            raise failure
         await asyncio.sleep(pause_s)

@@ -62,7 +62,9 @@ class Call(Generic[T_co]):
         for name, value in self.all_headers.items():
             if not value.isprintable():
                 detail = f"{name}: {value!r} has characters that do not print"
-                raise Invalid(_problem(0, "invalid_header", detail))
+                invalid = Invalid(_problem(0, "invalid_header", detail))
+                invalid.name_request(self.method, self.path)
+                raise invalid
 
     @property
     def target(self) -> str:
@@ -88,11 +90,13 @@ class Answer:
 
     Attributes:
         retry_after: The header of that name, or empty.
+        request_id: The header ``X-Request-Id``, or empty.
     """
 
     status: int
     body: bytes
     retry_after: str = ""
+    request_id: str = ""
 
 
 def as_json(body: object) -> bytes:
@@ -119,7 +123,8 @@ def result_of(call: Call[T], answer: Answer) -> T:
     try:
         return call.read(answer.body)
     except UNDECODABLE as error:
-        raise unreadable(f"{call.method} {call.path}", error, answer.status) from error
+        failure = unreadable(call.method, call.path, error, answer)
+        raise failure from error
 
 
 def failure_of(answer: Answer) -> RequestFailed:
@@ -129,19 +134,31 @@ def failure_of(answer: Answer) -> RequestFailed:
     except UNDECODABLE:
         said = answer.body[:200].decode(errors="replace").strip()
         detail = f"HTTP status {answer.status}, without a document about it: {said or 'empty'}"
-        problem = _problem(answer.status, UNEXPLAINED, detail)
+        problem = _problem(answer.status, UNEXPLAINED, detail, answer.request_id)
     if answer.status in (429, 503):
         return TooBusy(problem, retry_after_s=_seconds(answer.retry_after))
     return _FAILURES.get(answer.status, _failure_class(answer.status))(problem)
 
 
-def unreadable(what: str, error: Exception, status: int = 200) -> NodeFailed:
-    """Return the error of an answer to *what* that this client cannot decode."""
+def unreadable(
+    method: str, path: str, error: Exception, answer: Answer | None = None
+) -> NodeFailed:
+    """Return the error of an answer that this client cannot decode.
+
+    Args:
+        method: Of the request.
+        path: Of the request.
+        error: The error of the decoder.
+        answer: The answer; None for a part of a stream.
+    """
     detail = (
-        f"the answer to {what} cannot be read: {error}; "
+        f"the answer to {method} {path} cannot be read: {error}; "
         "is there a rota node, and is it as new as this client?"
     )
-    return NodeFailed(_problem(status, "unreadable_answer", detail))
+    status, request_id = (answer.status, answer.request_id) if answer else (200, "")
+    failure = NodeFailed(_problem(status, "unreadable_answer", detail, request_id))
+    failure.name_request(method, path)
+    return failure
 
 
 UNEXPLAINED = "unexplained"
@@ -165,7 +182,12 @@ def _seconds(text: str) -> float | None:
     return float(text) if text.isascii() and text.isdecimal() else None
 
 
-def _problem(status: int, code: str, detail: str) -> ProblemView:
+def _problem(status: int, code: str, detail: str, request_id: str = "") -> ProblemView:
     return ProblemView(
-        type=f"urn:rota:problem:{code}", title="Failed", status=status, code=code, detail=detail
+        type=f"urn:rota:problem:{code}",
+        title="Failed",
+        status=status,
+        code=code,
+        detail=detail,
+        request_id=request_id,
     )

@@ -59,7 +59,7 @@ class Connection:
         async def answer(url: str, limit_s: float) -> T:
             return await self._answer(call, url, limit_s)
 
-        return await self._asked(call, timeout_s, repeats_max, answer)
+        return await self._tried(call, timeout_s, repeats_max, answer)
 
     async def open(
         self,
@@ -84,7 +84,20 @@ class Connection:
         async def stream(url: str, limit_s: float) -> ByteStream:
             return await self._stream(call, url, limit_s, silence_s)
 
-        return await self._asked(call, timeout_s, repeats_max, stream)
+        return await self._tried(call, timeout_s, repeats_max, stream)
+
+    async def _tried(
+        self,
+        call: Call[Any],  # Any: the type of the call's result
+        timeout_s: float,
+        repeats_max: int | None,
+        ask: Callable[[str, float], Awaitable[T]],
+    ) -> T:
+        try:
+            return await self._asked(call, timeout_s, repeats_max, ask)
+        except RequestFailed as failure:
+            failure.name_request(call.method, call.path)
+            raise
 
     async def _asked(
         self,
@@ -139,7 +152,7 @@ class Connection:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _unreachable(url, error) from error
         self._hear(call, url, response)
-        stream = ByteStream(url, response, on_close=self._streams.discard)
+        stream = ByteStream(call, url, response, on_close=self._streams.discard)
         self._streams.add(stream)
         return stream
 
@@ -180,11 +193,13 @@ class ByteStream:
 
     def __init__(
         self,
+        call: Call[Any],  # Any: its result is not read
         url: str,
         response: aiohttp.ClientResponse,
         *,
         on_close: "Callable[[ByteStream], None]",
     ) -> None:
+        self._call = call
         self._url = url
         self._response = response
         self._on_close = on_close
@@ -200,7 +215,9 @@ class ByteStream:
                 yield part
         except (aiohttp.ClientError, TimeoutError) as error:
             # It is tried first: on another node, a stream of events would have a gap.
-            raise _unreachable(self._url, error) from error
+            failure = _unreachable(self._url, error)
+            failure.name_request(self._call.method, self._call.path)
+            raise failure from error
 
     async def aclose(self) -> None:
         """Close it and its connection; its reader gets `Unreachable`."""
@@ -213,6 +230,7 @@ async def _whole(response: aiohttp.ClientResponse) -> Answer:
         status=response.status,
         body=await response.read(),
         retry_after=response.headers.get("Retry-After", ""),
+        request_id=response.headers.get("X-Request-Id", ""),
     )
 
 

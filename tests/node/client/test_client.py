@@ -15,6 +15,8 @@ from typing import Any, TypeVar, get_overloads
 import pytest
 from aiohttp import web
 
+import rota.client
+import rota.client.errors
 from rota.client import AsyncClient, Client
 from rota.client.dev.local_node import LocalNode, NodeNotStarted
 from rota.client.errors import (
@@ -30,6 +32,7 @@ from rota.client.errors import (
 )
 from rota.client.transport.call import Answer, failure_of
 from rota.client.transport.endpoints import urls_of
+from rota.core.errors import RotaError
 from rota.wire.documents import (
     EventView,
     JobBody,
@@ -368,6 +371,55 @@ def test_refusals_come_as_errors_with_the_problem(
 
     assert caught.value.code == caught.value.problem.code == code
     assert caught.value.detail
+
+
+def test_an_error_names_its_request(client: Client) -> None:
+    with pytest.raises(NotFound) as caught:
+        client.job("sales/no such")
+
+    error = caught.value
+    assert (error.method, error.path) == ("GET", "/api/v1/jobs/sales%2Fno%20such")
+    assert error.request_id == error.problem.request_id != ""
+
+
+async def test_an_error_without_a_node_names_its_request_too() -> None:
+    async with AsyncClient("http://127.0.0.1:1", repeats_max=0) as client:
+        with pytest.raises(Unreachable) as of_call:
+            await client.trigger("report")
+        with pytest.raises(Unreachable) as of_stream:
+            await anext(client.events())
+
+    assert (of_call.value.method, of_call.value.request_id) == ("POST", "")
+    assert (of_stream.value.method, of_stream.value.path) == ("GET", "/api/v1/events")
+
+
+async def test_an_error_without_a_document_has_the_request_id_of_the_header() -> None:
+    async def broken(_: web.Request) -> web.Response:
+        return web.Response(status=404, text="<html>", headers={"X-Request-Id": "abc"})
+
+    async def unreadable(_: web.Request) -> web.Response:
+        return web.Response(text="<html>", headers={"X-Request-Id": "def"})
+
+    async with asking(Strange(broken, unreadable)) as client:
+        with pytest.raises(NotFound) as without_document:
+            await client.version()
+        with pytest.raises(NodeFailed) as not_a_document:
+            await client.version()
+
+    assert without_document.value.request_id == "abc"
+    assert not_a_document.value.request_id == "def"
+
+
+def test_the_errors_of_the_client_can_be_imported_from_the_package() -> None:
+    raised = {
+        name
+        for name, each in vars(rota.client.errors).items()
+        if isinstance(each, type) and issubclass(each, RotaError)
+    }
+
+    assert raised <= set(rota.client.__all__)
+    for name in rota.client.__all__:
+        assert getattr(rota.client, name).__name__ == name
 
 
 def test_another_job_with_the_same_name_is_a_conflict(client: Client) -> None:
