@@ -61,35 +61,35 @@ class FallbackEffects:
         self._timers = timers
         self._clock = clock
 
-    def opened(self, side: Shard) -> None:
+    def opened(self, fallback: Shard) -> None:
         """Begin to act for a fallback shard; running attempts that are not here are lost."""
-        self._timers.forget(side.id)
-        for execution_id, tasks in side.state.tasks.items():
+        self._timers.forget(fallback.id)
+        for execution_id, tasks in fallback.state.tasks.items():
             for task in tasks.values():
                 key = AttemptKey(execution_id, task.name, len(task.attempts))
                 is_here = outward(key) in self._attempts.orders
                 if task.status is TaskStatus.RUNNING and not is_here:
-                    self._lose(side, key)
-        self._stand_ins.fallback_opened(side)
+                    self._lose(fallback, key)
+        self._stand_ins.fallback_opened(fallback)
 
-    def _lose(self, side: Shard, key: AttemptKey) -> None:
-        attempt = side.state.tasks[key.execution_id][key.task].attempts[-1]
+    def _lose(self, fallback: Shard, key: AttemptKey) -> None:
+        attempt = fallback.state.tasks[key.execution_id][key.task].attempts[-1]
         ending = Ending(
             outcome=Outcome.LOST,
             started_at=attempt.placed_at,
-            finished_at=side.time(self._clock),
+            finished_at=fallback.time(self._clock),
             reason=f"node {self._node_id} ended while it ran",
         )
         command = FinishAttempt(attempt=key, token=attempt.token, ending=ending)
-        self._fallback_shards.submit(side, command)
+        self._fallback_shards.submit(fallback, command)
 
-    def unreadable(self, side: Shard) -> None:
+    def unreadable(self, fallback: Shard) -> None:
         """Do nothing: the log has the reason."""
 
-    def closed(self, side: Shard) -> None:
+    def closed(self, fallback: Shard) -> None:
         """Stop acting for a fallback shard."""
-        self._timers.forget(side.id)
-        self._stand_ins.forget_waiting(side)
+        self._timers.forget(fallback.id)
+        self._stand_ins.forget_waiting(fallback)
 
     def unstarted(self, count: int) -> None:
         """Free the slots of attempts that are never launched."""
@@ -108,7 +108,7 @@ class FallbackEffects:
     def committed(self, took: Duration) -> None:
         """Do nothing: the commit time of shards is measured without fallback shards."""
 
-    def perform(self, side: Shard, effect: Effect) -> None:
+    def perform(self, fallback: Shard, effect: Effect) -> None:
         """Carry out an effect."""
         match effect:
             case Launch(order=order):
@@ -116,13 +116,13 @@ class FallbackEffects:
             case Stop(attempt=attempt):
                 self._attempts.stop(outward(attempt))
             case SetTimer():
-                self._timers.set(side.id, effect, side.time(self._clock))
+                self._timers.set(fallback.id, effect, fallback.time(self._clock))
             case ClearTimer():
-                self._timers.clear(side.id, effect)
+                self._timers.clear(fallback.id, effect)
             case WaitForSlot(execution_id=execution_id, task=task):
                 command = StartTask(execution_id=execution_id, task=task)
-                self._stand_ins.wait_for_slot(side, command)
+                self._stand_ins.wait_for_slot(fallback, command)
             case Publish(status=status) if status in FINAL_EXECUTION_STATES:
-                self._stand_ins.execution_ended(side)
+                self._stand_ins.execution_ended(fallback)
             case Publish() | PublishJob() | Deliver():
                 pass  # The shard publishes it after reconciliation.

@@ -1,8 +1,8 @@
-"""What this node's sides tell their shards: claims first, then an account of each execution.
+"""Transfer of fallback shards to their shards: claims first, then a record of each execution.
 
-One load at a time goes to the primary, wherever that is, until it is committed there; then the
-side forgets what it told. What a side still has is what it has to tell, so nothing needs to be kept
-of it elsewhere, and a crash loses none of it. When a side has nothing more it is wiped.
+One batch at a time is delivered to the primary; when it is committed there, the fallback shard
+deletes it. The rows of a fallback shard are thus those that are still to be transferred; no other
+state is needed, and a crash loses nothing. An empty fallback shard is wiped.
 """
 
 import logging
@@ -32,30 +32,56 @@ from rota.storage.history import History
 
 log = logging.getLogger(__name__)
 
-LOAD_MAX = 64
-"""Claims or accounts of one load: some 100 KB, unless tasks handed much on."""
-LOAD_BYTES_MAX = 4 << 20
-"""About what tasks gave, in one load; a single account may be more."""
+BATCH_MAX = 64
+"""Claims or records of one batch: some 100 KB, unless tasks have large results."""
+BATCH_BYTES_MAX = 4 << 20
+"""Limit of the users' data in one batch; a single record may have more."""
 PIECES_MAX = 4 * EXECUTIONS_MAX
-"""Pieces of a side's history that are looked at: its executions, and what else its ledger has."""
+"""Rows of a fallback shard's history that are read at once: its executions and its ledger."""
 
 
 @dataclass(slots=True)
-class _Telling:
-    """How far the telling of one side is: the jobs not yet claimed, None before they are listed."""
+class _Transfer:
+    """The transfer of one fallback shard.
+
+    Attributes:
+        unclaimed: The claims that are not confirmed; None before they are listed.
+        is_under_way: Whether a batch is being delivered.
+    """
 
     unclaimed: list[ReconcileFires] | None = None
     is_under_way: bool = False
 
+    def restart(self) -> None:
+        """List the claims again."""
+        self.unclaimed = None
+
+    def set_claims(self, claims: list[ReconcileFires]) -> None:
+        """Set the claims that are to be delivered."""
+        self.unclaimed = claims
+
+    def claimed(self, count: int) -> None:
+        """Remove the first *count* claims, which are confirmed."""
+        if self.unclaimed is not None:  # Otherwise they are listed again, since there are more.
+            self.unclaimed = self.unclaimed[count:]
+
+    def begin_batch(self) -> None:
+        """Note that a batch is being delivered."""
+        self.is_under_way = True
+
+    def end_batch(self) -> None:
+        """Note that it is confirmed."""
+        self.is_under_way = False
+
 
 class Reconciliation:
-    """What the sides of this node have to tell.
+    """Transfers the fallback shards of this node to their shards.
 
     Args:
         node_id: This node.
-        fallback_shards: Of this node.
-        delivery: Brings it.
-        history: Of the sides.
+        fallback_shards: The fallback shards of this node.
+        delivery: Delivers batches.
+        history: The history of the fallback shards.
     """
 
     def __init__(
@@ -65,75 +91,73 @@ class Reconciliation:
         self._fallback_shards = fallback_shards
         self._delivery = delivery
         self._history = history
-        self._tellings: dict[ShardId, _Telling] = {}
+        self._transfers: dict[ShardId, _Transfer] = {}
 
-    def begin_anew(self, side: Shard) -> None:
-        """Claim all once more: the side has decided more since."""
-        telling = self._tellings.setdefault(side.id, _Telling())
-        telling.unclaimed = None
+    def restart(self, fallback: Shard) -> None:
+        """Deliver all claims again: the fallback shard makes more decisions."""
+        self._transfers.setdefault(fallback.id, _Transfer()).restart()
 
-    def untold_count(self, side: Shard) -> int:
-        """Return how many executions of a side have ended and are not told."""
-        return len(self._ended(side)[0])
+    def ended_count(self, fallback: Shard) -> int:
+        """Return the number of executions that have ended and are not transferred."""
+        return len(self._ended(fallback)[0])
 
-    def tell(self, shard: Shard, side: Shard) -> None:
-        """Have the next load brought; or wipe the side, if there is none and all has ended."""
-        telling = self._tellings.setdefault(side.id, _Telling())
-        if telling.is_under_way or not side.is_open or side.unreleased is not None:
+    def transfer(self, shard: Shard, fallback: Shard) -> None:
+        """Deliver the next batch, or wipe the fallback shard if nothing is left in it."""
+        transfer = self._transfers.setdefault(fallback.id, _Transfer())
+        if transfer.is_under_way or not fallback.is_open or fallback.unreleased is not None:
             return
-        if telling.unclaimed is None:
-            telling.unclaimed = self._claims(side)
-        if telling.unclaimed:
-            load, rest = telling.unclaimed[:LOAD_MAX], telling.unclaimed[LOAD_MAX:]
-
-            def claimed() -> None:
-                if telling.unclaimed is not None:  # Else there is more to claim by now.
-                    telling.unclaimed = rest
-
-            self._bring(shard, telling, tuple(load), claimed)
+        if transfer.unclaimed is None:
+            transfer.set_claims(self._claims(fallback))
+        if transfer.unclaimed:
+            batch = tuple(transfer.unclaimed[:BATCH_MAX])
+            self._deliver(shard, transfer, batch, lambda: transfer.claimed(len(batch)))
             return
-        pasts, others = self._ended(side)
-        # What cannot be read cannot be told, and must not keep the rest from being told.
-        lost = tuple(pasts.pop(each) for each in list(pasts) if not self._is_readable(side, each))
+        pasts, others = self._ended(fallback)
+        # Records that cannot be read must not block the others.
+        lost = tuple(
+            pasts.pop(each) for each in list(pasts) if not self._is_readable(fallback, each)
+        )
         if lost:
-            self._fallback_shards.submit(side, Forget(pasts=lost))
+            self._fallback_shards.submit(fallback, Forget(pasts=lost))
             return
         if pasts:
-            accounts = self._load(side, sorted(pasts, key=lambda past: self._place(side, past)))
-            told = tuple(pasts[each.ended.execution.id] for each in accounts)
-            forget = Forget(pasts=told)
-            self._bring(
-                shard, telling, accounts, lambda: self._fallback_shards.submit(side, forget)
+            records = self._batch(
+                fallback, sorted(pasts, key=lambda past: self._order(fallback, past))
+            )
+            sent = tuple(pasts[each.ended.execution.id] for each in records)
+            forget = Forget(pasts=sent)
+            self._deliver(
+                shard, transfer, records, lambda: self._fallback_shards.submit(fallback, forget)
             )
         elif others:
-            # Fire times at which nothing ran: the claims have told of them.
-            self._fallback_shards.submit(side, Forget(pasts=others))
-        elif not side.state.executions:
-            del self._tellings[side.id]
-            self._fallback_shards.end(side)
+            # Fire times at which nothing ran: they are in the claims.
+            self._fallback_shards.submit(fallback, Forget(pasts=others))
+        elif not fallback.state.executions:
+            del self._transfers[fallback.id]
+            self._fallback_shards.end(fallback)
 
-    def _bring(
+    def _deliver(
         self,
         shard: Shard,
-        telling: _Telling,
-        load: tuple[DeliveredCommand, ...],
-        on_brought: Callable[[], None],
+        transfer: _Transfer,
+        batch: tuple[DeliveredCommand, ...],
+        on_delivered: Callable[[], None],
     ) -> None:
-        telling.is_under_way = True
+        transfer.begin_batch()
 
-        def brought(refusal: str) -> None:
-            del refusal  # There is none for good: both change nothing rather than refuse.
-            telling.is_under_way = False
-            on_brought()
+        def delivered(refusal: str) -> None:
+            del refusal  # Both commands are never refused for good: they change nothing instead.
+            transfer.end_batch()
+            on_delivered()
 
-        self._delivery.deliver(shard, load, brought)
+        self._delivery.deliver(shard, batch, delivered)
 
-    # -- what there is to tell ------------------------------------------------------------------
+    # -- the rows -------------------------------------------------------------------------------
 
-    def _claims(self, side: Shard) -> list[ReconcileFires]:
+    def _claims(self, fallback: Shard) -> list[ReconcileFires]:
         claims: list[ReconcileFires] = []
-        for job in side.state.jobs.values():
-            rows = self._history.ledger(side.id, job.id, Instant(0), LATEST_INSTANT)
+        for job in fallback.state.jobs.values():
+            rows = self._history.ledger(fallback.id, job.id, Instant(0), LATEST_INSTANT)
             entries = tuple(row for row in rows if isinstance(row, LedgerEntry))
             claim = ReconcileFires(
                 job_id=job.id, version=job.version, node_id=self._node_id, entries=entries
@@ -142,9 +166,9 @@ class Reconciliation:
                 claims.append(claim)
         return claims
 
-    def _ended(self, side: Shard) -> tuple[dict[ExecutionId, Past], tuple[Past, ...]]:
-        """Return the executions that have ended, by id, and the other pieces of history."""
-        pieces = self._history.older_than(side.id, LATEST_INSTANT, PIECES_MAX)
+    def _ended(self, fallback: Shard) -> tuple[dict[ExecutionId, Past], tuple[Past, ...]]:
+        """Return the executions that have ended, by id, and the other rows of history."""
+        pieces = self._history.older_than(fallback.id, LATEST_INSTANT, PIECES_MAX)
         ended = {
             ExecutionId(piece.pointer.key): piece
             for piece in pieces
@@ -153,38 +177,40 @@ class Reconciliation:
         others = [piece for piece in pieces if piece.pointer.table != Table.PAST_EXECUTION]
         return ended, tuple(others)
 
-    def _is_readable(self, side: Shard, execution_id: ExecutionId) -> bool:
+    def _is_readable(self, fallback: Shard, execution_id: ExecutionId) -> bool:
         try:
-            self._past(side, execution_id)
+            self._past(fallback, execution_id)
         except Undecodable as error:
             log.error(
-                "account dropped",
-                extra={"shard": side.id, "execution": execution_id, "reason": str(error)},
+                "stand-in record dropped",
+                extra={"shard": fallback.id, "execution": execution_id, "reason": str(error)},
             )
             return False
         return True
 
-    def _load(self, side: Shard, ids: list[ExecutionId]) -> tuple[ReconcileExecution, ...]:
-        """Return the accounts of the first of *ids*, in their order; at least one."""
-        allocation = side.replica.copy.allocation
-        assert allocation is not None, side.id
-        load: list[ReconcileExecution] = []
+    def _batch(self, fallback: Shard, ids: list[ExecutionId]) -> tuple[ReconcileExecution, ...]:
+        """Return the records of the first of *ids*, in their order; at least one."""
+        allocation = fallback.replica.copy.allocation
+        assert allocation is not None, fallback.id
+        batch: list[ReconcileExecution] = []
         size = 0
-        for execution_id in ids[:LOAD_MAX]:
-            execution, tasks = self._past(side, execution_id)
-            account = StandInExecution(node_id=self._node_id, execution=execution, tasks=tasks)
-            command = ReconcileExecution(fallback_copy=allocation, ended=account)
+        for execution_id in ids[:BATCH_MAX]:
+            execution, tasks = self._past(fallback, execution_id)
+            record = StandInExecution(node_id=self._node_id, execution=execution, tasks=tasks)
+            command = ReconcileExecution(fallback_copy=allocation, ended=record)
             size += payload_bytes(command)
-            if load and size > LOAD_BYTES_MAX:
+            if batch and size > BATCH_BYTES_MAX:
                 break
-            load.append(command)
-        return tuple(load)
+            batch.append(command)
+        return tuple(batch)
 
-    def _past(self, side: Shard, execution_id: ExecutionId) -> tuple[Execution, tuple[Task, ...]]:
-        execution = self._history.execution(side.id, execution_id)
+    def _past(
+        self, fallback: Shard, execution_id: ExecutionId
+    ) -> tuple[Execution, tuple[Task, ...]]:
+        execution = self._history.execution(fallback.id, execution_id)
         assert execution is not None, execution_id
-        tasks = self._history.tasks(side.id, execution_id).values()
+        tasks = self._history.tasks(fallback.id, execution_id).values()
         return execution, tuple(map(outward_task, tasks))
 
-    def _place(self, side: Shard, execution_id: ExecutionId) -> str:
-        return reconciliation_order(self._past(side, execution_id)[0])
+    def _order(self, fallback: Shard, execution_id: ExecutionId) -> str:
+        return reconciliation_order(self._past(fallback, execution_id)[0])

@@ -2,9 +2,10 @@
 
 The explanation is docs/explanation/available.md. With every tick, for every shard:
 
-    no primary that can commit is heard   (`rota.core.replication.authority.fallback_eligibility`)
+    no contact with a primary that can commit
+        (`rota.core.replication.authority.fallback_eligibility`)
         this node stands in: a fallback shard begins, follows the available jobs and fires them
-    a primary is heard again
+    contact again
         the fallback shard fires no more, and the primary gets its executions
         (`rota.node.fallback.reconciliation`)
 """
@@ -43,7 +44,7 @@ from rota.node.system.clock import Clock
 log = logging.getLogger(__name__)
 
 CLAIMED_WITHIN = Duration(5 * SECOND)
-"""How long a shard that has just been opened gives stand-ins time to claim what they fired."""
+"""Time after the opening of a shard in which stand-ins may claim their fires."""
 
 
 class StandIns:
@@ -52,12 +53,12 @@ class StandIns:
     Args:
         shards: The shards of this node.
         fallback_shards: The fallback shards of this node.
-        reconciliation: Brings the executions of fallback shards to their shards.
+        reconciliation: Transfers the executions of fallback shards to their shards.
         slot_table: The slots of this node.
-        network: To the other copies.
+        network: To the other nodes.
         node_id: This node.
-        timing: The cluster's.
-        after: How long no primary has to be heard before a node stands in.
+        timing: The timeouts of the cluster.
+        after: Time without contact with a primary after which a node stands in.
         clock: Of this node.
     """
 
@@ -102,7 +103,7 @@ class StandIns:
     # -- whether to stand in --------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Look at every shard, tell others what this node wants, and tell what sides did."""
+        """Check every shard: announce, begin or end a stand-in, and transfer executions."""
         now = self._clock.elapsed()
         for shard in self._shards:
             standing = self._standings[shard.id]
@@ -111,46 +112,47 @@ class StandIns:
             is_able = not is_served and shard.replica.counts and _has_available(shard)
             standing.tick(now, is_served=is_served, is_able=is_able)
             if standing.is_ready:
-                self._tell_others(shard, StandIn(is_standing=standing.is_standing))
+                self._announce(shard, StandIn(is_standing=standing.is_standing))
             if standing.is_standing and not was_standing:
                 self._begin(shard)
             elif was_standing and not standing.is_standing:
                 log.info("standing in no more", extra={"shard": shard.id})
             if is_served or not shard.replica.counts:
-                # Who knows that its copy counts no more hears no primary, and knows who is it.
-                self._tell(shard)
+                # A node whose copy does not count gets no messages of the primary, but has its id.
+                self._transfer(shard)
         self._start_waiting()
 
     def _is_served(self, shard: Shard, now: Instant) -> bool:
         primary = shard.replica.served_by(Instant(now - self._timing.silence))
         return primary is not None and self._standings[shard.id].is_silent(primary, now)
 
-    def _tell_others(self, shard: Shard, word: StandIn) -> None:
+    def _announce(self, shard: Shard, message: StandIn) -> None:
         newest = shard.replica.newest
         for node_id in newest.members if newest is not None else ():
             if node_id != self._node_id:
-                self._network.send(node_id, shard.id, word)
+                self._network.send(node_id, shard.id, message)
 
-    def heard(self, shard: Shard, sender: NodeId, word: StandIn) -> None:
-        """Take the word of another copy that wants to stand in; tell it if there is no need to.
+    def announced(self, shard: Shard, sender: NodeId, message: StandIn) -> None:
+        """Record the announcement of another copy, and answer if there is contact with a primary.
 
-        One that counts no more may not have heard so: it is told, and its word means nothing.
+        A copy that does not count any more, and has not noticed, gets the answer; its announcement
+        is not recorded.
         """
         now, newest = self._clock.elapsed(), shard.replica.newest
         if newest is not None and sender in newest.members:
             standing = self._standings[shard.id]
-            standing.record_announcement(sender, is_standing=word.is_standing, now=now)
+            standing.record_announcement(sender, is_standing=message.is_standing, now=now)
         if self._is_served(shard, now):
             self._network.send(sender, shard.id, Served())
 
-    def told_served(self, shard: Shard) -> None:
-        """Take the word of another copy that it hears a primary."""
+    def served(self, shard: Shard) -> None:
+        """Record that another copy has contact with a primary."""
         self._standings[shard.id].record_served(self._clock.elapsed())
 
-    # -- the primary's patience -----------------------------------------------------------------
+    # -- on the primary -------------------------------------------------------------------------
 
     def shard_opened(self, shard: Shard) -> None:
-        """Note since when this node decides for a shard."""
+        """Note when this node became primary of a shard."""
         self._opened_at[shard.id] = self._clock.elapsed()
 
     def before_fire(self, shard: Shard, command: TimerCommand) -> SetTimer | None:
@@ -175,22 +177,22 @@ class StandIns:
     # -- fallback shards ------------------------------------------------------------------------
 
     def _begin(self, shard: Shard) -> None:
-        """Have the side of a shard fire its available jobs."""
+        """Let the fallback shard of a shard fire its available jobs."""
         log.warning("standing in", extra={"shard": shard.id, "epoch": shard.epoch})
-        side = self._fallback_shards.of(shard)
-        if side.is_open:
-            self._follow(shard, side)
+        fallback = self._fallback_shards.of(shard)
+        if fallback.is_open:
+            self._follow(shard, fallback)
         else:
             self._fallback_shards.begin(shard)
 
-    def _follow(self, shard: Shard, side: Shard) -> None:
-        """Have a side fire what the shard's copy here has, as applied, and nothing else.
+    def _follow(self, shard: Shard, fallback: Shard) -> None:
+        """Let a fallback shard fire the available jobs in the applied rows of the shard's copy.
 
-        Of jobs with a task that wants labels which this node does not have, nothing is fired here:
-        a side runs attempts on its own node only, and what waited for another would never end.
+        Jobs with a task that requires labels which this node does not have are not fired: a
+        fallback shard runs attempts on its own node only, so such a task would wait forever.
         """
-        self._reconciliation.begin_anew(side)
-        self._ended_count[side.id] = self._reconciliation.untold_count(side)
+        self._reconciliation.restart(fallback)
+        self._ended_count[fallback.id] = self._reconciliation.ended_count(fallback)
         followed: set[JobId] = set()
         for change in shard.file.records(Table.AVAILABLE):
             try:
@@ -205,60 +207,60 @@ class StandIns:
             if not self._may_run(job):
                 continue
             followed.add(job.id)
-            self._fallback_shards.submit(side, FollowJob(job=job, plan=plan))
-        for job_id in [each for each in side.state.jobs if each not in followed]:
-            self._fallback_shards.submit(side, DeleteJob(job_id=job_id))
+            self._fallback_shards.submit(fallback, FollowJob(job=job, plan=plan))
+        for job_id in [each for each in fallback.state.jobs if each not in followed]:
+            self._fallback_shards.submit(fallback, DeleteJob(job_id=job_id))
 
     def _may_run(self, job: Job) -> bool:
-        """Return True if this node has the labels that all tasks of *job* want."""
-        place = self._slot_table.own_slots()
-        return all(place.matches(task.selector) for task in job.spec.tasks)
+        """Return True if this node has the labels that all tasks of *job* require."""
+        slots = self._slot_table.own_slots()
+        return all(slots.matches(task.selector) for task in job.spec.tasks)
 
     def due(self, number: ShardId, command: TimerCommand) -> None:
         """Submit a timer's command to a fallback shard; a fire only while this node stands in.
 
         Nor is anything fired while the fallback shard holds `EXECUTIONS_MAX` executions.
         """
-        side = self._fallback_shards[number]
-        if isinstance(command, Fire) and not self._may_fire(side):
+        fallback = self._fallback_shards[number]
+        if isinstance(command, Fire) and not self._may_fire(fallback):
             return
-        self._fallback_shards.submit(side, command)
+        self._fallback_shards.submit(fallback, command)
 
-    def _may_fire(self, side: Shard) -> bool:
-        if not (side.is_open and self._standings[shard_of_fallback(side.id)].is_standing):
+    def _may_fire(self, fallback: Shard) -> bool:
+        if not (fallback.is_open and self._standings[shard_of_fallback(fallback.id)].is_standing):
             return False
-        return self._ended_count[side.id] + len(side.state.executions) < EXECUTIONS_MAX
+        return self._ended_count[fallback.id] + len(fallback.state.executions) < EXECUTIONS_MAX
 
-    def fallback_opened(self, side: Shard) -> None:
+    def fallback_opened(self, fallback: Shard) -> None:
         """Begin to follow jobs for a fallback shard that was opened, if this node stands in."""
-        shard = self._shards[shard_of_fallback(side.id)]
+        shard = self._shards[shard_of_fallback(fallback.id)]
         if self._standings[shard.id].is_standing:
-            self._follow(shard, side)
+            self._follow(shard, fallback)
         else:
-            self._ended_count[side.id] = self._reconciliation.untold_count(side)
+            self._ended_count[fallback.id] = self._reconciliation.ended_count(fallback)
 
-    def execution_ended(self, side: Shard) -> None:
+    def execution_ended(self, fallback: Shard) -> None:
         """Count an execution of a fallback shard that has ended."""
-        self._ended_count[side.id] += 1
+        self._ended_count[fallback.id] += 1
 
-    def wait_for_slot(self, side: Shard, command: StartTask) -> None:
+    def wait_for_slot(self, fallback: Shard, command: StartTask) -> None:
         """Queue a task of a fallback shard: `tick` submits *command* when a slot is free."""
-        self._waiting[side, command] = None
+        self._waiting[fallback, command] = None
 
-    def forget_waiting(self, side: Shard) -> None:
+    def forget_waiting(self, fallback: Shard) -> None:
         """Remove the tasks of a fallback shard from the queue for slots."""
-        self._waiting = {each: None for each in self._waiting if each[0] is not side}
+        self._waiting = {each: None for each in self._waiting if each[0] is not fallback}
 
-    def _tell(self, shard: Shard) -> None:
-        side = self._fallback_shards.opened_of(shard)
-        if side is not None:
-            self._reconciliation.tell(shard, side)
+    def _transfer(self, shard: Shard) -> None:
+        fallback = self._fallback_shards.opened_of(shard)
+        if fallback is not None:
+            self._reconciliation.transfer(shard, fallback)
 
     def _start_waiting(self) -> None:
         """Submit the start of tasks that wait for a slot, the first in the queue first."""
-        for side, command in list(self._waiting)[: max(0, self._slot_table.own_slots().free)]:
-            del self._waiting[side, command]
-            self._fallback_shards.submit(side, command)
+        for fallback, command in list(self._waiting)[: max(0, self._slot_table.own_slots().free)]:
+            del self._waiting[fallback, command]
+            self._fallback_shards.submit(fallback, command)
 
 
 def _has_available(shard: Shard) -> bool:

@@ -56,7 +56,7 @@ class NodeLifecycle:
         measure_node(wiring, loops.commit)
         with loops.running(), closing(loops.commit):
             wiring.attempts.local.adopt()
-            wiring.fallback_shards.go_on()
+            wiring.fallback_shards.reopen()
             async with AsyncExitStack() as services:
                 for service in wiring.services:
                     await services.enter_async_context(beside(self._or_fail(service.run)))

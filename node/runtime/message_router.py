@@ -126,14 +126,14 @@ class MessageRouter:
             case ReturnSlots():
                 self._lending.returned(sender, message)
             case StandIn():
-                self._stand_ins.heard(shard, sender, message)
+                self._stand_ins.announced(shard, sender, message)
             case AskDigest():
                 self._digests.asked(shard, sender, message)
             case GiveDigest():
                 if not self._digests.given(shard, sender, message):
                     self._refused[name_of(message)] += 1
             case Served():
-                self._stand_ins.told_served(shard)
+                self._stand_ins.served(shard)
             case CoordinationLost():
                 if not self._membership.heard_loss(sender, message.generation):
                     self._refused[name_of(message)] += 1

@@ -1,8 +1,8 @@
-"""The sides of this node: what it decides in place of primaries that it does not hear.
+"""Fallback shards of this node: decisions in place of primaries without contact.
 
-A side is a shard of one copy (docs/explanation/available.md), and a node's sides are the shards of
-a cluster that consists of this node alone: they decide, commit and act like any other, and what
-they wrote is found again by the node's next life. They are made when they are needed.
+A fallback shard is a shard of one copy (docs/explanation/available.md), as in a cluster of this
+node alone: it decides, commits and acts like any other shard, and the next process of the node
+opens it again. Fallback shards are made when they are needed.
 """
 
 import asyncio
@@ -30,10 +30,11 @@ from rota.storage.shards import stored_shards
 from rota.storage.store import Store
 
 EXECUTIONS_MAX = 1_000
-"""Executions of one side that are not told yet: a megabyte or two, and minutes of telling."""
+"""Executions of one fallback shard that are not transferred: one or two megabytes, and minutes of
+transfer."""
 _ALONE = Copies(wanted=1, least=1)
 _SESSION = Session("stand-in")
-"""Never over: nobody else can ever decide for a side."""
+"""It never ends: no other node can be the primary of a fallback shard."""
 
 
 class FallbackShards(Shards):
@@ -42,10 +43,10 @@ class FallbackShards(Shards):
     Args:
         store: That of the node's shards.
         node_id: This node.
-        timing: The cluster's.
-        clock: Gives the instants of decisions.
-        entropy: Gives their chance.
-        look_at_calendar: Called before anything is stamped by it.
+        timing: The timeouts of the cluster.
+        clock: Gives the times of decisions.
+        entropy: Gives their random numbers.
+        look_at_calendar: Called before an instant of the wall clock is recorded.
         failure: Gets the error that ends this node.
     """
 
@@ -82,53 +83,53 @@ class FallbackShards(Shards):
             self[number]
 
     def __getitem__(self, number: ShardId) -> Shard:
-        side = self._by_number.get(number)
-        if side is None:
-            side = self._by_number[number] = self._make(number)
-            self._shards.append(side)
-        return side
+        fallback = self._by_number.get(number)
+        if fallback is None:
+            fallback = self._by_number[number] = self._make(number)
+            self._shards.append(fallback)
+        return fallback
 
     @property
     def open_numbers(self) -> list[ShardId]:
-        """Those that are open."""
-        return [side.id for side in self.opened]
+        """The numbers of the open fallback shards."""
+        return [fallback.id for fallback in self.opened]
 
     def of(self, shard: Shard) -> Shard:
-        """Return the side of a shard, which may be nothing yet."""
+        """Return the fallback shard of a shard; it may be empty."""
         return self[fallback_shard_of(shard.id)]
 
     def opened_of(self, shard: Shard) -> Shard | None:
-        """Return the side of a shard, if it is open."""
-        side = self._by_number.get(fallback_shard_of(shard.id))
-        return side if side is not None and side.is_open else None
+        """Return the fallback shard of a shard, if it is open."""
+        fallback = self._by_number.get(fallback_shard_of(shard.id))
+        return fallback if fallback is not None and fallback.is_open else None
 
     def begin(self, shard: Shard) -> None:
-        """Make a side of *shard*, empty; it is open when that is durable.
+        """Make an empty fallback shard of *shard*; it opens when that is durable.
 
-        Its tokens are of the epoch before that of the last entry applied here. What it fires the
-        shard itself may fire in any entry after that, be it one that is here and not committed, so
-        they are lower than those of the shard's own attempts. Nor does its time begin before the
-        shard's.
+        Its tokens are of the epoch before that of the last entry applied here. The shard itself may
+        make the same fires in any later entry, even in one that is here and not committed, so
+        these tokens are lower than those of the shard's own attempts. Its time does not begin
+        before the shard's.
         """
-        side, applied = self.of(shard), shard.replica.copy.base()
+        fallback, applied = self.of(shard), shard.replica.copy.base()
         before = Epoch(max(0, applied.epoch - 1))
         base = replace(applied, epoch=before, at=shard.replica.copy.tip.at)
         allocation, now = AllocationId(f"{self._entropy.draw():016x}"), self._clock.elapsed()
-        self._move(side, lambda: side.replica.begin_alone(base, allocation, now))
+        self._move(fallback, lambda: fallback.replica.begin_alone(base, allocation, now))
 
-    def go_on(self) -> None:
-        """Open the sides that an earlier life of this node left."""
-        for side in self:
-            if side.replica.copy.allocation is not None:
-                self._go_on(side)
+    def reopen(self) -> None:
+        """Open the fallback shards that an earlier process of this node left."""
+        for fallback in self:
+            if fallback.replica.copy.allocation is not None:
+                self._reopen(fallback)
 
-    def _go_on(self, side: Shard) -> None:
-        self._move(side, lambda: side.replica.go_on_alone(self._clock.elapsed()))
+    def _reopen(self, fallback: Shard) -> None:
+        self._move(fallback, lambda: fallback.replica.go_on_alone(self._clock.elapsed()))
 
-    def end(self, side: Shard) -> None:
-        """Wipe a side of which all is told."""
-        assert side.unreleased is None, side.id
-        self._move(side, side.replica.give_up_alone)
+    def end(self, fallback: Shard) -> None:
+        """Wipe a fallback shard that is transferred."""
+        assert fallback.unreleased is None, fallback.id
+        self._move(fallback, fallback.replica.give_up_alone)
 
 
 class NoReplication:
@@ -152,7 +153,7 @@ class NoReplication:
 
 
 def inward_commands(commands: tuple[DeliveredCommand, ...]) -> tuple[DeliveredCommand, ...]:
-    """Return *commands* as a side knows them, if they are of its attempts; else none."""
+    """Return *commands* in the form for a fallback shard, if about its attempts; else none."""
     return tuple(
         replace(command, attempt=inward(command.attempt))
         for command in commands

@@ -25,7 +25,6 @@ NOT_YET: tuple[str, ...] = (
     "node/api",
     "node/cluster",
     "node/coordination",
-    "node/fallback",
     "node/links",
     "node/recovery",
     "node/runtime",
