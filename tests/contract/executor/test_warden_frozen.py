@@ -163,6 +163,30 @@ async def test_attempts_end_in_time_though_one_of_them_cannot_be_read(
     assert written_later == written
 
 
+GUARD = """
+import subprocess
+from rota.executor.kernel.orphan_sweep import Swept
+from rota.executor.warden import program
+
+def sweep(store_id, *, within_s):
+    print(len(program._descendants()))
+    return Swept((), (), True)
+
+program.sweep_orphans = sweep
+with subprocess.Popen(["sleep", "60"]):
+    print(len(program._descendants()))
+    program._end_all("store")
+"""
+
+
+def test_a_guard_kills_its_descendants_before_it_reads_any_process() -> None:
+    argv = [sys.executable, "-P", "-c", GUARD]
+
+    guard = subprocess.run(argv, check=True, capture_output=True, text=True)
+
+    assert guard.stdout.split() == ["1", "0"]
+
+
 async def test_a_warden_starts_beside_a_process_that_cannot_be_read(
     volume: Path, tmp_path: Path
 ) -> None:

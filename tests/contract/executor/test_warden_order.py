@@ -21,7 +21,7 @@ from contract.executor.executor_host import (
 )
 from rota.core.model.attempt import AttemptKey, Ending, Order, Outcome, Report, Work
 from rota.core.model.ids import NodeId
-from rota.core.timing.instants import HOUR, Duration, Instant, later
+from rota.core.timing.instants import HOUR, SECOND, Duration, Instant, later
 from rota.executor.attempt_settings import USUAL
 from rota.executor.executor import Ended as OnEnded
 from rota.executor.executor import Reported as OnReported
@@ -33,6 +33,7 @@ from rota.executor.warden.messages import (
     VERSION,
     Allow,
     Ended,
+    Held,
     Hello,
     Launch,
     Stop,
@@ -78,6 +79,12 @@ class Looking(scripted.ScriptedExecutor):
         self._found[order.key] = self._journal.read_bytes()
         self.watched.append(WATCHDOG.due_at)
         super().launch(order)
+
+    def resume(self, order: Order) -> None:
+        """Look, then report it as lost."""
+        self._found[order.key] = b""
+        self.watched.append(WATCHDOG.due_at)
+        super().resume(order)
 
 
 @pytest.fixture
@@ -191,6 +198,26 @@ async def test_attempts_are_in_the_journal_and_their_deadline_is_watched_before_
         assert each.ending.outcome is Outcome.SUCCEEDED
         assert b"first-task" in each.ending.output
         assert b"second-task" in each.ending.output
+
+
+@pytest.mark.usefixtures("looking")
+async def test_an_attempt_of_an_earlier_warden_gets_a_few_seconds_until_its_node_allows_more(
+    tmp_path: Path,
+) -> None:
+    WATCHDOG.due_at = None
+    Looking.watched.clear()
+    [order] = orders_of("task")
+    journal = Journal(tmp_path / JOURNAL)
+    journal.started(GROUP, order)
+    journal.close()
+
+    async with serving(tmp_path) as node:
+        await node.say(Hello(VERSION))
+        await node.hear(Held, 1)
+
+    [until] = Looking.watched
+    assert until is not None
+    assert until <= later(elapsed(), Duration(5 * SECOND))
 
 
 async def test_a_message_that_cannot_be_encoded_is_dropped_alone(

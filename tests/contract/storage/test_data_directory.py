@@ -21,6 +21,7 @@ from rota.storage.store import (
     StoreMismatch,
     StoreTooNew,
 )
+from support.recorded_syncs import record_syncs
 
 HOLDER = """
 import pathlib, sys
@@ -68,6 +69,22 @@ def test_a_new_directory_says_what_it_is_and_is_ours_alone(tmp_path: Path) -> No
     }
     assert sorted(entry.name for entry in path.iterdir()) == ["FORMAT", "LOCK", "db", "output"]
     assert [mode_of(at) for at in (path, path / "db", path / "output")] == [0o700] * 3
+
+
+def test_files_are_synced_whole_before_they_get_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs = record_syncs(monkeypatch)
+
+    with open_directory(tmp_path) as directory:
+        directory.begin_incarnation(Instant(SECOND))
+
+    assert syncs == [
+        (tmp_path / "FORMAT.new", (tmp_path / "FORMAT").read_bytes()),
+        (tmp_path, b""),
+        (tmp_path / "INCARNATION.new", b"1\n"),
+        (tmp_path, b""),
+    ]
 
 
 def test_an_existing_directory_keeps_its_identity(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from rota.node.peers.messages import (
 )
 from rota.wire.documents import JobBody
 from support.in_process import save, trigger
-from support.virtual_nodes import FENCED_BY_S, A, B, C, Loses, Nodes, run, until
+from support.virtual_nodes import FENCED_BY_S, TIMING, A, B, C, Loses, Nodes, run, until
 
 LONG = {"sleepMs": 3_600_000}
 SHORT = {"sleepMs": 2_000}
@@ -339,6 +339,30 @@ def test_an_answer_to_a_question_of_before_begins_nothing() -> None:
         assert nodes[B].playing == []
 
     run(story)
+
+
+def test_an_attempt_does_not_begin_by_a_lease_that_has_ended() -> None:
+    late_s = 0.99 * TIMING.attempt_lease / SECOND
+    """After the end of the lease, and before the wait for it ends."""
+
+    async def story(nodes: Nodes) -> None:
+        arrived: list[int] = []
+
+        def delay(message: Sent) -> tuple[float, ...]:
+            if not isinstance(message, GiveLease):
+                return (0.001,)
+            nodes.loop.call_later(late_s, lambda: arrived.append(nodes.loop.now))
+            return (late_s,)
+
+        nodes.delays_s = delay
+        await busy(nodes, 2, LONG)
+        await until(lambda: len(nodes[A].playing) == 1 and bool(arrived))
+        await asyncio.sleep(0.05 * late_s)
+
+        assert played(nodes) == {A: 1, B: 0, C: 0}
+        assert len(nodes.began) == 1
+
+    run(story, slots=1)
 
 
 def test_what_is_recorded_under_another_session_than_its_nodes_is_not_taken() -> None:

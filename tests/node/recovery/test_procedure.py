@@ -37,6 +37,7 @@ from rota.node.recovery.procedure import RECORD_FILE, Recovery, recover_cluster,
 from rota.node.system.clock import SystemClock
 from rota.node.system.entropy import SystemEntropy
 from rota.wire.documents import ConfigurationView, CopyView, HeldView, InventoryView
+from support.recorded_syncs import record_syncs
 
 A, B, C = (NodeId(each) for each in "abc")
 SHARDS = [ShardId(0), ShardId(1)]
@@ -325,6 +326,23 @@ async def test_a_recovery_whose_outcome_is_not_known_is_on_record(tmp_path: Path
     begin, end = lines(tmp_path)
     assert (begin["step"], begin["generation"]) == ("begun", 1)
     assert (end["step"], end["code"]) == ("failed", "outcome_unknown")
+
+
+async def test_each_line_of_the_record_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recovery = await begun(await coordinator(), tmp_path)
+    syncs = record_syncs(monkeypatch)
+
+    await recover_cluster(recovery, accepts_loss=False)
+
+    record = (tmp_path / RECORD_FILE).read_bytes()
+    first, second = record.splitlines(keepends=True)
+    assert syncs == [
+        (tmp_path / RECORD_FILE, first),
+        (tmp_path, b""),
+        (tmp_path / RECORD_FILE, first + second),
+    ]
 
 
 async def test_nothing_is_written_where_nothing_can_be_recorded(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from rota.core.vocabulary.decision import JobSaved
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.inbox import INBOX_MAX, TURN_MAX
 from rota.node.shards.shard import Answer, Shard
+from rota.storage.continuity import stored_continuity
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import ShardFile
 from rota.storage.store import StoreFailed, StoreStalled
@@ -78,6 +79,17 @@ async def test_what_is_committed_without_authority_is_neither_answered_nor_begun
 
         assert without == (False, 0)
         assert attempts.running == 1
+
+
+async def test_a_node_that_stops_stores_what_it_has_just_learned_of_the_coordinator(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+    async with running_works(store, tmp_path) as wiring:
+        wiring.context.continuity.lose(3, "the test says so")
+        wiring.context.shards.keep_continuity()  # In a turn that is still to come.
+
+    assert stored_continuity(store).lost == 3
 
 
 async def test_a_batch_is_not_durable_with_the_sync_before_it(tmp_path: Path) -> None:

@@ -1,10 +1,18 @@
 """Until when an attempt may go on, and when it is lost: who runs it always stops first."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.replication.authority.lease_deadlines import NEVER, deadline, is_lost, lease_end
+from rota.core.replication.authority.lease_deadlines import (
+    NEVER,
+    deadline,
+    is_lost,
+    lease_end,
+    outlasting,
+)
 from rota.core.replication.timeouts import DRIFT_PERCENT, Timing
 from rota.core.timing.instants import SECOND, Duration, Instant
 
@@ -56,6 +64,15 @@ def test_the_primary_before_may_give_leases_for_as_long_as_its_session_lives(
     opened_at = Instant(NOW - opened_for_s * S)
 
     assert lost(given_at=given_at, opened_at=opened_at) is expected
+
+
+@pytest.mark.parametrize(("session_s", "expected_s"), [(5, 107), (200, 203)])
+def test_attempts_may_outlast_a_process_by_a_session_or_a_lease_and_the_kill(
+    session_s: int, expected_s: int
+) -> None:
+    timing = replace(TIMING, session=Duration(session_s * S))
+
+    assert outlasting(timing) == expected_s * S
 
 
 def lost(
