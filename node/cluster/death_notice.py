@@ -55,12 +55,12 @@ class DeathNotice:
         self._session = NO_SESSION
         self._others: tuple[Member, ...] = ()
 
-    def begun(self, session: Session) -> None:
+    def begin_session(self, session: Session) -> None:
         """Replace the requests for a new session of this node."""
         self._session = session
         self._write()
 
-    def meet(self, members: Mapping[NodeId, Member]) -> None:
+    def set_members(self, members: Mapping[NodeId, Member]) -> None:
         """Replace the requests for new member records."""
         self._others = tuple(each for each in members.values() if each.node_id != self._node_id)
         self._write()

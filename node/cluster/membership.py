@@ -58,8 +58,8 @@ class Membership:
         requests: What replicas request of the coordinator.
         timing: The durations of the cluster.
         placement: Returns the nodes of a shard's copies.
-        meet: Called with all members whenever one has changed.
-        begun: Called with each session that this node begins.
+        on_members: Called with all members whenever one has changed.
+        on_session: Called with each session that this node begins.
         clock: The clock of this node.
         is_alone: Whether there are no other nodes.
         cluster_id: Of the cluster's record at the coordinator; None where that is not compared.
@@ -80,8 +80,8 @@ class Membership:
         requests: SwapQueue,
         timing: Timing,
         placement: Placement,
-        meet: OnMembers,
-        begun: Callable[[Session], None],
+        on_members: OnMembers,
+        on_session: Callable[[Session], None],
         clock: Clock,
         is_alone: bool,
         cluster_id: str | None = None,
@@ -98,7 +98,7 @@ class Membership:
         self._urgent = asyncio.Event()
         """Set when replicas are to have a tick at once."""
         self._refusals = CoordinatorRefusals(clock.elapsed)
-        self._known_members = KnownMembers(placement, meet, requests)
+        self._known_members = KnownMembers(placement, on_members, requests)
         self._loss_notices = LossNotices(
             member.node_id,
             self._known_members,
@@ -117,7 +117,7 @@ class Membership:
             gate=gate,
             requests=requests,
             refusals=self._refusals,
-            on_begun=begun,
+            on_begun=on_session,
             timing=timing,
             clock=clock,
         )

@@ -159,7 +159,7 @@ class Links:
         elif not link.send(shard, message):
             self._metrics.dropped("no_room")
 
-    def meet(self, members: Mapping[NodeId, Member]) -> None:
+    def set_members(self, members: Mapping[NodeId, Member]) -> None:
         """Update the members; only changed records have an effect."""
         for node_id in self._peers.keys() - members.keys():
             self._leave(node_id)
@@ -180,7 +180,7 @@ class Links:
     async def running(self, host: str, port: int, receiver: LinkReceiver) -> AsyncGenerator[int]:
         """Listen on an address and keep links while the body runs; gives the port.
 
-        There are no links before the first `meet`, so *receiver* is not called before it.
+        There are no links before the first `set_members`, so *receiver* is not called before it.
 
         Args:
             host: The address to listen on.

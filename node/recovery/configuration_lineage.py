@@ -9,7 +9,7 @@ earlier entries in common.
 
 A configuration is *sound* if each of its existing copies contains, of every other complete copy X,
 
-1. the entries that X knows to be committed; and
+1. the entries that X has recorded as committed; and
 2. the entries that may be committed without X's knowledge. (The rows from which a restarted node
    learns what is committed are synced late.) A committed entry is on every copy of its
    configuration, and of all later configurations of its line. An entry of X may therefore be
@@ -203,7 +203,7 @@ class ConfigurationLineage:
     def _last_common(self, node_id: NodeId, other: NodeId) -> Index:
         """Return the last entry that two copies have in common.
 
-        The entries that the other copy knows to be committed are common.
+        The entries that the other copy has recorded as committed are common.
         """
         low = self._held[other].committed
         high = min(self._held[each].tip[1] for each in (node_id, other))

@@ -1,7 +1,7 @@
-"""What a node does for its shards: it carries out what they have decided and committed.
+"""Effects of the shards of a node, carried out after their commit.
 
-It is the host of the shards (`rota.node.shards.seams.EffectHandler`); that of the sides is
-`rota.node.fallback.stand_ins`.
+It implements `rota.node.shards.seams.EffectHandler` for shards;
+`rota.node.fallback.fallback_effects` does so for fallback shards.
 """
 
 import asyncio
@@ -43,23 +43,23 @@ from rota.node.system.metrics import Metrics
 
 
 class EffectRunner:
-    """Carries out effects, and begins and ceases to act for shards.
+    """The effect handler of the shards of one node.
 
     Args:
         node_id: This node.
-        shards: Whose host it is.
-        slot_table: Where attempts may start.
-        attempts: Those that run here.
-        lending: Told of places of other nodes that are not needed after all.
-        outbound: Attempts that run on other nodes.
-        inbound: Told of shards that open.
-        stand_ins: Likewise.
-        timers: Set and cleared.
-        outbox_relay: Sent to other shards.
-        waiters: Receives the outcomes of executions.
-        events: Receives everything that clients may follow.
-        metrics: Where it is counted.
-        clock: Of this node.
+        shards: The shards of this node.
+        slot_table: The slots of this node.
+        attempts: The attempts of this node.
+        lending: Gets back lent slots that are not needed.
+        outbound: The attempts of these shards on other nodes.
+        inbound: Notified of shards that open.
+        stand_ins: Notified of shards that open.
+        timers: The timers of the shards.
+        outbox_relay: Sends outbox items to other shards.
+        waiters: Gets the ends of executions.
+        events: Gets all events that clients may follow.
+        metrics: Counts and measures.
+        clock: The clock of this node.
         is_alone: Whether there are no other nodes.
 
     Attributes:
@@ -100,7 +100,7 @@ class EffectRunner:
         self._metrics = metrics
         self._clock = clock
         self._is_alone = is_alone
-        # Found once: each look for a counter by its label takes microseconds.
+        # Looked up once: each lookup of a counter by its label takes microseconds.
         self._ended: dict[ExecutionStatus | TaskStatus, Counter] = {
             status: metrics.executions.labels(status.value) for status in FINAL_EXECUTION_STATES
         }
@@ -108,8 +108,8 @@ class EffectRunner:
         self.all_open = asyncio.Event()
 
     def opened(self, shard: Shard) -> None:
-        """Begin to act for a shard."""
-        # What an earlier life, or an earlier time as its primary, left; all is about to be set.
+        """Begin to carry out the effects of a shard."""
+        # Timers of an earlier time as primary; the outstanding ones are about to be set again.
         self._timers.forget(shard.id)
         self._metrics.role_changes.labels(PRIMARY).inc()
         self._inbound.opened(shard)
@@ -121,7 +121,7 @@ class EffectRunner:
         self._check_all_open()
 
     def unreadable(self, shard: Shard) -> None:
-        """Count a shard as seen to: it stays closed, and a node that is alone serves the others."""
+        """Count a shard that stays closed, so that a node that is alone serves the others."""
         del shard
         self._unreadable_count += 1
         self._check_all_open()
@@ -142,28 +142,28 @@ class EffectRunner:
         self._attempts.closed(shard)
 
     def unstarted(self, count: int) -> None:
-        """Give the places of attempts that are never launched to who waits."""
+        """Free the slots of attempts that are never launched, for waiting tasks."""
         self._slot_table.freed(count)
         self._lending.fill()
 
     def slots_for(self, command: Command) -> FreeSlots:
-        """Return where *command* may start attempts, and how many."""
+        """Return the slots in which *command* may start attempts."""
         return self._slot_table.slots_for(command)
 
     def decided(self, command: Command, started: int) -> None:
-        """Take the places of what it starts."""
+        """Take the slots of the *started* attempts."""
         unneeded = self._slot_table.decided(command, started)
         if unneeded is not None:
             self._lending.unneeded(unneeded)
 
     def committed(self, took: Duration) -> None:
-        """Measure how long an entry took."""
+        """Record the duration of the commit of an entry."""
         self._metrics.commit.observe(took / SECOND)
 
     def perform(self, shard: Shard, effect: Effect) -> None:
         """Carry out an effect."""
         match effect:
-            case Publish():  # First, for most are.
+            case Publish():  # First, because most effects are.
                 self._published(effect)
             case Launch(order=order, node_id=node_id) if node_id == self._node_id:
                 self._attempts.launch(order)

@@ -1,4 +1,4 @@
-"""What a node is put into; all that differs between real nodes and those of a simulation."""
+"""Environment of a node: everything that differs between real and simulated nodes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,31 +30,31 @@ MakeExecutors = Callable[[Ended, Reported, RightOf], AttemptExecutors]
 
 @dataclass(frozen=True, kw_only=True)
 class NodeEnvironment:
-    """What a node is put into.
+    """The environment of one node.
 
     Attributes:
-        member: What it says of itself.
-        lock: On its data directory (`rota.node.coordination.coordinator.Claim`).
-        store_made_at: When its data directory was made, by the calendar.
+        member: The member record of this process.
+        lock: The lock on its data directory (`rota.node.coordination.coordinator.Claim`).
+        store_made_at: Creation of its data directory, by the wall clock.
         incarnation: Number of this process of the node: higher than that of every earlier one.
-        store: Where its shards are; whoever made it closes it.
-        shard_count: Of the cluster.
-        commit: Makes what makes the store durable.
-        coordinator: What all nodes agree on.
-        cluster_id: Of the cluster's record there; None where that is not looked at.
-        network: To the other nodes.
-        placement: Where copies ought to be.
-        copies: How many there are to be.
-        timing: How long nodes trust each other.
-        executors: Makes what runs attempts in this process, by name.
-        warden: What runs the others; None where there are none.
-        meet: Told of all members, again whenever one changes.
-        begun: Told of each session that this node begins.
-        metrics: Where everything is counted.
+        store: The store of its shards; its creator closes it.
+        shard_count: The number of shards of the cluster.
+        commit: Makes the group commit of the store.
+        coordinator: The store that all nodes agree through.
+        cluster_id: The id in the cluster's record there; None where it is not compared.
+        network: Sends messages to the other nodes.
+        placement: Returns the nodes of a shard's copies.
+        copies: The numbers of copies, wanted and least.
+        timing: The durations of the cluster.
+        executors: Makes the executors.
+        warden: The link to the warden; None without a warden.
+        on_members: Called with all members, again whenever one changes.
+        on_session: Called with each session that this node begins.
+        metrics: The metrics of the node.
         others: The APIs of the other nodes; None on a node that is alone.
-        look_for_space: Returns how much space is left on the disk.
-        look_at_etcd: Returns how full etcd is; None on a node that is alone.
-        compare_every: How long a node takes to compare the copies of all of its shards (R43).
+        look_for_space: Returns the space left on the disk.
+        look_at_etcd: Returns the space in etcd; None on a node that is alone.
+        compare_every: Period of the comparison of the copies of all shards (R43).
     """
 
     member: Member
@@ -72,8 +72,8 @@ class NodeEnvironment:
     timing: Timing = field(default_factory=Timing)
     cluster_id: str | None = None
     warden: WardenLink | None = None
-    meet: Callable[[Mapping[NodeId, Member]], None] = lambda members: None
-    begun: Callable[[Session], None] = lambda session: None
+    on_members: Callable[[Mapping[NodeId, Member]], None] = lambda members: None
+    on_session: Callable[[Session], None] = lambda session: None
     metrics: Metrics = field(default_factory=Metrics)
     others: PeerApis | None = None
     look_for_space: Callable[[], FoundSpace] = lambda: AMPLE

@@ -1,4 +1,4 @@
-"""What has to be done from time to time, whatever is asked of a node."""
+"""Periodic work of a node: timers, retention and the space on the disk."""
 
 import asyncio
 import logging
@@ -21,25 +21,25 @@ log = logging.getLogger(__name__)
 DISK_LOOK_S = 0.25
 KEEPING_S = 1.0
 FORGOTTEN_PER_SHARD = 500
-"""Executions that one shard forgets in one round: retention keeps up with 500 x shards a second."""
+"""Executions that one shard removes in one round: retention keeps up with 500 x shards a second."""
 LOOKS = 100
-"""How often a shard is looked at for what is too old in the time that it is kept."""
+"""Checks of a shard for expired history in the time that history is kept."""
 LOOK_MAX = MINUTE
-"""And at least so often. Among ten million a look takes a millisecond of the loop, and more."""
+"""Longest period of these checks. Among ten million one takes a millisecond of the loop."""
 
 
 class Housekeeping:
     """The housekeeping of a node.
 
     Args:
-        shards: Of this node.
-        fallback_shards: Likewise.
-        timers: Theirs.
-        history: Of the shards.
-        keep_for: How long what is finished is kept.
-        look_for_space: Returns how much space is left on the disk.
-        see_space: Called with what it returned, each time.
-        clock: Of this node.
+        shards: The shards of this node.
+        fallback_shards: The fallback shards of this node.
+        timers: The timers of both.
+        history: The history of the shards.
+        keep_for: How long finished executions are kept.
+        look_for_space: Returns the space left on the disk.
+        see_space: Called with each result.
+        clock: The clock of this node.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class Housekeeping:
         self._see_space = see_space
         self._clock = clock
         self._look_every = Duration(min(max(keep_for // LOOKS, SECOND), LOOK_MAX))
-        # Each shard at a time of its own, so that none waits for the looks at all others.
+        # Each shard at a time of its own, so that the checks are spread evenly.
         self._looks_at = {
             shard.id: later(clock.elapsed(), Duration(self._look_every * place // len(shards)))
             for place, shard in enumerate(shards)
         }
 
     async def guard_disk(self) -> None:
-        """Look at the space on the disk, again and again."""
+        """Check the space on the disk periodically, until cancelled."""
         before = DiskSpace.AMPLE
         while True:
             found = self._look_for_space()
@@ -81,7 +81,7 @@ class Housekeeping:
             await asyncio.sleep(DISK_LOOK_S)
 
     async def keep(self, executors: Collection[Executor]) -> None:
-        """Page in timers, and drop what is older than it is to be kept."""
+        """Load timers that are due soon, and remove expired history, until cancelled."""
         while True:
             await asyncio.sleep(KEEPING_S)
             self._timers.page_in((*self._shards.numbers, *self._fallback_shards.open_numbers))

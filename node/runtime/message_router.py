@@ -1,4 +1,4 @@
-"""The messages of other nodes, on their way to the parts of this one that they are for."""
+"""Router of the messages of other nodes to the parts of this node."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -38,19 +38,19 @@ from rota.node.shards.shard import Shard
 
 
 class MessageRouter:
-    """Hands each message of another node to that part of this one which it is for.
+    """Router of messages by type; it also counts those that it refuses.
 
     Args:
-        shards: Their replicas hear what nobody else does, and a failure is told to them.
-        membership: Hears of links and of deaths.
-        gossip: Hear, besides the replicas, what beacons say of their senders.
-        delivery: Hears of outcomes and letters.
-        outbound: Hears those that ask for leases of attempts, and of deaths.
-        leases: Hears of the leases given.
-        inbound: Hears of attempts that are sent here, and of their leases.
-        lending: Hears of places.
-        stand_ins: Hear other stand-ins.
-        digests: Take questions for digests of rows, and answers.
+        shards: Receive the messages of replicas, and failures.
+        membership: Receives new links, proofs of death, and losses of the coordinator's state.
+        gossip: Receives the beacons in messages of replicas.
+        delivery: Receives outcomes, outbox items and their receipts.
+        outbound: Receives lease requests for attempts, and proofs of death.
+        leases: Receives granted leases.
+        inbound: Receives attempts that are sent here, and their leases.
+        lending: Receives requests for slots, lent slots and returned slots.
+        stand_ins: Receive messages of other stand-ins.
+        digests: Receives requests for digests of rows, and answers.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class MessageRouter:
         return sum((shard.replica.refused for shard in self._shards), self._refused)
 
     def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
-        """Take a message of another node; whoever carries messages calls this.
+        """Handle a message of another node; the network calls this.
 
-        An error here ends the node, as one in its own work does: whoever carries cannot help it.
+        An error here ends the node, like one in its own work: the network cannot handle it.
         """
         try:
             shard = self._shards[number]
@@ -142,19 +142,19 @@ class MessageRouter:
                 self._shards.receive(shard.id, sender, message)
 
     def linked(self, node_id: NodeId) -> None:
-        """Take note of a new link to a node; whoever carries messages calls this."""
+        """Handle a new link to a node; the network calls this."""
         try:
             self._membership.linked(node_id)
         except Exception as error:
             self._shards.fail(error)
 
     def saw_death(self, node_id: NodeId, session: Session, left: Left | None) -> None:
-        """Take the proof that the process of a node in that session has ended (note 2).
+        """Handle the proof that the process of a node in that session has ended (note 2).
 
         Args:
             node_id: The node.
-            session: The last one of that process.
-            left: What its warden still holds; None if that is not known.
+            session: The last session of that process.
+            left: The attempts that its warden still holds; None if unknown.
         """
         try:
             self._membership.saw_death(node_id, session)

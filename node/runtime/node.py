@@ -1,7 +1,6 @@
-"""A node: its parts, put together, started and stopped in order.
+"""A node: its data directory, warden, cluster and API, started and stopped in order.
 
-Everything that runs is born in the task group of `Node.run`; the start order, and its reverse, live
-here and nowhere else.
+The start order of the parts between them is in `rota.node.runtime.lifecycle`.
 """
 
 import asyncio
@@ -74,7 +73,7 @@ log = logging.getLogger(__name__)
 
 COORDINATION_FILE = "COORDINATION"
 ETCD_PAUSE_S = 1.0
-"""Between two tries to find the cluster."""
+"""Pause between two tries to join the cluster."""
 
 
 class Node:
@@ -82,10 +81,10 @@ class Node:
 
     Args:
         config: Its settings.
-        clock: Its two times.
+        clock: Its clocks.
         entropy: Its randomness.
-        supervisor: Told when it has started, and when it stops.
-        task_umask: Of the processes of tasks.
+        supervisor: The service manager, which is notified of the start and the stop.
+        task_umask: The umask of the processes of tasks.
     """
 
     def __init__(
@@ -103,14 +102,14 @@ class Node:
         self._supervisor = supervisor or Supervisor()
         self._terms = _terms_of(config, task_umask)
         self.address: Address | None = None
-        """Where the API listens, once it does."""
+        """The address of the API; None before the start."""
         self.started = asyncio.Event()
         self._stop = asyncio.Event()
         self._phase = ServingPhase()
 
     def stop(self) -> None:
-        """Ask the node to stop; `run` returns when it has."""
-        # At once: a load balancer sees that the node is not ready before it gets no answer.
+        """Begin to stop the node; `run` returns at the end."""
+        # At once, so that a load balancer sees that the node is not ready before requests fail.
         self._phase.begin_stopping()
         self._supervisor.stopping()
         self._stop.set()
@@ -121,7 +120,7 @@ class Node:
         Raises:
             StoreError: The data directory or the store cannot be used, or failed.
             CoordinationFailed: Likewise the coordination state.
-            WardenUnavailable: Nothing can run attempts.
+            WardenUnavailable: There is no warden to run attempts.
             AccessDenied: etcd does not accept the node's credentials.
             OSError: The address cannot be listened on.
         """
@@ -132,7 +131,7 @@ class Node:
                     return
             else:
                 placed = await self._alone(stack)
-            await self._turn(stack, placed)
+            await self._run_in(stack, placed)
         log.info("node stopped", extra={"node": self.config.node_id})
 
     async def _alone(self, stack: AsyncExitStack) -> "_Placed":
@@ -147,11 +146,11 @@ class Node:
         return _Placed(environment, None)
 
     async def _in_cluster(self, stack: AsyncExitStack) -> "_Placed | None":
-        """Return what a node of a cluster is put into; None if it is to stop before it has one."""
+        """Return the environment of a node of a cluster; None if the node is stopped before."""
         config, directory = self.config, None
         known = identity_in(config.data_dir)
         if known is not None:
-            # Before anybody is asked, for what an earlier life left running ends with this.
+            # First of all: it excludes other processes of this node.
             directory = self._open_directory(
                 stack, shard_count=known.shard_count, cluster=known.cluster
             )
@@ -164,7 +163,7 @@ class Node:
             remedy = "set etcd_user and etcd_password_file; see docs/how-to/run-a-cluster.md"
             log.warning("etcd used without credentials", extra={"remedy": remedy})
         coordinator = EtcdCoordinator(
-            # Each begins elsewhere, so that they do not all ask one member.
+            # Nodes begin at different endpoints, so that one member does not get all requests.
             GatewayOptions(
                 endpoints=config.etcd,
                 first=self.entropy.draw() % len(config.etcd),
@@ -204,7 +203,7 @@ class Node:
             metrics=metrics.links,
         )
         others = PeerApis(links)
-        will = DeathNotice(
+        notice = DeathNotice(
             warden,
             coordinator.end_of,
             cluster=cluster.id,
@@ -212,10 +211,10 @@ class Node:
             secret=secret,
         )
 
-        def meet(members: Mapping[NodeId, Member]) -> None:
-            links.meet(members)
+        def set_members(members: Mapping[NodeId, Member]) -> None:
+            links.set_members(members)
             others.set_members(members)
-            will.meet(members)
+            notice.set_members(members)
 
         reachable = await asyncio.to_thread(with_own_addresses, config)
         environment = alone(reachable, directory, store, coordinator, self.clock, warden=warden)
@@ -227,8 +226,8 @@ class Node:
             placement=CopyPlacement(cluster.shards, cluster.replicas),
             copies=Copies(wanted=cluster.replicas, least=cluster.min_sync),
             timing=timing_of(cluster),
-            meet=meet,
-            begun=will.begun,
+            on_members=set_members,
+            on_session=notice.begin_session,
             metrics=metrics,
             others=others,
             look_at_etcd=coordinator.space,
@@ -238,10 +237,10 @@ class Node:
     async def _join(
         self, coordinator: Coordinator, known: Identity | None, claim: Claim
     ) -> Cluster | None:
-        """Return the cluster once the node may live in it; None if it is to stop before that.
+        """Return the cluster once the node may join it; None if the node is stopped before.
 
-        However long etcd takes, or another process that lives as this node or with these data: its
-        attempts have the mark of these data, and a warden that starts here would end them.
+        It waits for etcd without limit, and for another process with this node's id or data: the
+        attempts of that process have the mark of these data, and a new warden would end them.
 
         Raises:
             CoordinatorRefused: etcd does not accept the credentials, or such requests, and will
@@ -272,7 +271,7 @@ class Node:
                     await self._stop.wait()
         return None
 
-    async def _turn(self, stack: AsyncExitStack, placed: "_Placed") -> None:
+    async def _run_in(self, stack: AsyncExitStack, placed: "_Placed") -> None:
         environment, node_id = placed.environment, self.config.node_id
         wiring = wire(self.config, self.clock, self.entropy, environment, phase=self._phase)
         lifecycle = NodeLifecycle(wiring)
@@ -283,8 +282,8 @@ class Node:
             await stack.enter_async_context(environment.others.running())
         await stack.enter_async_context(lifecycle.running())
         await stack.enter_async_context(self._serving(wiring.context))
-        # What is there by now stays: a full collection that need not look at it takes less than
-        # 5 ms of the loop, not 17.
+        # The present objects stay: a full collection without them takes less than 5 ms of the
+        # loop, not 17.
         gc.freeze()
         if not self._stop.is_set():
             self._phase.begin_serving()
@@ -353,10 +352,11 @@ def _open_store(stack: AsyncExitStack, directory: DataDirectory) -> RocksStore:
 
 
 class _Placed(NamedTuple):
-    """What a node is put into.
+    """An environment, and the links to other nodes in it.
 
     Attributes:
-        links: To the others, if there are any.
+        environment: The environment.
+        links: The links; None on a node that is alone.
     """
 
     environment: NodeEnvironment
@@ -372,7 +372,7 @@ def alone(
     *,
     warden: WardenLink | None,
 ) -> NodeEnvironment:
-    """Return what a node without others is put into: one copy of everything, its own."""
+    """Return the environment of a node without others: one copy of each shard, on this node."""
     identity = directory.identity
 
     def commit(shards: Durable, on_sync: Callable[[float], None]) -> GroupCommit:

@@ -1,8 +1,8 @@
 """Status of the cluster: nodes, shards, and pending moves of copies.
 
-Every node knows which nodes are alive and where copies are. The lag of copies is known only to
-their primary, and the load of a node only to that node. Each node therefore reports what it alone
-knows (`own_status`), and `merged_status` combines the reports. A value that no node reported is
+Every node has a view of which nodes are alive and where copies are. The lag of copies is known only
+to their primary, and the load of a node only to that node. Each node therefore reports these values
+(`own_status`), and `merged_status` combines the reports. A value that no node reported is
 shown as unknown, never as 0.
 """
 
@@ -36,7 +36,7 @@ COPY, HANDOVER, REMOVAL = "copy", "handover", "removal"
 
 
 def own_status(context: NodeContext) -> ClusterView:
-    """Return what only this node knows: its own load, and the shards of which it is the primary."""
+    """Return what only this node has: its load, and the shards of which it is the primary."""
     me = context.config.node_id
     shards = [_shard(context, shard) for shard in context.shards if shard.replica.primary]
     nodes = [each for each in _nodes(context, shards) if each.node_id == me]
@@ -60,14 +60,14 @@ def merged_status(context: NodeContext, reports: Mapping[NodeId, ClusterView]) -
 
 
 def _completed(node: NodeView, report: NodeView | None) -> NodeView:
-    """Return *node* with the fields that only that node knows, if it responded."""
+    """Return *node* with the fields that only that node has, if it responded."""
     if report is None:
         return node
     return msgspec.structs.replace(node, load=report.load, troubles=report.troubles)
 
 
 def node_view(context: NodeContext, member: Member) -> NodeView:
-    """Return the document of a node, from its record and from what this node knows."""
+    """Return the document of a node, from its record and the state of this node."""
     return _node(context, member, _counts(_shard(context, shard) for shard in context.shards))
 
 
@@ -235,7 +235,7 @@ def _learners(primary: Primary, now: Instant) -> list[tuple[NodeId, PeerCopy]]:
 
 
 def _lag(primary: Primary | None, peer: PeerCopy | None) -> int | None:
-    """Return how many entries a copy lacks, as far as the primary knows; None if it is unknown."""
+    """Return how many entries a copy lacks, by the primary's record; None if it is unknown."""
     if primary is None or peer is None or peer.snapshot is not None or not peer.match:
         return None
     return primary.copy.tip.index - peer.match

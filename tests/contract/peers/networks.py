@@ -188,7 +188,7 @@ def acquaint(*ends: End) -> None:
 
 def introduce(end: End, *others: End) -> None:
     """Give one end its own record and those of others."""
-    end.links.meet({each.id: each.member() for each in (end, *others)})
+    end.links.set_members({each.id: each.member() for each in (end, *others)})
 
 
 class Wire:
@@ -280,7 +280,7 @@ def on_real_links(story: Story) -> None:
             wire = await stack.enter_async_context(Wire(ends[B]).laid())
             members = {A: ends[A].member(), B: ends[B].member(wire.port)}
             for end in ends.values():
-                end.links.meet(members)
+                end.links.set_members(members)
             network = RealNetwork(ends, wire)
             await network.linked()
             await story(network)

@@ -66,9 +66,9 @@ async def test_the_last_will_of_a_node_proves_its_death_to_the_others(
     files = CertificatePaths("ca.pem", "node.pem", "node.key")
     end = PreparedRequest(("https://127.0.0.1:1/revoke",), b"session", {"X-Token": "t"}, files)
     will = DeathNotice(warden, lambda session: end, cluster="c", node_id=A, secret=one.secret)
-    will.meet({end.id: end.member() for end in ends})
+    will.set_members({end.id: end.member() for end in ends})
     before_its_session = warden.letters
-    will.begun(SESSION)
+    will.begin_session(SESSION)
     revoking, *to_peers = warden.letters
 
     await post_all(to_peers)
@@ -96,8 +96,8 @@ async def test_what_the_warden_holds_comes_with_it_unless_that_is_too_much(
         node_id=A,
         secret=one.secret,
     )
-    will.meet({end.id: end.member() for end in ends})
-    will.begun(SESSION)
+    will.set_members({end.id: end.member() for end in ends})
+    will.begin_session(SESSION)
     held = [AttemptKey(EXECUTION_ID, "task", number) for number in range(count)]
 
     await post_all(warden.letters[1:], held)
@@ -116,10 +116,10 @@ async def test_a_will_follows_the_session_and_the_members() -> None:
         secret="a",
     )
 
-    will.begun(Session("first"))
+    will.begin_session(Session("first"))
     alone = warden.letters
-    will.meet({A: End(A).member(1), B: End(B).member(2)})
-    will.begun(Session("second"))
+    will.set_members({A: End(A).member(1), B: End(B).member(2)})
+    will.begin_session(Session("second"))
 
     assert [each.urls for each in alone] == [("first",)]
     assert [each.urls for each in warden.letters] == [
@@ -130,8 +130,8 @@ async def test_a_will_follows_the_session_and_the_members() -> None:
 
 async def test_it_is_believed_of_a_process_whose_link_is_gone(ends: tuple[End, End]) -> None:
     one, other = ends
-    other.links.meet({})
-    one.links.meet({})
+    other.links.set_members({})
+    one.links.set_members({})
     await until(lambda: other.links.peers == ())
 
     status = await told(other, encode(news_of(one)))

@@ -339,7 +339,7 @@ async def test_a_dialler_refuses_an_answer_of_another_version_and_sends_the_reas
         there = msgspec.structs.replace(
             End(B).member(), peer_address=server.make_url("/").authority
         )
-        one.links.meet({A: one.member(), B: there})
+        one.links.set_members({A: one.member(), B: there})
         await until(lambda: bool(came) and "peer not reached" in caplog.messages)
 
     with pytest.raises(NotWelcome, match="the refused node 1 to 1: upgrade one release at a time"):
@@ -390,7 +390,7 @@ async def test_an_impostor_at_a_members_address_gets_no_link(
     impostor = with_key(End(B), b"guessed".ljust(32))
     async with End(A).living() as one, impostor.living():
         introduce(impostor, one)
-        one.links.meet({A: one.member(), B: End(B).member(impostor.port)})
+        one.links.set_members({A: one.member(), B: End(B).member(impostor.port)})
         await until(lambda: "peer not reached" in caplog.messages)
 
         assert one.links.peers == ()
@@ -422,7 +422,7 @@ async def test_a_dialler_tells_an_impostor_no_more_than_who_looks_for_whom() -> 
         there = msgspec.structs.replace(
             End(B).member(), peer_address=server.make_url("/").authority
         )
-        one.links.meet({A: one.member(), B: there})
+        one.links.set_members({A: one.member(), B: there})
         await until(lambda: len(came) >= 2)
 
         assert one.links.peers == ()
@@ -436,7 +436,7 @@ async def test_a_dialler_tells_an_impostor_no_more_than_who_looks_for_whom() -> 
 async def test_the_operator_learns_whose_address_it_is(caplog: pytest.LogCaptureFixture) -> None:
     async with End(A).living() as one, End(C).living() as third:
         introduce(third, one)
-        one.links.meet({A: one.member(), B: End(B).member(third.port)})
+        one.links.set_members({A: one.member(), B: End(B).member(third.port)})
         await until(lambda: "peer not reached" in caplog.messages)
 
     [logged] = [each for each in caplog.records if each.message == "peer not reached"]
@@ -449,7 +449,7 @@ async def test_the_operator_learns_whose_address_it_is(caplog: pytest.LogCapture
 async def test_a_node_without_a_record_of_its_own_neither_dials_nor_is_accepted() -> None:
     async with End(A).living() as one, End(B).living() as other:
         introduce(other, one)
-        one.links.meet({B: other.member()})
+        one.links.set_members({B: other.member()})
         async with dialled(one.port) as socket:
             with pytest.raises(NotWelcome):
                 await greet(socket, with_key(End(NodeId("0")), KEY), one)

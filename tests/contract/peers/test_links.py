@@ -148,7 +148,7 @@ async def test_an_address_that_is_no_name_costs_the_link_to_that_node_alone(end:
         introduce(end, dialler)
         members = (dialler.member(), end.member(), lost)
 
-        dialler.links.meet({each.node_id: each for each in members})
+        dialler.links.set_members({each.node_id: each for each in members})
 
         await until(lambda: dialler.links.peers == (B,))
         await asyncio.sleep(2 * PAUSE_S)  # The other is dialled again meanwhile.
@@ -374,7 +374,7 @@ async def test_a_node_at_a_new_address_is_found_there(end: End) -> None:
         nowhere.port = 1
         introduce(other, nowhere)
 
-        other.links.meet({A: other.member(), B: end.member(wire.port)})
+        other.links.set_members({A: other.member(), B: end.member(wire.port)})
 
         await until(lambda: other.links.peers == (B,))
 
@@ -397,7 +397,7 @@ async def test_who_is_no_member_any_more_is_hung_up_on(end: End) -> None:
         acquaint(end, other)
         await until(lambda: other.links.peers == (B,))
 
-        other.links.meet({A: other.member()})
+        other.links.set_members({A: other.member()})
 
         await until(lambda: other.links.peers == ())
 
@@ -420,7 +420,7 @@ async def test_a_member_that_dialled_is_hung_up_on_when_it_is_none_any_more(
 async def test_a_record_of_an_earlier_life_is_not_the_own(end: End) -> None:
     async with End(NodeId("c")).living() as other:
         earlier = replace(other.member(), key=b"of an earlier life".ljust(32))
-        other.links.meet({other.id: earlier, A: End(A).member(end.port)})
+        other.links.set_members({other.id: earlier, A: End(A).member(end.port)})
 
         async with dialled(other.port) as socket:
             with pytest.raises(NotWelcome, match="not accepted"):

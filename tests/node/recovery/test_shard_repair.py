@@ -71,7 +71,7 @@ async def forge(cluster: Cluster, *messages: Sent) -> None:
     )
     async with links.running("127.0.0.1", 0, DeafReceiver()):
         members = {each: msgspec.convert(cluster.member(each), Member) for each in cluster.ids}
-        links.meet(members | {FORGER: record})
+        links.set_members(members | {FORGER: record})
         async with asyncio.timeout(20):
             while len(links.peers) < len(cluster.ids):  # noqa: ASYNC110 - no event for all three
                 await asyncio.sleep(0.01)

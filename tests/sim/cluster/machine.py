@@ -437,7 +437,7 @@ class Life:
                 copies=COPIES,
                 timing=world.plan.timing,
                 executors=executors,
-                begun=self._begun,
+                on_session=self._begun,
                 look_for_space=machine.look_for_space,
                 compare_every=world.plan.compare_every,
             ),
