@@ -34,10 +34,10 @@ def member(node_id: NodeId) -> Member:
 def test_the_requests_of_an_ended_process_name_its_newest_session() -> None:
     warden = RecordingWarden()
     notice = DeathNotice(warden, end_of, cluster="c", node_id=A, secret="s")
-    notice.begun(Session("first"))
-    notice.meet({A: member(A), B: member(B)})
+    notice.begin_session(Session("first"))
+    notice.set_members({A: member(A), B: member(B)})
 
-    notice.begun(Session("second"))
+    notice.begin_session(Session("second"))
 
     end, proof = warden.requests
     assert end.body == b"second"
