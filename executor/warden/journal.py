@@ -85,6 +85,9 @@ class Journal:
         self._live_size = 0
         self._unwritten = bytearray()
         self._since_rewriting: bytearray | None = None
+        self._new_fd = -1
+        """The file that is about to replace the other; written like that one. -1: there is none."""
+        self._new_size = 0
         self._is_sync_asked = False
         self._is_failing = False
         self._is_closed = False
@@ -118,6 +121,8 @@ class Journal:
             return
         try:
             _write_at(self._fd, self._unwritten, self._size)
+            if self._new_fd >= 0:
+                _write_at(self._new_fd, self._unwritten, self._new_size)
         except OSError as error:
             self._failed(error)
             return
@@ -125,6 +130,8 @@ class Journal:
         self._size += len(self._unwritten)
         if self._since_rewriting is not None:
             self._since_rewriting += self._unwritten
+        elif self._new_fd >= 0:
+            self._new_size += len(self._unwritten)
         elif self._size > max(REWRITE_BYTES, 4 * self._live_size):
             self._rewrite()
         self._unwritten.clear()
@@ -137,7 +144,9 @@ class Journal:
         self.write()
         self._is_closed = True
         self._thread.shutdown(wait=True)
-        os.close(self._fd)
+        for fd in (self._fd, self._new_fd):
+            if fd >= 0:
+                os.close(fd)
 
     def _add(self, key: AttemptKey, record: Record) -> None:
         encoded = _encoded(record)
@@ -164,14 +173,19 @@ class Journal:
         if not self._is_closed:
             time.sleep(GATHER_S)
         self._is_sync_asked = False  # Before the sync: what is written from now on may miss it.
-        os.fdatasync(self._fd)
+        fds = (self._fd, self._new_fd)  # The loop replaces both at once, and closes none.
+        for fd in fds:
+            if fd >= 0:
+                os.fdatasync(fd)
 
     # -- written anew ---------------------------------------------------------------------------
     #
     # 1. The loop takes what is not forgotten, and from now on also keeps what it adds.
     # 2. The thread writes what the loop took to a new file, and syncs that.
-    # 3. The loop adds what came meanwhile, and puts the new file in the place of the old one.
-    # 4. The thread syncs the new file and its name, and closes the old one.
+    # 3. The loop adds what came meanwhile, and from now on writes to both files.
+    # 4. The thread syncs the new file, renames it over the old one, and syncs its name. A file with
+    #    the journal's name thus has every record that was synced, also after a power loss.
+    # 5. The loop writes to the new file alone; the thread closes the old one.
 
     def _rewrite(self) -> None:
         self._since_rewriting = bytearray()
@@ -191,23 +205,42 @@ class Journal:
         self._since_rewriting = None
 
     def _rewritten(self, fd: int, size: int) -> None:
-        assert self._since_rewriting is not None, "nobody writes the journal anew"
+        assert self._since_rewriting is not None, "the journal is not being rewritten"
         since, self._since_rewriting = self._since_rewriting, None
         try:
+            if self._is_closed:
+                os.close(fd)
+                return
             _write_at(fd, since, size)
-            self._new_path.rename(self._path)
         except OSError as error:
             os.close(fd)
             self._failed(error)
             return
-        old, self._fd, self._size = self._fd, fd, size + len(since)
+        self._new_fd, self._new_size = fd, size + len(since)
+        self._submit(self._replace)
 
-        def work() -> None:
-            os.close(old)
-            os.fdatasync(fd)
+    def _replace(self) -> None:
+        try:
+            os.fdatasync(self._new_fd)
+            self._new_path.rename(self._path)
+        except OSError:
+            self._loop.call_soon_threadsafe(self._not_replaced)
+            raise
+        try:
             _sync_folder(self._path.parent)
+        finally:
+            self._loop.call_soon_threadsafe(self._replaced)
 
-        self._submit(work)
+    def _not_replaced(self) -> None:
+        fd, self._new_fd = self._new_fd, -1
+        if not self._is_closed:
+            self._submit(lambda: os.close(fd))
+
+    def _replaced(self) -> None:
+        old, self._fd, self._size = self._fd, self._new_fd, self._new_size
+        self._new_fd = -1
+        if not self._is_closed:
+            self._submit(lambda: os.close(old))
 
 
 # -- records ---------------------------------------------------------------------------------------

@@ -207,6 +207,41 @@ async def test_what_was_written_during_a_sync_is_synced_by_another(
     journal.close()
 
 
+async def test_a_rewritten_journal_has_its_name_only_when_all_of_it_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    syncs = HeldSyncs(monkeypatch)
+    rename = Path.rename
+    renamed: list[tuple[int, int]] = []
+
+    def noted_rename(source: Path, target: Path) -> Path:
+        renamed.append((source.stat().st_size, syncs.synced_bytes))
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", noted_rename)
+    order = order_of("forgotten", stdin="x" * REWRITE_BYTES)
+    journal.started(GROUP, order)
+    journal.forgotten(order.key)
+    syncs.gate.clear()
+
+    journal.write()
+    await wait_until(lambda: syncs.begun == 1)
+    for name in ("a", "b"):
+        journal.started(GROUP, order_of(name))
+        journal.write()
+    syncs.gate.set()
+    await wait_until(lambda: bool(renamed))
+    await wait_until(lambda: path.stat().st_size < REWRITE_BYTES)
+    journal.started(GROUP, order_of("c"))
+    journal.close()
+
+    [(size, synced_bytes)] = renamed
+    assert synced_bytes == size
+    assert [each.order.key.task for each in kept_in(path)] == ["a", "b", "c"]
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
