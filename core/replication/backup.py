@@ -86,7 +86,6 @@ class Backup:
         since: When the node started.
 
     Attributes:
-        may_promise: False while this copy may be about to take over (R17).
         outbox: Messages to be sent.
     """
 
@@ -103,7 +102,7 @@ class Backup:
         self.promises = promises
         self.timing = timing
         self.transfers = transfers
-        self.may_promise = True
+        self._may_promise = True
         self.outbox: list[tuple[NodeId, Message]] = []
         self._answers: deque[_Answer] = deque()
         self._filling: _Filling | None = None
@@ -111,7 +110,13 @@ class Backup:
         """When the present data came into being, or when the node started, if that is later."""
 
     def receive(
-        self, message: Message, sender: NodeId, newest: Configuration | None, now: Instant
+        self,
+        message: Message,
+        sender: NodeId,
+        newest: Configuration | None,
+        now: Instant,
+        *,
+        may_promise: bool = True,
     ) -> None:
         """Process a message of a primary whose epoch is the promised one.
 
@@ -120,7 +125,9 @@ class Backup:
             sender: The node that sent it.
             newest: The newest configuration known, that of *message* included.
             now: By the node's own clock.
+            may_promise: False while this copy may be about to take over (R17).
         """
+        self._may_promise = may_promise
         match message:
             case Append():
                 self._append(message, sender, newest, now)
@@ -130,6 +137,20 @@ class Backup:
                 self._send_holding(sender, message, now)
             case _:
                 pass
+
+    def send(self, to: NodeId, message: Message) -> None:
+        """Add a message to the outbox."""
+        self.outbox.append((to, message))
+
+    def send_first(self, messages: tuple[tuple[NodeId, Message], ...]) -> None:
+        """Put messages of the role before this one at the beginning of the outbox."""
+        self.outbox[:0] = messages
+
+    def take_outbox(self) -> tuple[tuple[NodeId, Message], ...]:
+        """Return the messages to be sent, and empty the outbox."""
+        messages = tuple(self.outbox)
+        self.outbox.clear()
+        return messages
 
     def made_durable(self) -> None:
         """Send the answers that waited for durability, except those of a lower epoch (R2)."""
@@ -180,7 +201,7 @@ class Backup:
         is_newest = newest is None or (
             newest.primary == theirs.primary and newest.primary_session == theirs.primary_session
         )
-        if not (is_newest and self.may_promise):
+        if not (is_newest and self._may_promise):
             return False
         until = later(now, self.timing.grace)
         self.promises.give(theirs.primary, theirs.primary_session, until)

@@ -65,6 +65,12 @@ class CoordinatorContinuity:
         """Return what a view that is requested now must have."""
         return Known(self.count, self.revision, self.generation)
 
+    def count_configuration(self, epoch: Epoch) -> int:
+        """Record that a configuration was learned; return its number, from 1."""
+        self.add_epoch(epoch)
+        self.count += 1
+        return self.count
+
     def add_epoch(self, epoch: Epoch) -> None:
         """Record that there was a configuration of *epoch*."""
         self.add_generation(generation_of(epoch))

@@ -338,6 +338,11 @@ class LocalCopy:
         """The number of the batch that makes all writes until now durable."""
         return self.taken_number + bool(self._writes)
 
+    @property
+    def has_writes(self) -> bool:
+        """Whether `take_writes` would return any."""
+        return bool(self._writes)
+
     def take_writes(self) -> tuple[Write, ...]:
         """Return the writes since the last call, in order, as one batch."""
         # Entries returned here are applied before they are stored, so they stay in memory until

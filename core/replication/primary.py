@@ -249,6 +249,11 @@ class Primary:
         if self._proposed_at is None:
             self._proposed_at = now  # Of the oldest entry: leases count from it.
 
+    @property
+    def has_proposed(self) -> bool:
+        """Whether entries were proposed that `send_proposed` has not sent yet."""
+        return self._proposed_at is not None
+
     def send_proposed(self) -> None:
         """Send the entries proposed since the last call, in one message to each copy."""
         if self._proposed_at is not None:
@@ -322,6 +327,52 @@ class Primary:
         for node_id, peer in self._all_peers():
             # So that the other copies promise the new epoch soon (R2).
             self._send_entries(node_id, peer, now, is_beat=True)
+
+    def change_requested(self, swap: Swap) -> None:
+        """Count the copies of a requested change until it is impossible (R10, R17)."""
+        if all(each.fresh != swap.fresh for each in self.changes):
+            self.changes.append(swap)
+
+    def change_refused(self, swap: Swap, current: Configuration | None) -> None:
+        """Record that *swap* will not be carried out any more.
+
+        Args:
+            swap: The requested change.
+            current: The coordinator's configuration; None if it has none.
+        """
+        self.changes = [each for each in self.changes if each is not swap]
+        # R18: no other change can have been made; or, if the coordinator lost its state, no node
+        # can act by that change while all counting copies give this one leases.
+        is_known = current == self.configuration
+        is_void = self.continuity.is_void(self.configuration.epoch)
+        if not self.changes and (is_known or is_void):
+            self.has_stepped_down = False
+
+    def forget_impossible_changes(self, newest: Configuration) -> None:
+        """Forget the changes that *newest* rules out."""
+        self.changes = [swap for swap in self.changes if swap.may_happen(newest)]
+
+    def begin_joining(self, node_id: NodeId | None) -> None:
+        """Let commits wait for the learner on *node_id*; for none if that is None."""
+        self.joining = node_id
+
+    def begin_handover(self, handover: Handover, now: Instant) -> None:
+        """Refuse work until the shard is handed over, or the handover is given up (R27)."""
+        self.handover = handover
+        self.handover_tried_at = now
+
+    def give_up_handover(self) -> None:
+        """Admit work again."""
+        self.handover = None
+
+    def step_down(self) -> None:
+        """Stop acting: another primary is about to be proposed (R18)."""
+        self.has_stepped_down = True
+        self.handover = None
+
+    def drop_plans(self) -> None:
+        """Drop the planned join and handover: the configuration cannot change now (R31)."""
+        self.joining = self.handover = None
 
     def _expect(self, configuration: Configuration, now: Instant) -> None:
         """Divide the other copies into counting ones and learners; new ones have just answered."""
@@ -551,13 +602,15 @@ class Primary:
 
     # -- time -----------------------------------------------------------------------------------
 
-    def tick(self, now: Instant, draw: int) -> None:
+    def tick(self, now: Instant, draw: int, targets: tuple[NodeId, ...]) -> None:
         """Send heartbeats, resend what was lost, query nodes that should become learners.
 
         Args:
             now: By the node's own clock.
             draw: 64 random bits, for the allocation of a new copy.
+            targets: The nodes that should have copies, the intended primary first.
         """
+        self.targets = targets
         if self.is_fenced or now - self._ticked_at > self.timing.silence // 2:
             # This node was stalled or sends no heartbeats: silence proves nothing.
             for _, peer in self._all_peers():
@@ -611,6 +664,25 @@ class Primary:
                 self.outbox.append((node_id, Query(epoch=self.copy.epoch, sent_at=now)))
 
     # -- sending --------------------------------------------------------------------------------
+
+    def send(self, to: NodeId, message: Message) -> None:
+        """Add a message to the outbox."""
+        self.outbox.append((to, message))
+
+    def send_first(self, messages: tuple[tuple[NodeId, Message], ...]) -> None:
+        """Put messages of the role before this one at the beginning of the outbox."""
+        self.outbox[:0] = messages
+
+    def take_outbox(self) -> tuple[tuple[NodeId, Message], ...]:
+        """Return the messages to be sent, and empty the outbox."""
+        messages = tuple(self.outbox)
+        self.outbox.clear()
+        return messages
+
+    def take_wants_view(self) -> bool:
+        """Return `wants_view`, and set it to False."""
+        wants_view, self.wants_view = self.wants_view, False
+        return wants_view
 
     def _send_entries(
         self, node_id: NodeId, peer: PeerCopy, now: Instant, *, is_beat: bool = False

@@ -262,7 +262,7 @@ class Replica:
                 self._obey(claim, sender, now)
             case ClaimVerdict.STALE:
                 epoch = max((self.copy.epoch, *(each.epoch for each in self._known)))
-                self._duty.outbox.append((sender, Fenced(epoch=epoch)))
+                self._duty.send(sender, Fenced(epoch=epoch))
             case ClaimVerdict.EARLY:
                 self._early.put(claim, sender, now)
             case ClaimVerdict.FORBIDDEN:
@@ -275,8 +275,7 @@ class Replica:
         self.copy.promise(claimed_epoch(claim))
         if isinstance(claim, Append):
             self._heard = sender, now
-        self._duty.may_promise = not self.is_candidate
-        self._duty.receive(claim, sender, self.newest, now)
+        self._duty.receive(claim, sender, self.newest, now, may_promise=not self.is_candidate)
 
     def _refuse(self, message: Message) -> None:
         self.refused[name_of(message)] += 1
@@ -338,9 +337,7 @@ class Replica:
             return
         if seen is None or configuration.epoch > seen.epoch:
             self.copy.save_seen(configuration)
-            continuity.add_epoch(configuration.epoch)
-            continuity.count += 1
-            self._seen_number = continuity.count
+            self._seen_number = continuity.count_configuration(configuration.epoch)
         self._take_note(configuration, now)
 
     def compare(self, given: Configuration | None, known: Known) -> None:
@@ -371,12 +368,12 @@ class Replica:
         """Become primary or backup according to the newest configuration."""
         self._vacant_since = None
         # R17: swaps that expect an older configuration can no longer be carried out.
-        self._takeovers = [swap for swap in self._takeovers if _may_happen(swap, configuration)]
+        self._takeovers = [swap for swap in self._takeovers if swap.may_happen(configuration)]
         primary = self.primary
         if primary is None:
             self._take_up(configuration, now)
             return
-        primary.changes = [swap for swap in primary.changes if _may_happen(swap, configuration)]
+        primary.forget_impossible_changes(configuration)
         if configuration.primary != self._liveness.node_id:
             self._step_down()
         elif configuration.epoch > primary.configuration.epoch:
@@ -399,18 +396,12 @@ class Replica:
             self._takeovers = [each for each in self._takeovers if each is not swap]
             primary = self.primary
             if primary is not None:
-                primary.changes = [each for each in primary.changes if each is not swap]
-                # R18: no other change can have been made; or, if the coordinator lost its state,
-                # no node can act by that change while all counting copies give this one leases.
-                is_known = answer.current == primary.configuration
-                is_void = self._continuity.is_void(primary.configuration.epoch)
-                if not primary.changes and (is_known or is_void):
-                    primary.has_stepped_down = False
+                primary.change_refused(swap, answer.current)
         if answer.current is not None:
             self.learn(answer.current, now)
         if answer.is_done and swap.fresh.primary != self._liveness.node_id:
             successor = swap.fresh.primary
-            self._duty.outbox.append((successor, Succeed(configuration=swap.fresh)))
+            self._duty.send(successor, Succeed(configuration=swap.fresh))
 
     def found(self, allocation: AllocationId) -> None:
         """Become the first copy of a new shard, and propose to be its primary.
@@ -466,8 +457,7 @@ class Replica:
             self._look_after_early(now)
         primary = self.primary
         if primary is not None:
-            primary.targets = targets
-            primary.tick(now, draw)
+            primary.tick(now, draw, targets)
             if self._in_flight is None:
                 self._reconfigure(primary, now)
         else:
@@ -475,17 +465,27 @@ class Replica:
             if self._in_flight is None:
                 self._seek_primacy(now)
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether `take_ready` would return any action."""
+        primary = self.primary
+        return (
+            self.copy.has_writes
+            or bool(self._duty.outbox)
+            or self._swap is not None
+            or self._wants_view
+            or (primary is not None and (primary.has_proposed or primary.wants_view))
+        )
+
     def take_ready(self) -> Ready:
         """Return the actions required since the last call."""
         primary = self.primary
         if primary is not None:
             primary.send_proposed()
         writes = self.copy.take_writes()
-        sends = tuple(self._duty.outbox)
-        self._duty.outbox.clear()
-        wants_view = self._wants_view or (primary is not None and primary.wants_view)
-        if primary is not None:
-            primary.wants_view = False
+        sends = self._duty.take_outbox()
+        is_view_wanted = primary is not None and primary.take_wants_view()
+        wants_view = self._wants_view or is_view_wanted
         ready = Ready(writes, self.copy.taken_number, sends, self._swap, wants_view)
         self._swap, self._wants_view = None, False
         return ready
@@ -495,13 +495,13 @@ class Replica:
     def _reconfigure(self, primary: Primary, now: Instant) -> None:
         if self.is_lost:
             # R31: its configuration stays as it is; the coordinator can confirm no change.
-            primary.joining = primary.handover = None
+            primary.drop_plans()
             return
         if self.copy.durable_epoch < primary.configuration.epoch:
             # R2: after a restart this copy would not know the epoch and would obey the earlier
             # primary, which would commit with it and without the copies added meanwhile.
             return
-        primary.joining = next_to_join(primary, now)
+        primary.begin_joining(next_to_join(primary, now))
         if primary.handover is not None:
             self._hand_over(primary, primary.handover, now)
             return
@@ -509,30 +509,29 @@ class Replica:
         if fresh is not None:
             self._ask(primary, fresh)
             return
-        primary.handover = next_handover(primary, now)
-        if primary.handover is not None:
-            primary.handover_tried_at = now
+        handover = next_handover(primary, now)
+        if handover is not None:
+            primary.begin_handover(handover, now)
             if self._liveness.is_fit:
                 self._transfers.hands_over(self)
-            self._hand_over(primary, primary.handover, now)
+            self._hand_over(primary, handover, now)
 
     def _hand_over(self, primary: Primary, handover: Handover, now: Instant) -> None:
         """Propose the new primary if it has all entries; give up after the deadline (R27)."""
         if self.is_lost:
-            primary.handover = None
+            primary.give_up_handover()
             return
         fresh = handed_over(primary, now, is_owing=self.is_owing)
         if fresh is not None:
-            primary.has_stepped_down = True  # R18: before it is sent.
-            primary.handover = None
+            primary.step_down()  # R18: before it is sent.
             self._ask(primary, fresh)
         elif now >= handover.deadline:
-            primary.handover = None
+            primary.give_up_handover()
 
     def _ask(self, primary: Primary, fresh: Configuration) -> None:
         swap = self._swap_to(fresh, expected=primary.configuration)
-        if swap is not None and all(each.fresh != fresh for each in primary.changes):
-            primary.changes.append(swap)  # R10, R17: its copies count until it is impossible.
+        if swap is not None:
+            primary.change_requested(swap)
 
     # -- becoming primary, and ceasing to be primary --------------------------------------------
 
@@ -572,7 +571,7 @@ class Replica:
         )
 
     def _move_outbox_to(self, duty: Primary | Backup) -> None:
-        duty.outbox[:0] = self._duty.outbox
+        duty.send_first(self._duty.take_outbox())
         self._duty = duty
         self.primary = duty if isinstance(duty, Primary) else None
 
@@ -697,11 +696,6 @@ class Replica:
             gone=gone,
         )
         return self._swap
-
-
-def _may_happen(swap: Swap, newest: Configuration) -> bool:
-    """Return True if *swap* may still be carried out, or made the newest configuration."""
-    return swap.expected is not None and swap.expected.epoch >= newest.epoch
 
 
 def _is_twin(configuration: Configuration, seen: Configuration) -> bool:

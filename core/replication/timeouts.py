@@ -5,7 +5,8 @@ its request and stops early; the grantor counts it from after the request and wa
 clocks need not agree; their rates only need to be within 2 % of each other.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 
 from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
 
@@ -34,6 +35,10 @@ class Timing:
         kill_grace: The time that a node may take to kill an attempt whose lease has ended.
         grace: For how long a backup does not take over after a message of its primary (R14);
             derived from *peer_lease*.
+
+    Raises:
+        ValueError: A duration is negative, or zero where that makes no sense; or heartbeats would
+            be too rare to renew leases or to prove that a backup answers.
     """
 
     session: Duration = Duration(5 * SECOND)
@@ -53,10 +58,26 @@ class Timing:
     grace: Duration = field(init=False)
 
     def __post_init__(self) -> None:
-        """Derive `grace`."""
+        """Check the durations, and derive `grace`."""
+        wrong = list(self._problems())
+        if wrong:
+            raise ValueError("; ".join(wrong))
         stretched = self.peer_lease * (100 + 2 * DRIFT_PERCENT) // 100
         # The dataclass is frozen.
         object.__setattr__(self, "grace", Duration(stretched + 100 * MILLISECOND))
+
+    def _problems(self) -> Iterator[str]:
+        """Yield what is wrong with the given durations, in microseconds."""
+        for each in fields(self):
+            if each.init:
+                value = getattr(self, each.name)
+                least = 0 if each.name in _MAY_BE_ZERO else 1
+                if value < least:
+                    yield f"{each.name} is {value} us; it has to be at least {least} us"
+        for name in ("peer_lease", "silence"):
+            value = getattr(self, name)
+            if self.beat >= value:
+                yield f"beat is {self.beat} us; it has to be shorter than {name}, {value} us"
 
     def lease_end(self, asked_at: Instant) -> Instant:
         """Return the end of a lease that was requested at *asked_at* (R15)."""
@@ -66,6 +87,9 @@ class Timing:
         """Return the end of a session's authority after a renewal requested at *asked_at* (R15)."""
         margin = min(200 * MILLISECOND, self.session // 10)
         return later(asked_at, Duration(_shortened(self.session) - margin))
+
+
+_MAY_BE_ZERO = frozenset({"takeover_step", "settled", "kill_grace"})
 
 
 def _shortened(duration: Duration) -> Duration:

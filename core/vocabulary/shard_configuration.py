@@ -99,6 +99,10 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True):
     gone: tuple[NodeId, Session] | None = None
     is_repair: bool = False
 
+    def may_happen(self, newest: Configuration) -> bool:
+        """Return True if it may still be carried out, or made the configuration *newest*."""
+        return self.expected is not None and self.expected.epoch >= newest.epoch
+
 
 class Swapped(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a swap: whether it was carried out, and the configuration after it."""

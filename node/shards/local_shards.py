@@ -288,6 +288,10 @@ class Shards:
         if self._state.over is None:
             self._state.guarded(self._state.end_long_waits)
 
+    def has_turn(self, shard: Shard) -> bool:
+        """Return True if the next turn takes the output of the shard's replica."""
+        return shard in self._state.touched
+
     def _move(self, shard: Shard, event: Callable[[], None]) -> None:
         """Let something happen to a replica; what it wants done then is done in the next turn."""
         state = self._state

@@ -42,6 +42,17 @@ def see_authority(world: World) -> None:
                     raise Violation(f"I2: {both} both have authority for shard {shard.id}")
 
 
+def see_outputs(world: World) -> None:
+    """No replica has output that no planned turn takes."""
+    for machine in world.machines.values():
+        if machine.wiring is None or machine.wiring.context.shards.refusal is not None:
+            continue
+        shards = machine.wiring.context.shards
+        for shard in shards:
+            if shard.replica.has_ready and not shards.has_turn(shard):
+                raise Violation(f"output of shard {shard.id} on {machine.id} waits for no turn")
+
+
 def see_copies(world: World) -> None:
     """I3: copies that count and have applied as much have the same rows.
 

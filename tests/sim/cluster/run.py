@@ -14,6 +14,7 @@ from sim.cluster.checks import (
     see_authority,
     see_comparisons,
     see_copies,
+    see_outputs,
     unequal,
     unwell,
 )
@@ -151,6 +152,7 @@ async def _look_around(world: World) -> None:
     early, alone = Early(world), Alone(world)
     for look in count():
         see_authority(world)
+        see_outputs(world)
         early.see()
         if look % LOOKS_BETWEEN == 0:
             see_copies(world)

@@ -187,6 +187,7 @@ class Node:
         action()
         if not self.world.plan.is_lazy:
             self.turn()
+            assert not self.replica.has_ready, f"{self.id}: output is left after a turn"
         elif not self._has_turn:
             self._has_turn = True
             self._in_this_life(self.world.chance.choice([0, 1 * MS, 10 * MS]), self.turn)

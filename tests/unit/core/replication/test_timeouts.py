@@ -21,6 +21,34 @@ def true_time(duration: int, drift_percent: int) -> float:
     return duration * 100 / (100 + drift_percent)
 
 
+# -- values ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("session", 0, "session is 0 us; it has to be at least 1 us"),
+        ("kill_grace", -1, "kill_grace is -1 us; it has to be at least 0 us"),
+        ("peer_lease", 400_000, "beat is 400000 us; it has to be shorter than peer_lease, 400000"),
+        ("silence", 300_000, "beat is 400000 us; it has to be shorter than silence, 300000 us"),
+    ],
+)
+def test_a_duration_that_makes_no_sense_is_refused(name: str, value: int, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Timing(**{name: Duration(value)})
+
+
+def test_all_problems_of_the_durations_are_reported_at_once() -> None:
+    with pytest.raises(ValueError, match=r"^session is 0 us; .*; query is -1 us; [^;]*$"):
+        Timing(session=Duration(0), query=Duration(-1))
+
+
+def test_delays_that_may_be_left_out_may_be_zero() -> None:
+    timing = Timing(takeover_step=Duration(0), settled=Duration(0), kill_grace=Duration(0))
+
+    assert timing.grace > timing.peer_lease
+
+
 # -- two clocks ------------------------------------------------------------------------------------
 
 
