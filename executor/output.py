@@ -52,7 +52,7 @@ class OutputFiles:
         self._open: set[str] = set()
 
     def capture(self, key: AttemptKey, *, writable: Callable[[], None]) -> "Capture":
-        """Return where the output of *key* goes; *writable* is called when it may go on."""
+        """Return the capture of *key*'s output; *writable* is called when it accepts more again."""
         return Capture(self, _file_name(key), writable=writable)
 
     async def find(self, key: AttemptKey) -> "OutputFile | None":

@@ -62,9 +62,9 @@ from rota.executor.output import Capture, OutputFiles
 from rota.executor.stop_ladder import StopLadder
 
 DRAIN_S = 2.0  # Between two parts of what a container that has ended wrote.
-RETRY_S = 1.0  # Until the engine is asked again.
-UNTOLD_S = 60.0  # For an engine that is started again to say how a container has ended.
-FIRST_PAUSE_S = 0.02  # What has closed its streams has ended, nearly always.
+RETRY_S = 1.0  # Between two requests of the same kind to an engine that does not answer.
+STATE_WAIT_S = 60.0  # For the final state of a container, while its engine is restarted.
+FIRST_PAUSE_S = 0.02  # A container that has closed its streams has ended, nearly always.
 _REMOVALS_MAX = 5
 _STOPPED_EARLY = "stopped before it started"
 
@@ -77,9 +77,9 @@ class ContainerEnvironment(NamedTuple):
     """The parts that all attempts of an executor share.
 
     Attributes:
-        engine: Of the containers.
-        files: For their output.
-        folders: The folder of the folders that are shared with containers.
+        engine: The engine of the containers.
+        files: The files of their outputs.
+        folders: The parent of the folders that are shared with containers.
         now: The clock of the recorded instants.
         node_id: Passed to the containers.
         store_id: Marks the containers as this store's.
@@ -152,23 +152,23 @@ class ContainerAttempt:
     async def _report(self, life: Coroutine[None, None, Ending]) -> None:
         try:
             ending = await life
-        except Exception as error:  # A bug, here or in aiodocker: the other attempts go on.
+        except Exception as error:  # A bug, here or in aiodocker; other attempts continue.
             log.exception("container given up", extra={"attempt": str(self.order.key)})
             if self._id:
-                await self._until_answered(self._remove_now)
+                await self._repeat_until_answered(self._remove_now)
             ending = self._never_ran(f"the container executor has a bug: {error!r}")
         finally:
-            self._let_go()
+            self._release()
         if self.capture.is_busy:
             await self._writable.wait()
         self.capture.finish()
-        self._environment.report(self.order.key, await self._with_last_words(ending))
+        self._environment.report(self.order.key, await self._with_last_report(ending))
         await self._remove()
 
-    async def _with_last_words(self, ending: Ending) -> Ending:
+    async def _with_last_report(self, ending: Ending) -> Ending:
         if self.folder is None:
             return ending
-        report, result, complaint = await self.folder.last_words()
+        report, result, complaint = await self.folder.collect()
         if report is not None:
             self._environment.reported(self.order.key, report)
         return replace(ending, result=result, reason=_joined(ending.reason, complaint))
@@ -183,9 +183,9 @@ class ContainerAttempt:
                 await self._start()
                 async with asyncio.TaskGroup() as group:
                     feeding = group.create_task(streams.feed(_encoded(work.stdin)))
-                    await self._look()
+                    await self._read_properties()
                     await self._follow(streams.read())
-                    feeding.cancel()  # It waits for a program that did not want it all.
+                    feeding.cancel()  # The program has ended without reading all of its input.
         except (UnusableOrderError, EngineError) as error:
             return self._never_ran(str(error))
         except _StoppedEarly:
@@ -193,24 +193,24 @@ class ContainerAttempt:
         return await self._ending_of_container()
 
     async def _resume(self) -> Ending:
-        found = await self._until_answered(self._find)
+        found = await self._repeat_until_answered(self._find)
         if found is None:
             return self._never_ran("its container is not there any more", Outcome.LOST)
         self._id = found
-        container = await self._until_answered(self._inspect)
+        container = await self._repeat_until_answered(self._inspect)
         if container is None or container.state.status == "created":
-            await self._until_answered(self._remove_now)
+            await self._repeat_until_answered(self._remove_now)
             return self._never_ran("its container was never started", Outcome.LOST)
         if not container.state.running:
             finished_at = _instant_of(container.state.finished_at)
             self._finished_at = min(finished_at, self._environment.now())
             self._ladder.withdraw()  # A request to stop it came too late.
         self._started(_instant_of(container.state.started_at))
-        await self._look()
+        await self._read_properties()
         await self._follow(self._engine.logs(self._id))
         return await self._ending_of_container()
 
-    # To its start.
+    # -- start ----------------------------------------------------------------------------------
 
     async def _create(self) -> str:
         work = self.order.work
@@ -219,16 +219,16 @@ class ContainerAttempt:
         if self.folder is not None:
             await self.folder.make(self.order.checkpoint)
         try:
-            return await self._ask_for_it()
+            return await self._create_container()
         except EngineRefused as error:
             if error.status != NOT_FOUND or work.image is None:
                 raise
             if work.image.pull != "missing":
                 raise EngineRefused(not_there(work.image), status=NOT_FOUND) from error
         await self._pull(work.image.name, if_missing=True)
-        return await self._ask_for_it()
+        return await self._create_container()
 
-    async def _ask_for_it(self) -> str:
+    async def _create_container(self) -> str:
         try:
             return await self._engine.create(await self._creation())
         except EngineRefused as error:
@@ -263,8 +263,8 @@ class ContainerAttempt:
         try:
             await self._engine.start(self._id)
         except EngineSilent:
-            # It may run, or may yet be started: it has to be gone before anything is told.
-            await self._until_answered(self._remove_now)
+            # It may run, or may still be started, so it is removed before its end is reported.
+            await self._repeat_until_answered(self._remove_now)
             raise
         self._started(self._environment.now())
 
@@ -272,12 +272,12 @@ class ContainerAttempt:
         self._started_at = at
         self._ladder.start(elapsed=Duration(self._environment.now() - at))
 
-    async def _look(self) -> None:
+    async def _read_properties(self) -> None:
         """Read the properties of a started container from the engine and the kernel."""
         try:
             container = await self._engine.inspect(self._id)
         except EngineError:
-            return  # All of it can be done without.
+            return  # None of these properties is required.
         self._stop_signal = str(container.config.stop_signal or self._stop_signal)
         self._unenforced = unenforced(self.order.work.limits, container.host_config)
         if not container.state.running:
@@ -288,21 +288,21 @@ class ContainerAttempt:
             if self._ladder.was_killed:
                 self._init.kill()
 
-    # While it runs.
+    # -- output ---------------------------------------------------------------------------------
 
     async def _follow(self, parts: AsyncGenerator[bytes]) -> None:
         """Read *parts* after those already read, to their end or the container's."""
         passed = 0
         here = self.capture.byte_count
-        with suppress(TimeoutError, EngineError):  # Whether it has ended is asked anyway.
+        with suppress(TimeoutError, EngineError):  # Its state is requested afterwards in any case.
             async with aclosing(parts), asyncio.timeout(None) as self._draining:
-                self._hurry_if_ended()
+                self._limit_drain_if_ended()
                 async for part in parts:
                     fresh = part[max(0, here - passed) :]
                     passed += len(part)
                     if fresh:
                         await self._take(fresh)
-                    self._hurry_if_ended()
+                    self._limit_drain_if_ended()
         self._draining = None
 
     async def _take(self, part: bytes) -> None:
@@ -316,9 +316,9 @@ class ContainerAttempt:
         self._loop.remove_reader(self._init.pidfd)
         self._counted = self._init.counted()
         self._finished_at = self._environment.now()
-        self._hurry_if_ended()
+        self._limit_drain_if_ended()
 
-    def _hurry_if_ended(self) -> None:
+    def _limit_drain_if_ended(self) -> None:
         draining = self._draining
         if self._finished_at is not None and draining is not None and not draining.expired():
             draining.reschedule(self._loop.time() + DRAIN_S)
@@ -327,7 +327,7 @@ class ContainerAttempt:
         """Return True if the container is known to have ended, or can be seen to have ended."""
         return self._finished_at is not None or (self._init is not None and self._init.has_ended())
 
-    # To its end.
+    # -- stop -----------------------------------------------------------------------------------
 
     def _terminate(self) -> None:
         if self._ladder.grace > 0:  # Else KILL follows at once, and may overtake the signal.
@@ -355,35 +355,35 @@ class ContainerAttempt:
             else:
                 return
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._is_over = True
         self._ladder.end()
         if self._init is not None:
             self._loop.remove_reader(self._init.pidfd)
             self._init.close()
 
-    # What the engine says.
+    # -- state at the engine --------------------------------------------------------------------
 
     async def _last_state(self) -> State | None:
         """Return the final state of the container; None if it ended with unknown state."""
-        pause_s, untold_at = FIRST_PAUSE_S, 0.0
+        pause_s, give_up_at = FIRST_PAUSE_S, 0.0
         while True:
             try:
                 container = await self._inspect()
             except EngineError:
-                untold_at = untold_at or self._loop.time() + UNTOLD_S
-                is_enough = self._ladder.outcome is not None or self._loop.time() >= untold_at
+                give_up_at = give_up_at or self._loop.time() + STATE_WAIT_S
+                is_enough = self._ladder.outcome is not None or self._loop.time() >= give_up_at
                 if self._has_ended() and is_enough:
                     return None
             else:
                 if container is None or not container.state.running:
                     return None if container is None else container.state
-                # It closed its streams, or the connection broke, or it is about to have ended.
+                # It closed its streams, or the connection broke, or its end is in progress.
                 await self._follow(self._engine.logs(self._id))
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_S)
 
-    async def _until_answered(self, call: Callable[[], Coroutine[None, None, T]]) -> T:
+    async def _repeat_until_answered(self, call: Callable[[], Coroutine[None, None, T]]) -> T:
         while True:
             try:
                 return await call()
@@ -417,7 +417,7 @@ class ContainerAttempt:
             else:
                 return
 
-    # What is told.
+    # -- ending ---------------------------------------------------------------------------------
 
     def _never_ran(self, reason: str, outcome: Outcome = Outcome.FAILED) -> Ending:
         now = self._environment.now()
@@ -428,7 +428,7 @@ class ContainerAttempt:
     async def _ending_of_container(self) -> Ending:
         state = await self._last_state()
         if self._init is not None and self._finished_at is None:
-            self._init_ended()  # The loop has not heard of it yet.
+            self._init_ended()  # The loop has not processed the end yet.
         finished_at = self._finished_at or self._environment.now()
         by_itself = Outcome.SUCCEEDED if state and state.exit_code == 0 else Outcome.FAILED
         outcome = self._ladder.outcome or by_itself
@@ -452,13 +452,13 @@ class ContainerAttempt:
         return Usage(cpu=counted.cpu, memory_peak=counted.memory_peak) if counted.cpu else None
 
     def _lacked_memory(self, state: State | None) -> bool:
-        # The kernel's count besides, as Podman says it only of the first process.
+        # Also the kernel's count: Podman's state covers the first process only.
         return self._counted.oom_kills > 0 or (state is not None and state.oom_killed)
 
     def _reason(self, state: State | None) -> str:
-        return self._ladder.reason or self._reason_of_its_own(state)
+        return self._ladder.reason or self._reason_of_exit(state)
 
-    def _reason_of_its_own(self, state: State | None) -> str:
+    def _reason_of_exit(self, state: State | None) -> str:
         if state is None:
             return "its container has ended and is gone; how it ended is unknown"
         if state.exit_code and self._lacked_memory(state):

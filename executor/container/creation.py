@@ -20,12 +20,12 @@ ATTEMPT_LABEL = "rota.attempt"
 TOKEN_LABEL = "rota.token"
 
 FOLDER = "/run/rota"
-"""Where a container finds the files of its reports; see `rota.executor.launch.task_channel`."""
+"""The path of the files of its reports in a container; see `rota.executor.launch.task_channel`."""
 
 LOG_DRIVER = "local"
 """Keeps bytes as they are; ``json-file`` replaces those that are not UTF-8."""
 _LOG_OPTIONS: dict[str, Json] = {"max-size": "16m", "max-file": "2", "compress": "false"}
-# The engine's copy is read only by who takes the container up again, so it need not be long.
+# The engine's copy is read only after a restart of the warden, so it need not be long.
 
 
 _TMPFS_BYTES = 4 << 20  # A result and a checkpoint, and their successors.
@@ -51,16 +51,16 @@ def creation(
     processes: a container is found by its labels and ended through its engine.
 
     Args:
-        order: What to run.
-        node_id: Told to the container.
-        store_id: Whose the container is.
-        folder: What stands at `FOLDER`; None for something that goes with the container.
-        kept: What is not bound.
-        terms: Its limits, where the order has none.
-        has_log_driver: Whether the engine has `LOG_DRIVER`.
+        order: The attempt.
+        node_id: Passed to the container in its environment.
+        store_id: The mark of the data directory that the container belongs to.
+        folder: The folder bound at `FOLDER`; None for a tmpfs that is removed with the container.
+        kept: Paths that are never bound.
+        terms: The limits that apply where the order has none.
+        has_log_driver: True if the engine has `LOG_DRIVER`.
 
     Raises:
-        UnusableOrderError: The order contradicts itself, or asks for what is never given.
+        UnusableOrderError: The order is contradictory, or requests something never permitted.
     """
     work = order.work
     image = _image_of(work)
@@ -72,10 +72,10 @@ def creation(
         "WorkingDir": work.cwd,
         "User": image.user,
         "OpenStdin": bool(work.stdin),
-        "StdinOnce": True,  # Its end of file comes when whoever fed it has gone.
+        "StdinOnce": True,  # It gets end of file when the connection that feeds it ends.
         "Labels": labels_of(order, store_id),
         "HostConfig": {
-            # As the first process an ordinary program would ignore TERM, and leave zombies.
+            # An ordinary program as the first process would ignore TERM, and leave zombies.
             "Init": True,
             "SecurityOpt": ["no-new-privileges"],
             "CapDrop": ["ALL"],
@@ -99,7 +99,7 @@ def labels_of(order: Order, store_id: str) -> dict[str, Json]:
 
 
 def key_of(labels: Mapping[str, str]) -> AttemptKey | None:
-    """Return the attempt whose container has *labels*; None if they are not ours."""
+    """Return the attempt whose container has *labels*; None if they are not rota's."""
     number = labels.get(ATTEMPT_LABEL, "")
     if not number.isdecimal():
         return None
@@ -124,19 +124,19 @@ def _binds_of(image: Image, kept: ProtectedPaths) -> tuple[Bind, ...]:
         resolved(image.binds, kept)
     except BindRefusedError as error:
         raise UnusableOrderError(str(error)) from error
-    return image.binds  # As asked for: the engine may see other files than this process.
+    return image.binds  # As in the order: the engine may see other files than this process.
 
 
 def _program_of(work: Work) -> dict[str, Json]:
     argv = ("/bin/sh", "-c", work.shell) if work.shell else work.argv
-    # With an entry point of its own the engine does not add what the image has as its command.
+    # If the request has an entry point, the engine does not add the command of the image.
     return {"Entrypoint": list(argv)} if argv else {}
 
 
 def _mount_of_folder(folder: Path | None) -> dict[str, Json]:
     if folder is not None:
         return _mount_of(Bind(str(folder), FOLDER, is_writable=True))
-    # Nobody reads it, but programs that write to it go on.
+    # It is never read; programs that write to it do not fail.
     return {"Type": "tmpfs", "Target": FOLDER, "TmpfsOptions": {"SizeBytes": _TMPFS_BYTES}}
 
 
@@ -152,13 +152,13 @@ def _mount_of(bind: Bind) -> dict[str, Json]:
 
 def _resources_of(limits: Limits, terms: AttemptSettings) -> dict[str, Json]:
     memory = limits.memory or terms.container_memory
-    asked: dict[str, Json] = {
+    limited: dict[str, Json] = {
         "NanoCpus": round(limits.cpu * 1e9),
         "Memory": memory,
-        "MemorySwap": memory,  # Of both together: no swap besides.
+        "MemorySwap": memory,  # Memory and swap together, so there is no swap.
         "PidsLimit": limits.pids or terms.container_pids,
     }
-    return {name: value for name, value in asked.items() if value}
+    return {name: value for name, value in limited.items() if value}
 
 
 _LOG_CONFIG: dict[str, Json] = {"Type": LOG_DRIVER, "Config": _LOG_OPTIONS}

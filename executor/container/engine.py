@@ -12,7 +12,7 @@ aiodocker is imported with the first call, as it is installed only where contain
 """
 
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
-# ... as aiodocker does not annotate the arguments that it hands on; see also `_transport_of`.
+# aiodocker does not annotate the arguments that it passes on; see also `_transport_of`.
 
 import asyncio
 import os
@@ -32,15 +32,15 @@ if TYPE_CHECKING:  # An extra that need not be installed.
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 
-CALLS_MAX = 16  # An engine does a few at a time whatever it is asked.
+CALLS_MAX = 16  # An engine carries out only a few calls at a time.
 PULLS_MAX = 4
-CALL_S = 30.0  # They take a fraction of a second; on a machine that swaps, seconds.
+CALL_S = 30.0  # A call takes a fraction of a second; on a machine that swaps, seconds.
 START_S = 60.0
-PULL_SILENCE_S = 120.0  # Without a word of progress: layers are unpacked, registries are slow.
+PULL_SILENCE_S = 120.0  # Without progress: layers are unpacked, registries are slow.
 
 NOT_FOUND, CONFLICT = 404, 409
 _LOCAL = "unix://"
-_NO_CONNECTION = 900  # aiodocker's number for it.
+_NO_CONNECTION = 900  # aiodocker's status of an error without connection.
 
 
 class EngineError(Exception):
@@ -51,7 +51,7 @@ class EngineRefused(EngineError):
     """The engine refused the call.
 
     Attributes:
-        status: Of HTTP; 0 where it was told in the course of a pull.
+        status: The HTTP status; 0 if the error was reported during a pull, or is not HTTP's.
     """
 
     def __init__(self, message: str, *, status: int) -> None:
@@ -64,7 +64,7 @@ class EngineSilent(EngineError):
 
 
 class State(msgspec.Struct, frozen=True, rename="pascal"):
-    """What the engine knows of a container's first process."""
+    """State of a container's first process, by the engine's description."""
 
     status: str
     running: bool
@@ -76,13 +76,13 @@ class State(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class ContainerConfig(msgspec.Struct, frozen=True, rename="pascal"):
-    """What a container was made with."""
+    """Configuration that a container was created with."""
 
     stop_signal: str | int | None = None
 
 
 class Resources(msgspec.Struct, frozen=True, rename="pascal"):
-    """What a container may use, as far as the engine can see to it; zero or None for no limit."""
+    """Limits of a container that the engine enforces; zero or None for no limit."""
 
     nano_cpus: int | None = None
     cpu_quota: int | None = None
@@ -99,7 +99,7 @@ class Container(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Listed(NamedTuple):
-    """A container in a list; *state* is a word, ``created``, ``running``, ``exited``."""
+    """A container in a list; *state* is ``created``, ``running``, ``exited`` or another word."""
 
     id: str
     labels: dict[str, str]
@@ -107,14 +107,14 @@ class Listed(NamedTuple):
 
 
 def host_in(environ: Mapping[str, str]) -> str:
-    """Return where *environ* says that the engine is."""
+    """Return the address of the engine that *environ* names, or the default."""
     return environ.get("DOCKER_HOST") or DEFAULT_HOST
 
 
 class Engine:
-    """The calls that an executor makes.
+    """The engine's calls that an executor needs.
 
-    Made on the loop that it serves, and connects when it is first asked.
+    Constructed on the loop that it uses. The first call connects.
 
     Args:
         host: As ``DOCKER_HOST``: ``unix:///path``, ``tcp://host:port``, ``ssh://user@host``.
@@ -129,25 +129,25 @@ class Engine:
         self._pulls = asyncio.Semaphore(PULLS_MAX)
         self._log_drivers: frozenset[str] | None = None
 
-    def may_be_there(self) -> bool:
-        """Tell whether it makes sense to ask it: its socket is there, or is not a file."""
+    def may_be_reachable(self) -> bool:
+        """Return True if the engine's socket exists, or is not a file of this machine."""
         return not self.is_local or os.path.exists(self.host.removeprefix(_LOCAL))
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on this machine, though it may be in another container."""
+        """True if the engine is on this machine, possibly in another container."""
         return self.host.startswith(_LOCAL)
 
     async def log_drivers(self) -> frozenset[str]:
-        """Return the names of those it has; asked for once."""
+        """Return the names of the engine's log drivers; requested once."""
         if self._log_drivers is None:
-            async with self._call("say what it can") as client:
-                told = msgspec.convert(await client.system.info(), _Info)
-            self._log_drivers = frozenset(told.plugins.log)
+            async with self._call("describe itself") as client:
+                info = msgspec.convert(await client.system.info(), _Info)
+            self._log_drivers = frozenset(info.plugins.log)
         return self._log_drivers
 
     async def create(self, body: Mapping[str, Json]) -> str:
-        """Return the id of a new container; `NOT_FOUND` if its image is not there."""
+        """Return the id of a new container; `NOT_FOUND` if the engine does not have its image."""
         async with self._call("create a container") as client:
             return (await client.containers.create(body)).id
 
@@ -157,14 +157,14 @@ class Engine:
             await client.containers.container(container_id).start()
 
     async def inspect(self, container_id: str) -> Container:
-        """Return what the engine knows of it."""
+        """Return the engine's description of a container."""
         async with self._call("describe a container") as client:
             return msgspec.convert(
                 await client.containers.container(container_id).show(), Container
             )
 
     async def find(self, labels: Mapping[str, Json]) -> list[Listed]:
-        """Return the containers with all of *labels*, those that have ended too."""
+        """Return the containers with all of *labels*, including ended ones."""
         wanted = [f"{name}={value}" for name, value in labels.items()]
         filters = msgspec.json.encode({"label": wanted}).decode()
         async with self._call("list its containers") as client:
@@ -179,7 +179,7 @@ class Engine:
                 await client.containers.container(container_id).kill(signal=signal)
 
     async def remove(self, container_id: str) -> None:
-        """Kill it if it runs, and remove it with its unnamed volumes; gone before is no error."""
+        """Kill a container if it runs, and remove it and its unnamed volumes; idempotent."""
         try:
             async with self._call("remove a container") as client:
                 await client.containers.container(container_id).delete(force=True, v=True)
@@ -188,11 +188,11 @@ class Engine:
                 raise
 
     async def pull(self, image: str, *, if_missing: bool) -> None:
-        """Fetch *image*; takes as long as there is progress.
+        """Fetch *image*; ends with an error after `PULL_SILENCE_S` without progress.
 
         Args:
             image: Its name.
-            if_missing: Look first, as others may have fetched it while this call had to wait.
+            if_missing: Do nothing if the engine has the image; checked when the pull's turn comes.
         """
         async with self._pulls:
             if if_missing and await self._has_image(image):
@@ -206,7 +206,7 @@ class Engine:
 
     @asynccontextmanager
     async def attached(self, container_id: str, *, has_input: bool) -> AsyncGenerator["Streams"]:
-        """Be connected with the standard streams of a container that has not been started."""
+        """Connect to the standard streams of a container that has not been started."""
         async with self._stream_client() as client, AsyncExitStack() as stack:
             container = client.containers.container(container_id)
             output = container.attach(stdout=True, stderr=True)
@@ -218,10 +218,10 @@ class Engine:
             yield Streams(output, given)
 
     async def logs(self, container_id: str) -> AsyncGenerator[bytes]:
-        """Yield all that a container has written and is going to write, whole lines."""
+        """Yield the output of a container, past and future, in whole lines."""
         frames = Frames()
         async with self._stream_client() as client:
-            with self._explained("hand out what a container wrote"):
+            with self._explained("send the output of a container"):
                 # Not aiodocker's `log`, which decodes and drops what is not UTF-8.
                 base = f"{client.docker_host}/{client.api_version}"
                 async with client.session.get(
@@ -245,7 +245,7 @@ class Engine:
 
     @asynccontextmanager
     async def _stream_client(self) -> AsyncGenerator["Docker"]:
-        # One for each stream: the connections of a client are counted, 100 at most.
+        # One client for each stream: a client has at most 100 connections.
         client = self._new_client((await self._connected()).api_version)
         try:
             yield client
@@ -290,7 +290,7 @@ class Engine:
 
     @contextmanager
     def _explained(self, what: str) -> Generator[None]:
-        """Turn what goes wrong outside into an `EngineError`; what is a bug stays as it is."""
+        """Turn failures of the engine into an `EngineError`; other exceptions pass unchanged."""
         try:
             yield
         except EngineError:
@@ -309,25 +309,25 @@ class Streams:
         self._given = given
 
     async def read(self) -> AsyncGenerator[bytes]:
-        """Yield what it writes, byte for byte.
+        """Yield the container's output, byte for byte.
 
-        Ends when it has ended, or has closed both its streams, or when the connection breaks.
+        Ends when the container has ended or has closed both streams, or when the connection breaks.
         """
         with suppress(*_broken()):
             while (message := await self._output.read_out()) is not None:
                 yield message.data
 
     async def feed(self, content: bytes) -> None:
-        """Write its input, and close it; returns when all of it was taken or nobody takes it."""
+        """Write the container's input and close it; returns when it was read or cannot be."""
         if self._given is not None:
-            # aiodocker asserts that the connection is there, which it is as long as the engine.
+            # aiodocker asserts that the connection exists; it does not after the engine's end.
             with suppress(*_broken(), AssertionError):
                 await self._given.write_in(content)
                 await self._given.close()
 
 
 def _transport_of(stream: "Stream") -> asyncio.WriteTransport:
-    response = stream._resp  # noqa: SLF001 - there is no other way to its connection.
+    response = stream._resp  # noqa: SLF001 - aiodocker has no public access to it.
     assert response is not None, "the stream is open"
     assert response.connection is not None, "the stream is open"
     transport = response.connection.transport
@@ -336,18 +336,18 @@ def _transport_of(stream: "Stream") -> asyncio.WriteTransport:
 
 
 def _drop(transport: asyncio.WriteTransport) -> None:
-    """Close a connection that is only closing, and would be for ever, as nobody takes the rest."""
-    if transport.get_write_buffer_size():  # One that is closed has none, and must not be aborted.
+    """Abort a closing connection whose remaining input is not read: it would never be closed."""
+    if transport.get_write_buffer_size():  # A closed one has no buffer, and must not be aborted.
         transport.abort()
 
 
 async def _load() -> None:
-    """Import aiodocker, which takes 0.1 s, beside the loop."""
+    """Import aiodocker in a thread: it takes 0.1 s."""
     try:
         await asyncio.to_thread(import_module, "aiodocker")
     except ImportError as error:
         raise EngineSilent(
-            "containers need aiodocker where the node is installed: pip install 'rota[node,docker]'"
+            "containers require aiodocker on the node: pip install 'rota[node,docker]'"
         ) from error
 
 
@@ -362,14 +362,14 @@ def _explain(error: Exception, engine: str, what: str) -> EngineError | None:
     from aiodocker import DockerError
 
     match error:
-        case TimeoutError():  # Before OSError, which it is.
+        case TimeoutError():  # Before OSError, its base class.
             return EngineSilent(f"{engine} did not {what} in time")
         case DockerError() if error.status != _NO_CONNECTION:
             return EngineRefused(
                 f"the container engine did not {what}: {error.message}", status=error.status
             )
         case msgspec.ValidationError():
-            return EngineRefused(f"{engine} answered what nobody understands: {error}", status=0)
+            return EngineRefused(f"the response of {engine} is invalid: {error}", status=0)
         case _ if isinstance(error, _broken()):
             return EngineSilent(f"{engine} cannot be reached: {_why_unreached(error)}")
         case _:
@@ -379,16 +379,16 @@ def _explain(error: Exception, engine: str, what: str) -> EngineError | None:
 def _why_unreached(error: Exception) -> str:
     from aiohttp import ClientConnectorError
 
-    # aiodocker puts its own error around it.
+    # aiodocker wraps the error in its own.
     match error.__context__ or error:
         case ClientConnectorError(os_error=OSError(errno=int(number))) if number > 0:
             why = os.strerror(number)
         case ClientConnectorError(os_error=cause):
-            # Names that cannot be resolved have negative numbers.
+            # Errors of name resolution have negative numbers.
             why = cause.strerror or str(cause)
         case _:
             return str(error)
-    return f"{why}; start it, or name another one in the node's DOCKER_HOST"
+    return f"{why}; start it, or set the node's DOCKER_HOST to another one"
 
 
 class _Plugins(msgspec.Struct, rename="pascal"):

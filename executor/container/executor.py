@@ -1,7 +1,7 @@
 """Attempts as containers of a Docker-compatible engine, the one of ``DOCKER_HOST``.
 
-Each running attempt is one asyncio task (`rota.executor.container.attempt`), as it holds a
-connection on which its output comes; one more while it is being ended or given its input.
+Each running attempt is one asyncio task (`rota.executor.container.attempt`), which reads its output
+from a connection; a second task serves its input, or its stop.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from rota.executor.attempt_settings import USUAL, AttemptSettings
 from rota.executor.container.attempt import ContainerAttempt, ContainerEnvironment
 from rota.executor.container.engine import CALL_S, Engine, EngineError, host_in
 from rota.executor.container.leftovers import remove_leftovers
-from rota.executor.container.shared_folder import SharedFolder, all_news
+from rota.executor.container.shared_folder import SharedFolder, new_reports
 from rota.executor.executor import CLOSE_GRACE, Ended, Output, Reported
 from rota.executor.launch.binds import kept_from_binds
 from rota.executor.output import OutputFiles
@@ -27,7 +27,7 @@ OUTPUT_BYTES_MAX = 10 << 20  # As of a process.
 OUTPUT_BYTES_TOTAL_MAX = 1 << 30
 
 _EXPIRED_PER_CALL = 1_000
-_KILLED_WITHIN_S = 30.0  # What the engine does not confirm by then is left to the next life.
+_KILLED_WITHIN_S = 30.0  # Kills that the engine does not confirm are left to the next warden.
 _SWEEP_AGAIN_S = 5.0
 LISTEN_S = 1.0
 
@@ -37,24 +37,24 @@ log = logging.getLogger(__name__)
 class ContainerExecutor:
     """Runs attempts as containers; see `rota.executor.executor.Executor` for the seam.
 
-    Constructed on the loop that it uses. All `resume` calls come before the next turn of that loop:
-    then all other containers of *store_id* are removed.
+    Constructed on the loop that it uses. All `resume` calls come before the next turn of that loop,
+    in which all other containers of *store_id* are removed.
 
-    An end that cannot be confirmed is not reported, for as long as that takes: the engine may hang
-    while the container still works.
+    An unconfirmed end is not reported, however long that takes: the container may run on while
+    the engine hangs.
 
     Args:
-        directory: The node's; this executor keeps to its folder ``containers``, made if missing.
+        directory: The node's data directory; this executor uses its folder ``containers``.
         node_id: Passed to the containers.
         store_id: Marks the containers as this store's.
         ended: Called with every ending.
         reported: Called with reports of attempts.
-        now: The clock of the stamps.
-        environ: The node's environment; names the engine, ``DOCKER_HOST``.
-        terms: What the node's settings say of attempts.
-        call_s: How long the engine may take to answer.
-        output_bytes_max: How much of one output is kept in its file.
-        output_bytes_total_max: How much of all outputs `expire` leaves.
+        now: The clock of the recorded instants.
+        environ: The node's environment; names the engine in ``DOCKER_HOST``.
+        terms: The node's settings for attempts.
+        call_s: The time limit of the engine's responses.
+        output_bytes_max: The limit of one output's file.
+        output_bytes_total_max: The limit of all outputs' files, enforced by `expire`.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ContainerExecutor:
         self._attempts: dict[AttemptKey, ContainerAttempt] = {}
         self._is_closed = False
         self._idle = asyncio.Event()
-        # Not bounded: an attempt brings three entries in its life, and attempts have slots.
+        # Not bounded: each attempt adds at most three entries, and slots limit attempts.
         self._begun: asyncio.Queue[Coroutine[None, None, None] | None] = asyncio.Queue()
         self._used = asyncio.Event()
         self._environment = ContainerEnvironment(
@@ -108,21 +108,21 @@ class ContainerExecutor:
         self._serving.add_done_callback(_raise_bug)
 
     def launch(self, order: Order) -> None:
-        """Begin with the image."""
+        """Start an attempt: pull its image if required, create its container, start it."""
         self._add(order, is_resumed=False)
 
     def resume(self, order: Order) -> None:
-        """Take the container up again, found by its labels, and read its output from the start."""
+        """Find the attempt's container by its labels, and read its output from the start."""
         self._add(order, is_resumed=True)
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
-        """Send TERM, or what the image wants instead, and KILL after the grace."""
+        """Send TERM, or the stop signal of the image, and KILL after the grace."""
         attempt = self._attempts.get(key)
         if attempt is not None:
             attempt.stop(attempt.order.work.stop_grace if grace is None else grace)
 
     async def output(self, key: AttemptKey) -> Output | None:
-        """Return what is captured, or the file that outlived the attempt."""
+        """Return the capture of a running attempt, or the kept file of an ended one."""
         attempt = self._attempts.get(key)
         return attempt.capture if attempt is not None else await self._files.find(key)
 
@@ -133,7 +133,7 @@ class ContainerExecutor:
     async def close(self, grace: Duration = CLOSE_GRACE) -> None:
         """Stop every attempt and wait until all are reported and their containers removed.
 
-        One whose end the engine does not confirm within 30 s of its KILL is given up unreported.
+        An attempt whose end the engine does not confirm within 30 s of its KILL is not reported.
         """
         self._is_closed = True
         for attempt in list(self._attempts.values()):
@@ -179,8 +179,8 @@ class ContainerExecutor:
     async def _sweep(self) -> None:
         """Remove containers left before a restart, as soon as the engine answers."""
         folders = set(self._folders.iterdir())
-        if not self._engine.may_be_there():
-            await self._used.wait()  # Many machines have none, and never need one.
+        if not self._engine.may_be_reachable():
+            await self._used.wait()  # Many machines have no engine, and need none.
         while True:
             try:
                 removed = await remove_leftovers(
@@ -206,11 +206,11 @@ class ContainerExecutor:
                 for key, attempt in self._attempts.items()
                 if attempt.folder is not None
             }
-            for key, report in await asyncio.to_thread(all_news, folders) if folders else ():
+            for key, report in await asyncio.to_thread(new_reports, folders) if folders else ():
                 if key in self._attempts:
                     self._pass_on(key, report)
 
 
 def _raise_bug(serving: asyncio.Task[None]) -> None:
-    if not serving.cancelled():  # What nobody awaits must not fail in silence.
+    if not serving.cancelled():  # This task is not awaited; its failure must be visible.
         serving.result()

@@ -12,15 +12,15 @@ from rota.executor.container.engine import Engine, host_in
 async def remove_leftovers(
     engine: Engine, store_id: str, *, spared: Container[AttemptKey] = ()
 ) -> list[AttemptKey]:
-    """Remove the containers of *store_id*, whatever their state, and return whose they were.
+    """Remove the containers of *store_id* in any state, and return their attempts.
 
     Args:
-        engine: Where they are.
-        store_id: Whose they are.
-        spared: Attempts that somebody goes on with; looked at again before each removal.
+        engine: The engine of the containers.
+        store_id: The mark of the data directory.
+        spared: Attempts that are resumed; read again before each removal.
 
     Raises:
-        EngineError: Some may be left.
+        EngineError: Some containers may remain.
     """
     removed: list[AttemptKey] = []
     for listed in await engine.find({STORE_LABEL: store_id}):
@@ -32,17 +32,17 @@ async def remove_leftovers(
 
 
 def end_containers(store_id: str, environ: Mapping[str, str] = os.environ) -> list[AttemptKey]:
-    """Kill and remove the containers of *store_id* that have not ended, and return whose they were.
+    """Kill and remove the containers of *store_id* that have not ended, and return their attempts.
 
-    For whoever ends what a warden left, as `rota.executor.kernel.orphans.end_orphans` is; it
-    blocks. What has ended stays for the next warden, which can still tell how.
+    Called by the guard after the end of a warden, as `rota.executor.kernel.orphans.end_orphans` is;
+    it blocks. Ended containers stay for the next warden, which reports how they ended.
 
     Args:
-        store_id: Whose they are.
-        environ: Names the engine, ``DOCKER_HOST``.
+        store_id: The mark of the data directory.
+        environ: Names the engine in ``DOCKER_HOST``.
 
     Raises:
-        EngineError: Some may be left.
+        EngineError: Some containers may remain.
     """
     return asyncio.run(_end_containers(store_id, Engine(host_in(environ))))
 

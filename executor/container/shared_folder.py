@@ -17,7 +17,7 @@ class SharedFolder:
     """The folder of one attempt.
 
     Args:
-        path: Where it is, or is going to be.
+        path: The folder, which may not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -25,19 +25,19 @@ class SharedFolder:
         self._channel = TaskChannel(path)
 
     async def make(self, checkpoint: bytes) -> None:
-        """Make it, with what the attempt before has saved."""
+        """Make the folder with the checkpoint of the previous attempt."""
         await asyncio.to_thread(self._make, checkpoint)
 
     def news(self) -> Report | None:
-        """Return what has changed since the last call; reads the disk."""
+        """Return the report if it has changed since the last call; reads the disk."""
         return self._channel.news()
 
-    async def last_words(self) -> tuple[Report | None, bytes, str]:
-        """Return what is new, what is handed on, and what was wrong with either."""
-        return await asyncio.to_thread(self._last_words)
+    async def collect(self) -> tuple[Report | None, bytes, str]:
+        """Return the last report if it is new, the result, and the error of a bad one or ''."""
+        return await asyncio.to_thread(self._collect)
 
     async def remove(self) -> None:
-        """Remove it, as far as what the container put there can be removed."""
+        """Remove the folder and its content, as far as possible."""
         await asyncio.to_thread(shutil.rmtree, self.path, ignore_errors=True)
 
     def _make(self, checkpoint: bytes) -> None:
@@ -47,12 +47,12 @@ class SharedFolder:
         if checkpoint:
             (self.path / CHECKPOINT).chmod(0o644)
 
-    def _last_words(self) -> tuple[Report | None, bytes, str]:
+    def _collect(self) -> tuple[Report | None, bytes, str]:
         collected = self._channel.collect()
         return collected.report, collected.result, collected.bad_result or collected.complaint
 
 
-def all_news(folders: Mapping[AttemptKey, SharedFolder]) -> list[tuple[AttemptKey, Report]]:
-    """Return what has changed in any of *folders*; reads the disk."""
+def new_reports(folders: Mapping[AttemptKey, SharedFolder]) -> list[tuple[AttemptKey, Report]]:
+    """Return the reports of *folders* that have changed; reads the disk."""
     reports = ((key, folder.news()) for key, folder in folders.items())
     return [(key, report) for key, report in reports if report is not None]

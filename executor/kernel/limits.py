@@ -72,7 +72,7 @@ class Limiter:
         stop = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         assert stop is not None, f"{pid} neither stopped nor ended"
         if stop.si_code != os.CLD_STOPPED:
-            return UNLIMITED  # It has ended: somebody killed it, or there is no shell.
+            return UNLIMITED  # It has ended: it was killed, or there is no shell.
         limited = self._put_on(pid, name, limits)
         os.kill(pid, signal.SIGCONT)
         return limited

@@ -8,10 +8,10 @@ _PRIVATE = 0o077
 
 
 def seclude() -> int:
-    """Keep this process to itself: files for its user alone, memory and environment for nobody.
+    """Restrict new files to this process's user; deny other processes its memory and environment.
 
     Returns:
-        The umask that the process was started with; its tasks are to have that again.
+        The umask that the process was started with, to be restored for its tasks.
     """
     refuse_inspection()
     return os.umask(_PRIVATE)

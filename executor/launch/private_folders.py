@@ -33,7 +33,7 @@ class Folders:
         self._kept: deque[Path] = deque()
 
     def left(self) -> list[Path]:
-        """Return what lies there; asked before the first `take`, what an earlier life has left."""
+        """Return the existing folders; before the first `take`, those of an earlier process."""
         return list(self._directory.iterdir())
 
     def take(self) -> Path:
@@ -46,12 +46,12 @@ class Folders:
             return self._kept.pop()
         while True:
             folder = self._directory / str(next(self._numbers))
-            with suppress(FileExistsError):  # Left by an earlier life, and about to be removed.
+            with suppress(FileExistsError):  # Left by an earlier process, and removed soon.
                 folder.mkdir(mode=0o700)
                 return folder
 
     def give_back(self, folder: Path) -> bool:
-        """Keep *folder*, which is not used any more, if it is as it was; tell whether it was."""
+        """Return True if *folder* is unchanged; it is then kept for reuse, or removed."""
         is_as_new = _is_as_new(folder)
         if is_as_new:
             if len(self._kept) < KEPT_MAX:

@@ -1,19 +1,20 @@
-"""Sandboxes: what an attempt is kept from, by bubblewrap.
+"""Sandboxes of attempts, made by bubblewrap.
 
-`wrapped` is pure: from work and rooms to an argv. `Bubblewrap` finds the program and tries, once
-for each kind of sandbox, whether it works on this machine; where it does not, an attempt that asks
-for a sandbox fails: it is never run without.
+`wrapped` is pure: from work and hidden folders to an argv. `Bubblewrap` finds the program and tries
+each kind of sandbox once on this machine; if it does not work, an attempt that requires a sandbox
+fails: it is never run without one.
 
-Every sandbox has namespaces of its own for users, processes, IPC and the host's name, and for the
-network if it is to have none. The attempt is ``nobody`` in it, without capabilities and without a
-way to get any (bubblewrap sets no_new_privs), but in user namespaces of its own making, which
-``strict`` forbids where bubblewrap knows how. It ends when bubblewrap does, and that ends when the
-thread that started it does: ``--die-with-parent``. Its private folder is its ``/tmp``, its home and
-where it begins: memory, with a size, as is ``/dev/shm``. Nothing else can be written to.
+Every sandbox has its own namespaces for users, processes, IPC and the host's name, and one for the
+network if the attempt has no access to it. The attempt runs as ``nobody``, without capabilities and
+without a way to gain any (bubblewrap sets no_new_privs), except in user namespaces that it makes
+itself; ``strict`` forbids these where bubblewrap supports it. The attempt ends with bubblewrap, and
+bubblewrap with the thread that started it (``--die-with-parent``). The attempt's private folder is
+its ``/tmp``, home and working directory: memory of limited size, like ``/dev/shm``. It can write
+nowhere else.
 
-Options go to bubblewrap by a file in memory, the task's environment among them, so ``ps`` shows
-neither. Bubblewrap itself, which is outside, must not see that environment: its LD_PRELOAD would be
-code of the task's choice with the node's rights.
+Options, including the task's environment, are passed to bubblewrap in a file in memory, so ``ps``
+shows neither. Bubblewrap itself runs outside the sandbox and must not get that environment: its
+LD_PRELOAD would be the task's code with the node's rights.
 """
 
 import os
@@ -28,7 +29,7 @@ from rota.core.model.work_checks import PROFILES
 
 PRIVATE = "/tmp"
 ARRANGED = ".rota-arranged"
-"""A folder in `PRIVATE`, for whoever looks from outside: all that is seen inside is in place."""
+"""A folder in `PRIVATE` whose existence shows, from outside, that all mounts are in place."""
 
 _NOBODY = "65534"
 _ISOLATION = (
@@ -42,13 +43,13 @@ _ISOLATION = (
     "--gid",
     _NOBODY,
     "--die-with-parent",
-    # There is no terminal to be kept from, but TERM must reach the program's group and not
-    # bubblewrap, which would die of it and take the program along.
+    # For signals, not for a terminal: TERM must reach the program's group and not bubblewrap,
+    # whose end would kill the program.
     "--new-session",
 )
 _NO_USER_NAMESPACES = ("--disable-userns",)  # Since 0.8; not where bwrap is set-uid.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_SETTINGS = (  # What programs look up, and nothing that is about this machine's services.
+_SETTINGS = (  # Files that programs read, without any about this machine's services.
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/group",
@@ -74,7 +75,7 @@ _PROBE_BYTES = 1 << 20
 
 
 class NoSandboxError(Exception):
-    """A sandbox cannot be made here; the message is for the owner of the job and of the node."""
+    """No sandbox can be made here; the message is for the owners of the job and of the node."""
 
 
 class Rooms(NamedTuple):
@@ -90,11 +91,11 @@ class Rooms(NamedTuple):
 
 
 class Egress(NamedTuple):
-    """What `rota.executor.launch.egress` needs of bubblewrap: descriptors that this inherits.
+    """Descriptors for bubblewrap, made by `rota.executor.launch.egress`.
 
     Attributes:
-        alive: Is kept open as long as the sandbox lives.
-        resolver: A file, for ``/etc/resolv.conf``.
+        alive: Stays open in the sandbox until it ends.
+        resolver: The file that becomes ``/etc/resolv.conf``.
     """
 
     alive: int
@@ -106,8 +107,8 @@ class Proven(NamedTuple):
 
     Attributes:
         path: Its path.
-        options: What it takes besides what every sandbox needs.
-        unenforced: What of the profile it does without, a sentence each.
+        options: Its options besides those of every sandbox.
+        unenforced: The rules of the profile that it cannot enforce, a sentence each.
     """
 
     path: str

@@ -320,12 +320,12 @@ class _Attempt:
         self._worker.kill()
         return True
 
-    # -- what comes from the worker: `rota.executor.python.worker_process.Served` ------------------
+    # -- events of the worker: `rota.executor.python.worker_process.Served` ------------------------
 
-    def heard(self, message: worker_protocol.TaskReport | worker_protocol.Ended) -> None:
+    def received(self, message: worker_protocol.TaskReport | worker_protocol.Ended) -> None:
         """Process a report of the function, or the end of the call."""
         if isinstance(message, worker_protocol.TaskReport):
-            self._tell(message)
+            self._add_report(message)
         elif not self._is_over:
             self._message = message
             self._drain()
@@ -351,9 +351,9 @@ class _Attempt:
         self._death = death
         self._drain()
 
-    def _tell(self, told: worker_protocol.TaskReport) -> None:
-        saved = None if told.checkpoint is None else told.checkpoint.encode()
-        self._report = merged(self._report, Report(percent=told.percent, checkpoint=saved))
+    def _add_report(self, new: worker_protocol.TaskReport) -> None:
+        saved = None if new.checkpoint is None else new.checkpoint.encode()
+        self._report = merged(self._report, Report(percent=new.percent, checkpoint=saved))
         if self._report_timer is None:
             self._pass_report()
 

@@ -166,10 +166,10 @@ class Pools:
         """Take a worker back from its attempt.
 
         Args:
-            worker: May be dead.
-            resident: Bytes of memory it has.
-            is_spent: Whether it may not be used again. It is killed then, as something of the
-                attempt may still go on in it.
+            worker: The worker, which may have ended.
+            resident: Its resident memory in bytes.
+            is_spent: True if it may not be used again. It is then killed, because code of the
+                attempt may still run in it.
         """
         worker.release()
         worker.resident_first = worker.resident_first or resident

@@ -1,17 +1,17 @@
 """The program of a worker: calls the functions that the executor names, one after the other.
 
-It is run by the interpreter of the task's own environment, where rota need not be installed: one
-file, the standard library only, Python 3.9 or newer. What it is told at its start, and what is said
-on the socket, is in `rota.executor.python.worker_protocol`.
+The interpreter of the task's environment runs it, where rota need not be installed: one file, the
+standard library only, Python 3.9 or newer. `rota.executor.python.worker_protocol` defines its
+settings and the messages on the socket.
 
-Standard output and error are one pipe. Both are flushed before an end is told, so what is in the
-pipe by then is all that the attempt has written.
+Standard output and error are one pipe. Both are flushed before the message that a call has ended,
+so the pipe then contains the whole output of the attempt.
 
-TERM asks the attempt under way to end. Which way depends on the function:
+TERM requests the end of the current attempt. The way depends on the function:
 
 - ``async def``: its asyncio task is cancelled.
 - a function with a parameter ``ctx``: ``ctx.cancelled`` becomes true, and nothing else happens.
-- any other: `KeyboardInterrupt` is raised where it is, as if somebody had pressed Ctrl-C.
+- any other: `KeyboardInterrupt` is raised where it is, as by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Context:
-    """What the attempt under way is told and may tell: the argument ``ctx`` of a function.
+    """Data and reports of the current attempt: the argument ``ctx`` of a function.
 
     May be used from any thread of the worker until the function has ended.
 
@@ -59,7 +59,7 @@ class Context:
         attempt: The attempt's number within its task, from 1.
         token: The fencing token: 32 hexadecimal digits that sort by age.
         idempotency_key: The same for every attempt of this execution.
-        cancelled: Whether the attempt has been asked to end: by a user, its timeout or its node.
+        cancelled: True once a user, the timeout or the node has requested the attempt's end.
     """
 
     def __init__(self, worker: Worker, variables: dict[str, str], checkpoint: str) -> None:
@@ -80,7 +80,7 @@ class Context:
         """When the execution was due, in UTC."""
         import datetime
 
-        text = self._fire_time.replace("Z", "+00:00")  # Which is what 3.9 and 3.10 understand.
+        text = self._fire_time.replace("Z", "+00:00")  # The form that 3.9 and 3.10 parse.
         return datetime.datetime.fromisoformat(text)
 
     @property
@@ -90,11 +90,11 @@ class Context:
 
     @property
     def last_checkpoint(self) -> Json:
-        """What the last attempt of this task that saved something has saved, or None."""
+        """The last checkpoint that an attempt of this task has saved, or None."""
         return json.loads(self._checkpoint) if self._checkpoint else None
 
     def progress(self, percent: float) -> None:
-        """Tell how far the attempt is, from 0 to 100; cheap enough for every step of a loop.
+        """Report the progress, from 0 to 100; cheap enough for every step of a loop.
 
         Raises:
             ValueError: *percent* is out of range.
@@ -104,14 +104,14 @@ class Context:
         whole = int(percent)
         if whole != self._percent:
             self._percent = whole
-            self._worker.tell({"type": "told", "percent": whole}, of=self)
+            self._worker.send({"type": "told", "percent": whole}, of=self)
 
     def checkpoint(self, value: Json) -> None:
-        """Save *value* for the next attempt of this task, in the place of what was saved before.
+        """Save *value* for the next attempt of this task, replacing the last checkpoint.
 
         Raises:
-            TypeError: JSON has no form for it.
-            ValueError: Neither, or it is longer than 64 KiB.
+            TypeError: JSON cannot represent it.
+            ValueError: Likewise, or it is longer than 64 KiB.
         """
         text = _ENCODE(value)
         size = len(text.encode())
@@ -120,14 +120,14 @@ class Context:
                 f"a checkpoint of {size} bytes is too long; at most {CHECKPOINT_BYTES_MAX} are "
                 "kept: save the place of the data instead"
             )
-        self._worker.tell({"type": "told", "checkpoint": text}, of=self)
+        self._worker.send({"type": "told", "checkpoint": text}, of=self)
 
 
 class Target(NamedTuple):
-    """A function that was found.
+    """A function to call.
 
     Attributes:
-        wants_context: Whether it has a parameter ``ctx``.
+        wants_context: True if it has a parameter ``ctx``.
     """
 
     function: Callable[..., Any]
@@ -135,12 +135,12 @@ class Target(NamedTuple):
 
 
 class Used(NamedTuple):
-    """What this process has used until its last call ended.
+    """Resources that this process has used until the end of its last call.
 
     Attributes:
-        cpu_of_children: Seconds on processors of those that have been waited for.
-        peak: Bytes of memory, the most there have been.
-        resident: Bytes of memory.
+        cpu_of_children: Seconds on processors of children that have been waited for.
+        peak: The highest resident memory in bytes.
+        resident: The resident memory in bytes.
     """
 
     cpu_of_children: float
@@ -149,7 +149,7 @@ class Used(NamedTuple):
 
 
 class NotCallable(Exception):
-    """There is nothing to call; the text says why."""
+    """There is no function to call; the text is the reason."""
 
 
 class Worker:
@@ -158,7 +158,7 @@ class Worker:
     def __init__(self, control: socket.socket, folder: str, *, is_private: bool) -> None:
         self._control = control
         self._frames = control.makefile("rb")
-        self._lock = threading.Lock()  # Held to tell something, and to say who may.
+        self._lock = threading.Lock()  # Protects the socket and `_context`.
         self._folder = folder
         self._is_private = is_private
         self._streams = sys.stdout, sys.stderr
@@ -177,20 +177,20 @@ class Worker:
     def serve(self) -> None:
         """Answer calls until the executor closes the socket."""
         signal.signal(signal.SIGTERM, self._terminate)
-        self.tell({"type": "ready"})
+        self.send({"type": "ready"})
         while True:
             head = self._frames.read(4)
             if len(head) < 4:
                 return
             call = json.loads(self._frames.read(struct.unpack(">I", head)[0]))
             ended = self._answer(call)
-            self.tell(ended)
+            self.send(ended)
 
-    def tell(self, message: dict[str, Json], *, of: Context | None = None) -> None:
-        """Send *message*; *of* is whose attempt must be under way for that.
+    def send(self, message: dict[str, Json], *, of: Context | None = None) -> None:
+        """Send *message*; *of* is the context of the attempt that must be the current one.
 
         Raises:
-            RuntimeError: It is not, or this is another process.
+            RuntimeError: The attempt has ended, or this is another process.
         """
         text = _ENCODE(message).encode()
         with self._lock:
@@ -203,10 +203,10 @@ class Worker:
     # -- one call ----------------------------------------------------------------------------------
 
     def _answer(self, call: dict[str, Json]) -> dict[str, Json]:
-        """Call a function, and return the message that tells how it ended."""
+        """Call a function, and return the message about its end."""
         cpu_before, before = _cpu_of_self(), self._used
         self._set_variables(call["variables"])
-        signal.signal(signal.SIGTERM, self._terminate)  # The last call may have set another.
+        signal.signal(signal.SIGTERM, self._terminate)  # The last call may have replaced it.
         context = self._context = Context(self, call["variables"], call["checkpoint"])
         context.cancelled = self._is_terminated  # TERM may overtake the call that it is for.
         try:
@@ -226,7 +226,7 @@ class Worker:
             **ended,
             "type": "ended",
             "cpu": round(cpu * 1e6),
-            # The system knows the peak of the whole life: that of this call, if it has grown.
+            # The kernel's peak is that of the whole process; it is this call's if it has grown.
             "memory_peak": after.peak if grown else max(before.resident, after.resident),
             "resident": after.resident,
             "is_spent": not is_clean or self._is_terminated or ended.get("exit_code") == -1,
@@ -274,7 +274,7 @@ class Worker:
         return target
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
-        """Ask the call under way to end, or the next one."""
+        """Request the end of the current call, or of the next one (the handler of TERM)."""
         del number, frame
         self._is_terminated = True
         if self._context is not None:
@@ -287,7 +287,7 @@ class Worker:
     # -- between two calls -------------------------------------------------------------------------
 
     def _clean_up(self) -> bool:
-        """End what the call left behind; return whether the worker is as good as before."""
+        """End processes that the call left; return True if the worker can be used again."""
         try:
             has_children = _has_children()
             if has_children:
@@ -296,7 +296,7 @@ class Worker:
             sys.stdout.flush()
             sys.stderr.flush()
             if self._libc is not None:
-                self._libc.fflush(None)  # What C code has printed.
+                self._libc.fflush(None)  # The output of C code.
             if self._is_private:
                 _empty(self._folder)
         except (OSError, ValueError):  # A folder that cannot be removed; a stream that is closed.
@@ -308,7 +308,7 @@ class Worker:
         status = os.pread(self._memory, 4096, 0)
         return Used(
             cpu_of_children=children.ru_utime + children.ru_stime,
-            # Not ru_maxrss: it begins with what the process had that started this one.
+            # Not ru_maxrss: it starts with the value of the parent process.
             peak=_kilobytes(status, b"VmHWM:"),
             resident=_kilobytes(status, b"VmRSS:"),
         )
@@ -320,7 +320,7 @@ def _kilobytes(status: bytes, name: bytes) -> int:
 
 
 class Coroutines:
-    """Runs coroutines on one event loop, which lives as long as the worker."""
+    """Coroutines on one event loop, which the worker keeps until its end."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -361,8 +361,8 @@ class Coroutines:
             task.cancel()
         if left:
             loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        # Threads of asyncio.to_thread: nobody else knows them, and an ended executor cannot be
-        # used again, so the loop goes with it.
+        # Threads of asyncio.to_thread: they end only with the loop's default executor, which
+        # cannot be used again, so the loop is closed too.
         if any(thread.name.startswith("asyncio_") for thread in threading.enumerate()):
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
@@ -534,7 +534,7 @@ def _has_children() -> bool:
 
 
 def _end_children() -> None:
-    """Kill all descendants: whose parent dies becomes a child, and is met in the next round."""
+    """Kill all descendants: an orphan becomes a child here, and is killed in the next round."""
     for _ in range(_KILL_ROUNDS):
         children = _children()
         if not children:
@@ -562,7 +562,7 @@ def _children() -> list[int]:
 
 
 def _has_threads() -> bool:
-    """Tell whether there is a thread that the interpreter would wait for at its end."""
+    """Return True if there is a thread that the interpreter would wait for at its end."""
     main = threading.main_thread()
     return threading.active_count() > 1 and any(
         not thread.daemon for thread in threading.enumerate() if thread is not main

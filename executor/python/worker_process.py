@@ -41,9 +41,9 @@ class WorkerEnd(NamedTuple):
 
     Attributes:
         exit_code: -1 if a signal ended it.
-        signal: That, or 0.
-        is_call_unread: Whether it has not even read the call that it was given.
-        is_out_of_memory: Whether its limit of memory was reached.
+        signal: The signal that ended it, or 0.
+        is_call_unread: True if it has not read its call.
+        is_out_of_memory: True if its memory limit was reached.
     """
 
     exit_code: int
@@ -55,12 +55,12 @@ class WorkerEnd(NamedTuple):
 class Served(Protocol):
     """The attempt whose call is under way."""
 
-    def heard(self, message: TaskReport | Ended) -> None:
+    def received(self, message: TaskReport | Ended) -> None:
         """Process a message of the worker."""
         ...
 
     def wrote(self, chunk: bytes) -> None:
-        """Take a part of the output."""
+        """Process a part of the output."""
         ...
 
     def lost(self, death: WorkerEnd) -> None:
@@ -81,26 +81,26 @@ class Keeper(Protocol):
 
 
 class WorkerProcess:
-    """One worker, from its start to its death.
+    """One worker, from its start to its end.
 
     Args:
         started: Its process.
-        environment: What it serves.
-        keeper: Whom it belongs to.
-        killer: One thread, for what blocks.
-        loop: Where all else happens.
+        environment: The environment of its calls.
+        keeper: Its pool.
+        killer: One thread, for blocking calls.
+        loop: The loop for everything else.
 
     Attributes:
-        environment: What it serves.
+        environment: The environment of its calls.
         folder: Its private folder, or None.
         control: The socket for calls.
-        unenforced: What of its limits is not enforced, a sentence each.
-        started_at: On the loop's clock.
-        idle_since: When it last had nothing to do, on the loop's clock.
-        call_count: How many calls it was given.
-        resident_first: Bytes of memory after its first call; 0 before.
-        said: The last of what it wrote when no attempt was served.
-        is_usable: Whether it may be given a call.
+        unenforced: The limits that are not enforced, a sentence each.
+        started_at: The time of its start, on the loop's clock.
+        idle_since: The time since which it has had no call, on the loop's clock.
+        call_count: The number of its calls.
+        resident_first: Resident bytes of memory after its first call; 0 before.
+        said: The end of its output outside of calls.
+        is_usable: True if it may get a call.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class WorkerProcess:
         self._killer = killer
         self._loop = loop
         self._frames = Frames()
-        self._heard: deque[Message] = deque()
+        self._received: deque[Message] = deque()
         self._unsent = b""
         self._is_call_unread = False
         self._served: Served | None = None
@@ -142,7 +142,7 @@ class WorkerProcess:
     # -- calls -------------------------------------------------------------------------------------
 
     def call(self, served: Served, call: Call) -> None:
-        """Give the worker something to do; it must have nothing."""
+        """Send a call to the worker, which must be idle."""
         assert self._served is None, f"worker {self._pid} is given a call during another"
         self._served = served
         self.call_count += 1
@@ -164,16 +164,17 @@ class WorkerProcess:
         """
         if self.control.fileno() >= 0:
             self._receive()
-        if self._heard:
+        if self._received:
             self._loop.call_soon(self._dispatch)
-        return any(isinstance(message, Ended) for message in self._heard) or self._has_exited()
+        has_ended_message = any(isinstance(message, Ended) for message in self._received)
+        return has_ended_message or self._has_exited()
 
     def _send(self) -> None:
         try:
             sent = self.control.send(self._unsent)
         except BlockingIOError:
             return
-        except OSError:  # It is dead, which is about to be told.
+        except OSError:  # It has ended; `_exited` follows.
             self._is_call_unread = True
             sent = len(self._unsent)
         self._unsent = self._unsent[sent:]
@@ -188,38 +189,38 @@ class WorkerProcess:
         self._dispatch()
 
     def _receive(self) -> bool:
-        """Take what has come, and return whether more may come."""
+        """Read available bytes; return True if more may be available."""
         try:
             part = self.control.recv(4 * READ_BYTES)
         except BlockingIOError:
             return False
         except OSError:
-            # The kernel's way to say that the other end was closed with something unread in it:
-            # that is the call, and so it was not begun.
+            # The kernel reports that the other end was closed with unread data in it: the call,
+            # which was therefore not started.
             self._is_call_unread = True
             part = b""
         if not part:
             self._hang_up()
             return False
         try:
-            self._heard.extend(self._frames.messages(part))
-        except Garbled:  # A function has put its hand on the socket.
+            self._received.extend(self._frames.messages(part))
+        except Garbled:  # A function has written to the socket.
             self.kill()
         return True
 
     def _dispatch(self) -> None:
-        while self._heard:
-            match self._heard.popleft():
+        while self._received:
+            match self._received.popleft():
                 case Ready():
                     self._keeper.ready(self)
                 case (TaskReport() | Ended()) as message:
                     if self._served is not None:
-                        self._served.heard(message)
+                        self._served.received(message)
 
     # -- output ------------------------------------------------------------------------------------
 
     def unread_output(self) -> int:
-        """Return how many bytes it has written that nobody has read."""
+        """Return the number of bytes in its output pipe."""
         return int.from_bytes(fcntl.ioctl(self._pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def read_output(self, limit: int) -> bytes:
@@ -245,7 +246,7 @@ class WorkerProcess:
             chunk = os.read(self._pipe, READ_BYTES)
         except BlockingIOError:
             return
-        if not chunk:  # Closed at the other end: there is nothing to be read any more.
+        if not chunk:  # Closed at the other end.
             self._loop.remove_reader(self._pipe)
         elif self._served is not None:
             self._served.wrote(chunk)
@@ -295,7 +296,7 @@ class WorkerProcess:
 
     def _signal(self, number: signal.Signals) -> None:
         if self._pidfd < 0:
-            return  # It has been waited for, and its number may be another's.
+            return  # It has been waited for, and its number may belong to another process.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._pid, number)
 
@@ -314,7 +315,7 @@ class WorkerProcess:
             self._kill_timer.cancel()
         self._dispatch()
         self._signal(signal.SIGKILL)
-        # After a kill that is still under way in that thread, which needs the number to be its.
+        # In the same thread, after a pending kill: that needs the process number to be valid.
         mark = self._mark if self._served is not None and not self._was_killed else ""
         ending = self._killer.submit(end_rest, mark, self._cgroup)
         ending.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._on_end, ending))

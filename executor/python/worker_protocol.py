@@ -21,19 +21,19 @@ from rota.core.model.checked_fields import Count
 PROGRAM = str(Path(__file__).with_name("worker.py"))
 
 FRAME_BYTES_MAX = 2 * RESULT_BYTES_MAX + (1 << 20)
-"""A result travels as text within JSON, where quotes take two bytes; then an exception."""
+"""For a result as text within JSON, where quotes take two bytes, and an exception."""
 
 _HEAD = 4
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is told at its start, as JSON in its one argument.
+    """Settings of a worker, passed at its start as JSON in its one argument.
 
     Attributes:
         control: The descriptor of its end of the socket.
-        path: Folders that modules are looked for in first.
-        folder: Where calls begin.
-        is_private: Whether *folder* is emptied after each call.
+        path: The first folders of its module search path.
+        folder: The working directory of calls.
+        is_private: True if *folder* is emptied after each call.
     """
 
     control: int
@@ -63,10 +63,10 @@ class Ready(msgspec.Struct, frozen=True, tag_field="type", tag="ready"):
 
 
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="told"):
-    """What the function tells of itself; one of the two.
+    """A report of the function: its progress or a checkpoint. Its name on the wire is ``told``.
 
     Attributes:
-        percent: How far it is.
+        percent: The progress, 0 to 100.
         checkpoint: JSON.
     """
 
@@ -74,7 +74,7 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     checkpoint: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no report can hold."""
+        """Refuse a checkpoint above the limit of a report."""
         _check_size("checkpoint", self.checkpoint or "", CHECKPOINT_BYTES_MAX)
 
 
@@ -82,15 +82,15 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="en
     """The call has ended, and all that it wrote is in the pipe.
 
     Attributes:
-        exit_code: What a program would have exited with; -1 if there was nothing to call.
-        reason: Why it is no success; empty for one.
+        exit_code: The equivalent exit code of a program; -1 if there was no function to call.
+        reason: The reason of a failure; empty for a success.
         result: JSON, or empty.
         raised: The exception that ended it.
-        is_interrupted: Whether it ended because it was asked to.
+        is_interrupted: True if it ended because of TERM.
         cpu: Microseconds on processors.
         memory_peak: Bytes.
-        resident: Bytes of memory that the worker has now.
-        is_spent: Whether the worker should serve no other call.
+        resident: The worker's resident memory in bytes after the call.
+        is_spent: True if the worker should get no further call.
     """
 
     exit_code: Annotated[int, msgspec.Meta(ge=-1, le=255)] = 0
@@ -104,7 +104,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="en
     is_spent: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no ending can hold."""
+        """Refuse a result above the limit of an ending."""
         _check_size("result", self.result, RESULT_BYTES_MAX)
 
 
@@ -117,7 +117,7 @@ Message = Ready | TaskReport | Ended
 
 
 class Garbled(Exception):
-    """What came from a worker is no message."""
+    """Bytes received from a worker are not a valid message."""
 
 
 def framed(call: Call) -> bytes:
@@ -127,7 +127,7 @@ def framed(call: Call) -> bytes:
 
 
 class Frames:
-    """Puts messages together from the parts that a socket delivers."""
+    """Decoder of messages from the parts that a socket delivers."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -136,8 +136,8 @@ class Frames:
         """Yield the messages that *part* completes.
 
         Raises:
-            Garbled: It is none, has what no record of an attempt can hold, or is longer than
-                `FRAME_BYTES_MAX`.
+            Garbled: A message is malformed, does not fit the record of an attempt, or is longer
+                than `FRAME_BYTES_MAX`.
         """
         self._buffer += part
         while len(self._buffer) >= _HEAD:

@@ -95,13 +95,13 @@ class ScriptedExecutor:
         assert order.key not in self._playing, f"{order.key} is launched twice"
         assert not self._is_closed, f"{order.key} is launched after close"
         played = self._playing[order.key] = _Played(order.key, self._now())
-        played.outcome, played.reason = Outcome.LOST, "whoever played it has ended"
+        played.outcome, played.reason = Outcome.LOST, "the process that played it has ended"
         self._end_soon(played)
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
         """Cancel a sleeping attempt; there is nothing that could need a grace."""
         played = self._playing.get(key)
-        if played is None or played.timer is None:  # Unknown, or its end is only to be told.
+        if played is None or played.timer is None:  # Unknown, or its end is about to be reported.
             return
         played.timer.cancel()
         played.outcome, played.exit_code, played.signal = Outcome.CANCELLED, -1, 15

@@ -27,16 +27,16 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group; see un
 
 
 def peer_of(end: socket.socket) -> int:
-    """Return the number of the process at the other end: that connected, or that listened."""
+    """Return the number of the process at the other end, which connected or listens."""
     sent = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(sent)[0])
 
 
 class Writer:
-    """The half of a connection that both ends have in common.
+    """The sending half of a connection, at either end.
 
     Attributes:
-        is_full: Whether the other end reads too slowly: what is to be written has to wait.
+        is_full: True if the other end reads too slowly; messages then have to wait.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Writer:
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin (asyncio)."""
-        # asyncio and uvloop agree on what this is, but not on its class.
+        # asyncio and uvloop have the same interface here, but no common class.
         self._transport = cast("asyncio.Transport", transport)
 
     def pause_writing(self) -> None:
@@ -53,32 +53,32 @@ class Writer:
         self.is_full = True
 
     def write(self, messages: Sequence[ToWarden] | Sequence[ToNode]) -> None:
-        """Send messages; those after the end of the connection go nowhere."""
+        """Send messages; they are dropped after the end of the connection."""
         self.write_encoded(map(encode, messages))
 
     def write_encoded(self, messages: Iterable[bytes]) -> None:
-        """Send messages that are encoded; those after the end of the connection go nowhere."""
+        """Send encoded messages; they are dropped after the end of the connection."""
         if not self._transport.is_closing():
             for frame in frames_of(messages):
                 self._transport.write(frame)
 
     def close(self) -> None:
-        """End it when all is sent."""
+        """End the connection after everything is sent."""
         self._transport.close()
 
     def abort(self) -> None:
-        """End it now."""
+        """End the connection now."""
         self._transport.abort()
 
 
 class Warden(Protocol):
-    """What listens at the warden's end."""
+    """Receiver of events at the warden's end."""
 
-    def hear(self, connection: "FromNode", message: ToWarden) -> None:
+    def receive(self, connection: "FromNode", message: ToWarden) -> None:
         """Process a message."""
         ...
 
-    def heard(self) -> None:
+    def batch_received(self) -> None:
         """Continue after all messages received together have been processed."""
         ...
 
@@ -116,11 +116,11 @@ class FromNode(Writer, asyncio.Protocol):
             for message in self._reader.feed(data):
                 if self._is_aborted:
                     break
-                self._warden.hear(self, message)
+                self._warden.receive(self, message)
         except UNDECODABLE as error:
-            log.error("connection not understood", extra={"reason": str(error)})
+            log.error("message of the node undecodable", extra={"reason": str(error)})
             self.abort()
-        self._warden.heard()
+        self._warden.batch_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End (asyncio)."""
@@ -133,15 +133,15 @@ class FromNode(Writer, asyncio.Protocol):
         self._warden.may_write()
 
     def abort(self) -> None:
-        """End it now, and take nothing more from it, also of what has come already."""
+        """End the connection now, and process no further message, even if already received."""
         self._is_aborted = True
         super().abort()
 
 
 class Node(Protocol):
-    """What listens at the node's end."""
+    """Receiver of events at the node's end."""
 
-    def hear(self, message: ToNode) -> None:
+    def receive(self, message: ToNode) -> None:
         """Process a message that is not part of the greeting."""
         ...
 
@@ -155,11 +155,11 @@ class ToTheWarden(Writer, asyncio.Protocol):
 
     Attributes:
         pid: The warden's process.
-        met: Set when it has answered the greeting, or never will.
-        gone: Set when the connection is over.
-        held: What it held when it was met.
-        answer: The end of its greeting, once it is met.
-        silent_count: Turns since it was last heard, counted by whoever takes them.
+        met: Set when the warden has answered the greeting, or the connection has ended.
+        gone: Set when the connection has ended.
+        held: The attempts that the warden held at the greeting.
+        answer: The end of its greeting, once it has answered.
+        silent_count: Heartbeats sent since the last data from it; the sender increases it.
     """
 
     def __init__(self, node: Node, pid: int) -> None:
@@ -185,9 +185,9 @@ class ToTheWarden(Writer, asyncio.Protocol):
                         self.answer = message
                         self.met.set()
                     case _:
-                        self._node.hear(message)
+                        self._node.receive(message)
         except UNDECODABLE as error:
-            log.error("warden not understood", extra={"reason": str(error)})
+            log.error("message of the warden undecodable", extra={"reason": str(error)})
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -210,12 +210,12 @@ class NodeProcess:
 
     Args:
         pid: Its number; it is at the other end of a connection now.
-        loop: Hears of its end.
-        on_end: Called once it has ended, unless it had before.
+        loop: The loop that watches its end.
+        on_end: Called when it ends; never if it had ended before the construction.
 
     Attributes:
         pid: Its number.
-        lives: Whether it has not ended.
+        lives: True if it has not ended.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class NodeProcess:
             return
         loop.add_reader(self._pidfd, self._ended)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Call *on_end* now, if the process has ended and the loop has not seen it yet."""
         if self._pidfd >= 0:
             readable = select.poll()
@@ -242,7 +242,7 @@ class NodeProcess:
                 self._ended()
 
     def close(self) -> None:
-        """Watch it no longer."""
+        """Stop watching."""
         if self._pidfd >= 0:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)

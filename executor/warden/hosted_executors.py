@@ -1,19 +1,19 @@
-"""The executors that a warden hosts, by the names that tasks call them.
+"""The executors that a warden hosts, by their names in tasks.
 
-One more executor is one more row of `EXECUTORS` and the module that it names, which is imported
-when the first attempt needs it. Whoever is named there is made with
+Another executor is one more row of `EXECUTORS` and the module named there, which is imported when
+the first attempt requires it. The class or function named there is called with
 
-    directory   the node's data directory; each executor keeps to folders of its own in it
-    node_id     told to the tasks
+    directory   the node's data directory; each executor uses its own folders in it
+    node_id     passed to the tasks
     store_id    the mark of the data directory, by which leftovers are found
     ended       called with every ending, see `rota.executor.executor.Ended`
-    reported    called with what attempts tell, see `rota.executor.executor.Reported`
-    now         the clock of the stamps
-    environ     the environment that the warden was started with
-    terms       what the node's settings say of attempts
+    reported    called with reports of attempts, see `rota.executor.executor.Reported`
+    now         the clock of the recorded instants
+    environ     the environment of the warden
+    terms       the node's settings for attempts
 
-all by name but the first, on the loop that it is to use, and is an `Executor` from then on
-(`rota.executor.executor`). What it raises, or the import, becomes the reason why its attempts fail.
+all by keyword but the first, on the loop of the executor, and returns an `Executor`
+(`rota.executor.executor`). If the import or the call raises, attempts fail with that reason.
 """
 
 import hashlib
@@ -40,12 +40,12 @@ class Row(NamedTuple):
     """One executor.
 
     Attributes:
-        make: Module, and what in it makes one: a `MakeExecutor`.
-        needs: What else has to be installed.
-        end_left: Module, and what in it ends all that a killed warden has left and that is no
-            process of this machine: an `EndLeft`; empty where there is nothing of the kind.
-        folder: In the data directory, made when the executor is; without it there is nothing of
-            its attempts.
+        make: ``module:name`` of its constructor, a `MakeExecutor`.
+        needs: Other modules that have to be installed.
+        end_left: ``module:name`` of an `EndLeft`, which ends leftovers of a killed warden that are
+            not processes of this machine; empty if the executor has none.
+        folder: Its folder in the data directory, made with the executor; if it does not exist, the
+            executor has never had an attempt there.
     """
 
     make: str
@@ -67,7 +67,7 @@ EXECUTORS: Mapping[str, Row] = {
 
 
 class MakeExecutor(Protocol):
-    """What a row of `EXECUTORS` names."""
+    """The constructor that a row of `EXECUTORS` names."""
 
     def __call__(
         self,
@@ -86,16 +86,16 @@ class MakeExecutor(Protocol):
 
 
 class EndLeft(Protocol):
-    """Ends what a killed warden has left; blocks, in the guard."""
+    """End of a killed warden's leftovers; blocks, in the guard."""
 
     def __call__(self, store_id: str) -> object:
-        """End everything with this mark; raises what prevents it."""
+        """End everything with this mark; raises the error that prevents it."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostEnvironment:
-    """What an executor is put into; see the module."""
+    """The arguments of every executor; see the module."""
 
     directory: Path
     node_id: NodeId
@@ -106,14 +106,14 @@ class HostEnvironment:
 
 
 class NotHosted(Exception):
-    """There is no such executor here; the message says why."""
+    """There is no such executor here; the message is the reason."""
 
 
 class HostedExecutors:
-    """Executors, each made when it is first asked for.
+    """Executors, each made at its first use.
 
     Args:
-        environment: What they are put into.
+        environment: Their arguments.
         ended: Called with every ending.
         reported: Called with reports of attempts.
         table: Like `EXECUTORS`.
@@ -157,7 +157,7 @@ class HostedExecutors:
     def _make(self, name: str) -> Executor:
         environment = self._environment
         try:
-            # The contract suite runs every row, which is what makes this true.
+            # The contract suite runs every row, which verifies this type.
             make = cast("MakeExecutor", _named(self._table[name].make))
             return make(
                 environment.directory,
@@ -171,12 +171,12 @@ class HostedExecutors:
             )
         except KeyError as error:
             raise NotHosted(f"there is no executor {name!r} here") from error
-        except Exception as error:  # Of code that may come from elsewhere: others go on.
+        except Exception as error:  # The code may be third-party; other executors continue.
             raise NotHosted(f"the executor {name!r} cannot be used here: {error}") from error
 
 
 def installed(table: Mapping[str, Row] = EXECUTORS) -> tuple[str, ...]:
-    """Return the names of those that can be used, without importing them."""
+    """Return the names of the executors that can be used, without importing them."""
     return tuple(
         name
         for name, row in table.items()
@@ -185,24 +185,24 @@ def installed(table: Mapping[str, Row] = EXECUTORS) -> tuple[str, ...]:
 
 
 def end_left(directory: Path, store_id: str, table: Mapping[str, Row] = EXECUTORS) -> None:
-    """End what the executors of a killed warden have left outside of this machine's processes."""
+    """End the leftovers of a killed warden's executors that are not processes of this machine."""
     for name, row in table.items():
         if row.end_left and (directory / row.folder).exists():
             try:
                 cast("EndLeft", _named(row.end_left))(store_id)
-            except Exception as error:  # The next warden finds it too, and tries again.
+            except Exception as error:  # The next warden finds the leftovers and tries again.
                 log.error("not all ended", extra={"executor": name, "reason": str(error)})
 
 
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # Not even the package that it would be in.
+    except ModuleNotFoundError:  # Not even its package exists.
         return False
 
 
-def _named(place: str) -> object:
-    module, _, name = place.partition(":")
+def _named(path: str) -> object:
+    module, _, name = path.partition(":")
     found: object = getattr(import_module(module), name)
     return found
 
@@ -214,13 +214,13 @@ _KEPT = frozenset(
     }
 )
 _KEPT_PREFIXES = ("PYTHON", "LD_")
-"""Of the interpreter and of the dynamic loader."""
+"""Variables of the interpreter and of the dynamic loader."""
 
 
 def environment_of_warden(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what of the node's *environ* a warden gets: what it and its executors look up.
+    """Return the variables of the node's *environ* that a warden gets: those that its code reads.
 
-    Everything else may be a secret of the node, and the warden is closer to the tasks.
+    All others may be secrets of the node, and tasks have easier access to the warden than to it.
     """
     return {
         name: value
@@ -230,11 +230,12 @@ def environment_of_warden(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def digest_of(node_id: NodeId, environ: Mapping[str, str], terms: AttemptSettings) -> str:
-    """Return a digest of what a warden is made of: program, environment, settings, its node.
+    """Return a digest of a warden's program, environment, settings and node.
 
-    One that was made otherwise serves as long as it has attempts, and is replaced after that: else
-    an upgrade, or another ``PATH``, would only take effect when no attempt happened to run.
+    A warden with another digest serves while it has attempts, and is replaced after the last one:
+    otherwise an upgrade, or another ``PATH``, would take effect only if no attempt happened to run
+    at a restart of the node.
     """
     program = (rota.__version__, sys.executable, node_id, settings_text(terms))
-    made_of = [*program, *sorted(environ.items())]
-    return hashlib.blake2b(json.dumps(made_of).encode(), digest_size=8).hexdigest()
+    parts = [*program, *sorted(environ.items())]
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()

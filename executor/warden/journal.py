@@ -26,9 +26,9 @@ from rota.core.model.attempt import AttemptKey, Ending, Order
 log = logging.getLogger(__name__)
 
 GATHER_S = 0.03
-"""How long a sync waits for more to sync; with the sync itself well within 50 ms."""
+"""How long a sync waits for further records; with the sync itself well within 50 ms."""
 REWRITE_BYTES = 4 << 20
-"""A journal longer than this, and mostly forgotten, is written anew."""
+"""A journal longer than this, mostly of forgotten attempts, is rewritten without them."""
 
 
 class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
@@ -39,14 +39,14 @@ class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
 
 
 class Ended(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
-    """It has ended."""
+    """An attempt has ended."""
 
     key: AttemptKey
     ending: Ending
 
 
 class Forgotten(msgspec.Struct, frozen=True, array_like=True, tag="forgotten"):
-    """Its outcome is recorded elsewhere."""
+    """The outcome of an attempt is recorded by its shard."""
 
     key: AttemptKey
 
@@ -55,7 +55,7 @@ Record = Started | Ended | Forgotten
 
 
 class Kept(msgspec.Struct):
-    """What a journal knows of one attempt; *ending* is None if it may still run."""
+    """The records of one attempt; *ending* is None if it may still run."""
 
     group: str
     order: Order
@@ -63,13 +63,13 @@ class Kept(msgspec.Struct):
 
 
 class Journal:
-    """The journal of one warden, its only writer. Made on the loop that it belongs to.
+    """The journal of one warden, its only writer. Constructed on the loop that uses it.
 
     Args:
-        path: Its file. What it holds is read and written anew at once.
+        path: Its file, which the constructor reads and rewrites.
 
     Attributes:
-        kept: What it held of attempts that are not forgotten, oldest first.
+        kept: The attempts in the file that were not forgotten, oldest first.
 
     Raises:
         OSError: The file cannot be read or written.
@@ -81,14 +81,14 @@ class Journal:
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rota-journal")
         self._live: dict[AttemptKey, list[bytes]] = {}
-        """The records, as written, of what is not forgotten."""
+        """The encoded records of attempts that are not forgotten."""
         self._live_size = 0
         self._unwritten = bytearray()
         self._since_rewriting: bytearray | None = None
         self._new_fd = -1
         """The file that is about to replace the other; written like that one. -1: there is none."""
         self._new_size = 0
-        self._is_sync_asked = False
+        self._is_sync_planned = False
         self._is_failing = False
         self._is_closed = False
         self.kept = list(_replay(path).values())
@@ -111,12 +111,12 @@ class Journal:
         self._add(key, Ended(key, ending))
 
     def forgotten(self, key: AttemptKey) -> None:
-        """Add that nobody will ask for an attempt again."""
+        """Add that the outcome of an attempt is recorded by its shard."""
         self._live_size -= sum(map(len, self._live.pop(key, ())))
         self._unwritten += _encoded(Forgotten(key))
 
     def write(self) -> None:
-        """Write what was added, if the disk takes it, and have it synced soon."""
+        """Write the added records if the disk accepts them, and sync them soon."""
         if not self._unwritten or self._is_closed:
             return
         try:
@@ -135,12 +135,12 @@ class Journal:
         elif self._size > max(REWRITE_BYTES, 4 * self._live_size):
             self._rewrite()
         self._unwritten.clear()
-        if not self._is_sync_asked:
-            self._is_sync_asked = True
+        if not self._is_sync_planned:
+            self._is_sync_planned = True
             self._submit(self._sync_soon)
 
     def close(self) -> None:
-        """Write and sync what was added; blocks for as long as that takes."""
+        """Write and sync the added records; blocks until then."""
         self.write()
         self._is_closed = True
         self._thread.shutdown(wait=True)
@@ -172,17 +172,17 @@ class Journal:
     def _sync_soon(self) -> None:
         if not self._is_closed:
             time.sleep(GATHER_S)
-        self._is_sync_asked = False  # Before the sync: what is written from now on may miss it.
+        self._is_sync_planned = False  # Before the sync: later writes may not be covered by it.
         fds = (self._fd, self._new_fd)  # The loop replaces both at once, and closes none.
         for fd in fds:
             if fd >= 0:
                 os.fdatasync(fd)
 
-    # -- written anew ---------------------------------------------------------------------------
+    # -- rewriting ------------------------------------------------------------------------------
     #
-    # 1. The loop takes what is not forgotten, and from now on also keeps what it adds.
-    # 2. The thread writes what the loop took to a new file, and syncs that.
-    # 3. The loop adds what came meanwhile, and from now on writes to both files.
+    # 1. The loop takes the records that are not forgotten; from then on it also collects new ones.
+    # 2. The thread writes the taken records to a new file, and syncs it.
+    # 3. The loop adds the collected records, and from then on writes to both files.
     # 4. The thread syncs the new file, renames it over the old one, and syncs its name. A file with
     #    the journal's name thus has every record that was synced, also after a power loss.
     # 5. The loop writes to the new file alone; the thread closes the old one.
@@ -268,7 +268,7 @@ def _replay(path: Path) -> dict[AttemptKey, Kept]:
             case Ended(key=key, ending=ending) if key in kept:
                 kept[key].ending = ending
             case Ended():
-                pass  # Of one that is forgotten.
+                pass  # The attempt is forgotten.
             case Forgotten(key=key):
                 kept.pop(key, None)
     return kept
@@ -280,12 +280,12 @@ def _records(content: bytes) -> Iterator[Record]:
         length, checksum = (int.from_bytes(content[at : at + 4]) for at in (start, start + 4))
         body = content[start + _HEAD : start + _HEAD + length]
         if not length or zlib.crc32(body) != checksum:
-            break  # Nothing is what a power loss may leave: zeros.
+            break  # A length of 0: a power loss may leave zeros.
         start += _HEAD + length
         try:
             yield _DECODER.decode(body)
         except UNDECODABLE as error:
-            log.error("journal record of another rota dropped", extra={"reason": str(error)})
+            log.error("journal record of another version dropped", extra={"reason": str(error)})
     if start < len(content):
         log.warning("end of journal dropped", extra={"bytes": len(content) - start})
 
@@ -305,7 +305,7 @@ def _write_file(path: Path, content: bytes | bytearray) -> int:
 
 
 def _write_at(fd: int, content: bytes | bytearray, offset: int) -> None:
-    # With its offset, so that a part of a record that a full disk took is written over.
+    # At its offset, so that a record cut off by a full disk is overwritten.
     view = memoryview(content)
     while view:
         written = os.pwrite(fd, view, offset)

@@ -29,7 +29,7 @@ class LeaseGroups:
         group = self._groups.setdefault(name, _Group())
         group.until = max(group.until, until)
 
-    def may_go_on(self, name: str, now: Instant) -> bool:
+    def has_time(self, name: str, now: Instant) -> bool:
         """Return True if a group has time left."""
         group = self._groups.get(name)
         return group is not None and now < group.until
@@ -43,7 +43,7 @@ class LeaseGroups:
         self._groups[name].members.discard(key)
 
     def due(self, now: Instant) -> Iterator[AttemptKey]:
-        """Yield the attempts whose time is over, and drop groups that have neither."""
+        """Yield the attempts whose time is over; drop groups without time and attempts."""
         for name, group in list(self._groups.items()):
             if group.until <= now:
                 yield from list(group.members)

@@ -16,10 +16,10 @@ from rota.core.model.attempt import AttemptKey, Ending, Order, Report
 from rota.core.timing.instants import Duration, Instant
 
 VERSION = 2
-"""Of this module; to be raised with every change of it that the other side may not understand."""
+"""The protocol's version; raised with every change that another version may not decode."""
 
 FRAME_BYTES = 1 << 20
-"""A frame that is longer gets no more messages: whoever reads it has other things to do too."""
+"""A frame of this length gets no more messages, so that its reader serves other events too."""
 
 T = TypeVar("T")
 
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """The first message of a connection: who speaks."""
+    """The first message of a connection, with the version of the node."""
 
     version: int
 
 
 class Launch(msgspec.Struct, frozen=True, array_like=True, tag="launch"):
-    """Start an attempt that belongs to *group*; one that is here already is left as it is."""
+    """Start an attempt that belongs to *group*; ignored if the warden holds it already."""
 
     group: str
     order: Order
@@ -53,21 +53,21 @@ class Stop(msgspec.Struct, frozen=True, array_like=True, tag="stop"):
 
 
 class Forget(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
-    """The outcome of an attempt is recorded where it belongs."""
+    """The outcome of an attempt is recorded by its shard."""
 
     key: AttemptKey
 
 
 class Read(msgspec.Struct, frozen=True, array_like=True, tag="read"):
-    """Answer with a part of an output.
+    """A request for a part of an output.
 
     Attributes:
-        number: Of this question.
-        executor: Whose attempt it is.
-        key: Which.
+        number: The number of this request.
+        executor: The name of the attempt's executor.
+        key: The attempt.
         offset: See `rota.executor.executor.Output.read`.
-        limit: Likewise; 0 asks only whether there is anything.
-        is_patient: Whether to wait, a few seconds at most, until there is something to hand over.
+        limit: Likewise; 0 if the request is only about the existence of an output.
+        is_patient: True if the answer may wait a few seconds for further output.
     """
 
     number: int
@@ -79,7 +79,7 @@ class Read(msgspec.Struct, frozen=True, array_like=True, tag="read"):
 
 
 class Expire(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
-    """Remove outputs of one executor that were written before *before*, and say how many."""
+    """A request to remove outputs of one executor that were written before *before*."""
 
     number: int
     executor: str
@@ -87,12 +87,12 @@ class Expire(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
 
 
 class CertificateFiles(msgspec.Struct, frozen=True, array_like=True):
-    """Files in PEM for a connection with TLS; empty: what the system trusts, no certificate.
+    """Files in PEM for a connection with TLS.
 
     Attributes:
-        authority: Signer of the other side's certificate.
-        certificate: Of this side.
-        key: Of *certificate*.
+        authority: The CA of the other side's certificate; empty for those that the system trusts.
+        certificate: The certificate of this side; empty for none.
+        key: The key of *certificate*.
     """
 
     authority: str = ""
@@ -104,12 +104,12 @@ class OnDeathRequest(msgspec.Struct, frozen=True, array_like=True):
     """A complete HTTP request that the warden sends after the end of the node's process.
 
     Attributes:
-        urls: Of those that may answer it; one answer is enough.
-        body: What is posted.
-        headers: Besides those that every request has.
-        includes_held: Whether a pair in MessagePack is posted: the body, and the keys of the
-            attempts that the warden holds, or nil if those are more than `HELD_KEYS_MAX`.
-        certificates: For URLs with https.
+        urls: The alternative receivers; one answer is enough.
+        body: The body.
+        headers: Headers besides those of every request.
+        includes_held: True if the body sent is a pair in MessagePack: *body*, and the keys of the
+            attempts that the warden holds, or nil if there are more than `HELD_KEYS_MAX`.
+        certificates: The files for URLs with https.
     """
 
     urls: tuple[str, ...]
@@ -124,7 +124,7 @@ HELD_KEYS_MAX = 5_000
 
 
 class OnDeath(msgspec.Struct, frozen=True, array_like=True, tag="will"):
-    """Requests to be sent when this node's process has ended; the newest message counts."""
+    """Requests to be sent after the end of this node's process; the newest message counts."""
 
     requests: tuple[OnDeathRequest, ...]
 
@@ -145,12 +145,12 @@ ToWarden = Hello | Launch | Allow | Stop | Forget | Read | Expire | OnDeath | Be
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True, tag="held"):
-    """An attempt that is here, as part of the answer to `Hello`.
+    """An attempt that the warden holds, as part of the answer to `Hello`.
 
     Attributes:
-        order: What was launched.
-        ending: How it ended; None while it runs.
-        report: What it has told of itself; None if nothing.
+        order: The order of its launch.
+        ending: Its ending; None while it runs.
+        report: Its newest report; None without any.
     """
 
     order: Order
@@ -162,7 +162,7 @@ class Met(msgspec.Struct, frozen=True, array_like=True, tag="met"):
     """The end of the answer to `Hello`.
 
     Attributes:
-        version: That of the warden; if it is not the node's, there was nothing else.
+        version: The version of the warden; without `Held` messages if it is not the node's.
         made_of: A digest, see `rota.executor.warden.hosted_executors.digest_of`.
     """
 
@@ -188,11 +188,11 @@ class Data(msgspec.Struct, frozen=True, array_like=True, tag="data"):
     """The answer to `Read`.
 
     Attributes:
-        number: Of the question.
-        is_kept: Whether anything is kept of the output here.
-        is_complete: Whether no more is written to it.
-        part: From where it was asked for.
-        error: Why it cannot be read, where it cannot.
+        number: The number of the request.
+        is_kept: True if the output, or a part of it, is kept.
+        is_complete: True if no more is written to it.
+        part: The bytes from the requested offset.
+        error: The error of the read; empty without one.
     """
 
     number: int
@@ -218,7 +218,7 @@ ToNode = Held | Met | Ended | Reported | Data | Expired | Beaten
 # -- frames ----------------------------------------------------------------------------------------
 
 UNENCODABLE = (TypeError, ValueError, OverflowError)
-"""Raised by `encode`; an error of Unicode is a ValueError."""
+"""Errors of `encode`; a UnicodeEncodeError is a ValueError."""
 _ENCODER = msgspec.msgpack.Encoder()
 _ARRAY_32 = b"\xdd"  # MessagePack's mark of an array whose length has four bytes.
 
@@ -258,17 +258,17 @@ def _frame(parts: list[bytes], size: int) -> bytes:
 
 
 FRAME_BYTES_MAX = 256 << 20
-"""Of a frame that is accepted: as much as all bodies of requests that a node takes at once.
+"""The longest accepted frame: as long as all request bodies that a node accepts at once.
 
-What is longer comes from somebody who speaks otherwise, and would only be collected.
+A longer one is not of this protocol, and would only fill the memory.
 """
 
 
 class Reader(Generic[T]):
-    """Finds the messages in what comes over a connection, however it is cut.
+    """Decoder of the messages in received bytes, however they are split.
 
     Args:
-        decoder: Of the array in a frame.
+        decoder: The decoder of the array in a frame.
     """
 
     def __init__(self, decoder: "msgspec.msgpack.Decoder[list[T]]") -> None:
@@ -276,17 +276,17 @@ class Reader(Generic[T]):
         self._kept = bytearray()
 
     def feed(self, data: bytes) -> Iterator[T]:
-        """Take *data*, and yield the messages of all frames that are whole by now.
+        """Add *data*, and yield the messages of all complete frames.
 
         Raises:
-            UNDECODABLE: The other side speaks otherwise (`rota.core.decoding`).
+            UNDECODABLE: The bytes are not of this protocol (`rota.core.decoding`).
         """
         self._kept += data
         start = 0
         while len(self._kept) >= start + 4:
             length = int.from_bytes(self._kept[start : start + 4])
             if length > FRAME_BYTES_MAX:
-                raise msgspec.DecodeError(f"a frame says that it has {length} bytes")
+                raise msgspec.DecodeError(f"a frame of {length} bytes is too long")
             end = start + 4 + length
             if len(self._kept) < end:
                 break
@@ -296,10 +296,10 @@ class Reader(Generic[T]):
 
 
 def warden_reader() -> Reader[ToWarden]:
-    """Return a reader of what comes to the warden."""
+    """Return a reader of messages to the warden."""
     return Reader(msgspec.msgpack.Decoder(list[ToWarden]))
 
 
 def node_reader() -> Reader[ToNode]:
-    """Return a reader of what comes to the node."""
+    """Return a reader of messages to the node."""
     return Reader(msgspec.msgpack.Decoder(list[ToNode]))

@@ -24,7 +24,7 @@ from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND, Duration, Instant
 from rota.executor.attempt_settings import USUAL, AttemptSettings, settings_text
 from rota.executor.executor import Ended, Reported
-from rota.executor.warden import messages as say
+from rota.executor.warden import messages
 from rota.executor.warden.connections import ToTheWarden
 from rota.executor.warden.hosted_executors import digest_of, environment_of_warden, installed
 from rota.executor.warden.paths import LOG
@@ -34,22 +34,22 @@ from rota.executor.warden.warden_processes import LOOK_S, Processes
 log = logging.getLogger(__name__)
 
 START_S = 20.0
-"""How long a node that starts waits for a warden before it gives up."""
+"""The time limit of a node's connection to a warden."""
 BACK_OFF_S = (0.0, 0.1, 0.5, 2.0, 5.0)
-"""Before each try to have a warden again; the last is repeated."""
+"""Pauses before each try to replace the warden; the last is repeated."""
 STEADY_S = 10.0
-"""A warden that has served for so long is not replaced because the last one failed."""
+"""After a warden has served for so long, the pauses start again from the first."""
 BEATS_PER_LEASE = 10
 BEATS_MISSED = 5
-"""So many turns without a word, half an attempt lease, and the warden counts as hung."""
+"""After so many unanswered heartbeats, half an attempt lease, the warden counts as hung."""
 END_S = 10.0
-"""How long the processes of a warden may take to end after they were killed, or asked to."""
+"""The time limit of the end of a warden's processes, after a kill or a request."""
 KILLED_WITHIN_S = 30.0
 """A killed process may hang in the kernel, on a dead network disk."""
 PART_GRACE = Duration(5 * SECOND)
-"""What attempts get to end by themselves under a warden that is not understood any more."""
-LASTING = (say.Launch, say.Stop, say.Forget)
-"""What is still to be said to the next warden."""
+"""The grace of attempts under a warden of another version."""
+REPEATED = (messages.Launch, messages.Stop, messages.Forget)
+"""Unsent messages of these types are sent to the next warden."""
 
 
 class WardenUnavailable(RotaError):
@@ -65,27 +65,27 @@ class _Attempt(NamedTuple):
     events: AttemptEvents
 
 
-class _Said(NamedTuple):
+class _Unsent(NamedTuple):
     """A message that waits to be sent, and its bytes."""
 
-    message: say.ToWarden
+    message: messages.ToWarden
     encoded: bytes
 
 
 class WardenLink:
-    """A node's warden. Made on the node's loop.
+    """A node's warden. Constructed on the node's loop.
 
     Args:
         directory: The node's data directory.
         node_id: Passed to the tasks.
         store_id: The mark of the data directory.
-        lease: For how long attempts may run without contact with their node.
-        now: The clock of the stamps.
-        environ: The node's environment; a warden that is started gets of it what it needs.
-        terms: What the node's settings say of attempts.
+        lease: How long attempts may run without contact with their node.
+        now: The clock of the recorded instants.
+        environ: The node's environment; a started warden gets a part of it.
+        terms: The node's settings for attempts.
 
     Attributes:
-        why_away: Why there is no warden at the moment; None while there is.
+        why_away: The reason why there is no warden now; None while there is one.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class WardenLink:
         self._directory = directory
         self._beat_s = lease / SECOND / BEATS_PER_LEASE
         self._now = now
-        # Told to the warden, for it sees more: an interpreter adds to its environment (PEP 538).
+        # Computed here and passed on: the warden's interpreter adds to its environment (PEP 538).
         environ = environment_of_warden(environ)
         self._made_of = digest_of(node_id, environ, terms)
         self._processes = Processes(
@@ -116,17 +116,17 @@ class WardenLink:
         )
         self._loop = asyncio.get_running_loop()
         self._connection: ToTheWarden | None = None
-        self._held: dict[AttemptKey, say.Held] = {}
-        """What a warden held when it was met, and nobody has asked for."""
+        self._held: dict[AttemptKey, messages.Held] = {}
+        """Attempts that the first warden held at its greeting and that are not resumed yet."""
         self._known: dict[AttemptKey, _Attempt] = {}
-        """What was launched or resumed, and has not ended."""
+        """Attempts that were launched or resumed and have not ended."""
         self._unforgotten: set[AttemptKey] = set()
         self._allowed: dict[str, Instant] = {}
         self._newly_allowed: dict[str, Instant] = {}
-        self._on_death: say.OnDeath | None = None
-        self._said: list[_Said] = []
+        self._on_death: messages.OnDeath | None = None
+        self._unsent: list[_Unsent] = []
         self._is_flush_planned = False
-        self._answers: dict[int, asyncio.Future[say.Data | say.Expired]] = {}
+        self._answers: dict[int, asyncio.Future[messages.Data | messages.Expired]] = {}
         self._numbers = itertools.count(1)
         self._one_ended = asyncio.Event()
         self._has_met = False
@@ -151,7 +151,7 @@ class WardenLink:
 
     @property
     def held(self) -> list[Order]:
-        """What the warden held when it was met: to be resumed, for only that tells of its end."""
+        """The orders that the first warden held; only ends of resumed attempts are reported."""
         return [each.order for each in self._held.values()]
 
     def allow(self, until: Mapping[str, Instant]) -> None:
@@ -162,20 +162,20 @@ class WardenLink:
             self._newly_allowed |= moved
             self._plan_flush()
 
-    def set_on_death(self, *requests: say.OnDeathRequest) -> None:
+    def set_on_death(self, *requests: messages.OnDeathRequest) -> None:
         """Set the requests to be sent after the end of this process, replacing earlier ones."""
-        on_death = say.OnDeath(requests)
+        on_death = messages.OnDeath(requests)
         if on_death != self._on_death:
             self._on_death = on_death
-            self._say(on_death)
+            self._send(on_death)
 
     def forget(self, key: AttemptKey) -> None:
         """Report to the warden that the outcome of an attempt is recorded."""
         self._unforgotten.discard(key)
-        self._say(say.Forget(key))
+        self._send(messages.Forget(key))
         if self._is_outdated and not self._unforgotten and not self._held:
             log.info("warden replaced")
-            self._say(say.Retire(Duration(0)))
+            self._send(messages.Retire(Duration(0)))
             self._flush()
             self._is_parting = True
 
@@ -183,13 +183,13 @@ class WardenLink:
         """Find the warden, or start one.
 
         Raises:
-            WardenUnavailable: There is none after `START_S`; the message says why.
+            WardenUnavailable: There is none after `START_S`; the message is the reason.
         """
         try:
             async with asyncio.timeout(START_S):
                 await self._find()
         except TimeoutError as error:
-            why = f"{self.why_away}; {self._directory / LOG} says more"
+            why = f"{self.why_away}; see {self._directory / LOG}"
             raise WardenUnavailable(why) from error
 
     async def run(self) -> None:
@@ -219,11 +219,11 @@ class WardenLink:
         self._processes.leave()
 
     async def retire(self, grace: Duration = Duration(0)) -> None:
-        """End the warden with all its attempts, and return when nothing of it is left."""
+        """End the warden with all its attempts, and wait until no process of it is left."""
         self._is_closed = True
         connection = self._connection
         if connection is not None:
-            self._say(say.Retire(grace))
+            self._send(messages.Retire(grace))
             self._flush()
             await self._processes.let_end(connection, grace)
 
@@ -236,7 +236,7 @@ class WardenLink:
         self._unforgotten.add(order.key)
         if right.until != self._allowed.get(right.group):
             self._allowed[right.group] = self._newly_allowed[right.group] = right.until
-        self._say(say.Launch(right.group, order))
+        self._send(messages.Launch(right.group, order))
 
     def resume(self, order: Order, events: AttemptEvents) -> None:
         """Resume an attempt that the warden holds; any other ends as lost."""
@@ -255,7 +255,7 @@ class WardenLink:
     def stop(self, key: AttemptKey, grace: Duration | None) -> None:
         """Stop an attempt."""
         if key in self._known:
-            self._say(say.Stop(key, grace))
+            self._send(messages.Stop(key, grace))
 
     async def end_all(self, executor: str, grace: Duration) -> None:
         """Stop all attempts of an executor, each within *grace*, and wait for their ends."""
@@ -274,17 +274,17 @@ class WardenLink:
 
     async def read(
         self, executor: str, key: AttemptKey, offset: int, limit: int, *, is_patient: bool
-    ) -> say.Data:
+    ) -> messages.Data:
         """Return part of an output; nothing kept while there is no warden.
 
         Raises:
-            OSError: The disk does not give it.
+            OSError: The output cannot be read.
         """
         number = next(self._numbers)
-        question = say.Read(number, executor, key, offset, limit, is_patient)
-        answer = await self._ask(number, question)
-        if not isinstance(answer, say.Data):
-            return say.Data(number)
+        request = messages.Read(number, executor, key, offset, limit, is_patient)
+        answer = await self._ask(number, request)
+        if not isinstance(answer, messages.Data):
+            return messages.Data(number)
         if answer.error:
             raise OSError(answer.error)
         return answer
@@ -292,44 +292,44 @@ class WardenLink:
     async def expire(self, executor: str, before: Instant) -> int:
         """Remove old outputs, and return how many."""
         number = next(self._numbers)
-        answer = await self._ask(number, say.Expire(number, executor, before))
-        return answer.count if isinstance(answer, say.Expired) else 0
+        answer = await self._ask(number, messages.Expire(number, executor, before))
+        return answer.count if isinstance(answer, messages.Expired) else 0
 
     async def _ask(
-        self, number: int, question: say.Read | say.Expire
-    ) -> say.Data | say.Expired | None:
-        """Return the answer; None if the warden went away before it came."""
+        self, number: int, request: messages.Read | messages.Expire
+    ) -> messages.Data | messages.Expired | None:
+        """Return the answer; None if the warden ended before it answered."""
         if self._connection is None:
             return None
-        answer: asyncio.Future[say.Data | say.Expired] = self._loop.create_future()
+        answer: asyncio.Future[messages.Data | messages.Expired] = self._loop.create_future()
         self._answers[number] = answer
         try:
-            self._say(question)
+            self._send(request)
             return await answer
         except ConnectionError:
             return None
         finally:
             del self._answers[number]
 
-    # -- what comes -----------------------------------------------------------------------------
+    # -- messages from the warden ---------------------------------------------------------------
 
-    def hear(self, message: say.ToNode) -> None:
+    def receive(self, message: messages.ToNode) -> None:
         """Process a message of the connected warden."""
         match message:
-            case say.Ended(key=key, ending=ending) if key in self._held:
-                # It ended after its warden was met and before anybody asked: `resume` tells.
+            case messages.Ended(key=key, ending=ending) if key in self._held:
+                # It ended after the greeting and is not resumed yet: `resume` reports the end.
                 self._held[key] = replace(self._held[key], ending=ending)
-            case say.Reported(key=key, report=report) if key in self._held:
+            case messages.Reported(key=key, report=report) if key in self._held:
                 self._held[key] = replace(self._held[key], report=report)
-            case say.Ended(key=key, ending=ending):
+            case messages.Ended(key=key, ending=ending):
                 self._end_attempt(key, ending)
-            case say.Reported(key=key, report=report) if key in self._known:
+            case messages.Reported(key=key, report=report) if key in self._known:
                 self._known[key].events.reported(key, report)
-            case say.Data(number=number) | say.Expired(number=number):
+            case messages.Data(number=number) | messages.Expired(number=number):
                 answer = self._answers.get(number)
                 if answer is not None and not answer.done():
                     answer.set_result(message)
-            case say.Beaten() | say.Held() | say.Met() | say.Reported():
+            case messages.Beaten() | messages.Held() | messages.Met() | messages.Reported():
                 pass
 
     def _end_attempt(self, key: AttemptKey, ending: Ending) -> None:
@@ -343,15 +343,15 @@ class WardenLink:
         ending = Ending(outcome=Outcome.LOST, started_at=now, finished_at=now, reason=reason)
         self._end_attempt(order.key, ending)
 
-    # -- what goes ------------------------------------------------------------------------------
+    # -- messages to the warden -----------------------------------------------------------------
 
-    def _say(self, message: say.ToWarden) -> None:
+    def _send(self, message: messages.ToWarden) -> None:
         self._add(message)
         self._plan_flush()
 
-    def _add(self, message: say.ToWarden) -> None:
-        # Encoded here, so that a message that cannot be fails alone, and not what is sent with it.
-        self._said.append(_Said(message, say.encode(message)))
+    def _add(self, message: messages.ToWarden) -> None:
+        # Encoded here, so that an error of encoding affects this message only.
+        self._unsent.append(_Unsent(message, messages.encode(message)))
 
     def _plan_flush(self) -> None:
         if not self._is_flush_planned:
@@ -363,30 +363,30 @@ class WardenLink:
         connection = self._connection
         if connection is None or connection.is_full or self._is_parting:
             return
-        encoded = [each.encoded for each in self._said]
+        encoded = [each.encoded for each in self._unsent]
         if self._newly_allowed:
-            # First, for a launch is refused whose group has no time.
-            encoded.insert(0, say.encode(say.Allow(self._newly_allowed)))
-        self._said, self._newly_allowed = [], {}
+            # First, because a launch without time of its group is refused.
+            encoded.insert(0, messages.encode(messages.Allow(self._newly_allowed)))
+        self._unsent, self._newly_allowed = [], {}
         connection.write_encoded(encoded)
 
     def may_write(self) -> None:
         """Continue to send after the connection was full."""
         self._plan_flush()
 
-    # -- there is a warden ----------------------------------------------------------------------
+    # -- a connected warden ---------------------------------------------------------------------
 
     async def _listen(self, connection: ToTheWarden) -> None:
-        """Return when the warden is gone; kill it if it does not answer."""
+        """Return after the end of the connection; kill the warden if it does not answer."""
         while not connection.gone.is_set():
             connection.silent_count += 1
             if connection.silent_count > BEATS_MISSED:
-                # Turns are counted, not time: a node that stood still has not listened either.
+                # Heartbeats are counted, not time: a blocked node has not received either.
                 log.error("warden hangs", extra={"pid": connection.pid})
                 self.why_away = "the warden does not answer and is replaced"
                 await self._processes.kill(connection)
                 break
-            self._say(say.Beat())
+            self._send(messages.Beat())
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._beat_s):
                     await connection.gone.wait()
@@ -399,12 +399,12 @@ class WardenLink:
         if not self._is_closed:
             self.why_away = "the warden has ended and is replaced"
             log.error("warden gone", extra={"pid": connection.pid})
-        self._said = [each for each in self._said if isinstance(each.message, LASTING)]
+        self._unsent = [each for each in self._unsent if isinstance(each.message, REPEATED)]
         for answer in self._answers.values():
             if not answer.done():
-                answer.set_exception(ConnectionError("the warden went away"))
+                answer.set_exception(ConnectionError("the warden has ended"))
 
-    # -- there is none --------------------------------------------------------------------------
+    # -- no warden ------------------------------------------------------------------------------
 
     async def _find(self) -> None:
         """Connect to a warden of this version; replace one with other settings unless in use."""
@@ -413,37 +413,37 @@ class WardenLink:
             if connection is None:
                 self.why_away = self._processes.start() or self.why_away
                 await asyncio.sleep(LOOK_S)
-            elif not await self._meet(connection):
+            elif not await self._greet(connection):
                 if connection.gone.is_set():  # It was about to end.
                     await asyncio.sleep(LOOK_S)
                     continue
                 self.why_away = "the warden does not answer and is replaced"
                 await self._processes.kill(connection)
-            elif self._is_understood(connection):
-                return self._take(connection)
+            elif self._is_usable(connection):
+                return self._use(connection)
             else:
                 log.info("warden replaced", extra={"pid": connection.pid})
-                connection.write([say.Retire(PART_GRACE)])
+                connection.write([messages.Retire(PART_GRACE)])
                 await self._processes.let_end(connection, PART_GRACE)
 
-    async def _meet(self, connection: ToTheWarden) -> bool:
+    async def _greet(self, connection: ToTheWarden) -> bool:
         """Exchange greetings and receive the held attempts; return True if it answered."""
-        connection.write([say.Hello(say.VERSION)])
+        connection.write([messages.Hello(messages.VERSION)])
         with suppress(TimeoutError):
             async with asyncio.timeout(max(1.0, BEATS_MISSED * self._beat_s)):
                 await connection.met.wait()
         return connection.met.is_set() and not connection.gone.is_set()
 
-    def _is_understood(self, connection: ToTheWarden) -> bool:
-        if connection.answer.version != say.VERSION:
+    def _is_usable(self, connection: ToTheWarden) -> bool:
+        if connection.answer.version != messages.VERSION:
             return False
         is_in_use = any(each.ending is None for each in connection.held)
         self._is_outdated = connection.answer.made_of != self._made_of
         return is_in_use or not self._is_outdated
 
-    def _take(self, connection: ToTheWarden) -> None:
+    def _use(self, connection: ToTheWarden) -> None:
         """Continue with a new warden."""
-        log.info("warden met", extra={"pid": connection.pid, "held": len(connection.held)})
+        log.info("warden connected", extra={"pid": connection.pid, "held": len(connection.held)})
         self.why_away, self._connection = None, connection
         held = {each.order.key: each for each in connection.held}
         connection.held.clear()
@@ -456,10 +456,12 @@ class WardenLink:
             self._add(self._on_death)
         self._flush()
 
-    def _compare(self, held: Mapping[AttemptKey, say.Held]) -> None:
+    def _compare(self, held: Mapping[AttemptKey, messages.Held]) -> None:
         """Report attempts that ended, and end as lost those that the new warden does not hold."""
         unsent = {
-            said.message.order.key for said in self._said if isinstance(said.message, say.Launch)
+            each.message.order.key
+            for each in self._unsent
+            if isinstance(each.message, messages.Launch)
         }
         for key, (order, _) in list(self._known.items()):
             there = held.get(key)
@@ -468,4 +470,4 @@ class WardenLink:
             elif there is not None and there.ending is not None:
                 self._end_attempt(key, there.ending)
         for key in held.keys() - self._unforgotten:
-            self._add(say.Forget(key))  # The warden before it has not heard it.
+            self._add(messages.Forget(key))  # The previous warden has not received it.

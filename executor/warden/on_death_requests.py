@@ -19,11 +19,11 @@ from rota.executor.warden.messages import HELD_KEYS_MAX, CertificateFiles, OnDea
 log = logging.getLogger(__name__)
 
 WITHIN_S = 5.0
-"""After so long everybody has found out by themselves, or nobody minds any more."""
+"""The deadline of a request: by then its receivers have detected the end by timeouts."""
 TRY_S = 1.0
-"""How long one of those that may answer gets, before the next is asked."""
+"""The timeout of one receiver, before the next one is tried."""
 PAUSES_S = (0.05, 0.1, 0.2, 0.5)
-"""Between two rounds; the last is repeated."""
+"""Pauses between two rounds; the last is repeated."""
 
 
 async def post_all(requests: Iterable[OnDeathRequest], held: Collection[AttemptKey] = ()) -> None:

@@ -19,9 +19,9 @@ from rota.executor.warden.messages import Data, Expire, Expired, Read, ToNode
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0
-"""How long a patient reader waits for more before it is told that there is none yet."""
+"""How long a patient request waits for output before it gets an empty answer."""
 KEPT_OPEN_S = 30.0
-"""How long an output stays open that nobody reads: a reader comes back at once, or is slow."""
+"""How long an output stays open after a read: most readers send the next request at once."""
 
 
 @dataclass(slots=True)
@@ -47,17 +47,17 @@ class Outputs:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def use(self, group: asyncio.TaskGroup) -> None:
-        """Answer with asyncio tasks of *group*."""
+        """Use *group* for the asyncio tasks of answers."""
         self._group = group
 
     def close(self) -> None:
-        """Answer nothing more."""
+        """Cancel pending answers, and send no more."""
         self._group = None
         for task in self._tasks:
             task.cancel()
 
     def read(self, question: Read) -> None:
-        """Answer a question with `Data`, soon or when there is something."""
+        """Answer a request with `Data`, at once or when there is output."""
         self._start(self._read(question))
 
     def expire(self, question: Expire) -> None:
@@ -110,7 +110,7 @@ class Outputs:
 
 
 async def _part(output: Output, question: Read) -> bytes:
-    """Return what was asked for; a patient reader gets nothing only where nothing comes."""
+    """Return the requested bytes; a patient request waits for output before it gets none."""
     part = await output.read(question.offset, question.limit) if question.limit else b""
     if part or output.is_complete or not question.is_patient:
         return part

@@ -204,7 +204,7 @@ def _lock(path: Path) -> _Lock | None:
 
 def _guard(warden: int, directory: Path, store_id: str, lock: _Lock) -> int:
     """Wait for the end of the warden, then kill all processes that remain of it."""
-    # Whoever ends the process group, or all of a service, means the warden, which ends in order.
+    # TERM to the process group, or to a whole service, is for the warden, which ends orderly.
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(warden, number))
 
     def end_late(*_: object) -> None:
@@ -213,7 +213,7 @@ def _guard(warden: int, directory: Path, store_id: str, lock: _Lock) -> int:
         end_left(directory, store_id)
         # Last, because the log may be on that disk.
         _log_left(left)
-        log.error("attempts ended by the guard", extra={"reason": "the warden stood still"})
+        log.error("attempts ended by the guard", extra={"reason": "the warden was blocked"})
 
     signal.signal(signal.SIGUSR1, end_late)
     pid, status = 0, signal.SIGKILL.value

@@ -32,7 +32,7 @@ class AttemptEvents(NamedTuple):
     reported: Reported
 
 
-class Line(Protocol):
+class WardenRequests(Protocol):
     """The link to the warden, as its executors use it."""
 
     def launch(self, order: Order, right: Right, events: AttemptEvents) -> None:
@@ -67,14 +67,16 @@ class WardenExecutor:
 
     Args:
         name: As tasks call it.
-        line: The link to the warden.
+        warden: The link to the warden.
         events: Callbacks for its attempts.
         right_of: Returns the right of each attempt that is launched.
     """
 
-    def __init__(self, name: str, line: Line, events: AttemptEvents, right_of: RightOf) -> None:
+    def __init__(
+        self, name: str, warden: WardenRequests, events: AttemptEvents, right_of: RightOf
+    ) -> None:
         self._name = name
-        self._line = line
+        self._warden = warden
         self._events = events
         self._right_of = right_of
         self._is_closed = False
@@ -82,40 +84,42 @@ class WardenExecutor:
     def launch(self, order: Order) -> None:
         """Request the start from the warden."""
         assert not self._is_closed, f"{order.key} is launched after close"
-        self._line.launch(order, self._right_of(order), self._events)
+        self._warden.launch(order, self._right_of(order), self._events)
 
     def resume(self, order: Order) -> None:
         """Resume an attempt that the warden holds."""
         assert not self._is_closed, f"{order.key} is launched after close"
-        self._line.resume(order, self._events)
+        self._warden.resume(order, self._events)
 
     def stop(self, key: AttemptKey, *, grace: Duration | None = None) -> None:
         """Request the stop from the warden."""
-        self._line.stop(key, grace)
+        self._warden.stop(key, grace)
 
     async def output(self, key: AttemptKey) -> Output | None:
         """Return the output if the warden keeps any, else None."""
-        data = await self._line.read(self._name, key, 0, 0, is_patient=False)
-        return _Reading(self._name, key, self._line, data.is_complete) if data.is_kept else None
+        data = await self._warden.read(self._name, key, 0, 0, is_patient=False)
+        return _Reading(self._name, key, self._warden, data.is_complete) if data.is_kept else None
 
     async def expire(self, before: Instant) -> int:
         """Request the removal from the warden."""
-        return await self._line.expire(self._name, before)
+        return await self._warden.expire(self._name, before)
 
     async def close(self, grace: Duration = CLOSE_GRACE) -> None:
         """Stop every attempt of this executor and wait for their ends."""
         self._is_closed = True
-        await self._line.end_all(self._name, grace)
+        await self._warden.end_all(self._name, grace)
 
 
 class _Reading:
     """An output in the warden; an `rota.executor.executor.Output`."""
 
-    def __init__(self, executor: str, key: AttemptKey, line: Line, is_complete: bool) -> None:
+    def __init__(
+        self, executor: str, key: AttemptKey, warden: WardenRequests, is_complete: bool
+    ) -> None:
         self.is_complete = is_complete
         self._executor = executor
         self._key = key
-        self._line = line
+        self._warden = warden
 
     async def read(self, offset: int, limit: int = READ_BYTES) -> bytes:
         """Return a part."""
@@ -132,7 +136,7 @@ class _Reading:
                 return
 
     async def _read(self, offset: int, limit: int, *, is_patient: bool) -> bytes:
-        data = await self._line.read(
+        data = await self._warden.read(
             self._executor, self._key, offset, limit, is_patient=is_patient
         )
         self.is_complete = data.is_complete

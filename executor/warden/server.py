@@ -54,15 +54,15 @@ from rota.executor.warden.watchdog import Watchdog
 log = logging.getLogger(__name__)
 
 FENCED = "killed, because its node had no right to run it any more"
-LOOK_S = 0.25
-"""How often, at least, the time of groups is looked at: the loop's clock stands still while the
-machine sleeps, and theirs does not."""
+CHECK_S = 0.25
+"""The longest time between two checks of groups: the loop's clock stops while the machine is
+suspended, and the groups' clock does not."""
 IDLE_S = 10.0
 """How long a warden without node and attempts waits for a node: a restart takes less."""
-LAST_WORDS_S = 0.2
-"""How long what a process said before its end may take to be heard: it is in a buffer here."""
+LAST_MESSAGES_S = 0.2
+"""The time for the last messages of an ended process: they are in a buffer of this machine."""
 RESUMED_FOR = Duration(5 * SECOND)
-"""What an attempt gets that a warden before this one started: its node is about to allow more."""
+"""The time of a resumed attempt until its node extends it."""
 
 
 @dataclass(slots=True)
@@ -74,17 +74,17 @@ class _Held:
     is_fenced: bool = False
 
 
-Obeyed = Launch | Allow | Stop | Forget | Read | Expire | OnDeath | Beat
+Request = Launch | Allow | Stop | Forget | Read | Expire | OnDeath | Beat
 
 
 class Server:
     """The work of one warden, from `run` until it returns.
 
     Args:
-        environment: What its executors are put into.
-        journal: Its journal; what that kept is taken up.
+        environment: The arguments of its executors.
+        journal: Its journal; attempts in it are resumed.
         elapsed: CLOCK_BOOTTIME.
-        watchdog: Knows of every deadline before anything that may block.
+        watchdog: Gets every deadline before any call that may block.
         made_of: See `rota.executor.warden.hosted_executors.digest_of`.
     """
 
@@ -108,24 +108,24 @@ class Server:
         self._held: dict[AttemptKey, _Held] = {}
         self._running_count = 0
         self._to_launch: list[_Held] = []
-        """What came in this turn: the journal gets it with one write, before any of it starts."""
-        self._outputs = Outputs(self._hosts, answer=self._say)
+        """Launches of this turn: written to the journal together, before any of them starts."""
+        self._outputs = Outputs(self._hosts, answer=self._send)
         self._connection: FromNode | None = None
         self._node: NodeProcess | None = None
         self._on_death: tuple[OnDeathRequest, ...] = ()
-        """Of that process."""
-        self._executing: set[asyncio.Task[None]] = set()
-        """Wills."""
-        self._said: list[ToNode] = []
-        self._news: set[AttemptKey] = set()
-        """Attempts whose report the node is still to be told."""
+        """The requests to be sent after the end of that process."""
+        self._posting: set[asyncio.Task[None]] = set()
+        """Tasks that send on-death requests."""
+        self._unsent: list[ToNode] = []
+        self._newly_reported: set[AttemptKey] = set()
+        """Attempts with a report that is not yet sent to the node."""
         self._is_flush_planned = False
         self._retiring: Duration | None = None
         self._is_over = asyncio.Event()
 
     async def run(self) -> None:
         """Serve until `Retire`, or until there is neither a node nor an attempt."""
-        self._take_up()
+        self._resume_held()
         self._fence()
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -136,25 +136,25 @@ class Server:
             await asyncio.gather(*(each.close(grace) for each in self._hosts.made.values()))
             self._flush()
             self._outputs.close()
-            for task in (idle, *self._executing):
+            for task in (idle, *self._posting):
                 task.cancel()
         if self._connection is not None:
             self._connection.close()
 
     def retire(self, grace: Duration) -> None:
-        """End all attempts within *grace* each, and return from `run`; what ended is kept."""
+        """End all attempts within *grace* each, then `run`; the journal keeps the endings."""
         self._retiring = grace
         self._is_over.set()
 
-    def _take_up(self) -> None:
-        """Resume the attempts that the warden before this one held."""
+    def _resume_held(self) -> None:
+        """Resume the attempts that the previous warden held."""
         for kept in self._journal.kept:
             held = self._held[kept.order.key] = _Held(kept.group, kept.order, kept.ending)
             if held.ending is None:
                 self._groups.allow(held.group, Instant(self._elapsed() + RESUMED_FOR))
                 self._began(held)
-                self._tell_watchdog()
-                self._give(held, is_new=False)
+                self._update_watchdog()
+                self._start_or_resume(held, is_new=False)
 
     async def _end_when_idle(self) -> None:
         idle_s = 0.0
@@ -167,36 +167,36 @@ class Server:
 
     # -- the node -------------------------------------------------------------------------------
 
-    def hear(self, connection: FromNode, message: ToWarden) -> None:
+    def receive(self, connection: FromNode, message: ToWarden) -> None:
         """Process a message; only of the newest connection that sent `Hello`."""
         if isinstance(message, Hello):
-            self._meet(connection, message)
+            self._greet(connection, message)
         elif isinstance(message, Retire):
-            # Also of a node of another version: it cannot say much else to this one.
+            # Also from a node of another version, whose other messages cannot be decoded.
             self.retire(message.grace)
         elif connection is self._connection:
-            self._obey(message)
+            self._handle(message)
 
-    def heard(self) -> None:
+    def batch_received(self) -> None:
         """Continue after all messages received together have been processed."""
-        self._tell_watchdog()
+        self._update_watchdog()
         self._launch_all()
 
     def lost(self, connection: FromNode) -> None:
         """Process the end of a connection."""
         if connection is self._connection:
             self._connection = None
-            self._said.clear()
+            self._unsent.clear()
             log.info("connection lost")
             if self._node is not None and not self._node.lives:
                 self._send_on_death()
 
-    def _meet(self, connection: FromNode, hello: Hello) -> None:
-        # What the one before has sent and nobody has read must not be done any more: its node is
-        # told to be without it in a moment.
+    def _greet(self, connection: FromNode, hello: Hello) -> None:
+        # Unread messages of the previous connection must not take effect: the node is about to
+        # get a list of held attempts without them.
         if self._connection is not None:
             self._connection.abort()
-        self._said.clear()
+        self._unsent.clear()
         self._connection = None
         met = Met(VERSION, self._made_of)
         if hello.version != VERSION:
@@ -204,14 +204,14 @@ class Server:
             return
         self._watch(connection.pid)
         self._connection = connection
-        self._news.clear()
-        self._said += [Held(each.order, each.ending, each.report) for each in self._held.values()]
-        self._say(met)
+        self._newly_reported.clear()
+        self._unsent += [Held(each.order, each.ending, each.report) for each in self._held.values()]
+        self._send(met)
 
     def _watch(self, pid: int) -> None:
-        """Watch a node's process instead of the one before."""
+        """Watch a node's process instead of the previous one."""
         if self._node is not None:
-            self._node.look()  # One that begins as soon as another has ended may be heard first.
+            self._node.check()  # Its successor may connect before the loop sees its end.
             if self._node.lives and self._node.pid == pid:
                 return
             self._node.close()
@@ -227,18 +227,18 @@ class Server:
         if self._connection is None:
             self._send_on_death()
         else:
-            # Only a process that it has left its end of the socket to could keep it open.
-            self._loop.call_later(LAST_WORDS_S, self._connection.abort)
+            # The connection ends by itself unless another process has the node's end of the socket.
+            self._loop.call_later(LAST_MESSAGES_S, self._connection.abort)
 
     def _send_on_death(self) -> None:
-        """Send the requests of the node's process after its end (note 2)."""
+        """Send the requests of the node's process after its end."""
         requests, self._on_death = self._on_death, ()
         if requests:
             task = self._group.create_task(post_all(requests, tuple(self._held)))
-            self._executing.add(task)
-            task.add_done_callback(self._executing.discard)
+            self._posting.add(task)
+            task.add_done_callback(self._posting.discard)
 
-    def _obey(self, message: Obeyed) -> None:
+    def _handle(self, message: Request) -> None:
         match message:
             case Launch(group=group, order=order):
                 self._launch(group, order)
@@ -258,7 +258,7 @@ class Server:
             case OnDeath(requests=requests):
                 self._on_death = requests
             case Beat():
-                self._say(Beaten())
+                self._send(Beaten())
 
     # -- attempts -------------------------------------------------------------------------------
 
@@ -273,18 +273,18 @@ class Server:
     def _launch_all(self) -> None:
         if not self._to_launch:
             return
-        self._tell_watchdog()
+        self._update_watchdog()
         self._journal.write()
         to_launch, self._to_launch = self._to_launch, []
         for held in to_launch:
-            # As late as this, for a process that stood still since may have no time left (R35).
-            if self._groups.may_go_on(held.group, self._elapsed()) and self._retiring is None:
-                self._give(held, is_new=True)
+            # Checked this late because a blocked process may have no time left (R35).
+            if self._groups.has_time(held.group, self._elapsed()) and self._retiring is None:
+                self._start_or_resume(held, is_new=True)
             else:
                 held.is_fenced = True
                 self._ended(held.order.key, self._never_ran(Outcome.CANCELLED, FENCED))
 
-    def _give(self, held: _Held, *, is_new: bool) -> None:
+    def _start_or_resume(self, held: _Held, *, is_new: bool) -> None:
         """Start or resume an attempt in its executor."""
         try:
             executor = self._hosts.get(held.order.work.executor)
@@ -309,13 +309,13 @@ class Server:
     def _ended(self, key: AttemptKey, ending: Ending) -> None:
         held = self._held[key]
         if held.is_fenced:
-            # Another may have been started in its place: from the deadline on it has not succeeded.
+            # Another attempt may have been started after the deadline, so this is no success.
             ending = replace(ending, outcome=Outcome.CANCELLED, reason=FENCED)
         held.ending = ending
         self._running_count -= 1
         self._groups.remove(held.group, key)
         self._journal.ended(key, ending)
-        self._say(Ended(key, ending))
+        self._send(Ended(key, ending))
 
     def _forget(self, key: AttemptKey) -> None:
         held = self._held.get(key)
@@ -328,7 +328,7 @@ class Server:
         held = self._held.get(key)
         if held is not None:
             held.report = merged(held.report, report)
-            self._news.add(key)
+            self._newly_reported.add(key)
             self._plan_flush()
 
     def _never_ran(self, outcome: Outcome, reason: str) -> Ending:
@@ -338,7 +338,7 @@ class Server:
     # -- time -----------------------------------------------------------------------------------
 
     def _fence(self) -> None:
-        """Kill what has no time left (PROTOCOL R37); look again when the next time is over."""
+        """Kill attempts without time left (PROTOCOL R37), and plan the next check."""
         now, fenced = self._elapsed(), list[_Held]()
         for key in self._groups.due(now):
             held = self._held[key]
@@ -347,21 +347,21 @@ class Server:
                 self._stop(key, Duration(0))
                 fenced.append(held)
         ends_at = self._watchdog.due_at = self._groups.next_end_after(now)
-        left_s = LOOK_S if ends_at is None else (ends_at - now) / SECOND
-        self._loop.call_later(min(LOOK_S, left_s), self._fence)
-        for held in fenced:  # Last, for the log is a file, and its disk may hang.
+        left_s = CHECK_S if ends_at is None else (ends_at - now) / SECOND
+        self._loop.call_later(min(CHECK_S, left_s), self._fence)
+        for held in fenced:  # Last, because the log is a file, and its disk may hang.
             log.warning(
                 "attempt fenced", extra={"attempt": str(held.order.key), "group": held.group}
             )
 
-    def _tell_watchdog(self) -> None:
-        """Pass the next deadline to the watchdog, in case the loop stalls."""
+    def _update_watchdog(self) -> None:
+        """Pass the next deadline to the watchdog, in case the loop is blocked."""
         self._watchdog.due_at = self._groups.next_end_after(self._elapsed())
 
-    # -- what there is to say -------------------------------------------------------------------
+    # -- messages to the node -------------------------------------------------------------------
 
-    def _say(self, message: ToNode) -> None:
-        self._said.append(message)
+    def _send(self, message: ToNode) -> None:
+        self._unsent.append(message)
         self._plan_flush()
 
     def _plan_flush(self) -> None:
@@ -374,15 +374,15 @@ class Server:
         self._journal.write()
         connection = self._connection
         if connection is None:
-            # The next one is told all that is held.
-            self._said.clear()
+            # The next connection gets all held attempts.
+            self._unsent.clear()
         elif not connection.is_full:
-            said, self._said = [*self._take_news(), *self._said], []
-            connection.write_encoded(list(_encoded(said)))
+            unsent, self._unsent = [*self._take_reports(), *self._unsent], []
+            connection.write_encoded(list(_encoded(unsent)))
 
-    def _take_news(self) -> list[ToNode]:
-        news, self._news = self._news, set()
-        reports = [(key, self._held[key].report) for key in news if key in self._held]
+    def _take_reports(self) -> list[ToNode]:
+        keys, self._newly_reported = self._newly_reported, set()
+        reports = [(key, self._held[key].report) for key in keys if key in self._held]
         return [Reported(key, report) for key, report in reports if report is not None]
 
     def may_write(self) -> None:
@@ -391,7 +391,7 @@ class Server:
 
 
 def _encoded(messages: Iterable[ToNode]) -> Iterator[bytes]:
-    """Yield *messages* encoded, without those that cannot be: each of these is logged."""
+    """Yield *messages* encoded; messages that cannot be encoded are logged and left out."""
     for message in messages:
         try:
             yield encode(message)

@@ -23,20 +23,20 @@ from rota.executor.warden.paths import LOCK, LOG, SOCKET, short_path
 log = logging.getLogger(__name__)
 
 END_S = 10.0
-"""How long a warden may take to end that was killed, or has ended all its attempts."""
+"""The time limit of a warden's end, after a kill or after the end of all its attempts."""
 LOOK_S = 0.01
 BUSY = 75
 """The status of a guard that found another (`rota.executor.warden.program.EX_BUSY`)."""
 LOG_BYTES = 1 << 20
-"""A log longer than this is begun anew when a warden is started."""
+"""A log longer than this is truncated at the start of a warden."""
 
 
 class Processes:
-    """The guard and the warden of one data directory, whoever started them.
+    """The guard and the warden of one data directory, started by this process or an earlier one.
 
     Args:
         directory: The data directory.
-        arguments: Of a warden that is started, besides the directory.
+        arguments: The arguments of a started warden, besides the directory.
         environ: Its environment.
     """
 
@@ -90,14 +90,14 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                cwd="/",  # What lies on another disk than its own it does not hold.
+                cwd="/",  # So that it blocks no unmounting of another disk.
                 env=self._environ,
                 start_new_session=True,
             )
         return why
 
     async def let_end(self, connection: ToTheWarden, within: Duration) -> None:
-        """Return when nothing is left of a warden that was told to retire; it is killed if late."""
+        """Wait until no process of a retiring warden is left; kill it if it is late."""
         try:
             async with asyncio.timeout(within / SECOND + END_S):
                 await self._wait_unlocked()
@@ -106,10 +106,10 @@ class Processes:
         await self._reap()
 
     async def kill(self, connection: ToTheWarden) -> None:
-        """Kill a warden, and return when nothing is left of it."""
+        """Kill a warden, and wait until no process of it is left."""
         connection.abort()
         with suppress(ProcessLookupError):
-            # The number is its own until its guard has waited for it, which then ends too.
+            # The number is valid until its guard has reaped it; the guard then ends and unlocks.
             if self._is_locked():
                 os.kill(connection.pid, signal.SIGKILL)
         try:

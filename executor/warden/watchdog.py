@@ -1,9 +1,9 @@
-"""Watchdog of the warden's loop: a deadline of attempts holds even while the loop stands still.
+"""Watchdog of the warden's loop: enforces the deadlines of attempts even while the loop is blocked.
 
-The loop ends attempts at their deadlines. A file system that hangs, say, can stop the loop in any
-call, and attempts would go on beyond the instant from which others may start them. So a thread
-looks at the next deadline: once the loop is `LATE_S` behind, the guard ends every attempt, and
-the warden with them, as when the warden is killed.
+The loop ends attempts at their deadlines. Any call can block the loop, for example in a file system
+that hangs, and attempts would then run beyond the instant from which other nodes may start them. So
+a thread checks the next deadline: once the loop is `LATE_S` late, the guard kills the warden and
+ends every attempt.
 """
 
 import threading
@@ -15,9 +15,9 @@ from rota.core.timing.instants import Instant
 LATE_S = 0.75
 """A busy machine delays a loop for less; between a deadline and a new start elsewhere are seconds
 (`rota.core.replication.timeouts.Timing.kill_grace`)."""
-LOOKS = 3
-"""Looks at one deadline before it counts as missed: a machine that slept wakes its threads in any
-order, and the time that passed meanwhile is no fault of the loop."""
+CHECKS = 3
+"""Checks of one deadline before it counts as missed: after a suspend of the machine this thread may
+run before the loop, which is not late then."""
 
 
 class Watchdog:
@@ -41,11 +41,11 @@ class Watchdog:
         threading.Thread(target=self._watch, name="rota-watchdog", daemon=True).start()
 
     def _watch(self) -> None:
-        looks, seen = 0, None
-        while looks < LOOKS:
-            time.sleep(LATE_S / LOOKS)
+        checks, seen = 0, None
+        while checks < CHECKS:
+            time.sleep(LATE_S / CHECKS)
             due_at = self.due_at
             is_missed = due_at is not None and due_at < self._elapsed()
-            looks = looks + 1 if is_missed and due_at == seen else int(is_missed)
+            checks = checks + 1 if is_missed and due_at == seen else int(is_missed)
             seen = due_at
         self._on_late()

@@ -61,8 +61,8 @@ class ReplicaView(View, frozen=True):
     Attributes:
         node_id: The node that has it.
         role: ``primary``, ``backup``, or ``learner``: it does not count yet.
-        lag: The number of journal entries that it lacks, as far as the primary knows; null if it is
-            unknown, or while a snapshot is being copied.
+        lag: The number of journal entries that it lacks, by its last response to the primary; null
+            if it is unknown, or while a snapshot is being copied.
     """
 
     node_id: str

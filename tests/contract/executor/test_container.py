@@ -628,7 +628,7 @@ def test_engine_that_hangs_is_named_when_nothing_was_started(bench: Bench) -> No
         ending = bench.ending_of(Work(image=BUSYBOX), call_s=0.3)
 
     assert ending.outcome is Outcome.FAILED
-    assert ending.reason.endswith("did not say what it can in time")
+    assert ending.reason.endswith("did not describe itself in time")
 
 
 def test_container_is_killed_and_told_while_the_engine_hangs(bench: Bench) -> None:

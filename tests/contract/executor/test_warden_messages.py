@@ -91,16 +91,16 @@ def test_time_that_a_group_was_given_is_not_taken_back() -> None:
 
     groups.allow("a", Instant(5))
 
-    assert groups.may_go_on("a", Instant(9))
-    assert not groups.may_go_on("a", Instant(10))
+    assert groups.has_time("a", Instant(9))
+    assert not groups.has_time("a", Instant(10))
 
 
 def test_a_group_that_was_never_allowed_has_no_time() -> None:
     groups = LeaseGroups()
     groups.add("a", KEY)
 
-    assert not groups.may_go_on("a", Instant(1))
-    assert not groups.may_go_on("b", Instant(1))
+    assert not groups.has_time("a", Instant(1))
+    assert not groups.has_time("b", Instant(1))
     assert list(groups.due(Instant(1))) == [KEY]
 
 
