@@ -6,8 +6,9 @@ import logging
 import sys
 from functools import partial
 
-from sim.cluster.faults import APART, FAULTS, MENDING, RARE
-from sim.cluster.plan import ASKED_FOR, FOCUSES
+from sim.cluster.faults import APART, ASKED_FOR, FAULTS, MENDING, RARE
+from sim.cluster.plan import ASKED_FOR as FOCUSES_ASKED_FOR
+from sim.cluster.plan import FOCUSES
 from sim.cluster.run import run
 from sim.loop import current_gate
 from sim.seeds import add_options, run_seeds
@@ -18,7 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser)
     parser.add_argument(
-        "--focus", choices={**FOCUSES, **ASKED_FOR}, help="what all worlds are about"
+        "--focus", choices={**FOCUSES, **FOCUSES_ASKED_FOR}, help="what all worlds are about"
     )
     parser.add_argument("--log", action="store_true", help="show what nodes log")
     options = parser.parse_args()
@@ -26,7 +27,7 @@ def main() -> int:
     again = "python -P -m sim.cluster 1"
     if options.focus:
         again += f" --focus {options.focus}"
-    faults = {*FAULTS, *RARE, *APART, MENDING}
+    faults = {*FAULTS, *RARE, *APART, *ASKED_FOR, MENDING}
     return run_seeds(partial(run, focus=options.focus), options, again=again, faults=faults)
 
 

@@ -47,6 +47,8 @@ APART: dict[str, Fault] = {
     "coordinator restored": lost_state.restore_coordinator,
 }
 """Drawn apart from the others (`chance_apart`)."""
+ASKED_FOR: dict[str, Fault] = {lost_state.REVISION_SET_BACK: lost_state.set_revision_back}
+"""Only in worlds of which they are the focus (`sim.cluster.plan.ASKED_FOR`)."""
 MENDING = "network mended"
 
 
@@ -54,7 +56,7 @@ def meet_fault(world: World) -> None:
     """Have one of the plan's faults happen, and then others, until the world heals."""
     if world.is_healing:
         return
-    kinds = FAULTS | RARE | APART | {MENDING: link_faults.mend_network}
+    kinds = FAULTS | RARE | APART | ASKED_FOR | {MENDING: link_faults.mend_network}
     kind = world.chance.choice([*world.plan.faults, MENDING, MENDING])
     machine = world.chance.choice(list(world.machines.values()))
     if kinds[kind](world, machine):

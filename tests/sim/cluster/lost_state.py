@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from msgspec.structs import replace
+
 from rota.core.errors import Refused
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import SECOND
 from rota.core.vocabulary.shard_configuration import Swap
 from rota.node.coordination.agreed_state import CoordinationState
+from rota.node.coordination.coordinator import Cluster
 from rota.node.recovery.inventory import Inventory
 from rota.node.recovery.plan import Finding, plan_of
 from sim.cluster.checks import Violation
@@ -16,6 +19,10 @@ from sim.cluster.plan import COPIES
 from sim.cluster.world import World
 from support.inventories import hashes_of, held
 
+REVISION_SET_BACK = "revision set back"
+STEPS = 50
+"""More than nodes cause within the time that the loss of so many is not noticed."""
+SEEN_AFTER = SECOND
 BACKUP_EVERY = 3 * SECOND
 AGAIN = SECOND
 """The operator tries again so much later, until all nodes run and none is without the news."""
@@ -41,6 +48,42 @@ def restore_coordinator(world: World, machine: Machine) -> bool:
     world.server.restore(backup)
     world.after(world.chance.choice([2, 8, 15]) * SECOND, lambda: recover(world))
     return True
+
+
+def found_cluster(world: World) -> None:
+    """Give the coordinator the record of the cluster, with the generation that recoveries raise."""
+    world.server.state.cluster = Cluster(id="simulated", shards=world.plan.shard_count, replicas=3)
+
+
+def set_revision_back(world: World, machine: Machine) -> bool:
+    """Set the coordinator back by steps that changed no configuration; later it is recovered."""
+    member = world.server.state.view().members.get(machine.id)
+    if world.is_lost or not world.configurations or member is None:
+        return False
+    world.is_lost = True
+    backup = world.server.state.copy()
+    for _ in range(STEPS):
+        world.server.change(partial(CoordinationState.register, member=member))
+    world.after(SEEN_AFTER, lambda: _go_back(world, backup))
+    return True
+
+
+def _go_back(world: World, backup: CoordinationState) -> None:
+    if not world.server.is_up or world.configurations != backup.view().configurations:
+        world.is_lost = False
+        return
+    world.witnesses = {
+        each.id: (each.life, each.wiring.context.continuity.revision)
+        for each in world.machines.values()
+        if each.wiring is not None
+        and not each.is_paused
+        and each.wiring.context.continuity.revision >= backup.revision + STEPS
+        and world.server.state.revision >= backup.revision + STEPS
+    }
+    world.counts["revisions set back"] += 1
+    world.excused_until = world.now() + world.plan.timing.session
+    world.server.restore(backup)
+    world.after(world.chance.choice([2, 8]) * SECOND, lambda: recover(world))
 
 
 def recover(world: World) -> None:
@@ -74,17 +117,25 @@ def _recovered(world: World, present: list[Machine]) -> bool:
     hashes = hashes_of(lambda node_id, shard: shards[node_id][shard].replica)
     gone = [each.id for each in world.machines.values() if each.has_left]
     without = [each for each in gone if each in view.members]
+    # A node that has not seen a configuration yet looks as if it had lost its disk. No fault takes
+    # the last copy of anything, so the operator may accept that here.
+    unseeing = sum(len(each.shards) < world.plan.shard_count for each in told.values())
+    is_blind = unseeing + len(without) >= COPIES.least
     try:
-        plan = plan_of(view, told, hashes, without=without, least=COPIES.least)
+        plan = plan_of(
+            view, told, hashes, without=without, least=COPIES.least, accepts_loss=is_blind
+        )
     except Refused as refusal:
         if refusal.code == "coordination_sound" and not _is_behind(world, told):
+            _check_witnesses(world)
             return _settle(world, gone)
         return False
+    _raise_generation(world, plan.generation)
     by = next((each.id for each in present if each.id in view.lives), None)
     if by is None:
         return False
     for shard in plan.shards:
-        if shard.finding is not Finding.RECOVERABLE:
+        if shard.finding not in {Finding.RECOVERABLE, *({Finding.UNSURE} if is_blind else ())}:
             raise Violation(f"R31: {shard.finding} of shard {shard.shard}")
         assert shard.fresh is not None, shard
         swap = Swap(
@@ -100,6 +151,30 @@ def _recovered(world: World, present: list[Machine]) -> bool:
             return False
     world.counts["recoveries"] += 1
     return _settle(world, gone)
+
+
+def _check_witnesses(world: World) -> None:
+    """Check that nodes which saw a higher revision before, and have seen the present one, know.
+
+    Raises:
+        Violation: They do not.
+    """
+    revision = world.server.state.revision
+    for node_id, (life, seen) in world.witnesses.items():
+        machine = world.machines[node_id]
+        if machine.wiring is None or machine.life is not life:
+            continue
+        if machine.wiring.context.continuity.revision <= revision < seen:
+            raise Violation(f"R31: {node_id} does not know that revision {seen} is lost")
+
+
+def _raise_generation(world: World, generation: int) -> None:
+    """Write the record of the cluster, where there is one in this world."""
+    if REVISION_SET_BACK in world.plan.faults:
+        found_cluster(world)
+        state = world.server.state
+        assert state.cluster is not None
+        state.cluster = replace(state.cluster, generation=generation)
 
 
 def _is_behind(world: World, told: Mapping[NodeId, Inventory]) -> bool:
@@ -118,4 +193,5 @@ def _settle(world: World, gone: Iterable[NodeId]) -> bool:
     for node_id in gone:
         world.server.change(partial(CoordinationState.forget, node_id=node_id))
     world.is_lost = False
+    world.witnesses = {}
     return True

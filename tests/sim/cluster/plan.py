@@ -60,6 +60,16 @@ ASKED_FOR: Mapping[str, tuple[str, ...]] = {
         "join",
         "disk lost",
     ),
+    "second-loss": (
+        "coordinator restored",
+        "revision set back",
+        "revision set back",
+        "revision set back",
+        "crash",
+        "rolling restart",
+        "drain",
+        "join",
+    ),
     "apart": (
         "frozen disk",
         "coordinator refuses",

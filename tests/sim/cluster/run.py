@@ -21,7 +21,7 @@ from sim.cluster.checks import (
 from sim.cluster.early import Early
 from sim.cluster.faults import APART, FAULTS, RARE, heal, meet_fault
 from sim.cluster.final_checks import Records, see_end
-from sim.cluster.lost_state import keep_backups
+from sim.cluster.lost_state import REVISION_SET_BACK, found_cluster, keep_backups
 from sim.cluster.plan import Plan, draw_plan
 from sim.cluster.pools import see_pools, unfinished
 from sim.cluster.sides import Alone, see_sides, untold
@@ -95,6 +95,8 @@ async def _go_through(world: World, group: asyncio.TaskGroup) -> None:
         await _begin_well(world)
     if "coordinator restored" in world.plan.faults:
         keep_backups(world)
+    if REVISION_SET_BACK in world.plan.faults:
+        found_cluster(world)
     users = [User(world, number) for number in range(world.plan.user_count)]
     living = [group.create_task(user.live()) for user in users]
     world.after(world.chance.randrange(5 * SECOND), lambda: meet_fault(world))

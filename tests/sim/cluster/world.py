@@ -49,6 +49,8 @@ class World:
         sent: The last messages, each with its sender, receiver and shard.
         is_rolling: The nodes are being restarted one after the other.
         is_lost: The coordinator lost what it had, and no recovery followed.
+        witnesses: Nodes that saw a revision to which the coordinator was set back since, each with
+            its process and that revision.
         backups: Of the coordinator's state, the oldest first.
         excused_until: Sessions ended without their time being over: until all are known to have,
             two nodes may think that they have authority (PROTOCOL I2).
@@ -67,6 +69,7 @@ class World:
         self.is_quiet = False
         self.is_rolling = False
         self.is_lost = False
+        self.witnesses: dict[NodeId, tuple[object, int]] = {}
         self.backups: deque[CoordinationState] = deque(maxlen=BACKUPS)
         self.excused_until = 0
         self.links = Links(loop, chance, plan)
