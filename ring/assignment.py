@@ -5,7 +5,7 @@ first backup, and so on. Nodes are skipped that are full, that hold the shard al
 has the most copies of it that are allowed. Bounded loads are due to Mirrokni, Thorup and
 Zadimoghaddam ("Consistent Hashing with Bounded Loads", 2016). Here loads are bounded on both sides,
 by `Slack` around the node's share. Primaries are placed first, within their own bounds, then the
-backups within the bounds of all copies; see `filling`.
+backups within the bounds of all copies; see `replica_set_builder`.
 
 The result depends on the membership alone, not on its order or on earlier assignments. It is the
 *target* (docs/explanation/ring.md); where a shard is now is in its configuration in etcd.
@@ -18,10 +18,10 @@ from math import ceil, floor, sqrt
 from typing import NamedTuple
 
 from rota.core.model.ids import NodeId
-from rota.ring.filling import Bounds, Filling
+from rota.ring.fair_shares import fair_shares, zone_limit
 from rota.ring.membership import Member, holders_of
 from rota.ring.points import Circle
-from rota.ring.shares import fair_shares, zone_limit
+from rota.ring.replica_set_builder import Bounds, Filling
 
 _ROUNDING = 1e-9
 

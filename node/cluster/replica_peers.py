@@ -9,7 +9,7 @@ from rota.node.peers.network import Network
 
 
 class ReplicaPeers:
-    """The other copies of this node's shards (`rota.node.shards.seams.Peers`).
+    """The other copies of this node's shards (`rota.node.shards.interfaces.Peers`).
 
     Args:
         network: To the other nodes.

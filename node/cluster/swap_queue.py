@@ -7,7 +7,7 @@ from rota.core.vocabulary.shard_configuration import Swap
 
 
 class SwapQueue:
-    """Swaps that wait to be requested (`rota.node.shards.seams.SwapRequests`).
+    """Swaps that wait to be requested (`rota.node.shards.interfaces.SwapRequests`).
 
     Attributes:
         view_wanted: Set when a read of the view is requested; cleared before the read.

@@ -30,7 +30,7 @@ from rota.node.system.clock import Clock
 
 
 class FallbackEffects:
-    """The effect handler of fallback shards (`rota.node.shards.seams.EffectHandler`).
+    """The effect handler of fallback shards (`rota.node.shards.interfaces.EffectHandler`).
 
     Args:
         node_id: This node.

@@ -1,6 +1,6 @@
 """Effects of the shards of a node, carried out after their commit.
 
-It implements `rota.node.shards.seams.EffectHandler` for shards;
+It implements `rota.node.shards.interfaces.EffectHandler` for shards;
 `rota.node.fallback.fallback_effects` does so for fallback shards.
 """
 

@@ -17,7 +17,7 @@ from rota.node.coordination.coordinator import Coordinator, Member
 from rota.node.peers.network import Network
 from rota.node.peers.peer_apis import PeerApis
 from rota.node.shards.copy_comparison import COMPARE_EVERY
-from rota.node.shards.seams import Commit, Durable
+from rota.node.shards.interfaces import Commit, Durable
 from rota.node.system.disk_guard import AMPLE, FoundSpace
 from rota.node.system.metrics import Metrics
 from rota.storage.store import Store

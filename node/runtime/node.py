@@ -55,7 +55,7 @@ from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.readiness import ServingPhase
 from rota.node.runtime.wiring import wire
-from rota.node.shards.seams import Durable
+from rota.node.shards.interfaces import Durable
 from rota.node.system.advertised_address import with_own_addresses
 from rota.node.system.clock import Clock, SystemClock
 from rota.node.system.config import NodeConfig

@@ -5,7 +5,7 @@ import math
 from rota.core.decide.outbox import OUTBOX_ITEMS_MAX
 from rota.node.cluster.shard_metrics import measure_shards
 from rota.node.runtime.wiring import NodeWiring
-from rota.node.shards.seams import Commit
+from rota.node.shards.interfaces import Commit
 from rota.node.shards.shard import Shard
 
 

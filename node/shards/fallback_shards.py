@@ -135,8 +135,8 @@ class FallbackShards(Shards):
 class NoReplication:
     """The peers and swap requests of fallback shards, which need neither.
 
-    They have one copy (`rota.node.shards.seams.Peers`), and a configuration that never changes
-    (`rota.node.shards.seams.SwapRequests`).
+    They have one copy (`rota.node.shards.interfaces.Peers`), and a configuration that never changes
+    (`rota.node.shards.interfaces.SwapRequests`).
     """
 
     def send(self, shard: ShardId, messages: Iterable[tuple[NodeId, Message]]) -> None:

@@ -32,7 +32,7 @@ from rota.core.vocabulary.decision import FreeSlots, Limits, Reply, Situation
 from rota.core.vocabulary.disk_space import adds_load
 from rota.core.vocabulary.shard_configuration import Configuration, Swap, Swapped
 from rota.node.shards.inbox import Asked, Caller
-from rota.node.shards.seams import Commit, EffectHandler, Peers, SwapRequests
+from rota.node.shards.interfaces import Commit, EffectHandler, Peers, SwapRequests
 from rota.node.shards.shard import Answer, OnAnswer, Shard
 from rota.node.shards.shard_loop import ShardLoop
 from rota.node.shards.turn_state import TurnState

@@ -32,7 +32,7 @@ from rota.core.vocabulary.effects import Launch, PostponedEffects, Stop
 from rota.node.shards.delayed_effects import DelayedEffects
 from rota.node.shards.entry_builder import EntryBuilder
 from rota.node.shards.inbox import Waiting
-from rota.node.shards.seams import Commit, EffectHandler, Peers, SwapRequests
+from rota.node.shards.interfaces import Commit, EffectHandler, Peers, SwapRequests
 from rota.node.shards.shard import Answer, Entry, Mark, NotPrimary, OnAnswer, Shard
 from rota.node.shards.turn_state import Flight, TurnState, give, refuse, resolve_all
 from rota.node.system.clock import Clock

@@ -4,13 +4,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from rota.node.shards.fallback_shards import FallbackShards, NoReplication
+from rota.node.shards.interfaces import Commit, Durable, EffectHandler, Peers, SwapRequests
 from rota.node.shards.local_shards import Shards
-from rota.node.shards.seams import Commit, Durable, EffectHandler, Peers, SwapRequests
 from rota.storage.store import Ticket
 
 
 class StoreLoops:
-    """The loops of a node's shards and of its fallback shards (`rota.node.shards.seams.Durable`).
+    """The loops of a node's shards and of its fallback shards.
+
+    It is a `rota.node.shards.interfaces.Durable`.
 
     Args:
         shards: The shards of this node.

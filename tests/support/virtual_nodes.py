@@ -39,8 +39,8 @@ from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.wiring import NodeWiring, wire
 from rota.node.shards.copy_comparison import COMPARE_EVERY
+from rota.node.shards.interfaces import Durable
 from rota.node.shards.local_shards import Shards
-from rota.node.shards.seams import Durable
 from rota.node.shards.shard import Shard
 from rota.node.system.config import NodeConfig
 from rota.node.system.disk_guard import judge

@@ -10,7 +10,7 @@ from random import Random
 
 from rota.core.model.ids import ShardId
 from rota.core.timing.instants import SECOND
-from rota.node.shards.seams import Durable
+from rota.node.shards.interfaces import Durable
 from rota.storage.memory import MemoryStore
 from rota.storage.shards import ShardFile, shard_prefix
 from rota.storage.store import Family, StoreError, Ticket

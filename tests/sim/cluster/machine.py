@@ -29,7 +29,7 @@ from rota.node.peers.messages import Dispatch, Sent
 from rota.node.runtime.environment import NodeEnvironment
 from rota.node.runtime.lifecycle import NodeLifecycle
 from rota.node.runtime.wiring import NodeWiring, wire
-from rota.node.shards.seams import Durable
+from rota.node.shards.interfaces import Durable
 from rota.node.system.config import NodeConfig
 from rota.node.system.disk_guard import FoundSpace, judge
 from rota.storage.memory import MemoryStore

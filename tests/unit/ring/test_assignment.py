@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from rota.core.model.ids import NodeId
 from rota.ring.assignment import Assignment, Slack, assign, bounds_of, slack_of
+from rota.ring.fair_shares import zone_limit
 from rota.ring.membership import Member, MemberState
-from rota.ring.shares import zone_limit
 from unit.ring.memberships import holder_lists, members, plain_members
 
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rota.ring.membership import Member
+from rota.ring.open_points import OpenSeats
 from rota.ring.points import CIRCLE, Circle, position_of
-from rota.ring.seats import OpenSeats
 
 _STRIDE = 0x9E3779B97F4A7C15
 """The circle divided in the golden ratio: its multiples scatter evenly (Knuth 6.4)."""

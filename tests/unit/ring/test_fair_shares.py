@@ -5,7 +5,7 @@ from math import fsum
 import pytest
 from hypothesis import given, settings
 
-from rota.ring.shares import fair_shares, zone_limit
+from rota.ring.fair_shares import fair_shares, zone_limit
 from unit.ring.memberships import holder_lists, members
 
 

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rota.ring.open_points import OpenSeats
 from rota.ring.points import Circle
-from rota.ring.seats import OpenSeats
 from unit.ring.memberships import members
 
 

@@ -1,4 +1,4 @@
-"""Seams of the shards: effects, group commit, other copies, and swap requests."""
+"""Interfaces of the shards: effects, group commit, other copies, and swap requests."""
 
 from collections.abc import Iterable
 from typing import Protocol
