@@ -1,5 +1,6 @@
 """Contexts of requests for tests of what a handler reads from a request."""
 
+from collections.abc import Mapping
 from typing import cast
 
 from aiohttp import web
@@ -10,9 +11,9 @@ from rota.node.api.requests.request_context import RequestContext
 from rota.node.context import NodeContext
 
 
-def request_to(context: NodeContext) -> RequestContext:
+def request_to(context: NodeContext, headers: Mapping[str, str] | None = None) -> RequestContext:
     """Return the context of a request to a node, as the application gives it to an operation."""
-    http = make_mocked_request("POST", "/", app=web.Application())
+    http = make_mocked_request("POST", "/", headers=headers, app=web.Application())
     return RequestContext(http, context, request_id="request", principal=OPERATOR)
 
 

@@ -61,10 +61,7 @@ async def respond(request: RequestContext, operation: Operation) -> web.StreamRe
         try:
             return await _handled(request, operation)
         except NotPrimary as refusal:
-            shard = request.node.shards[refusal.shard]
-            if request.has_written:
-                raise shard.interrupted() from refusal
-            response = await _forwarded(request, others, shard)
+            response = await _forwarded(request, others, request.node.shards[refusal.shard])
             if response is not None:
                 return response
             refused = refusal
@@ -82,10 +79,33 @@ async def _handled(request: RequestContext, operation: Operation) -> web.StreamR
     """Return the handler's response, once everything it rests on is committed.
 
     Raises:
-        NotPrimary: This node is not the primary of the request's shard, or no longer.
+        NotPrimary: This node is not the primary of the request's shard, or no longer, and has
+            decided nothing for the request.
         Refused: By the handler. A refusal too rests on what was read: a missing job, for example,
-            may have been created by an entry that is not committed yet.
+            may have been created by an entry that is not committed yet. Also if this node has
+            decided something and is no longer the primary: the outcome is not known.
     """
+    try:
+        return await _settled(request, operation)
+    except Refused as refusal:
+        # Also of a forwarded request: its sender repeats it after a code of `NOTHING_DONE`.
+        if not request.has_written or refusal.code not in NOTHING_DONE:
+            raise
+        if isinstance(refusal, NotPrimary):
+            raise request.node.shards[refusal.shard].interrupted() from refusal
+        raise _stopped() from refusal
+
+
+def _stopped() -> Refused:
+    return Refused(
+        Kind.UNAVAILABLE,
+        "primary_lost",
+        "this node stopped meanwhile; whether the request took effect is not known",
+        retry_after_s=1,
+    )
+
+
+async def _settled(request: RequestContext, operation: Operation) -> web.StreamResponse:
     if operation.target is not None:
         request.resolve(await operation.target(request))
     try:

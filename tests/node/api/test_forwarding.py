@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from rota.client import Client
-from rota.core.errors import Refused
+from rota.core.errors import Kind, Refused
 from rota.core.model.ids import NodeId
 from rota.core.vocabulary.commands import SaveJob
 from rota.node.api.forwarding.request_forwarding import respond
@@ -539,8 +539,9 @@ def test_what_may_have_been_done_by_a_node_that_was_lost_is_not_done_again(
     assert found == []
 
 
+@pytest.mark.parametrize("headers", [{}, {FORWARDED: "n2"}], ids=["direct", "forwarded"])
 async def test_a_request_for_which_something_was_decided_is_not_answered_elsewhere(
-    tmp_path: Path,
+    tmp_path: Path, headers: dict[str, str]
 ) -> None:
     async with running_works(MemoryStore(), tmp_path) as wiring:
         context = replace(wiring.context, others=PeerApis(Nowhere()))
@@ -550,9 +551,25 @@ async def test_a_request_for_which_something_was_decided_is_not_answered_elsewhe
             await write(request, shard, SaveJob(spec=spec_of("job")))
             raise shard.elsewhere()
 
-        request = request_to(context)
+        request = request_to(context, headers=headers)
         with pytest.raises(Refused, match="primary_lost"):
             await respond(request, operation_of(write_and_lose_the_shard))
+
+
+async def test_a_request_for_which_a_stopping_node_decided_something_is_not_repeated(
+    tmp_path: Path,
+) -> None:
+    async with running_works(MemoryStore(), tmp_path) as wiring:
+        context = wiring.context
+
+        async def write_and_meet_the_stop(request: RequestContext) -> web.Response:
+            shard = context.shards.of_name("default", "job")
+            await write(request, shard, SaveJob(spec=spec_of("job")))
+            raise Refused(Kind.UNAVAILABLE, "stopping", "this node is stopping")
+
+        request = request_to(context, headers={FORWARDED: "n2"})
+        with pytest.raises(Refused, match="primary_lost"):
+            await respond(request, operation_of(write_and_meet_the_stop))
 
 
 async def test_no_handler_runs_for_a_shard_that_has_another_primary(tmp_path: Path) -> None:
