@@ -21,7 +21,7 @@ from rota.core.model.ids import NodeId
 from rota.ring.fair_shares import fair_shares, zone_limit
 from rota.ring.membership import Member, holders_of
 from rota.ring.points import Circle
-from rota.ring.replica_set_builder import Bounds, Filling
+from rota.ring.replica_set_builder import LoadBounds, ReplicaSetBuilder
 
 _ROUNDING = 1e-9
 
@@ -47,9 +47,9 @@ def slack_of(mean: float) -> tuple[Slack, Slack]:
     return Slack(above, 2.5 * above), Slack(above, 1.25 * above)
 
 
-def bounds_of(shares: Sequence[float], slack: Slack) -> Bounds:
+def bounds_of(shares: Sequence[float], slack: Slack) -> LoadBounds:
     """Return the fewest and the most copies of each node; a share can always be rounded up."""
-    return Bounds(
+    return LoadBounds(
         shares=shares,
         least=[floor(share * (1 - slack.below)) for share in shares],
         most=[
@@ -93,7 +93,7 @@ def assign(members: Iterable[Member], shard_count: int, copies: int) -> Assignme
     """Return the nodes that should hold each shard.
 
     1,000 nodes and 16,384 shards take half a second: hashing and sorting the points, and a few
-    seats tried for each copy.
+    points tried for each copy.
 
     Args:
         members: Valid by `problems_of_members`, in any order. If none may hold shards, all replica
@@ -118,12 +118,12 @@ def assign(members: Iterable[Member], shard_count: int, copies: int) -> Assignme
     primary_slack, slack = slack_of(shard_count * copies / len(holders))
     circle = Circle(holders)
     in_zone_max = zone_limit(holders, copies)
-    filling = Filling(circle, holders, shard_count, in_zone_max)
-    filling.fill(1, bounds_of(primary_shares, primary_slack))
-    filling.fill(copies - 1, bounds_of(shares, slack))
+    builder = ReplicaSetBuilder(circle, holders, shard_count, in_zone_max)
+    builder.add_ranks(1, bounds_of(primary_shares, primary_slack))
+    builder.add_ranks(copies - 1, bounds_of(shares, slack))
     return Assignment(
         replica_sets=tuple(
-            tuple(ids[node] for node in replicas) for replicas in filling.replica_sets
+            tuple(ids[node] for node in replicas) for replicas in builder.replica_sets
         ),
         copies=copies,
         zone_limit=in_zone_max,

@@ -1,4 +1,4 @@
-"""Filling of replica sets rank by rank, so that the load of every node ends within its bounds.
+"""Builder of replica sets, rank by rank, so that the load of every node ends within its bounds.
 
 Within a rank each shard in turn gets its next node. Late shards may find nearby nodes full and get
 distant ones, so neighbours on the circle are not processed one after another; the choice of the
@@ -12,19 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rota.ring.membership import Member
-from rota.ring.open_points import OpenSeats
+from rota.ring.open_points import OpenPoints
 from rota.ring.points import CIRCLE, Circle, position_of
 
 _STRIDE = 0x9E3779B97F4A7C15
 """The circle divided in the golden ratio: its multiples scatter evenly (Knuth 6.4)."""
-_PATIENCE = 64
-"""Open seats tried for a shard before a check whether any open node is possible at all."""
-_SQUEEZES = 2_000
-"""Pairs tried to squeeze a shard in, about 1 ms; where zones leave no solution, many shards try."""
+_TRIES = 64
+"""Open points tried for a shard before a check whether any open node is possible at all."""
+_EXCHANGES = 2_000
+"""Exchanges tried for a shard, about 1 ms; if zones permit no solution, many shards try."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
+class LoadBounds:
     """Shares and bounds of the nodes' loads, by position in *holders*."""
 
     shares: Sequence[float]
@@ -32,8 +32,8 @@ class Bounds:
     most: Sequence[int]
 
 
-class Filling:
-    """An assignment in the making; nodes are positions in *holders*.
+class ReplicaSetBuilder:
+    """Builder of the replica sets of all shards; nodes are positions in *holders*.
 
     Attributes:
         replica_sets: The nodes of each shard, by rank.
@@ -47,43 +47,43 @@ class Filling:
         self._zone_limit = zone_limit
         self._zones = [member.zone for member in holders]
         self._loads = [0] * len(holders)
-        self._first_seats = [
+        self._first_points = [
             circle.first_at(position_of(shard, shard_count)) for shard in range(shard_count)
         ]
         self._order = sorted(range(shard_count), key=lambda shard: shard * _STRIDE % CIRCLE)
 
-    def fill(self, ranks: int, bounds: Bounds) -> None:
+    def add_ranks(self, ranks: int, bounds: LoadBounds) -> None:
         """Give each shard *ranks* more copies; *bounds* are for the load with those it has."""
-        room = _Room(self._circle, bounds, self._loads, len(self.replica_sets) * ranks)
+        open_nodes = _OpenNodes(self._circle, bounds, self._loads, len(self.replica_sets) * ranks)
         for _ in range(ranks):
             for shard in self._order:
-                self._place(shard, room)
+                self._add_node(shard, open_nodes)
 
-    def _place(self, shard: int, room: "_Room") -> None:
+    def _add_node(self, shard: int, open_nodes: "_OpenNodes") -> None:
         """Add the next node to a shard's replica set."""
-        node = self._first_open(shard, room)
+        node = self._first_open(shard, open_nodes)
         if node is not None:
             self.replica_sets[shard].append(node)
-            room.take(node)
+            open_nodes.take(node)
         else:
-            self._squeeze(shard, room)
+            self._add_by_exchange(shard, open_nodes)
 
-    def _first_open(self, shard: int, room: "_Room") -> int | None:
+    def _first_open(self, shard: int, open_nodes: "_OpenNodes") -> int | None:
         """Return the first node clockwise that is open to a shard; None if none is."""
         replicas = self.replica_sets[shard]
-        seat = self._first_seats[shard]
-        end = seat + len(self._circle.owners)
+        index = self._first_points[shard]
+        end = index + len(self._circle.owners)
         tried = 0
-        while (seat := room.seats.first_from(seat)) < end:
-            node = room.seats.owner_of(seat)
+        while (index := open_nodes.points.first_from(index)) < end:
+            node = open_nodes.points.owner_of(index)
             if self._may_join(replicas, node):
                 return node
             tried += 1
-            if tried == _PATIENCE and not any(
-                self._may_join(replicas, each) for each in room.seats.owners()
+            if tried == _TRIES and not any(
+                self._may_join(replicas, each) for each in open_nodes.points.owners()
             ):
                 return None
-            seat += 1
+            index += 1
         return None
 
     def _may_join(self, replicas: Sequence[int], node: int) -> bool:
@@ -94,7 +94,7 @@ class Filling:
             in_zone += self._zones[each] == self._zones[node]
         return in_zone < self._zone_limit
 
-    def _squeeze(self, shard: int, room: "_Room") -> None:
+    def _add_by_exchange(self, shard: int, open_nodes: "_OpenNodes") -> None:
         """Place a shard that found no open node.
 
         The open nodes, or their zones, often hold the last few shards already. Then an open node
@@ -105,7 +105,7 @@ class Filling:
         """
         replicas = self.replica_sets[shard]
         able = {node for node in range(len(self._loads)) if self._may_join(replicas, node)}
-        takers = room.seats.owners()
+        takers = open_nodes.points.owners()
         tries = 0
         for step in range(1, len(self.replica_sets)):
             others = self.replica_sets[(shard + step) % len(self.replica_sets)]
@@ -117,21 +117,23 @@ class Filling:
                 if taker is not None:
                     replicas.append(others[rank])
                     others[rank] = taker
-                    room.take(taker)
+                    open_nodes.take(taker)
                     return
                 tries += len(takers)
-            if tries > _SQUEEZES:
+            if tries > _EXCHANGES:
                 break
-        node = min(able, key=lambda node: (room.fullness(node), node))
+        node = min(able, key=lambda node: (open_nodes.fullness(node), node))
         replicas.append(node)
-        room.take(node)
+        open_nodes.take(node)
 
 
-class _Room:
+class _OpenNodes:
     """The open nodes, as loads grow."""
 
-    def __init__(self, circle: Circle, bounds: Bounds, loads: list[int], copies_left: int) -> None:
-        self.seats = OpenSeats(circle)
+    def __init__(
+        self, circle: Circle, bounds: LoadBounds, loads: list[int], copies_left: int
+    ) -> None:
+        self.points = OpenPoints(circle)
         self._bounds = bounds
         self._loads = loads
         lacking = (max(0, low - load) for low, load in zip(bounds.least, loads, strict=True))
@@ -149,7 +151,7 @@ class _Room:
             return
         self._spare -= 1
         if self._spare == 0:
-            for each in self.seats.owners():
+            for each in self.points.owners():
                 self._close_if_full(each)
 
     def fullness(self, node: int) -> float:
@@ -159,4 +161,4 @@ class _Room:
     def _close_if_full(self, node: int) -> None:
         full_at = self._bounds.most if self._spare > 0 else self._bounds.least
         if self._loads[node] >= full_at[node]:
-            self.seats.close(node)
+            self.points.close(node)

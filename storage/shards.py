@@ -46,7 +46,7 @@ _HEADER = b"s:"
 _SEEN = b"c:"
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class ShardHeader(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The header of a shard's copy: identity, start of the journal, progress of the rows.
 
     Attributes:
@@ -64,8 +64,10 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     allocation: AllocationId = AllocationId("")
 
 
-_EMPTY = Header(first=Index(1), before_first=(Epoch(0), Instant(0), ORIGIN.hash), applied=Index(0))
-_header_decoder = msgspec.msgpack.Decoder(Header)
+_EMPTY = ShardHeader(
+    first=Index(1), before_first=(Epoch(0), Instant(0), ORIGIN.hash), applied=Index(0)
+)
+_header_decoder = msgspec.msgpack.Decoder(ShardHeader)
 _seen_decoder = msgspec.msgpack.Decoder(Configuration)
 
 
@@ -224,7 +226,7 @@ class ShardFile:
                 raise Undecodable(f"shard {self.shard}, {key}: {error}") from error
             yield Change(table, key, record)
 
-    def _decoded(self, header: bytes) -> Header:
+    def _decoded(self, header: bytes) -> ShardHeader:
         try:
             return _header_decoder.decode(header)
         except UNDECODABLE as error:

@@ -15,7 +15,7 @@ import msgspec
 
 from rota.client.async_client import AsyncClient
 from rota.client.slo.percentiles import percentile
-from rota.client.transport.call import Answer, failure_of
+from rota.client.transport.call import Response, failure_of
 from rota.core.model.ids import JobId, Slot, slot_of_id
 from rota.core.timing.instants import (
     SECOND,
@@ -141,7 +141,7 @@ class FireLoad:
         )
         for item in made:
             if item.error is not None:
-                raise failure_of(Answer(item.status, msgspec.json.encode(item.error)))
+                raise failure_of(Response(item.status, msgspec.json.encode(item.error)))
 
     async def delete(self) -> None:
         """Delete the existing jobs; their history stays until it expires."""

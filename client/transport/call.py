@@ -85,7 +85,7 @@ class Call(Generic[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """An answer.
 
     Attributes:
@@ -112,7 +112,7 @@ def as_json(body: object) -> bytes:
         raise Invalid(_problem(0, "not_json", detail)) from error
 
 
-def result_of(call: Call[T], answer: Answer) -> T:
+def result_of(call: Call[T], answer: Response) -> T:
     """Return the result of *call* from *answer*.
 
     Raises:
@@ -127,7 +127,7 @@ def result_of(call: Call[T], answer: Answer) -> T:
         raise failure from error
 
 
-def failure_of(answer: Answer) -> RequestFailed:
+def failure_of(answer: Response) -> RequestFailed:
     """Return the error of an unsuccessful answer."""
     try:
         problem = msgspec.json.decode(answer.body, type=ProblemView)
@@ -141,7 +141,7 @@ def failure_of(answer: Answer) -> RequestFailed:
 
 
 def unreadable(
-    method: str, path: str, error: Exception, answer: Answer | None = None
+    method: str, path: str, error: Exception, answer: Response | None = None
 ) -> NodeFailed:
     """Return the error of an answer that this client cannot decode.
 

@@ -9,7 +9,7 @@ import aiohttp
 from yarl import URL
 
 from rota.client.errors import RequestFailed, Unreachable
-from rota.client.transport.call import Answer, Call, failure_of, result_of
+from rota.client.transport.call import Call, Response, failure_of, result_of
 from rota.client.transport.endpoints import Endpoints
 from rota.client.transport.tries import Tries, Try
 
@@ -225,8 +225,8 @@ class ByteStream:
         self._response.close()
 
 
-async def _whole(response: aiohttp.ClientResponse) -> Answer:
-    return Answer(
+async def _whole(response: aiohttp.ClientResponse) -> Response:
+    return Response(
         status=response.status,
         body=await response.read(),
         retry_after=response.headers.get("Retry-After", ""),

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from rota.core.model.ids import AllocationId, Index, NodeId, Session
 from rota.core.replication.local_copy import LocalCopy
 from rota.core.replication.messages import (
-    Answer,
     Append,
     Appended,
     Holding,
@@ -20,6 +19,7 @@ from rota.core.replication.messages import (
     Part,
     PartTaken,
     Query,
+    ReplicaResponse,
 )
 from rota.core.replication.timeouts import Timing
 from rota.core.replication.transfer_limits import TransferLimits
@@ -63,7 +63,7 @@ class _Answer:
 
     number: int
     to: NodeId
-    message: Answer
+    message: ReplicaResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ class Backup:
                 return Index(index - 1)
         return index
 
-    def _answer_durably(self, to: NodeId, message: Answer) -> None:
+    def _answer_durably(self, to: NodeId, message: ReplicaResponse) -> None:
         """Answer once all writes so far are durable: entries (R9) and the promised epoch (R2)."""
         if self.copy.is_durable and not self._answers:
             self.outbox.append((to, message))

@@ -17,7 +17,6 @@ from rota.core.replication.coordinator_continuity import CoordinatorContinuity
 from rota.core.replication.local_copy import LocalCopy
 from rota.core.replication.messages import (
     ANSWERS,
-    Answer,
     Append,
     Appended,
     Fenced,
@@ -27,6 +26,7 @@ from rota.core.replication.messages import (
     Part,
     PartTaken,
     Query,
+    ReplicaResponse,
 )
 from rota.core.replication.peer_copy import NEVER, Asked, Outgoing, PeerCopy
 from rota.core.replication.timeouts import Timing
@@ -420,7 +420,7 @@ class Primary:
                 pass
         return True
 
-    def _lacks_entries_of(self, answer: Answer) -> bool:
+    def _lacks_entries_of(self, answer: ReplicaResponse) -> bool:
         """Return True if *answer* names entries of this epoch, or committed ones, missing here.
 
         Either the answer is forged, or this copy was set back. In that case the other copy must not

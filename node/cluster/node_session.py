@@ -21,7 +21,7 @@ from rota.node.coordination.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
     OutcomeUnknown,
-    Taken,
+    SessionTaken,
 )
 from rota.node.system.clock import Clock
 
@@ -94,9 +94,9 @@ class NodeSession:
                     # Not before: a node that lives under this id with other data keeps its record.
                     await self._own_record.register()
                 self._liveness.record_coordinator(is_reached=True)
-            except (CoordinatorUnavailable, OutcomeUnknown, Taken) as error:
+            except (CoordinatorUnavailable, OutcomeUnknown, SessionTaken) as error:
                 self._refusals.note(error)
-                self._liveness.record_coordinator(is_reached=isinstance(error, Taken))
+                self._liveness.record_coordinator(is_reached=isinstance(error, SessionTaken))
                 # Until the session of a process that may have ended has run out.
                 log.warning("session not renewed", extra={"reason": str(error)})
                 await asyncio.sleep(RETRY_S)

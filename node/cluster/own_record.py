@@ -52,7 +52,7 @@ class OwnRecord:
         """Write the record; the state that an operator has set stays, also one set meanwhile.
 
         Raises:
-            CoordinatorUnavailable, OutcomeUnknown, Taken: See `Coordinator.register`.
+            CoordinatorUnavailable, OutcomeUnknown, SessionTaken: See `Coordinator.register`.
         """
         # The record as last read: if the coordinator has another one by now, it refuses the change.
         known = self._known_members.by_id.get(self._member.node_id)

@@ -215,19 +215,19 @@ class OutOfSpace(OutcomeUnknown):
     code = "coordinator_out_of_space"
 
 
-class Taken(CoordinatorError):
+class SessionTaken(CoordinatorError):
     """A process that may still run has the session that is asked for."""
 
     code = "taken"
 
 
-class NodeIdTaken(Taken):
+class NodeIdTaken(SessionTaken):
     """This node has a session already, and its process is not proven to have ended."""
 
     code = "node_id_taken"
 
 
-class StoreIdTaken(Taken):
+class StoreIdTaken(SessionTaken):
     """Another node has a session with this data directory, or a copy of it."""
 
     code = "store_id_taken"

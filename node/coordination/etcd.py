@@ -29,7 +29,7 @@ from rota.node.coordination.coordinator import (
 from rota.node.coordination.etcd_gateway import EtcdRefused, Gateway, GatewayOptions
 from rota.node.coordination.etcd_keys import Keys, lease_of, read, session_of, write
 from rota.node.coordination.etcd_messages import (
-    Answer,
+    EtcdResponse,
     Json,
     KeyValue,
     LeaseAnswer,
@@ -108,7 +108,7 @@ class EtcdCoordinator:
     async def register(self, member: Member) -> None:
         """Put a member."""
         request = put(self._keys.member(member.node_id), write(member))
-        await self._gateway.write("/v3/kv/put", request, Answer)
+        await self._gateway.write("/v3/kv/put", request, EtcdResponse)
 
     async def change(self, expected: Member, fresh: Member) -> bool:
         """Put a member in the place of the value that was read as *expected*, however written."""
@@ -142,7 +142,7 @@ class EtcdCoordinator:
     async def end_session(self, session: Session) -> None:
         """Revoke the lease."""
         try:
-            await self._gateway.write(REVOKE, _revoking(session), Answer, repeat=True)
+            await self._gateway.write(REVOKE, _revoking(session), EtcdResponse, repeat=True)
         except EtcdRefused as refusal:
             if refusal.grpc_code != NOT_FOUND:
                 raise

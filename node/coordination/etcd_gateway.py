@@ -42,7 +42,7 @@ from rota.node.coordination.credentials import (
     Credentials,
 )
 from rota.node.coordination.etcd_messages import (
-    Answer,
+    EtcdResponse,
     Failure,
     Json,
     KeepaliveLine,
@@ -53,7 +53,7 @@ from rota.node.coordination.etcd_messages import (
 )
 from rota.node.coordination.prepared_request import PreparedRequest
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=EtcdResponse)
 
 NOTHING_DONE = frozenset({3, 5, 6, 7, 8, 9, 11, 12, 16})
 """gRPC's codes by which etcd refuses before it proposes anything, or when nothing came of it:
@@ -246,7 +246,7 @@ class Gateway:
         except EtcdRefused as refusal:
             raise self._explained(refusal) from refusal
 
-    def check(self, answer: Answer) -> None:
+    def check(self, answer: EtcdResponse) -> None:
         """See that an answer comes from the etcd cluster that the first one came from.
 
         Raises:

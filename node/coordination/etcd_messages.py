@@ -14,7 +14,7 @@ Json = dict[str, object]
 T = TypeVar("T")
 
 
-class Header(msgspec.Struct, frozen=True):
+class EtcdHeader(msgspec.Struct, frozen=True):
     """Who answered, and as of when.
 
     Attributes:
@@ -25,10 +25,10 @@ class Header(msgspec.Struct, frozen=True):
     revision: int = 0
 
 
-class Answer(msgspec.Struct, frozen=True):
+class EtcdResponse(msgspec.Struct, frozen=True):
     """What all answers have."""
 
-    header: Header = Header()
+    header: EtcdHeader = EtcdHeader()
 
 
 class KeyValue(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class KeyValue(msgspec.Struct, frozen=True):
     lease: int = 0
 
 
-class RangeAnswer(Answer, frozen=True):
+class RangeAnswer(EtcdResponse, frozen=True):
     """The keys of a range."""
 
     kvs: tuple[KeyValue, ...] = ()
@@ -53,14 +53,14 @@ class InnerAnswer(msgspec.Struct, frozen=True):
     response_txn: "TxnAnswer | None" = None
 
 
-class TxnAnswer(Answer, frozen=True):
+class TxnAnswer(EtcdResponse, frozen=True):
     """Which branch a transaction took, and the answers of that branch."""
 
     succeeded: bool = False
     responses: tuple[InnerAnswer, ...] = ()
 
 
-class LeaseAnswer(Answer, frozen=True):
+class LeaseAnswer(EtcdResponse, frozen=True):
     """A lease; *TTL* in seconds, 0 if it is over: that is no error to etcd."""
 
     ID: int = 0
@@ -68,7 +68,7 @@ class LeaseAnswer(Answer, frozen=True):
 
 
 class StatusAnswer(
-    Answer, frozen=True, rename={"size_bytes": "dbSize", "quota_bytes": "dbSizeQuota"}
+    EtcdResponse, frozen=True, rename={"size_bytes": "dbSize", "quota_bytes": "dbSizeQuota"}
 ):
     """The state of one member.
 
@@ -83,7 +83,7 @@ class StatusAnswer(
     errors: tuple[str, ...] = ()
 
 
-class TokenAnswer(Answer, frozen=True):
+class TokenAnswer(EtcdResponse, frozen=True):
     """Who we are from now on."""
 
     token: str = ""
@@ -111,7 +111,7 @@ class Event(msgspec.Struct, frozen=True):
     type: str = "PUT"
 
 
-class WatchAnswer(Answer, frozen=True):
+class WatchAnswer(EtcdResponse, frozen=True):
     """A message of a watch: its creation, its end, or events.
 
     Attributes:

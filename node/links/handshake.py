@@ -16,8 +16,8 @@ from rota.core.model.ids import NodeId
 from rota.node.coordination.coordinator import Member
 from rota.node.links.handshake_messages import (
     SPOKEN,
-    Answer,
     Hello,
+    HelloResponse,
     NoCommonVersion,
     NotProven,
     NotWelcome,
@@ -38,7 +38,7 @@ from rota.node.links.identity_proof import (
     prove,
 )
 
-W = TypeVar("W", Hello, Answer, Proof)
+W = TypeVar("W", Hello, HelloResponse, Proof)
 
 WORD_S = 3.0
 """For each word of the other end."""
@@ -91,7 +91,7 @@ async def dial(socket: Socket, ours: PeerCredentials, member: Member, nonce: byt
     )
     await _send(socket, hello)
     try:
-        answered, answer = await _receive(socket, Answer)
+        answered, answer = await _receive(socket, HelloResponse)
     except NoCommonVersion as error:
         # The answerer waits for a proof, so it still reads a refusal.
         await refuse(socket, error)
@@ -127,7 +127,7 @@ async def answer(
         NotWelcome: One of the two refuses.
     """
     greeted, theirs = await _receive(socket, Hello)
-    answer = encode(Answer(versions=SPOKEN, life=ours.life, nonce=nonce))
+    answer = encode(HelloResponse(versions=SPOKEN, life=ours.life, nonce=nonce))
     await _send(socket, answer)
     words = FirstWords(greeted, answer)
     _, proof = await _receive(socket, Proof)

@@ -2,7 +2,7 @@
 
     dialler                            answerer
       Hello   ------------------------->          id, wanted id, versions, life, nonce
-              <------------------------- Answer   versions, life, nonce
+              <------------------------- HelloResponse   versions, life, nonce
       Proof   ------------------------->          checked against the dialler's record
               <------------------------- Proof    checked against the answerer's record
 
@@ -64,7 +64,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     nonce: _Nonce
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
+class HelloResponse(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
     """First word of the answerer, which says nothing of who it is."""
 
     versions: Versions
@@ -84,7 +84,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag="refusal"):
     reason: Annotated[str, msgspec.Meta(max_length=REASON_LENGTH_MAX)]
 
 
-Word = Hello | Answer | Proof | Refusal
+Word = Hello | HelloResponse | Proof | Refusal
 
 
 class NotWelcome(Exception):
@@ -125,7 +125,7 @@ class NotProven(NotWelcome):
 
 
 class _FirstWord(msgspec.Struct, frozen=True):
-    """The part of a `Hello` or an `Answer` that is the same in every version."""
+    """The part of a `Hello` or a `HelloResponse` that is the same in every version."""
 
     versions: Versions
 
@@ -139,7 +139,7 @@ def encode(word: Word) -> bytes:
     return msgspec.msgpack.encode(word)
 
 
-def decode(word: bytes) -> Hello | Answer | Proof:
+def decode(word: bytes) -> Hello | HelloResponse | Proof:
     """Return what the other end sent.
 
     Raises:

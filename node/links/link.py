@@ -27,7 +27,7 @@ from rota.node.links.frames import (
     encode,
 )
 from rota.node.links.handshake import Peer, Socket
-from rota.node.links.send_queue import Outbox
+from rota.node.links.send_queue import SendQueue
 from rota.node.peers.messages import Sent
 from rota.node.peers.network import OnMessage
 from rota.node.system.clock import Clock
@@ -74,7 +74,7 @@ class Link:
         self._clock = clock
         self._metrics = metrics
         self._garbage_log = garbage_log
-        self._outbox = Outbox()
+        self._outbox = SendQueue()
         self._joining = Joining(partials)
         self._heard_at = clock.elapsed()
         self._is_given_up = asyncio.Event()

@@ -30,7 +30,7 @@ COUNT_MAX = 20_000
 """Messages that may wait: with 16,384 shards, a beat for each."""
 
 
-class Outbox:
+class SendQueue:
     """The messages that wait for one connection.
 
     Attributes:

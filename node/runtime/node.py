@@ -39,7 +39,7 @@ from rota.node.coordination.coordinator import (
     Member,
     OutcomeUnknown,
     OutOfSpace,
-    Taken,
+    SessionTaken,
     predecessor,
 )
 from rota.node.coordination.credentials import Credentials
@@ -254,7 +254,7 @@ class Node:
                 predecessor(view.lives, claim)
                 check_owner(self.config, known, view.members)
                 return cluster
-            except Taken as error:
+            except SessionTaken as error:
                 log.error("node not started", extra={"reason": str(error)})
                 self._supervisor.waiting(f"waits: {error}")
             except (CoordinatorRefused, OutOfSpace) as error:

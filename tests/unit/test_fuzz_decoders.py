@@ -19,7 +19,7 @@ from rota.client import requests
 from rota.client.errors import NodeFailed, RequestFailed
 from rota.client.requests import EventFilter
 from rota.client.streams.events import EventReader
-from rota.client.transport.call import Answer, failure_of, result_of
+from rota.client.transport.call import Response, failure_of, result_of
 from rota.core.decoding import UNDECODABLE
 from rota.core.model.ids import Epoch, Index, Session, ShardId
 from rota.core.replication.messages import (
@@ -64,7 +64,9 @@ BODY = encode_body(["fire"], [encode_change(Change(Table.NAME, "key", NAME))])
 HELLO = handshake_messages.Hello(
     versions=handshake_messages.SPOKEN, node_id=NODE, wants=NODE, life="1f", nonce=bytes(32)
 )
-ANSWER = handshake_messages.Answer(versions=handshake_messages.SPOKEN, life="1f", nonce=bytes(32))
+ANSWER = handshake_messages.HelloResponse(
+    versions=handshake_messages.SPOKEN, life="1f", nonce=bytes(32)
+)
 DEATH = death_proof.DeathProof(cluster="one", node_id=NODE, session=Session("5e55"), secret="5e")
 MEMBER = Member(node_id=NODE, store_id="s", address="a:1", labels={"disk": "fast"}, key=bytes(32))
 EVENT = EventView(id="5f0c91aa-7", type="task.running", at="2027-01-01T00:00:00.000000Z")
@@ -298,7 +300,7 @@ DECODERS = [
     ),
     Decoder(
         name="answer at the client",
-        decode=lambda body: result_of(requests.version(), Answer(status=200, body=body)),
+        decode=lambda body: result_of(requests.version(), Response(status=200, body=body)),
         refuses=(RequestFailed,),
         form=JSON,
         documents=in_json(
@@ -474,6 +476,6 @@ def test_every_failure_is_told_whatever_its_body_says(
     sound = b'{"type":"urn:x","title":"Busy","status":503,"code":"busy","detail":"Come again."}'
     body = damaged(sound, by)
 
-    failure = failure_of(Answer(status=status, body=body, retry_after=retry_after))
+    failure = failure_of(Response(status=status, body=body, retry_after=retry_after))
 
     assert str(failure)

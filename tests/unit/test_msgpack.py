@@ -164,7 +164,7 @@ def test_every_kind_of_frame_is_checked_here() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [handshake_messages.Hello, handshake_messages.Answer, handshake_messages.Proof],
+    [handshake_messages.Hello, handshake_messages.HelloResponse, handshake_messages.Proof],
     ids=lambda each: each.__name__,
 )
 def test_a_word_of_the_handshake_is_msgpack(kind: type[handshake_messages.Word]) -> None:

@@ -378,14 +378,14 @@ def _tell_refused(definitions: Sequence[Fields], items: Sequence[CreatedItem]) -
 
 def _failure(problem: ProblemView) -> Exception:
     """Return the error of one job of a batch as if it were sent alone."""
-    from rota.client.transport.call import Answer, failure_of
+    from rota.client.transport.call import Response, failure_of
 
     errors = [
         msgspec.structs.replace(each, pointer=re.sub(r"^/items/\d+", "", each.pointer))
         for each in problem.errors
     ]
     alone = msgspec.structs.replace(problem, errors=errors)
-    return failure_of(Answer(problem.status, msgspec.json.encode(alone)))
+    return failure_of(Response(problem.status, msgspec.json.encode(alone)))
 
 
 def _apply(client: "Client", definition: Fields, *, is_dry: bool) -> AppliedView:

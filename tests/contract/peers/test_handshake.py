@@ -13,7 +13,13 @@ from contract.peers.networks import A, B, End, acquaint, dialled, greet, introdu
 from rota.core.model.ids import NodeId
 from rota.node.coordination.coordinator import Member
 from rota.node.links import handshake_messages
-from rota.node.links.handshake_messages import Answer, Hello, NotWelcome, Versions, common_version
+from rota.node.links.handshake_messages import (
+    Hello,
+    HelloResponse,
+    NotWelcome,
+    Versions,
+    common_version,
+)
 from rota.node.links.identity_proof import (
     ANSWERS,
     DIALS,
@@ -356,7 +362,9 @@ async def test_a_dialler_refuses_an_answer_of_another_version_and_sends_the_reas
         b"x" * 2_000,
         msgspec.msgpack.encode({"type": "batch"}),
         msgspec.msgpack.encode([0, []]),
-        handshake_messages.encode(Answer(versions=handshake_messages.SPOKEN, life="", nonce=NONCE)),
+        handshake_messages.encode(
+            HelloResponse(versions=handshake_messages.SPOKEN, life="", nonce=NONCE)
+        ),
         msgspec.msgpack.encode({"type": "hello", "nonce": b"short"}),
     ],
 )
@@ -408,7 +416,7 @@ async def test_a_dialler_tells_an_impostor_no_more_than_who_looks_for_whom() -> 
         came.append(await socket.receive_bytes())
         await socket.send_bytes(
             handshake_messages.encode(
-                Answer(versions=handshake_messages.SPOKEN, life="1", nonce=NONCE)
+                HelloResponse(versions=handshake_messages.SPOKEN, life="1", nonce=NONCE)
             )
         )
         came.append(await socket.receive_bytes())

@@ -30,7 +30,7 @@ from rota.core.model.ids import NodeId, ShardId
 from rota.node.links import frames, send_queue
 from rota.node.links.handshake_messages import NotWelcome
 from rota.node.links.link_pool import PAUSE_S, PAUSE_S_MAX, pause_s
-from rota.node.links.send_queue import Outbox
+from rota.node.links.send_queue import SendQueue
 from rota.node.system.sampled_log import SampledLog
 
 
@@ -46,7 +46,7 @@ async def end() -> AsyncGenerator[End]:
 
 
 async def test_all_messages_of_a_turn_go_in_one_frame() -> None:
-    waiting = Outbox()
+    waiting = SendQueue()
     for shard in range(SHARDS):
         waiting.put(ShardId(shard), numbered(shard))
 
@@ -60,7 +60,7 @@ async def test_all_messages_of_a_turn_go_in_one_frame() -> None:
 
 
 async def test_no_frame_is_longer_than_a_peer_takes() -> None:
-    waiting = Outbox()
+    waiting = SendQueue()
     for size in (10, frames.FRAME_BYTES_MAX, 700_000, 700_000, 5_000_000):
         waiting.put(SHARD, an_append(size))
     waiting.put(SHARD, a_part(3_000_000))
@@ -72,7 +72,7 @@ async def test_no_frame_is_longer_than_a_peer_takes() -> None:
 
 
 async def test_a_snapshot_holds_other_messages_up_for_no_longer_than_a_chunk() -> None:
-    waiting = Outbox()
+    waiting = SendQueue()
     waiting.put(SHARD, a_part(1_000_000))
     first = waiting.next_frame()
     waiting.put(SHARD, numbered(1))
@@ -86,7 +86,7 @@ async def test_a_snapshot_holds_other_messages_up_for_no_longer_than_a_chunk() -
 
 
 async def test_a_snapshot_goes_on_beside_other_messages_without_end() -> None:
-    waiting = Outbox()
+    waiting = SendQueue()
     waiting.put(SHARD, a_part(10 * frames.CHUNK_BYTES))
 
     kinds: list[type[object]] = []
@@ -99,7 +99,7 @@ async def test_a_snapshot_goes_on_beside_other_messages_without_end() -> None:
 
 async def test_what_finds_no_room_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(send_queue, "COUNT_MAX", 3)
-    waiting = Outbox()
+    waiting = SendQueue()
 
     taken = [waiting.put(SHARD, numbered(number)) for number in range(5)]
 
@@ -110,7 +110,7 @@ async def test_bytes_are_bounded_too_but_any_one_message_goes_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(send_queue, "BYTES_MAX", 1_000)
-    waiting = Outbox()
+    waiting = SendQueue()
 
     taken = [waiting.put(SHARD, an_append(2_000)), waiting.put(SHARD, numbered(1))]
 
@@ -122,7 +122,7 @@ async def test_a_message_that_no_peer_would_take_is_dropped(
 ) -> None:
     monkeypatch.setattr(send_queue, "MESSAGE_BYTES_MAX", 1_000)
 
-    is_taken = Outbox().put(SHARD, an_append(2_000))
+    is_taken = SendQueue().put(SHARD, an_append(2_000))
 
     assert not is_taken
 

@@ -30,7 +30,7 @@ from rota.client.errors import (
     Unreachable,
     WaitTimedOut,
 )
-from rota.client.transport.call import Answer, failure_of
+from rota.client.transport.call import Response, failure_of
 from rota.client.transport.endpoints import urls_of
 from rota.core.errors import RotaError
 from rota.wire.documents import (
@@ -729,8 +729,8 @@ async def test_no_node_is_told_as_such() -> None:
     ],
 )
 def test_each_status_has_its_error(status: int, kind: type[RequestFailed]) -> None:
-    told = failure_of(Answer(status, json.dumps(problem(status, "x")).encode()))
-    untold = failure_of(Answer(status, b"<html>"))
+    told = failure_of(Response(status, json.dumps(problem(status, "x")).encode()))
+    untold = failure_of(Response(status, b"<html>"))
 
     assert type(told) is type(untold) is kind
     assert (told.code, untold.code) == ("x", "unexplained")

@@ -8,7 +8,7 @@ from rota.node.coordination.coordinator import (
     Claim,
     CoordinatorUnavailable,
     OutcomeUnknown,
-    Taken,
+    SessionTaken,
 )
 from rota.node.coordination.testing.simulated_coordinator import SimulatedCoordinator
 from sim.cluster.chance import SeededEntropy
@@ -41,7 +41,7 @@ async def _ask_again_and_again(world: World, machine: Machine) -> None:
             grant = await coordinator.begin_session(claim, world.plan.timing.session / SECOND)
             _see_taken(world, machine)
             await coordinator.end_session(grant.session)
-        except (Taken, CoordinatorUnavailable, OutcomeUnknown):
+        except (SessionTaken, CoordinatorUnavailable, OutcomeUnknown):
             pass
         await asyncio.sleep(PAUSE_S)
 

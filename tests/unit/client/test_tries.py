@@ -5,7 +5,7 @@ import re
 import pytest
 
 from rota.client.errors import NodeFailed, RequestFailed, TooBusy, Unreachable
-from rota.client.transport.call import Answer, Call, failure_of
+from rota.client.transport.call import Call, Response, failure_of
 from rota.client.transport.endpoints import DOWN_S, Endpoints
 from rota.client.transport.tries import (
     PAUSE_S,
@@ -42,7 +42,7 @@ def tries(
 
 def busy(retry_after: str = "", code: str = "busy") -> RequestFailed:
     body = b'{"type":"","title":"","status":503,"code":"%s","detail":"full"}' % code.encode()
-    return failure_of(Answer(503, body, retry_after))
+    return failure_of(Response(503, body, retry_after))
 
 
 def asked(of: Tries, failure: RequestFailed, now: float = 0.0) -> list[Try]:
@@ -95,7 +95,7 @@ def test_an_endpoint_that_answers_is_not_down() -> None:
 # -- going on --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("failure", [REFUSED, busy(), failure_of(Answer(502, b"<html>"))])
+@pytest.mark.parametrize("failure", [REFUSED, busy(), failure_of(Response(502, b"<html>"))])
 def test_another_endpoint_is_asked_at_once(failure: RequestFailed) -> None:
     call = tries(READ, endpoints(A, B))
 
@@ -152,7 +152,7 @@ def test_an_endpoint_without_an_answer_is_down_for_the_next_call_and_a_busy_one_
 def test_what_a_node_has_answered_is_not_asked_elsewhere(status: int) -> None:
     known = endpoints(A, B)
     call = tries(READ, known)
-    failure = failure_of(Answer(status, b"{}"))
+    failure = failure_of(Response(status, b"{}"))
 
     with pytest.raises(type(failure)) as caught:
         call.after(call.first(0.0), failure, 0.0)
@@ -168,9 +168,9 @@ def test_what_a_node_has_answered_is_not_asked_elsewhere(status: int) -> None:
     "failure",
     [
         LOST,
-        failure_of(Answer(502, b"<html>")),
-        failure_of(Answer(503, b"<html>")),
-        failure_of(Answer(504, b"<html>")),
+        failure_of(Response(502, b"<html>")),
+        failure_of(Response(503, b"<html>")),
+        failure_of(Response(504, b"<html>")),
         busy(code="storage_unavailable"),
         busy(code="outcome_unknown"),
     ],
@@ -213,7 +213,7 @@ def test_the_error_names_every_endpoint_that_was_asked() -> None:
     third = call.after(second, busy(), 0.0)
     told = re.escape(f"full ({B}); no answer from {A}: refused; {C}: HTTP status 502")
     with pytest.raises(TooBusy, match=told):
-        call.after(third, failure_of(Answer(502, b"")), 0.0)
+        call.after(third, failure_of(Response(502, b"")), 0.0)
 
 
 def test_what_a_node_refused_is_the_error_whatever_others_did_not_answer() -> None:
@@ -241,7 +241,7 @@ def test_when_all_are_busy_the_error_says_when_the_first_may_not_be() -> None:
 
 def test_one_endpoint_alone_keeps_its_own_words() -> None:
     call = tries(READ, endpoints(A), repeats_max=0)
-    failure = failure_of(Answer(502, b"gateway"))
+    failure = failure_of(Response(502, b"gateway"))
 
     with pytest.raises(NodeFailed) as caught:
         call.after(call.first(0.0), failure, 0.0)
