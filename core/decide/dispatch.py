@@ -39,6 +39,11 @@ def decide(state: State, command: Command, situation: Situation) -> Decision:
     return draft.decision(row.cause(command), reply)
 
 
+def cause_of(command: Command) -> str:
+    """Return the cause that an entry would record for *command*: names and ids, no other data."""
+    return row_of(command).cause(command)
+
+
 def pending(state: State, ahead: Duration = Duration(0)) -> Iterator[Effect]:
     """Yield the outstanding effects of *state*, which a new primary has to carry out.
 

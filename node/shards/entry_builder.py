@@ -28,6 +28,11 @@ class EntryBuilder:
         """Whether there is anything to be recorded."""
         return bool(self._causes)
 
+    @property
+    def recent_causes(self) -> tuple[str, ...]:
+        """The causes of the last commands that changed the shard, oldest first."""
+        return tuple(self.shard.recent_causes)
+
     def add(self, decision: Decision) -> None:
         """Make *decision* part of the entry and of the shard's memory."""
         if not decision.changes and not decision.effects:
@@ -36,6 +41,7 @@ class EntryBuilder:
             self.shard.state.apply(change)
             self._changes[change.table, change.key] = change
         self._causes.append(decision.cause)
+        self.shard.recent_causes.append(decision.cause)
         self._effects += decision.effects
         # Ids are made of instants: no two decisions of a shard share one.
         self.at = later(self.at, MICROSECOND)

@@ -41,6 +41,10 @@ class Mark:
     reached: Callable[[], None]
 
 
+RECENT_CAUSES = 10
+"""With at most some 100 bytes each, 1 KiB a shard."""
+
+
 @dataclass(slots=True)
 class Entry:
     """An entry that was decided here, and what waits for its commit.
@@ -129,6 +133,8 @@ class Shard:
         entries: Decided here and not yet committed, oldest first.
         committed: Then committed and applied, and not yet released.
         mark: The entry at which applying is to be interrupted; None if there is none.
+        recent_causes: Causes of the last commands decided here that changed the shard, for the log
+            of a crash; at most `RECENT_CAUSES`.
         fault: Why the state could not be read when this node was to decide last; empty if it could.
     """
 
@@ -159,6 +165,7 @@ class Shard:
         self.committed: deque[Entry] = deque()
         self.mark: Mark | None = None
         self.fault = ""
+        self.recent_causes: deque[str] = deque(maxlen=RECENT_CAUSES)
         self._state: State | None = None
         self._primary: Primary | None = None
 

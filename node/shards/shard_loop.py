@@ -21,11 +21,11 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from rota.core.decide.dispatch import decide, pending
+from rota.core.decide.dispatch import cause_of, decide, pending
 from rota.core.errors import Kind, Refused
 from rota.core.model.attempt import Ending, Outcome
-from rota.core.model.ids import NodeId, ShardId
-from rota.core.timing.instants import SECOND, Duration, Instant, later
+from rota.core.model.ids import NodeId
+from rota.core.timing.instants import Duration, Instant
 from rota.core.vocabulary.commands import Command, FinishAttempt
 from rota.core.vocabulary.decision import FreeSlots, Situation
 from rota.core.vocabulary.effects import Launch, PostponedEffects, Stop
@@ -33,6 +33,7 @@ from rota.node.shards.delayed_effects import DelayedEffects
 from rota.node.shards.entry_builder import EntryBuilder
 from rota.node.shards.inbox import Waiting
 from rota.node.shards.interfaces import Commit, EffectHandler, Peers, SwapRequests
+from rota.node.shards.ownership_log import OwnershipLog
 from rota.node.shards.shard import Answer, Entry, Mark, NotPrimary, OnAnswer, Shard
 from rota.node.shards.turn_state import Flight, TurnState, give, refuse, resolve_all
 from rota.node.system.clock import Clock
@@ -40,8 +41,6 @@ from rota.storage.store import Batch, Store, Ticket
 
 log = logging.getLogger(__name__)
 
-LOG_EVERY = Duration(SECOND)
-"""A node that loses its session, or leaves, gives up hundreds of shards within a second or two."""
 FLIGHT_BYTES_MAX = 32 << 20
 """Bytes written but not yet durable, beyond which deciding waits for the disk."""
 
@@ -101,9 +100,7 @@ class ShardLoop:
         self._commit = commit
         self._holding = DelayedEffects(clock, ahead, self._held_is_due)
         self._flight_bytes = 0
-        self._given_up: list[ShardId] = []
-        """Shards given up that the log does not have yet."""
-        self._log_at = clock.elapsed()
+        self._ownership_log = OwnershipLog(clock.elapsed())
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -122,15 +119,14 @@ class ShardLoop:
             Kind.UNAVAILABLE, "stopping", "this node is stopping", retry_after_s=1
         )
         self._holding.close()
-        self._log_at = self._clock.elapsed()
-        self._log_given_up()
+        self._ownership_log.write_all()
 
     # -- a turn ---------------------------------------------------------------------------------
 
     def _turn(self) -> None:
         if self._state.over is not None:
             return
-        self._log_given_up()
+        self._ownership_log.write(self._clock.elapsed())
         if self._flight_bytes < FLIGHT_BYTES_MAX:
             self._decide_all()
         self._settle()
@@ -163,7 +159,11 @@ class ShardLoop:
         deciding = EntryBuilder(shard, at=shard.time(self._clock))
         answers: list[tuple[OnAnswer, Answer]] = []
         for command, on_answer in commands:
-            answer = self._decide_one(deciding, command)
+            try:
+                answer = self._decide_one(deciding, command)
+            except Exception as error:
+                error.add_note(_circumstances(deciding, command))
+                raise
             if on_answer is not None:
                 answers.append((on_answer, answer))
         self._state.touched[shard] = None
@@ -290,12 +290,13 @@ class ShardLoop:
             self._effects.opened(shard)
             for effect in outstanding:
                 self._effects.perform(shard, effect)
-            took = self._clock.elapsed() - began_at
+            took = Duration(self._clock.elapsed() - began_at)
             self._state.opening_time = Duration(self._state.opening_time + took)
+            self._ownership_log.taken_up(shard.id, shard.epoch, took)
 
     def _close(self, shard: Shard) -> None:
         """Give up a shard: what was decided and not committed may yet be, or not."""
-        self._given_up.append(shard.id)
+        self._ownership_log.given_up(shard.id)
         given_up = shard.close()
         held = self._inbox.hold_no_more(shard)
         refusal = shard.interrupted()
@@ -305,16 +306,6 @@ class ShardLoop:
         self._refuse_all(held, shard.elsewhere())
         self._effects.closed(shard)
         self._give_back([*self._holding.drop(shard), *_launches(given_up)])
-
-    def _log_given_up(self) -> None:
-        """Write a line about the shards given up since the last one, once a second at most."""
-        now = self._clock.elapsed()
-        if not self._given_up or now < self._log_at:
-            return
-        self._log_at = later(now, LOG_EVERY)
-        log.info("shards given up", extra={"count": len(self._given_up)})
-        log.debug("shards given up, by number", extra={"shards": sorted(self._given_up)})
-        self._given_up.clear()
 
     def _give_back(self, launches: Iterable[Launch]) -> None:
         """Free the places of attempts that never begin; those that others lent go by themselves."""
@@ -381,6 +372,20 @@ class ShardLoop:
         if not shard.replica.is_handing_over:
             self._state.touched[shard] = None
             self._state.plan()
+
+
+def _circumstances(deciding: EntryBuilder, command: Command) -> str:
+    """Return what a crash report needs about a command, without the data of users.
+
+    The error ends the node, and the log of the crash contains its notes.
+    """
+    shard = deciding.shard
+    earlier = "; ".join(deciding.recent_causes) or "none since the node started"
+    return (
+        f"raised by the command {type(command).__name__} ({cause_of(command)}) to shard {shard.id} "
+        f"under epoch {shard.epoch}, after entry {shard.replica.copy.tip.index}; "
+        f"commands that changed the shard before it, oldest first: {earlier}"
+    )
 
 
 def _launches(entries: Iterable[Entry]) -> Iterator[Launch]:

@@ -225,6 +225,19 @@ def test_a_node_whose_record_was_deleted_may_not_act_by_its_session() -> None:
     run(story)
 
 
+def test_shards_taken_up_are_told_of_with_their_count(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(nodes: Nodes) -> None:
+        await asyncio.sleep(2)
+
+        lines = [each for each in caplog.records if each.getMessage() == "shards taken up"]
+        assert sum(vars(each)["count"] for each in lines) >= len(nodes.wanted)
+        assert len(lines) < len(nodes.wanted)
+        assert all(vars(each)["epoch_min"] >= 1 for each in lines)
+
+    with caplog.at_level(logging.INFO):
+        run(story)
+
+
 def test_shards_given_up_at_once_are_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     async def story(nodes: Nodes) -> None:
         caplog.clear()

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import traceback
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from rota.core.errors import Refused
 from rota.core.model.ids import JobId, ShardId
 from rota.core.vocabulary.changes import Subscribe
-from rota.core.vocabulary.commands import ConfirmDelivery, ReceiveMessage, SaveJob, Trigger
+from rota.core.vocabulary.commands import Cancel, ConfirmDelivery, ReceiveMessage, SaveJob, Trigger
 from rota.core.vocabulary.decision import JobSaved
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.inbox import INBOX_MAX, TURN_MAX
@@ -79,6 +80,32 @@ async def test_what_is_committed_without_authority_is_neither_answered_nor_begun
 
         assert without == (False, 0)
         assert attempts.running == 1
+
+
+async def test_a_bug_while_a_command_is_decided_is_logged_with_it_and_those_before(
+    tmp_path: Path,
+) -> None:
+    told: list[str] = []
+
+    async def story() -> None:
+        async with running_works(MemoryStore(), tmp_path) as wiring:
+            shards = wiring.context.shards
+            job_id = await save(shards, "job", parameters=LONG)
+            cancel = Cancel(execution_id=await trigger(shards, job_id))
+            shard = shards.of_id(job_id)
+            told.append(f"command Cancel (cancel {cancel.execution_id}) to shard {shard.id} under")
+            told.append(f"oldest first: save default/job; trigger {job_id}")
+            shard.state.tasks.clear()
+            with pytest.raises(Refused):
+                await shards.ask(shard, cancel)
+
+    with pytest.raises(KeyError) as caught:
+        await story()
+
+    (note,) = caught.value.__notes__
+    assert [each in note for each in told] == [True, True]
+    assert note in "".join(traceback.format_exception(caught.value))
+    assert "sleepMs" not in note
 
 
 async def test_a_node_that_stops_stores_what_it_has_just_learned_of_the_coordinator(

@@ -1,0 +1,64 @@
+"""Log lines about shards that a node takes up and gives up, once a second at most.
+
+A node that starts, loses its session or leaves does so with hundreds of shards within a second or
+two.
+"""
+
+import logging
+
+from rota.core.model.ids import Epoch, ShardId
+from rota.core.timing.instants import MILLISECOND, SECOND, Duration, Instant, later
+
+log = logging.getLogger(__name__)
+
+LOG_EVERY = Duration(SECOND)
+
+
+class OwnershipLog:
+    """The shards taken up and given up since the last lines.
+
+    Args:
+        now: The time by the node's clock that nobody can set.
+    """
+
+    def __init__(self, now: Instant) -> None:
+        self._log_at = now
+        self._given_up: list[ShardId] = []
+        self._taken_up: list[ShardId] = []
+        self._epochs: list[Epoch] = []
+        self._took = Duration(0)
+
+    def taken_up(self, shard: ShardId, epoch: Epoch, took: Duration) -> None:
+        """Record that this node decides for a shard; *took* is the time that opening it took."""
+        self._taken_up.append(shard)
+        self._epochs.append(epoch)
+        self._took = Duration(self._took + took)
+
+    def given_up(self, shard: ShardId) -> None:
+        """Record that this node decides for a shard no more."""
+        self._given_up.append(shard)
+
+    def write(self, now: Instant) -> None:
+        """Write the lines that are due."""
+        if now >= self._log_at and (self._taken_up or self._given_up):
+            self._log_at = later(now, LOG_EVERY)
+            self.write_all()
+
+    def write_all(self) -> None:
+        """Write what is recorded, however short ago the last lines were."""
+        if self._taken_up:
+            facts = {
+                "count": len(self._taken_up),
+                "epoch_min": min(self._epochs),
+                "epoch_max": max(self._epochs),
+                "took_ms": round(self._took / MILLISECOND, 1),
+            }
+            log.info("shards taken up", extra=facts)
+            log.debug("shards taken up, by number", extra={"shards": sorted(self._taken_up)})
+        if self._given_up:
+            log.info("shards given up", extra={"count": len(self._given_up)})
+            log.debug("shards given up, by number", extra={"shards": sorted(self._given_up)})
+        self._taken_up.clear()
+        self._epochs.clear()
+        self._given_up.clear()
+        self._took = Duration(0)
