@@ -36,31 +36,33 @@ class PeerPort:
     """The server on the peer port.
 
     Args:
-        accept: Handles a request for a link.
-        hear_death: Handles the proof that a process has ended.
         clock: Limits the log.
         metrics: Counts refusals.
     """
 
-    def __init__(
-        self, accept: Handler, hear_death: Handler, *, clock: Clock, metrics: LinkMetrics
-    ) -> None:
-        self._accept = accept
-        self._hear_death = hear_death
+    def __init__(self, *, clock: Clock, metrics: LinkMetrics) -> None:
         self._metrics = metrics
         self._log = SampledLog(log, "peer refused", now=clock.elapsed)
         self._door = Door(self._limited)
 
     @asynccontextmanager
-    async def listening(self, host: str, port: int) -> AsyncGenerator[int]:
+    async def listening(
+        self, host: str, port: int, accept: Handler, accept_death: Handler
+    ) -> AsyncGenerator[int]:
         """Listen on an address; gives the port, which matters where it was 0.
+
+        Args:
+            host: The address to listen on.
+            port: The port to listen on; 0: any free one.
+            accept: Handles a request for a link.
+            accept_death: Handles the proof that a process has ended.
 
         Raises:
             OSError: The address cannot be listened on.
         """
         app = web.Application(middlewares=[self._guard], client_max_size=death_proof.BYTES_MAX)
-        app.router.add_get(PATH, self._accept)
-        app.router.add_post(death_proof.PATH, self._hear_death)
+        app.router.add_get(PATH, accept)
+        app.router.add_post(death_proof.PATH, accept_death)
         app.on_response_prepare.append(_add_headers)
         # A client that hangs up cancels nothing: each link notices its end by itself, and logs it.
         runner = web.AppRunner(app, shutdown_timeout=CLOSE_S)

@@ -150,7 +150,7 @@ class End:
             yield self
 
     def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
-        """Keep a message (`rota.node.links.link_pool.LinkReceiver`)."""
+        """Keep a message (`rota.node.links.link_connector.LinkReceiver`)."""
         self.heard.append((number, sender, message))
 
     def linked(self, node_id: NodeId) -> None:

@@ -14,7 +14,7 @@ from rota.executor.warden.messages import HELD_KEYS_MAX, CertificateFiles, OnDea
 from rota.executor.warden.on_death_requests import post_all
 from rota.node.cluster.death_notice import DeathNotice
 from rota.node.coordination.prepared_request import CertificatePaths, PreparedRequest
-from rota.node.links.link_pool import LIVES_MAX
+from rota.node.links.link_table import LIVES_MAX
 from rota.node.peers.death_proof import PATH, DeathProof, encode, life_of
 
 SESSION = Session("5e55")

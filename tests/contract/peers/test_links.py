@@ -29,7 +29,7 @@ from contract.peers.networks import (
 from rota.core.model.ids import NodeId, ShardId
 from rota.node.links import frames, send_queue
 from rota.node.links.handshake_messages import NotWelcome
-from rota.node.links.link_pool import PAUSE_S, PAUSE_S_MAX, pause_s
+from rota.node.links.link_connector import PAUSE_S, PAUSE_S_MAX, pause_s
 from rota.node.links.send_queue import SendQueue
 from rota.node.system.sampled_log import SampledLog
 
@@ -430,7 +430,7 @@ async def test_a_record_of_an_earlier_life_is_not_the_own(end: End) -> None:
 async def test_a_peer_that_takes_a_call_and_says_nothing_is_called_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rota.node.links.link_pool.CONNECT_S", 0.1)
+    monkeypatch.setattr("rota.node.links.link_connector.CONNECT_S", 0.1)
     calls: list[asyncio.StreamWriter] = []
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -84,7 +84,7 @@ async def forge(cluster: Cluster, *messages: Sent) -> None:
 
 
 class DeafReceiver:
-    """Drops what links bring (`rota.node.links.link_pool.LinkReceiver`)."""
+    """Drops what links bring (`rota.node.links.link_connector.LinkReceiver`)."""
 
     def receive(self, number: ShardId, sender: NodeId, message: Sent) -> None:
         """Drop a message."""

@@ -1,0 +1,264 @@
+"""Connections of a node to other nodes: dialled, accepted, and used until they end."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+import aiohttp
+from aiohttp import web
+
+from rota.core.decoding import UNDECODABLE
+from rota.core.model.ids import NodeId, Session, ShardId
+from rota.core.timing.instants import SECOND
+from rota.node.coordination.coordinator import Member
+from rota.node.links import handshake_messages
+from rota.node.links.handshake import Peer, Socket, answer, dial, refuse
+from rota.node.links.handshake_messages import NotProven, NotWelcome
+from rota.node.links.identity_proof import NONCE_BYTES, PeerCredentials, draw_bytes
+from rota.node.links.known_peers import KnownPeer, KnownPeers
+from rota.node.links.link import CLOSE_S, SOCKET_BYTES_MAX, Link
+from rota.node.links.link_table import LinkTable
+from rota.node.links.peer_server import PATH, PeerPort
+from rota.node.peers import death_proof
+from rota.node.peers.messages import Sent
+from rota.node.system.clock import Clock
+from rota.node.system.entropy import Entropy
+from rota.node.system.metrics import LinkMetrics
+
+log = logging.getLogger(__name__)
+
+CONNECT_S = 3.0
+HANDSHAKE_BYTES_MAX = 4 << 10
+"""Limit after the request: two words with their framing."""
+NODE_ID_SHOWN_MAX = 64
+"""Characters of a node's id in the log while the id is unproven."""
+PAUSE_S = 0.05
+PAUSE_S_MAX = 1.0
+"""Longest pause before a node is dialled again; a change of its record ends the pause at once."""
+SHORT_PAUSES = 16
+"""Number of pauses of the shortest length: nodes that were all restarted are soon linked."""
+STEADY_S = 5.0
+"""After a link that lasted so long the pauses begin again with the shortest."""
+
+
+class LinkReceiver(Protocol):
+    """Receiver of what links deliver (`rota.node.runtime.message_router.MessageRouter`)."""
+
+    def receive(self, number: ShardId, sender: NodeId, message: Sent, /) -> None:
+        """Handle a message of another node about a shard."""
+        ...
+
+    def linked(self, node_id: NodeId, /) -> None:
+        """Handle a new link to a node."""
+        ...
+
+    def saw_death(
+        self, node_id: NodeId, session: Session, left: death_proof.Left | None, /
+    ) -> None:
+        """Handle the proof that a node's process has ended.
+
+        Args:
+            node_id: The node.
+            session: The last session of the process.
+            left: The attempts that its warden still holds; None if unknown.
+        """
+        ...
+
+
+class LinkConnector:
+    """Dials and accepts links.
+
+    Args:
+        ours: The identity of this process.
+        known: The other members.
+        table: Gets the links.
+        port: The server on the peer port.
+        receiver: Handles the messages, new links and proofs of death.
+        session: The HTTP session for dialled connections.
+        make_link: Makes the link over a connection.
+        clock: Measures the duration of links.
+        entropy: Spreads the times of repeated dials.
+        metrics: Count links.
+    """
+
+    def __init__(
+        self,
+        ours: PeerCredentials,
+        known: KnownPeers,
+        table: LinkTable,
+        *,
+        port: PeerPort,
+        receiver: LinkReceiver,
+        session: aiohttp.ClientSession,
+        make_link: Callable[[Socket, Peer], Link],
+        clock: Clock,
+        entropy: Entropy,
+        metrics: LinkMetrics,
+    ) -> None:
+        self._ours = ours
+        self._known = known
+        self._table = table
+        self._port = port
+        self._receiver = receiver
+        self._session = session
+        self._make_link = make_link
+        self._clock = clock
+        self._entropy = entropy
+        self._metrics = metrics
+
+    # -- dialling -------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Dial each member that this node dials, until cancelled."""
+        known, dialling = self._known, dict[KnownPeer, asyncio.Task[None]]()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                known.has_changed.clear()
+                peers = [peer for peer in known.by_id.values() if self._dials(peer)]
+                for gone in dialling.keys() - peers:
+                    dialling.pop(gone).cancel()
+                for peer in peers:
+                    if peer not in dialling:
+                        dialling[peer] = group.create_task(self._keep_dialling(peer))
+                await known.has_changed.wait()
+
+    def _dials(self, peer: KnownPeer) -> bool:
+        return handshake_messages.dials(self._ours.node_id, peer.member.node_id)
+
+    async def _keep_dialling(self, peer: KnownPeer) -> None:
+        failures, logged = 0, ""
+        # Before that the others lack the key by which this process proves itself.
+        await self._known.is_on_record.wait()
+        while True:
+            peer.has_news.clear()
+            began_at, member = self._clock.elapsed(), peer.member
+            try:
+                await self._speak(*await self._dial(member))
+                logged = ""
+            except (NotWelcome, aiohttp.ClientError, OSError, UnicodeError) as error:
+                # UnicodeError: the other node advertises an address that is not a valid name.
+                why = str(error) or f"it does not answer within {CONNECT_S} s"
+                if why != logged:  # While a node is down, the reason repeats every second.
+                    where = {"peer": member.node_id, "address": member.peer_address}
+                    log.warning("peer not reached", extra={**where, "reason": why})
+                logged = why
+            is_steady = self._clock.elapsed() - began_at > STEADY_S * SECOND
+            failures = 0 if is_steady else failures + 1
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s(failures, self._entropy.draw())):
+                    await peer.has_news.wait()
+                    failures = 0
+
+    async def _dial(self, member: Member) -> "_Agreed":
+        """Connect to a peer and complete the handshake.
+
+        Raises:
+            NotWelcome: One of the two refuses.
+            ClientError, OSError: There is no connection to it.
+        """
+        async with asyncio.timeout(CONNECT_S):
+            socket = await self._session.ws_connect(
+                f"http://{member.peer_address}{PATH}", max_msg_size=SOCKET_BYTES_MAX, compress=0
+            )
+        try:
+            return _Agreed(socket, await dial(socket, self._ours, member, self._nonce()))
+        except BaseException:  # Also when this node stops: nothing else has the socket yet.
+            await _hang_up(socket)
+            raise
+
+    # -- being dialled --------------------------------------------------------------------------
+
+    async def accept(self, request: web.Request) -> web.StreamResponse:
+        """Turn a request into a link, if a member sent it."""
+        self._port.narrow(request, HANDSHAKE_BYTES_MAX)
+        socket = web.WebSocketResponse(
+            timeout=CLOSE_S, max_msg_size=SOCKET_BYTES_MAX, compress=False
+        )
+        try:
+            await socket.prepare(request)
+            peer = await self._welcome(socket, request.remote)
+            if peer is not None:
+                self._port.admit(request)
+                await self._speak(socket, peer)
+        except (aiohttp.ClientError, ConnectionError) as error:
+            # It gave up waiting for this node, which was paused, and dials again.
+            log.info("peer hung up", extra={"address": request.remote, "reason": str(error)})
+            if not socket.prepared:
+                # Not received; but returning an unprepared socket is an error.
+                return web.Response(status=400)
+        return socket
+
+    async def _welcome(self, socket: web.WebSocketResponse, address: str | None) -> Peer | None:
+        try:
+            return await answer(socket, self._ours, self._known.member_of, self._nonce())
+        except NotWelcome as error:
+            kind = "unproven" if isinstance(error, NotProven) else "disagreed"
+            self._port.refused(kind, address, str(error))
+            await refuse(socket, error)
+            await _hang_up(socket)
+            return None
+
+    def _nonce(self) -> bytes:
+        return draw_bytes(self._entropy, NONCE_BYTES)
+
+    # -- proofs of death ------------------------------------------------------------------------
+
+    async def accept_death(self, request: web.Request) -> web.Response:
+        """Accept that a process has ended if the request has the secret of the process (note 2)."""
+        try:
+            news, left = death_proof.decode(await request.read())
+        except UNDECODABLE as error:
+            return web.Response(status=400, text=f"not a proof of death: {error}\n")
+        is_ours, life = news.cluster == self._ours.cluster, death_proof.life_of(news.secret)
+        if not is_ours or not self._table.has_had(news.node_id, life):
+            # This process had no link to that one, so it has promised it nothing.
+            peer = ascii(news.node_id[:NODE_ID_SHOWN_MAX])
+            self._port.refused("unproven", request.remote, f"the death of {peer} is not proven")
+            return web.Response(status=403, text="that process had no link to this one\n")
+        log.info("peer dead", extra={"peer": news.node_id, "session": news.session})
+        self._receiver.saw_death(news.node_id, news.session, left)
+        return web.Response(status=204)
+
+    # -- links ----------------------------------------------------------------------------------
+
+    async def _speak(self, socket: Socket, peer: Peer) -> None:
+        """Exchange messages with a peer until the link ends."""
+        node_id = peer.node_id
+        link = self._make_link(socket, peer)
+        self._table.add(node_id, link, peer.life)
+        log.info("peer linked", extra=peer._asdict())
+        self._receiver.linked(node_id)
+        with self._metrics.linked():
+            try:
+                why = await link.run(self._receiver.receive)
+                log.info("peer gone", extra={"peer": node_id, "reason": why})
+            finally:
+                self._table.remove(node_id, link)
+
+
+def pause_s(failures: int, draw: int) -> float:
+    """Return the pause before a peer is dialled again, in seconds.
+
+    Args:
+        failures: Consecutive failures to dial it.
+        draw: 64 random bits.
+    """
+    doublings = min(max(0, failures - SHORT_PAUSES), 10)
+    longest = min(PAUSE_S * (1 << doublings), PAUSE_S_MAX)
+    # Up to half of it random, so that the others do not all dial a restarted node at once.
+    return longest * (1 - draw / (1 << 65))
+
+
+class _Agreed(NamedTuple):
+    """A connection over which two nodes have agreed to have a link."""
+
+    socket: Socket
+    peer: Peer
+
+
+async def _hang_up(socket: Socket) -> None:
+    with suppress(TimeoutError, ConnectionError, aiohttp.ClientError):
+        async with asyncio.timeout(CLOSE_S):
+            await socket.close()
