@@ -29,6 +29,7 @@ from rota.node.api.forwarding.writes import write
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import DECIDING, READING, WAITING
 from rota.node.api.requests.operations import Body, Operations, Success
+from rota.node.api.requests.pacing import Pace
 from rota.node.api.requests.parameters import (
     DRY_RUN,
     FROM,
@@ -330,7 +331,9 @@ async def _page(
     next_cursor: ExecutionId | None = None
     last: ExecutionId | None = None
     examined = 0
+    pace = Pace()
     for execution in heapq.merge(past(), live(), key=_order, reverse=True):
+        await pace.rest()
         if execution.id == last:
             # It ended while this page was read; the record in the history is the newer one.
             continue
@@ -341,6 +344,9 @@ async def _page(
         examined += 1
         if matches(execution):
             items.append(execution_view(execution))
+    for shard in shards:
+        # Its primary may have changed in a pause: the authority is checked before the response.
+        request.note_read(shard)
     return ExecutionList(items=items, next_cursor=next_cursor)
 
 

@@ -8,6 +8,7 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from aiohttp import web
 
@@ -21,6 +22,7 @@ from rota.node.api.forwarding.scatter_gather import Page, merged, pages_of
 from rota.node.api.requests.access import Verb
 from rota.node.api.requests.error_codes import READING
 from rota.node.api.requests.operations import Operations, Success
+from rota.node.api.requests.pacing import Pace
 from rota.node.api.requests.parameters import LIMIT, Parameter, Repeatable, choice, text
 from rota.node.api.requests.request_context import RequestContext
 from rota.node.api.requests.request_reader import document
@@ -30,6 +32,8 @@ from rota.wire.documents import JobList, JobView
 operations = Operations("Jobs")
 EXAMINED_MAX = 10_000
 """Jobs that are examined for one page, so that a filter without matches cannot stall the node."""
+SLICE = 250
+"""Jobs that are examined without a pause; 20 us each with a filter for the status."""
 WITHIN = text("namespace", "Only jobs in this namespace.")
 WORD = text("q", "Only jobs whose `namespace/name` contains this text.")
 STATUS = choice("status", "Only jobs with this status.", JOB_STATUSES)
@@ -82,7 +86,7 @@ async def list_jobs(request: RequestContext) -> web.Response:
     """
     request.principal.check(Verb.READ, WITHIN.of(request) or "*")
     owners = owners_of(request, requested_shards(request))
-    local = _page(request, owners.local)
+    local = await _page(request, owners.local)
     if not owners.remote:
         return document(local)
     pages = [local, *await pages_of(request, owners, JobList)]
@@ -95,24 +99,28 @@ async def list_jobs(request: RequestContext) -> web.Response:
     return document(JobList(items=list(page.items), next_cursor=page.next_cursor))
 
 
-def _page(request: RequestContext, shards: Sequence[Shard]) -> JobList:
-    """Return a page of the jobs of *shards*."""
+async def _page(request: RequestContext, shards: Sequence[Shard]) -> JobList:
+    """Return a page of the jobs of *shards*; a long search pauses for other work."""
     namespace, wanted, limit = WITHIN.of(request), _filter(request), LIMIT.of(request)
-    states = [request.state(shard) for shard in shards]
+    prefix = f"{namespace}/" if namespace is not None else ""
     items: list[JobView] = []
-    next_cursor = last = None
-    after, prefix = CURSOR.of(request), f"{namespace}/" if namespace is not None else ""
-    for examined, (name, state) in enumerate(_names(states, max(after, prefix))):
-        if not name.startswith(prefix):
-            break
-        if len(items) >= limit or examined >= EXAMINED_MAX:
-            next_cursor = last
-            break
-        last = name
-        job = state.jobs[state.names[name]]
-        if wanted.matches(state, job):
-            items.append(view_of(state, job))
-    return JobList(items=items, next_cursor=next_cursor)
+    examined, last, pace = 0, max(CURSOR.of(request), prefix), Pace()
+    while True:
+        # The states are those after the pause: they may have changed, or be of another primary.
+        states = [request.state(shard) for shard in shards]
+        is_end = True
+        for name, state in islice(_names(states, last), SLICE):
+            if not name.startswith(prefix):
+                break
+            if len(items) >= limit or examined >= EXAMINED_MAX:
+                return JobList(items=items, next_cursor=last)
+            is_end, last, examined = False, name, examined + 1
+            job = state.jobs[state.names[name]]
+            if wanted.matches(state, job):
+                items.append(view_of(state, job))
+        if is_end:
+            return JobList(items=items, next_cursor=None)
+        await pace.rest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +142,12 @@ class _Filter:
 
 
 def _filter(request: RequestContext) -> _Filter:
-    return _Filter(WORD.of(request) or "", STATUS.of(request), LABEL.all_of(request))
+    return _Filter(WORD.of(request) or "", STATUS.of(request), labels_of(request))
+
+
+def labels_of(request: RequestContext) -> list[tuple[str, str | None]]:
+    """Return the labels that jobs must have, each once: a query has room for a thousand."""
+    return list(dict.fromkeys(LABEL.all_of(request)))
 
 
 def _names(states: Iterable[State], after: str) -> Iterator[tuple[str, State]]:

@@ -1,14 +1,27 @@
 """The list of jobs: its pages, and what may be asked for."""
 
+import asyncio
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from rota.core.vocabulary.commands import DeleteJob, PauseJob
+from rota.node.api.app import OPERATIONS
+from rota.node.api.forwarding.request_forwarding import respond
 from rota.node.api.handlers import job_list
-from support.in_process import Client, HeldStore, running_works, save, serving
+from rota.node.api.requests import pacing
+from rota.node.api.requests.access import OPERATOR
+from rota.node.api.requests.request_context import RequestContext
+from rota.node.context import NodeContext
+from rota.node.shards.shard import NotPrimary
+from support.authority import lose_authority
+from support.in_process import Client, HeldStore, running_works, save, serving, trigger
+from support.request_contexts import without_node
 from support.rotad import Refusal, Rotad
 
 
@@ -107,6 +120,70 @@ async def test_a_filter_that_finds_nothing_looks_at_so_many_jobs_and_says_where_
 
         assert (page["items"], page["nextCursor"]) == ([], "default/c")
         assert await names(client, "q=wanted") == ["default/wanted"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/jobs", "/api/v1/executions", "/api/v1/executions?jobId=a"]
+)
+async def test_a_long_search_pauses_for_other_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        shards = wiring.context.shards
+        wiring.context.attempts.slot_table.slots = 0
+        first, *_ = [await save(shards, name) for name in "abcdefghij"]
+        for _ in range(10):
+            await trigger(shards, first)
+
+        monkeypatch.setattr(pacing, "SLICE_S", 0.0)
+        monkeypatch.setattr(job_list, "SLICE", 1)
+        turns = 0
+        async with asyncio.TaskGroup() as group:
+            listing = group.create_task(listed(wiring.context, path))
+            while not listing.done():
+                await asyncio.sleep(0)
+                turns += 1
+
+        assert len(listing.result()["items"]) == 10
+        assert turns > 10
+
+
+@pytest.mark.parametrize("path", ["/api/v1/executions", "/api/v1/executions?jobId=a"])
+async def test_a_shard_that_moves_away_in_a_pause_of_a_search_is_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    async with running_works(HeldStore(), tmp_path) as wiring:
+        shards = wiring.context.shards
+        wiring.context.attempts.slot_table.slots = 0
+        job_id = await save(shards, "a")
+        for _ in range(50):
+            await trigger(shards, job_id)
+
+        async def pause(pace: pacing.Pace) -> None:
+            lose_authority(wiring, monkeypatch)
+
+        monkeypatch.setattr(pacing.Pace, "rest", pause)
+
+        with pytest.raises(NotPrimary):
+            await listed(wiring.context, path)
+
+
+async def listed(context: NodeContext, path: str) -> Any:
+    """Return the document of a list, as the handler that is asked for it makes it."""
+    http = make_mocked_request("GET", path, app=web.Application())
+    request = RequestContext(http, context, request_id="request", principal=OPERATOR)
+    [operation] = [each for each in OPERATIONS if each.method == "GET" and each.path == http.path]
+    response = await respond(request, operation)
+    assert isinstance(response, web.Response)
+    assert isinstance(response.body, bytes)
+    return json.loads(response.body)
+
+
+def test_a_label_that_is_repeated_is_looked_for_once() -> None:
+    query = "&".join(["label=red", "label=red%3D1"] * 400)
+    request = without_node(make_mocked_request("GET", f"/api/v1/jobs?{query}"))
+
+    assert job_list.labels_of(request) == [("red", None), ("red", "1")]
 
 
 @pytest.mark.parametrize(
