@@ -95,7 +95,7 @@ async def read_split(request: RequestContext, shard_of: Callable[[msgspec.Raw], 
 
 
 def _numbered(request: RequestContext, raws: list[msgspec.Raw]) -> list[Item]:
-    given = request.http.headers.get(OF_ITEMS)
+    given = request.http.headers.get(OF_ITEMS) if request.is_forwarded else None
     if given is None:
         return [Item(*pair) for pair in enumerate(raws)]
     try:
@@ -105,6 +105,8 @@ def _numbered(request: RequestContext, raws: list[msgspec.Raw]) -> list[Item]:
     if len(numbers) != len(raws):
         detail = f"the header {OF_ITEMS} has {len(numbers)} numbers for {len(raws)} items"
         raise invalid("invalid_body", detail)
+    if len(set(numbers)) < len(numbers):
+        raise invalid("invalid_body", f"the header {OF_ITEMS} has a number twice")
     return [Item(*pair) for pair in zip(numbers, raws, strict=True)]
 
 

@@ -120,7 +120,7 @@ def owner_of(request: RequestContext, shard: Shard) -> NodeId:
 def requested_shards(request: RequestContext) -> list[Shard]:
     """Return the shards of a request about all shards: all, or those of the header `OF_SHARDS`."""
     shards = request.node.shards
-    bits = request.http.headers.get(OF_SHARDS)
+    bits = request.http.headers.get(OF_SHARDS) if request.is_forwarded else None
     if bits is None:
         return list(shards)
     try:

@@ -18,6 +18,7 @@ from rota.client import Client
 from rota.core.errors import Kind, Refused
 from rota.core.model.ids import NodeId
 from rota.core.vocabulary.commands import SaveJob
+from rota.node.api.forwarding.peer_requests import OF_ITEMS, OF_SHARDS
 from rota.node.api.forwarding.request_forwarding import respond
 from rota.node.api.forwarding.writes import write
 from rota.node.api.requests.operations import Handler, Operation, Operations, Target
@@ -227,6 +228,17 @@ def test_a_batch_is_split_and_its_results_are_in_order(cluster: Cluster) -> None
     assert named == [f"default/many-{number}" for number in range(40) if number not in (7, 9)]
     pointers = [error["pointer"] for error in made[7]["error"]["errors"]]
     assert pointers == ["/items/7/schedule"]
+
+
+def test_headers_for_parts_of_a_request_count_from_nodes_only(cluster: Cluster) -> None:
+    node = cluster.nodes[0]
+    items = [{"name": f"part-{number}", "command": "true"} for number in range(20)]
+
+    made = node.call("POST", "/api/v1/jobs:batch", {"items": items}, {OF_ITEMS: ",".join("0" * 20)})
+    listed = node.call("GET", "/api/v1/jobs?q=/part-", headers={OF_SHARDS: "1"})
+
+    assert [each["status"] for each in made["items"]] == [201] * 20
+    assert len(listed["items"]) == 20
 
 
 def test_a_batch_is_repeatable_through_another_node(cluster: Cluster) -> None:

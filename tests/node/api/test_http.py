@@ -163,7 +163,19 @@ def test_no_attempt_asked_for_as_by_another_node_is_too_strange(
 
 @pytest.mark.parametrize("numbers", ["x", "-1", "", "9" * 23, NINES])
 def test_no_numbers_of_a_batch_are_too_strange(node: Rotad, numbers: str) -> None:
-    body, headers = b'{"items":[{"job":"x"}]}', f"Rota-Items: {numbers}\r\n".encode()
+    body = b'{"items":[{"job":"x"}]}'
+    headers = f"Rota-Forwarded: n9\r\nRota-Items: {numbers}\r\n".encode()
+
+    answer = exchange(node, request_of("POST", "/api/v1/executions:batch", body, headers))
+
+    assert document_of(answer)["code"] == "invalid_body"
+
+
+def test_a_batch_with_a_number_twice_is_refused(node: Rotad) -> None:
+    body, headers = (
+        b'{"items":[{"job":"x"},{"job":"y"}]}',
+        b"Rota-Forwarded: n9\r\nRota-Items: 0,0\r\n",
+    )
 
     answer = exchange(node, request_of("POST", "/api/v1/executions:batch", body, headers))
 
