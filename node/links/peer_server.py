@@ -30,6 +30,7 @@ REPORT_S = 10.0
 """How often lines left out of the log are reported."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class PeerPort:
@@ -70,6 +71,7 @@ class PeerPort:
         try:
             http = runner.server
             assert http is not None, "set up"
+            http.request_handler = self._without_expectations(http.request_handler)
             self._door.serve = lambda: _Connection(http, self.refused)
             server = await asyncio.get_running_loop().create_server(self._door, host, port)
             try:
@@ -105,6 +107,24 @@ class PeerPort:
 
     def _limited(self, limit: str, address: str) -> None:
         self.refused(limit, address, f"a connection that is no link yet reached a limit: {limit}")
+
+    def _without_expectations(self, handle: Handle) -> Handle:
+        """Return a handler that refuses an unknown ``Expect`` and passes on other requests.
+
+        aiohttp looks at it before any middleware, quotes it in its answer, and fails if it is not
+        text: with a line of its own in the log for each such request.
+        """
+
+        async def refuse(request: web.BaseRequest) -> web.StreamResponse:
+            self.refused("malformed", request.remote, "its expectation is unknown")
+            return _refusal(417, "the only expectation that is known is 100-continue")
+
+        def chosen(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+            expected = request.headers.get("Expect")
+            is_known = expected is None or expected.lower() == "100-continue"
+            return handle(request) if is_known else refuse(request)
+
+        return chosen
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:

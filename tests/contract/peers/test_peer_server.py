@@ -314,6 +314,21 @@ async def test_strangers_do_not_fill_the_log(end: End, caplog: pytest.LogCapture
     assert len(caplog.records) < 20
 
 
+@pytest.mark.parametrize("path", [b"/peer", b"/peer/death", b"/nothing"])
+@pytest.mark.parametrize("value", [b"\xff", b"secret"])
+async def test_an_unknown_expectation_is_refused_with_few_lines_in_the_log(
+    end: End, caplog: pytest.LogCaptureFixture, path: bytes, value: bytes
+) -> None:
+    head = b"GET %b HTTP/1.1\r\nHost: b\r\nExpect: %b\r\n\r\n" % (path, value)
+
+    answers = [await answer_to(end, head) for _ in range(20)]
+
+    assert {answer.split(b" ")[1] for answer in answers} == {b"417"}
+    assert not any(value in answer for answer in answers)
+    assert len(caplog.records) <= 10
+    assert not any(record.exc_info for record in caplog.records)
+
+
 async def test_lines_about_strangers_that_were_left_out_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
