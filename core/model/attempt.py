@@ -95,7 +95,9 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, arr
     binds: tuple[Bind, ...] = ()
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
+class ResourceLimits(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True
+):
     """Resource limits of an attempt, for all its processes together; zero is no limit.
 
     Attributes:
@@ -177,7 +179,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, array_
     stop_grace: CheckedDuration = Duration(10_000_000)
     parameters: str = ""
     sandbox: Sandbox = Sandbox()
-    limits: Limits = Limits()
+    limits: ResourceLimits = ResourceLimits()
     call: Call | None = None
     image: Image | None = None
 

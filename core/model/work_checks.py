@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Iterator
 
 from rota.core.errors import Problem
-from rota.core.model.attempt import Bind, Image, Limits, Sandbox, Work
+from rota.core.model.attempt import Bind, Image, ResourceLimits, Sandbox, Work
 from rota.core.quoting import in_quotes
 from rota.core.timing.instants import DAY, Duration
 
@@ -91,8 +91,8 @@ def _problems_of_sandbox(sandbox: Sandbox, executor: str, pointer: str) -> Itera
     yield from _problems_of_binds(sandbox.binds, pointer)
 
 
-def _problems_of_limits(limits: Limits, executor: str, pointer: str) -> Iterator[Problem]:
-    if limits != Limits() and executor not in LIMITED:
+def _problems_of_limits(limits: ResourceLimits, executor: str, pointer: str) -> Iterator[Problem]:
+    if limits != ResourceLimits() and executor not in LIMITED:
         yield Problem(pointer, f"a task of the type {in_quotes(executor)} cannot have limits")
     if limits.cpu and not CPU_MIN <= limits.cpu <= CPU_MAX:
         yield Problem(

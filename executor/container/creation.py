@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from rota.core.model.attempt import AttemptKey, Bind, Image, Limits, Order, Work
+from rota.core.model.attempt import AttemptKey, Bind, Image, Order, ResourceLimits, Work
 from rota.core.model.ids import ExecutionId, NodeId
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.launch.binds import BindRefusedError, ProtectedPaths, resolved
@@ -150,7 +150,7 @@ def _mount_of(bind: Bind) -> dict[str, Json]:
     }
 
 
-def _resources_of(limits: Limits, terms: AttemptSettings) -> dict[str, Json]:
+def _resources_of(limits: ResourceLimits, terms: AttemptSettings) -> dict[str, Json]:
     memory = limits.memory or terms.container_memory
     limited: dict[str, Json] = {
         "NanoCpus": round(limits.cpu * 1e9),

@@ -2,7 +2,7 @@
 
 import signal
 
-from rota.core.model.attempt import Image, Limits
+from rota.core.model.attempt import Image, ResourceLimits
 from rota.executor.container.engine import Resources
 
 
@@ -27,7 +27,7 @@ def not_there(image: Image) -> str:
     )
 
 
-def unenforced(asked: Limits, given: Resources) -> tuple[str, ...]:
+def unenforced(asked: ResourceLimits, given: Resources) -> tuple[str, ...]:
     """Return a sentence for each limit that the engine dropped, as its kernel does not have it."""
     is_dropped = {
         "processors": asked.cpu > 0 and not (given.nano_cpus or given.cpu_quota),

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.core.model.attempt import Limits
+from rota.core.model.attempt import ResourceLimits
 from rota.core.timing.instants import Duration
 
 CONTROLLERS = ("cpu", "memory", "pids")
@@ -78,7 +78,7 @@ class Cgroups:
             if controller not in self._controllers:
                 self.missing.setdefault(controller, "no cgroup controller for it is mounted")
 
-    def make(self, name: str, limits: Limits) -> "tuple[Cgroup | None, dict[str, str]]":
+    def make(self, name: str, limits: ResourceLimits) -> "tuple[Cgroup | None, dict[str, str]]":
         """Return a group with *limits*, and by controller the reasons why limits could not be set.
 
         The group is None if none could be made.
@@ -215,7 +215,7 @@ class Cgroup:
         return []
 
 
-def settings(controller: str, version: int, limits: Limits) -> list[tuple[str, str, bool]]:
+def settings(controller: str, version: int, limits: ResourceLimits) -> list[tuple[str, str, bool]]:
     """Return the files and values for the limit of *controller*, in order; whether each is needed.
 
     A file that is not needed exists on some kernels only; without it swap evades the limit.
@@ -244,7 +244,7 @@ def settings(controller: str, version: int, limits: Limits) -> list[tuple[str, s
             return [("pids.max", str(limits.pids), True)]
 
 
-def _wanted(limits: Limits) -> list[str]:
+def _wanted(limits: ResourceLimits) -> list[str]:
     return [controller for controller in CONTROLLERS if getattr(limits, controller)]
 
 

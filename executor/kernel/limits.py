@@ -16,7 +16,7 @@ from functools import cached_property
 from hashlib import blake2s
 from typing import NamedTuple
 
-from rota.core.model.attempt import Limits
+from rota.core.model.attempt import ResourceLimits
 from rota.executor.kernel.cgroups import Cgroup, Cgroups
 
 _STOPPED = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
@@ -64,7 +64,7 @@ class Limiter:
     def _cgroups(self) -> Cgroups:
         return Cgroups(self.name)
 
-    def limit(self, pid: int, name: str, limits: Limits) -> Limited:
+    def limit(self, pid: int, name: str, limits: ResourceLimits) -> Limited:
         """Wait until *pid* is stopped, set *limits* on it and continue it.
 
         Limits that cannot be set are in `Limited.unenforced`.
@@ -82,7 +82,7 @@ class Limiter:
         if "_cgroups" in self.__dict__:
             self._cgroups.close()
 
-    def _put_on(self, pid: int, name: str, limits: Limits) -> Limited:
+    def _put_on(self, pid: int, name: str, limits: ResourceLimits) -> Limited:
         cgroup, failed = self._cgroups.make(name, limits)
         if cgroup is not None:
             try:

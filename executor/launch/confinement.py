@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from rota.core.model.attempt import AttemptKey, Limits, Order, Work
+from rota.core.model.attempt import AttemptKey, Order, ResourceLimits, Work
 from rota.executor.kernel.env_marker import is_mark
 from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
 from rota.executor.kernel.pidfd_signals import hold
@@ -175,8 +175,10 @@ class Confiner:
             raise
         return channel
 
-    def _launch(self, plan: LaunchPlan, order: Order, limits: Limits) -> tuple[Launched, Limited]:
-        if limits == Limits():
+    def _launch(
+        self, plan: LaunchPlan, order: Order, limits: ResourceLimits
+    ) -> tuple[Launched, Limited]:
+        if limits == ResourceLimits():
             return launch(plan), UNLIMITED
         leader = launch(plan._replace(argv=stopped(plan.argv)))
         try:
@@ -192,7 +194,7 @@ def _cgroup_name(key: AttemptKey) -> str:
 
 def is_confined(work: Work) -> bool:
     """Return True if *work* has a sandbox or limits."""
-    return work.sandbox.profile != "none" or work.limits != Limits()
+    return work.sandbox.profile != "none" or work.limits != ResourceLimits()
 
 
 def _look_up(program: str, cwd: str, environment: dict[str, str]) -> None:
@@ -212,7 +214,7 @@ def _look_up(program: str, cwd: str, environment: dict[str, str]) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
 
 
-def _with_room(limits: Limits) -> Limits:
+def _with_room(limits: ResourceLimits) -> ResourceLimits:
     if not limits.pids:
         return limits
     return replace(limits, pids=limits.pids + _BUBBLEWRAP_PIDS)

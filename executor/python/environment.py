@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rota.core.model.attempt import Call, Limits, Order
+from rota.core.model.attempt import Call, Order, ResourceLimits
 from rota.core.timing.instants import format_instant
 from rota.executor.kernel.env_marker import mark_of
 
@@ -26,7 +26,7 @@ class Environment(NamedTuple):
     path: tuple[str, ...]
     cwd: str
     variables: tuple[tuple[str, str], ...]
-    limits: Limits
+    limits: ResourceLimits
 
 
 def environment(order: Order, call: Call) -> Environment:

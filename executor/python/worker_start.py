@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rota.core.model.attempt import Limits
+from rota.core.model.attempt import ResourceLimits
 from rota.executor.kernel.cgroups import Cgroup
 from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
 from rota.executor.kernel.procfs import environment_of, pids
@@ -102,7 +102,7 @@ class Starter:
         try:
             started = launch(
                 LaunchPlan(
-                    argv=argv if limits == Limits() else stopped(argv),
+                    argv=argv if limits == ResourceLimits() else stopped(argv),
                     environment=variables_of_worker(environment, self._base)
                     | {WORKER_VARIABLE: name},
                     cwd=cwd,
@@ -117,7 +117,7 @@ class Starter:
         finally:
             theirs.close()
         limited = UNLIMITED
-        if limits != Limits():
+        if limits != ResourceLimits():
             limited = self._limiter.limit(started.pid, name, limits) or UNLIMITED
         return StartedWorker(started.pid, started.pidfd, ours, started.pipe, folder, name, limited)
 

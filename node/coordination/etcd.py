@@ -32,9 +32,9 @@ from rota.node.coordination.etcd_messages import (
     EtcdResponse,
     Json,
     KeyValue,
-    LeaseAnswer,
-    RangeAnswer,
-    TxnAnswer,
+    LeaseResponse,
+    RangeResponse,
+    TxnResponse,
     all_below,
     delete_if,
     each_alone,
@@ -154,7 +154,7 @@ class EtcdCoordinator:
     async def view(self) -> View:
         """List all keys: 512 shards are 170 kB, the most a cluster may have 5.6 MB."""
         meta, request = self._keys.meta, all_below(self._keys.prefix)
-        answer = await self._gateway.read("/v3/kv/range", request, RangeAnswer)
+        answer = await self._gateway.read("/v3/kv/range", request, RangeResponse)
         records = self._keys.records((each.key, each.value) for each in answer.kvs)
         return View(
             revision=answer.header.revision,
@@ -199,7 +199,7 @@ class EtcdCoordinator:
     async def _swap_together(self, swaps: Sequence[Swap]) -> list[Swapped]:
         answer = await self._transact(each_alone([self._transaction(swap) for swap in swaps]))
         return [
-            self._swapped(swap, inner.response_txn or TxnAnswer())
+            self._swapped(swap, inner.response_txn or TxnResponse())
             for swap, inner in zip(swaps, answer.responses, strict=True)
         ]
 
@@ -215,7 +215,7 @@ class EtcdCoordinator:
             conditions.append(is_not_under(self._keys.life(node_id), lease_of(session)))
         return put_if(conditions, put(key, write(swap.fresh)), otherwise=key)
 
-    def _swapped(self, swap: Swap, answer: TxnAnswer) -> Swapped:
+    def _swapped(self, swap: Swap, answer: TxnResponse) -> Swapped:
         if answer.succeeded:
             return Swapped(is_done=True, current=swap.fresh)
         records = self._keys.records((each.key, each.value) for each in _keys_in(answer))
@@ -224,7 +224,7 @@ class EtcdCoordinator:
     async def _begin(self, claim: Claim, ttl_s: float) -> Grant | None:
         """Begin a session unless the node or its data directory has one."""
         wanted: Json = {"TTL": str(math.ceil(ttl_s)), "ID": str(self._entropy.draw() >> 1)}
-        lease = await self._gateway.write("/v3/lease/grant", wanted, LeaseAnswer)
+        lease = await self._gateway.write("/v3/lease/grant", wanted, LeaseResponse)
         life = Life(session=session_of(lease.ID), store_id=claim.store_id, lock=claim.lock)
         key, of_store = self._keys.life(claim.node_id), self._keys.store(claim.store_id)
         # The second key: copies of one directory may begin at once under several node ids.
@@ -238,26 +238,26 @@ class EtcdCoordinator:
 
     async def _lives(self) -> dict[NodeId, Life]:
         request = all_below(self._keys.lives)
-        answer = await self._gateway.read("/v3/kv/range", request, RangeAnswer)
+        answer = await self._gateway.read("/v3/kv/range", request, RangeResponse)
         records = self._keys.records((each.key, each.value) for each in answer.kvs)
         return {node_id: each for node_id, each in records.lives.items() if each}
 
     async def _value(self, key: bytes) -> KeyValue | None:
-        answer = await self._gateway.read("/v3/kv/range", one(key), RangeAnswer)
+        answer = await self._gateway.read("/v3/kv/range", one(key), RangeResponse)
         return answer.kvs[0] if answer.kvs else None
 
-    async def _transact(self, transaction: Json) -> TxnAnswer:
-        return await self._gateway.write("/v3/kv/txn", transaction, TxnAnswer)
+    async def _transact(self, transaction: Json) -> TxnResponse:
+        return await self._gateway.write("/v3/kv/txn", transaction, TxnResponse)
 
 
 def _revoking(session: Session) -> Json:
     return {"ID": str(lease_of(session))}
 
 
-def _keys_in(answer: TxnAnswer) -> Sequence[KeyValue]:
+def _keys_in(answer: TxnResponse) -> Sequence[KeyValue]:
     """Return what a transaction read because its conditions did not hold."""
     return () if answer.succeeded else answer.responses[0].response_range.kvs
 
 
-def _key_in(answer: TxnAnswer) -> KeyValue | None:
+def _key_in(answer: TxnResponse) -> KeyValue | None:
     return next(iter(_keys_in(answer)), None)

@@ -46,9 +46,9 @@ from rota.node.coordination.etcd_messages import (
     Failure,
     Json,
     KeepaliveLine,
-    LeaseAnswer,
-    StatusAnswer,
-    TokenAnswer,
+    LeaseResponse,
+    StatusResponse,
+    TokenResponse,
     decode,
 )
 from rota.node.coordination.prepared_request import PreparedRequest
@@ -185,13 +185,13 @@ class Gateway:
         parse = partial(decode, kind=kind)
         return await self._call(path, request, parse, self.options.call_timeout_s, repeat=repeat)
 
-    async def renew(self, lease: int) -> LeaseAnswer:
+    async def renew(self, lease: int) -> LeaseResponse:
         """Have a lease renewed: a `write` with a deadline of its own, which may be repeated."""
         request: Json = {"ID": str(lease)}
         timeout_s = self.options.renew_timeout_s
         return await self._call("/v3/lease/keepalive", request, _renewed, timeout_s, repeat=True)
 
-    async def status_of_each(self) -> list[StatusAnswer]:
+    async def status_of_each(self) -> list[StatusResponse]:
         """Return what each endpoint that answers reports of itself; without the others."""
         asked = (self._status_of(endpoint) for endpoint in self.options.endpoints)
         return [each for each in await asyncio.gather(*asked) if each is not None]
@@ -284,9 +284,9 @@ class Gateway:
 
     # -- one member -----------------------------------------------------------------------------
 
-    async def _status_of(self, endpoint: str) -> StatusAnswer | None:
+    async def _status_of(self, endpoint: str) -> StatusResponse | None:
         timeout_s = self.options.call_timeout_s
-        parse = partial(decode, kind=StatusAnswer)
+        parse = partial(decode, kind=StatusResponse)
         try:
             status = await self._ask(endpoint, "/v3/maintenance/status", b"{}", parse, timeout_s)
             if not status.quota_bytes:
@@ -381,7 +381,7 @@ class Gateway:
         credentials = self.options.credentials
         password = await asyncio.to_thread(credentials.password)
         body = msgspec.json.encode({"name": credentials.user, "password": password})
-        parse = partial(decode, kind=TokenAnswer)
+        parse = partial(decode, kind=TokenResponse)
         return (await self._post(endpoint, "/v3/auth/authenticate", body, parse, timeout_s)).token
 
     def _explained(self, refusal: EtcdRefused) -> CoordinatorRefused:
@@ -442,12 +442,12 @@ class Gateway:
         return self._session
 
 
-def _renewed(content: bytes) -> LeaseAnswer:
+def _renewed(content: bytes) -> LeaseResponse:
     """Return what the one line of a keepalive says."""
     line = decode(content, KeepaliveLine)
     if line.error:
         _fail(line.error)
-    return line.result or LeaseAnswer()
+    return line.result or LeaseResponse()
 
 
 def _fail_with(status: int, content: bytes) -> NoReturn:

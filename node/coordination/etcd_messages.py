@@ -40,7 +40,7 @@ class KeyValue(msgspec.Struct, frozen=True):
     lease: int = 0
 
 
-class RangeAnswer(EtcdResponse, frozen=True):
+class RangeResponse(EtcdResponse, frozen=True):
     """The keys of a range."""
 
     kvs: tuple[KeyValue, ...] = ()
@@ -49,25 +49,25 @@ class RangeAnswer(EtcdResponse, frozen=True):
 class InnerAnswer(msgspec.Struct, frozen=True):
     """The answer of one operation in a transaction; only what was asked for is there."""
 
-    response_range: RangeAnswer = RangeAnswer()
-    response_txn: "TxnAnswer | None" = None
+    response_range: RangeResponse = RangeResponse()
+    response_txn: "TxnResponse | None" = None
 
 
-class TxnAnswer(EtcdResponse, frozen=True):
+class TxnResponse(EtcdResponse, frozen=True):
     """Which branch a transaction took, and the answers of that branch."""
 
     succeeded: bool = False
     responses: tuple[InnerAnswer, ...] = ()
 
 
-class LeaseAnswer(EtcdResponse, frozen=True):
+class LeaseResponse(EtcdResponse, frozen=True):
     """A lease; *TTL* in seconds, 0 if it is over: that is no error to etcd."""
 
     ID: int = 0
     TTL: int = 0
 
 
-class StatusAnswer(
+class StatusResponse(
     EtcdResponse, frozen=True, rename={"size_bytes": "dbSize", "quota_bytes": "dbSizeQuota"}
 ):
     """The state of one member.
@@ -83,7 +83,7 @@ class StatusAnswer(
     errors: tuple[str, ...] = ()
 
 
-class TokenAnswer(EtcdResponse, frozen=True):
+class TokenResponse(EtcdResponse, frozen=True):
     """Who we are from now on."""
 
     token: str = ""
@@ -100,7 +100,7 @@ class Failure(msgspec.Struct, frozen=True):
 class KeepaliveLine(msgspec.Struct, frozen=True):
     """The one line that a keepalive answers."""
 
-    result: LeaseAnswer | None = None
+    result: LeaseResponse | None = None
     error: Failure | None = None
 
 
@@ -111,7 +111,7 @@ class Event(msgspec.Struct, frozen=True):
     type: str = "PUT"
 
 
-class WatchAnswer(EtcdResponse, frozen=True):
+class WatchResponse(EtcdResponse, frozen=True):
     """A message of a watch: its creation, its end, or events.
 
     Attributes:
@@ -130,7 +130,7 @@ class WatchAnswer(EtcdResponse, frozen=True):
 class WatchLine(msgspec.Struct, frozen=True):
     """A line of a watch."""
 
-    result: WatchAnswer | None = None
+    result: WatchResponse | None = None
     error: Failure | None = None
 
 

@@ -7,7 +7,7 @@ full. What was deleted or compacted counts until the member is defragmented.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rota.node.coordination.etcd_messages import StatusAnswer
+from rota.node.coordination.etcd_messages import StatusResponse
 
 QUOTA_BYTES = 2 << 30
 """etcd's default, for a member that does not tell its quota."""
@@ -28,7 +28,7 @@ class EtcdSpace(NamedTuple):
     is_refusing: bool
 
 
-def space_of(members: Iterable[StatusAnswer]) -> EtcdSpace | None:
+def space_of(members: Iterable[StatusResponse]) -> EtcdSpace | None:
     """Return the space of the fullest of *members*; None if there are none."""
     members = list(members)
     spaces = [(each.size_bytes, each.quota_bytes or QUOTA_BYTES) for each in members]

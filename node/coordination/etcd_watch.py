@@ -25,9 +25,9 @@ from rota.node.coordination.etcd_keys import Keys
 from rota.node.coordination.etcd_messages import (
     Event,
     Failure,
-    RangeAnswer,
-    WatchAnswer,
+    RangeResponse,
     WatchLine,
+    WatchResponse,
     decode,
     one,
     watch_below,
@@ -56,7 +56,7 @@ async def follow(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[
 
 async def _follow_once(gateway: Gateway, keys: Keys, revision: int) -> AsyncGenerator[News]:
     """Follow one stream as far as it goes."""
-    now = await gateway.read("/v3/kv/range", one(keys.meta), RangeAnswer)
+    now = await gateway.read("/v3/kv/range", one(keys.meta), RangeResponse)
     if now.header.revision < revision:
         raise WatchLost(f"etcd's revision went back from {revision} to {now.header.revision}")
     lines = gateway.stream("/v3/watch", watch_below(keys.prefix, revision + 1))
@@ -73,7 +73,7 @@ async def _follow_once(gateway: Gateway, keys: Keys, revision: int) -> AsyncGene
             pending.clear()
 
 
-def _read(gateway: Gateway, line: bytes) -> WatchAnswer:
+def _read(gateway: Gateway, line: bytes) -> WatchResponse:
     """Return what a line says, if it is not that the watch is over."""
     try:
         said = decode(line, WatchLine)
@@ -81,7 +81,7 @@ def _read(gateway: Gateway, line: bytes) -> WatchAnswer:
         gateway.refuse(Failure(message=f"a line that is not etcd's ({error})", code=UNKNOWN))
     if said.error:
         gateway.refuse(said.error)
-    answer = said.result or WatchAnswer()
+    answer = said.result or WatchResponse()
     gateway.check(answer)
     if answer.compact_revision:
         raise WatchLost(f"etcd has dropped its history up to revision {answer.compact_revision}")

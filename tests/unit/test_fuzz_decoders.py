@@ -276,10 +276,10 @@ DECODERS = [
         documents=in_json(Cluster(id="one", shards=64, replicas=3)),
     ),
     etcd_decoder(
-        etcd.RangeAnswer, b'{"header":%b,"kvs":[%b],"count":"1"}' % (ETCD_HEADER, ETCD_PAIR)
+        etcd.RangeResponse, b'{"header":%b,"kvs":[%b],"count":"1"}' % (ETCD_HEADER, ETCD_PAIR)
     ),
     etcd_decoder(
-        etcd.TxnAnswer,
+        etcd.TxnResponse,
         b'{"header":%b,"responses":[{"response_txn":{"succeeded":true}},'
         b'{"response_range":{"kvs":[%b]}}]}' % (ETCD_HEADER, ETCD_PAIR),
     ),

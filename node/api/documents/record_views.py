@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from rota.core.model.attempt import Attempt, Limits, Raised, Sandbox
+from rota.core.model.attempt import Attempt, Raised, ResourceLimits, Sandbox
 from rota.core.model.execution import (
     FINAL_EXECUTION_STATES,
     FINAL_TASK_STATES,
@@ -234,7 +234,7 @@ def _task_spec_view(task: TaskSpec) -> TaskSpecView:
         python=work.call.function if work.call else None,
         container=work.image.name if work.image else None,
         sandbox=_sandbox_view(work.sandbox) if work.sandbox != Sandbox() else None,
-        limits=_limits_view(work.limits) if work.limits != Limits() else None,
+        limits=_limits_view(work.limits) if work.limits != ResourceLimits() else None,
     )
 
 
@@ -246,7 +246,7 @@ def _sandbox_view(sandbox: Sandbox) -> SandboxView:
     )
 
 
-def _limits_view(limits: Limits) -> LimitsView:
+def _limits_view(limits: ResourceLimits) -> LimitsView:
     return LimitsView(
         cpu=limits.cpu or None, memory_bytes=limits.memory or None, pids=limits.pids or None
     )

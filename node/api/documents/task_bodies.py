@@ -9,7 +9,7 @@ from typing import Literal, TypeVar, cast
 import msgspec
 
 from rota.core.errors import Problem
-from rota.core.model.attempt import Bind, Call, Image, Limits, Sandbox, Work
+from rota.core.model.attempt import Bind, Call, Image, ResourceLimits, Sandbox, Work
 from rota.core.model.sizes import format_size
 from rota.core.model.work_checks import LIMITED, SANDBOXED
 from rota.node.api.documents.field_reader import Reader
@@ -137,10 +137,10 @@ def _plain(profile: str) -> Sandbox:
     return Sandbox(profile=profile, has_network=profile != "strict")
 
 
-def _limits(body: LimitsBody | None, reader: Reader, pointer: str) -> Limits:
+def _limits(body: LimitsBody | None, reader: Reader, pointer: str) -> ResourceLimits:
     if body is None:
-        return Limits()
-    return Limits(
+        return ResourceLimits()
+    return ResourceLimits(
         cpu=reader.limit(body.cpu, f"{pointer}/cpu"),
         memory=reader.size(body.memory, f"{pointer}/memory"),
         pids=reader.limit(body.pids, f"{pointer}/pids"),
@@ -208,7 +208,7 @@ def sandbox_body(work: Work) -> Profile | SandboxBody:
 def limits_body(work: Work) -> LimitsBody | None:
     """Return the ``limits`` field of *work*; None if it has no limit."""
     limits = work.limits
-    if limits == Limits():
+    if limits == ResourceLimits():
         return None
     memory = format_size(limits.memory) if limits.memory else None
     return LimitsBody(cpu=limits.cpu or None, memory=memory, pids=limits.pids or None)

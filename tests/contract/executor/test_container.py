@@ -28,9 +28,9 @@ from rota.core.model.attempt import (
     Bind,
     Ending,
     Image,
-    Limits,
     Outcome,
     Report,
+    ResourceLimits,
     Work,
 )
 from rota.core.timing.instants import SECOND, Duration
@@ -134,7 +134,7 @@ def test_a_limit_of_its_own_takes_the_place_of_the_nodes(bench: Bench) -> None:
     work = Work(
         image=BUSYBOX,
         shell="for i in $(seq 40); do sleep 1 & done 2>&1; echo all",
-        limits=Limits(pids=60),
+        limits=ResourceLimits(pids=60),
     )
 
     ending = bench.ending_of(
@@ -303,7 +303,7 @@ def test_engine_that_sees_other_files_runs_what_tells_of_itself(
 
 
 def test_memory_above_the_limit_ends_it_and_is_told_apart(bench: Bench) -> None:
-    limits = Limits(memory=20 << 20)
+    limits = ResourceLimits(memory=20 << 20)
 
     ending = bench.ending_of(Work(image=BUSYBOX, shell="tail /dev/zero", limits=limits))
 
@@ -314,7 +314,7 @@ def test_memory_above_the_limit_ends_it_and_is_told_apart(bench: Bench) -> None:
 
 def test_kill_of_its_own_is_not_taken_for_a_lack_of_memory(bench: Bench) -> None:
     ending = bench.ending_of(
-        Work(image=BUSYBOX, shell="kill -9 $$", limits=Limits(memory=20 << 20))
+        Work(image=BUSYBOX, shell="kill -9 $$", limits=ResourceLimits(memory=20 << 20))
     )
 
     assert (ending.signal, ending.is_out_of_memory) == (9, False)
@@ -324,7 +324,7 @@ def test_kill_of_its_own_is_not_taken_for_a_lack_of_memory(bench: Bench) -> None
 def test_processes_above_the_limit_are_not_started(bench: Bench) -> None:
     shell = "for n in $(seq 40); do sleep 60 & done; echo all"
 
-    ending = bench.ending_of(Work(image=BUSYBOX, shell=shell, limits=Limits(pids=20)))
+    ending = bench.ending_of(Work(image=BUSYBOX, shell=shell, limits=ResourceLimits(pids=20)))
 
     assert ending.outcome is Outcome.FAILED
     assert b"can't fork" in ending.output
@@ -332,7 +332,7 @@ def test_processes_above_the_limit_are_not_started(bench: Bench) -> None:
 
 def test_share_of_a_processor_is_set(bench: Bench) -> None:
     files = "/sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu.max"
-    work = Work(image=BUSYBOX, shell=f"cat {files} 2>&-; true", limits=Limits(cpu=0.5))
+    work = Work(image=BUSYBOX, shell=f"cat {files} 2>&-; true", limits=ResourceLimits(cpu=0.5))
 
     assert bench.output_of(work).split()[0] == "50000"
 

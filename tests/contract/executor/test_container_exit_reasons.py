@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from rota.core.model.attempt import Limits
+from rota.core.model.attempt import ResourceLimits
 from rota.executor.container.engine import Engine, EngineSilent, Resources
 from rota.executor.container.exit_reasons import reason_of, signal_of, unenforced
 
@@ -28,15 +28,23 @@ def test_exit_code_above_128_is_that_of_a_signal(exit_code: int, number: int, re
 @pytest.mark.parametrize(
     ("asked", "given", "dropped"),
     [
-        (Limits(), Resources(), []),
-        (Limits(cpu=1, memory=9, pids=3), Resources(nano_cpus=1, memory=9, pids_limit=3), []),
-        (Limits(cpu=1), Resources(cpu_quota=100_000), []),
-        (Limits(cpu=1), Resources(nano_cpus=0, memory=0), ["processors"]),
-        (Limits(memory=9, pids=3), Resources(memory=0, pids_limit=None), ["memory", "processes"]),
+        (ResourceLimits(), Resources(), []),
+        (
+            ResourceLimits(cpu=1, memory=9, pids=3),
+            Resources(nano_cpus=1, memory=9, pids_limit=3),
+            [],
+        ),
+        (ResourceLimits(cpu=1), Resources(cpu_quota=100_000), []),
+        (ResourceLimits(cpu=1), Resources(nano_cpus=0, memory=0), ["processors"]),
+        (
+            ResourceLimits(memory=9, pids=3),
+            Resources(memory=0, pids_limit=None),
+            ["memory", "processes"],
+        ),
     ],
 )
 def test_limit_that_the_engine_dropped_is_told(
-    asked: Limits, given: Resources, dropped: list[str]
+    asked: ResourceLimits, given: Resources, dropped: list[str]
 ) -> None:
     expected = tuple(f"the container engine's machine does not limit {what}" for what in dropped)
 

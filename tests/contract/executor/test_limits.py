@@ -17,7 +17,7 @@ from contract.executor.executor_host import (
     store_id_of,
     wait_until,
 )
-from rota.core.model.attempt import AttemptKey, Ending, Limits, Outcome, Sandbox, Work
+from rota.core.model.attempt import AttemptKey, Ending, Outcome, ResourceLimits, Sandbox, Work
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.kernel import cgroups
 from rota.executor.kernel.cgroups import CONTROLLERS, Cgroups, settings
@@ -73,7 +73,7 @@ def ending_of(directory: Path, work: Work) -> Ending:
 def test_memory_hog_is_ended_and_said_to_be_out_of_memory(
     directory: Path, sandbox: Sandbox, memory: int, is_held: bool
 ) -> None:
-    work = Work(shell=HOG, sandbox=sandbox, limits=Limits(memory=memory, pids=50))
+    work = Work(shell=HOG, sandbox=sandbox, limits=ResourceLimits(memory=memory, pids=50))
 
     ending = ending_of(directory, work)
 
@@ -87,7 +87,7 @@ def test_memory_is_counted_for_all_processes_together(directory: Path) -> None:
     parts = " & ".join(["head -c 16777216 /dev/zero | tail"] * 3)
 
     ending = ending_of(
-        directory, Work(shell=f"{parts} & wait; exit 0", limits=Limits(memory=256 * MIB))
+        directory, Work(shell=f"{parts} & wait; exit 0", limits=ResourceLimits(memory=256 * MIB))
     )
 
     assert ending.usage is not None
@@ -101,7 +101,7 @@ def test_memory_is_counted_for_all_processes_together(directory: Path) -> None:
 def test_fork_bomb_stops_at_the_limit_and_nothing_of_it_is_left(
     directory: Path, sandbox: Sandbox, pids: int, is_held: bool
 ) -> None:
-    work = Work(shell=BOMB, sandbox=sandbox, limits=Limits(pids=pids, cpu=2.0))
+    work = Work(shell=BOMB, sandbox=sandbox, limits=ResourceLimits(pids=pids, cpu=2.0))
 
     ending = ending_of(directory, work)
 
@@ -116,8 +116,10 @@ def test_limit_of_processes_is_what_the_task_may_have_itself(
 ) -> None:
     shell = "(sleep 0.1 & sleep 0.1 & sleep 0.1 & wait)"
 
-    enough = ending_of(directory, Work(shell=shell, sandbox=sandbox, limits=Limits(pids=5)))
-    too_few = ending_of(directory, Work(shell=shell, sandbox=sandbox, limits=Limits(pids=3)))
+    enough = ending_of(directory, Work(shell=shell, sandbox=sandbox, limits=ResourceLimits(pids=5)))
+    too_few = ending_of(
+        directory, Work(shell=shell, sandbox=sandbox, limits=ResourceLimits(pids=3))
+    )
 
     assert enough.outcome is Outcome.SUCCEEDED
     assert too_few.outcome is Outcome.FAILED
@@ -126,15 +128,19 @@ def test_limit_of_processes_is_what_the_task_may_have_itself(
 @needs_cgroups
 def test_program_that_wants_more_processor_is_throttled(directory: Path) -> None:
     async def scenario(host: Host) -> None:
-        key = host.launch(Work(shell="while :; do :; done", limits=Limits(cpu=0.1)))
+        key = host.launch(Work(shell="while :; do :; done", limits=ResourceLimits(cpu=0.1)))
         await wait_until(lambda: throttled_count(directory, key) > 0)
 
     run_scenario("asyncio", make_process_executor(directory), scenario)
 
 
 @needs_cgroups
-@pytest.mark.parametrize(("limits", "is_held"), [(Limits(), False), (Limits(pids=50), True)])
-def test_whole_cgroup_ends_with_its_attempt(directory: Path, limits: Limits, is_held: bool) -> None:
+@pytest.mark.parametrize(
+    ("limits", "is_held"), [(ResourceLimits(), False), (ResourceLimits(pids=50), True)]
+)
+def test_whole_cgroup_ends_with_its_attempt(
+    directory: Path, limits: ResourceLimits, is_held: bool
+) -> None:
     async def scenario(host: Host) -> int:
         key = host.launch(Work(shell=AWAY, limits=limits))
         pid = int(await host.output(key, containing=b"\n"))
@@ -161,7 +167,7 @@ def test_members_are_stopped_and_killed_where_the_kernel_does_not_do_it(
         pytest.skip("no version 1 here")
 
     async def scenario(host: Host) -> int:
-        key = host.launch(Work(shell=AWAY, limits=Limits(pids=50)))
+        key = host.launch(Work(shell=AWAY, limits=ResourceLimits(pids=50)))
         pid = int(await host.output(key, containing=b"\n"))
         host.stop(key, grace=Duration(0))
         await host.ending(key)
@@ -176,7 +182,9 @@ def test_members_are_stopped_and_killed_where_the_kernel_does_not_do_it(
 def test_nothing_is_left_of_cgroups(directory: Path) -> None:
     async def scenario(host: Host) -> list[Path]:
         for _ in range(3):
-            await host.run(Work(shell="true", limits=Limits(cpu=1, memory=64 * MIB, pids=9)))
+            await host.run(
+                Work(shell="true", limits=ResourceLimits(cpu=1, memory=64 * MIB, pids=9))
+            )
         return [path for folder in groups_of(directory) for path in folder.glob(f"{EXECUTION_ID}*")]
 
     left = run_scenario("asyncio", make_process_executor(directory), scenario)
@@ -189,7 +197,7 @@ def test_nothing_is_left_of_cgroups(directory: Path) -> None:
 def test_groups_of_an_earlier_life_are_ended_and_removed(tmp_path: Path) -> None:
     name = f"rota-test-{tmp_path.name}"
     earlier = Cgroups(name)
-    left, failed = earlier.make("left", Limits(pids=10))
+    left, failed = earlier.make("left", ResourceLimits(pids=10))
     assert left is not None
     assert failed == {}
 
@@ -206,7 +214,7 @@ def test_what_cannot_be_held_to_is_told_and_memory_is_held_for_each_process(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cgroups, "mounts", lambda: iter(()))
-    work = Work(shell=HOG, limits=Limits(cpu=0.5, memory=32 * MIB, pids=50))
+    work = Work(shell=HOG, limits=ResourceLimits(cpu=0.5, memory=32 * MIB, pids=50))
 
     ending = ending_of(directory, work)
 
@@ -227,7 +235,7 @@ def test_folder_that_may_not_be_written_is_named(
     mount = cgroups.Mount(Path("/proc"), "/", 1, frozenset(CONTROLLERS))
     monkeypatch.setattr(cgroups, "mounts", lambda: iter((mount,)))
 
-    ending = ending_of(directory, Work(shell="echo ran", limits=Limits(pids=50)))
+    ending = ending_of(directory, Work(shell="echo ran", limits=ResourceLimits(pids=50)))
 
     assert (ending.outcome, ending.output) == (Outcome.SUCCEEDED, b"ran\n")
     [told] = ending.unenforced
@@ -241,7 +249,7 @@ def test_without_limits_nothing_is_told(directory: Path) -> None:
 
 
 def test_command_not_found_is_named_behind_limits_too(directory: Path) -> None:
-    ending = ending_of(directory, Work(argv=("no-such",), limits=Limits(pids=9)))
+    ending = ending_of(directory, Work(argv=("no-such",), limits=ResourceLimits(pids=9)))
 
     assert ending.reason == "cannot start 'no-such': command not found in PATH"
 
@@ -286,7 +294,7 @@ def test_time_on_the_processor_is_counted(directory: Path) -> None:
     ],
 )
 def test_limits_in_the_files_of_either_version(version: int, expected: dict[str, str]) -> None:
-    limits = Limits(cpu=0.5, memory=64 * MIB, pids=20)
+    limits = ResourceLimits(cpu=0.5, memory=64 * MIB, pids=20)
 
     written = {
         file: value
@@ -298,7 +306,7 @@ def test_limits_in_the_files_of_either_version(version: int, expected: dict[str,
 
 
 def test_share_of_a_processor_is_not_below_what_the_kernel_takes() -> None:
-    assert settings("cpu", 2, Limits(cpu=0.001)) == [("cpu.max", "1000 100000", True)]
+    assert settings("cpu", 2, ResourceLimits(cpu=0.001)) == [("cpu.max", "1000 100000", True)]
 
 
 def groups_named(beginning: str) -> list[Path]:

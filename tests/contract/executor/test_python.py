@@ -33,10 +33,10 @@ from rota.core.model.attempt import (
     AttemptKey,
     Call,
     Ending,
-    Limits,
     Order,
     Outcome,
     Report,
+    ResourceLimits,
     Sandbox,
     Work,
 )
@@ -858,7 +858,7 @@ def test_peak_of_memory_is_that_of_the_call(bench: Bench) -> None:
 
 
 def test_limit_of_memory_holds_and_is_told_apart(bench: Bench) -> None:
-    limits = Limits(memory=64 << 20)
+    limits = ResourceLimits(memory=64 << 20)
     within, beyond = bench.endings_of(
         replace(call("functions:allocate", 8), limits=limits),
         replace(call("functions:allocate", 200), limits=limits),
@@ -882,7 +882,7 @@ def test_worker_serves_one_attempt_after_the_other(bench: Bench) -> None:
     [
         {"env": (("COLOUR", "red"),)},
         {"cwd": "/"},
-        {"limits": Limits(pids=500)},
+        {"limits": ResourceLimits(pids=500)},
         {"call": Call(function="functions:call_count", path=(CALLED, "/"))},
     ],
     ids=["env", "cwd", "limits", "path"],

@@ -24,7 +24,7 @@ from contract.executor.executor_host import (
     run_scenario,
     wait_until,
 )
-from rota.core.model.attempt import AttemptKey, Bind, Ending, Limits, Outcome, Sandbox, Work
+from rota.core.model.attempt import AttemptKey, Bind, Ending, Outcome, ResourceLimits, Sandbox, Work
 from rota.core.timing.instants import SECOND, Duration
 from rota.executor.attempt_settings import AttemptSettings
 from rota.executor.kernel.procfs import children_of
@@ -793,7 +793,7 @@ def test_what_an_old_bubblewrap_cannot_forbid_is_told(bench: Bench, tmp_path: Pa
     bwrap.chmod(0o755)
 
     ending = bench.ending_of(
-        Work(argv=("true",), sandbox=STRICT, limits=Limits(memory=1 << 30)),
+        Work(argv=("true",), sandbox=STRICT, limits=ResourceLimits(memory=1 << 30)),
         environ={"PATH": f"{tmp_path}:/usr/bin:/bin"},
     )
 

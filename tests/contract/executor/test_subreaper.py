@@ -17,7 +17,7 @@ from contract.executor.executor_host import (
     run_scenario,
     wait_until,
 )
-from rota.core.model.attempt import Limits, Outcome, Work
+from rota.core.model.attempt import Outcome, ResourceLimits, Work
 from rota.core.timing.instants import Duration
 from rota.executor.kernel import subreaper
 from rota.executor.kernel.procfs import children_of, status_of
@@ -129,7 +129,7 @@ def test_families_are_ended_whole_in_one_go() -> None:
 
 def test_orphan_of_a_limited_attempt_outlives_others(bench: Bench) -> None:
     async def scenario(host: Host) -> bool:
-        work = Work(shell=WAYS_OUT["no parent, no environment"], limits=Limits(pids=50))
+        work = Work(shell=WAYS_OUT["no parent, no environment"], limits=ResourceLimits(pids=50))
         other = host.launch(Work(shell="echo up; sleep 1000"))
         await host.output(other, containing=b"up")
         key = host.launch(work)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rota.core.model.attempt import AttemptKey, Image, Limits, Order, Token, Work
+from rota.core.model.attempt import AttemptKey, Image, Order, ResourceLimits, Token, Work
 from rota.core.model.ids import Epoch, ExecutionId, Index, NodeId
 from rota.core.timing.instants import Instant
 from rota.executor.attempt_settings import AttemptSettings
@@ -17,7 +17,7 @@ MIB = 1 << 20
 TERMS = AttemptSettings(container_memory=64 * MIB, container_pids=20)
 
 
-def host_config(limits: Limits, terms: AttemptSettings) -> dict[str, Json]:
+def host_config(limits: ResourceLimits, terms: AttemptSettings) -> dict[str, Json]:
     """Return what the engine is asked for as to the machine."""
     order = Order(
         key=AttemptKey(ExecutionId("3f2a9c0011223344-0660c1a4f8fe40-0000"), "main", 1),
@@ -40,14 +40,14 @@ def host_config(limits: Limits, terms: AttemptSettings) -> dict[str, Json]:
 @pytest.mark.parametrize(
     ("limits", "memory", "pids"),
     [
-        (Limits(), 64 * MIB, 20),
-        (Limits(memory=MIB), MIB, 20),
-        (Limits(pids=3), 64 * MIB, 3),
-        (Limits(cpu=0.5, memory=256 * MIB, pids=99), 256 * MIB, 99),
+        (ResourceLimits(), 64 * MIB, 20),
+        (ResourceLimits(memory=MIB), MIB, 20),
+        (ResourceLimits(pids=3), 64 * MIB, 3),
+        (ResourceLimits(cpu=0.5, memory=256 * MIB, pids=99), 256 * MIB, 99),
     ],
 )
 def test_a_container_has_its_own_limits_or_those_of_its_node_and_no_swap(
-    limits: Limits, memory: int, pids: int
+    limits: ResourceLimits, memory: int, pids: int
 ) -> None:
     asked = host_config(limits, TERMS)
 
@@ -56,13 +56,13 @@ def test_a_container_has_its_own_limits_or_those_of_its_node_and_no_swap(
 
 
 def test_a_node_may_leave_containers_without_limits() -> None:
-    asked = host_config(Limits(), AttemptSettings(container_memory=0, container_pids=0))
+    asked = host_config(ResourceLimits(), AttemptSettings(container_memory=0, container_pids=0))
 
     assert not {"Memory", "MemorySwap", "PidsLimit", "NanoCpus"} & asked.keys()
 
 
 def test_a_container_gets_no_rights_of_root() -> None:
-    asked = host_config(Limits(), TERMS)
+    asked = host_config(ResourceLimits(), TERMS)
 
     assert asked["CapDrop"] == ["ALL"]
     assert asked["SecurityOpt"] == ["no-new-privileges"]

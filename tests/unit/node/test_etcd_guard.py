@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from rota.node.cluster.etcd_guard import EtcdGuard
-from rota.node.coordination.etcd_messages import StatusAnswer
+from rota.node.coordination.etcd_messages import StatusResponse
 from rota.node.coordination.etcd_space import EtcdSpace, space_of
 from rota.node.system.background import beside
 
@@ -27,21 +27,21 @@ def space(used_bytes: int, *, is_refusing: bool = False) -> EtcdSpace:
 
 
 def test_the_member_that_is_nearest_to_its_quota_counts() -> None:
-    small = StatusAnswer(size_bytes=9, quota_bytes=10)
-    large = StatusAnswer(size_bytes=100, quota_bytes=1_000)
+    small = StatusResponse(size_bytes=9, quota_bytes=10)
+    large = StatusResponse(size_bytes=100, quota_bytes=1_000)
 
     assert space_of([large, small]) == EtcdSpace(9, 10, is_refusing=False)
     assert space_of([]) is None
 
 
 def test_a_member_that_does_not_tell_its_quota_has_that_of_etcd_by_default() -> None:
-    assert space_of([StatusAnswer(size_bytes=7)]) == EtcdSpace(7, 2 * GIB, is_refusing=False)
+    assert space_of([StatusResponse(size_bytes=7)]) == EtcdSpace(7, 2 * GIB, is_refusing=False)
 
 
 def test_the_alarm_of_any_member_makes_etcd_refuse_writes() -> None:
-    alarmed = StatusAnswer(size_bytes=1, errors=("memberID:1 alarm:NOSPACE",))
+    alarmed = StatusResponse(size_bytes=1, errors=("memberID:1 alarm:NOSPACE",))
 
-    found = space_of([StatusAnswer(size_bytes=2), alarmed])
+    found = space_of([StatusResponse(size_bytes=2), alarmed])
 
     assert found == EtcdSpace(2, 2 * GIB, is_refusing=True)
 

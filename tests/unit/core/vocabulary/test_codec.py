@@ -11,9 +11,9 @@ from rota.core.model.attempt import (
     Call,
     Ending,
     Image,
-    Limits,
     Outcome,
     Raised,
+    ResourceLimits,
     Sandbox,
     Token,
     Usage,
@@ -97,7 +97,7 @@ CONFINED = job(
             sandbox=Sandbox(
                 profile="strict", has_network=False, binds=(Bind("/srv", "/data", True),)
             ),
-            limits=Limits(cpu=0.5, memory=1 << 29, pids=100),
+            limits=ResourceLimits(cpu=0.5, memory=1 << 29, pids=100),
         ),
         retry=RetryPolicy(limit=1, on_exceptions=("OSError",), never_on_exceptions=("a.B",)),
     ),

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.model.attempt import Bind, Limits, Sandbox
+from rota.core.model.attempt import Bind, ResourceLimits, Sandbox
 from rota.node.api.documents.job_bodies import job_spec
 from rota.node.api.documents.job_definitions import definition_of
 from rota.wire.documents import (
@@ -231,7 +231,7 @@ def test_what_a_job_says_is_for_the_tasks_that_it_makes_sense_for() -> None:
     }
     assert [name for name, work in wiring.items() if work.image] == ["command"]
     assert [name for name, work in wiring.items() if work.sandbox != Sandbox()] == ["bare"]
-    assert [name for name, work in wiring.items() if work.limits != Limits()] == [
+    assert [name for name, work in wiring.items() if work.limits != ResourceLimits()] == [
         "command",
         "bare",
         "function",
