@@ -94,7 +94,7 @@ def next_handover(primary: Primary, now: Instant) -> Handover | None:
     return Handover(to, later(now, primary.timing.handover))
 
 
-def handed_over(primary: Primary, now: Instant, *, is_owing: bool) -> Configuration | None:
+def handed_over(primary: Primary, now: Instant, *, has_postponed: bool) -> Configuration | None:
     """Return the configuration that ends the handover; None while entries are missing (R27).
 
     A primary in bad health waits neither for its own disk (R19) nor beyond the deadline. No
@@ -108,12 +108,12 @@ def handed_over(primary: Primary, now: Instant, *, is_owing: bool) -> Configurat
     Args:
         primary: The primary.
         now: By the node's own clock.
-        is_owing: Whether postponed effects are outstanding.
+        has_postponed: Whether postponed effects are outstanding.
     """
     handover = primary.handover
     if handover is None or not primary.copy.has_applied_all:
         return None
-    if is_owing and now < handover.deadline:
+    if has_postponed and now < handover.deadline:
         return None
     copy, successor = primary.copy, primary.peers.get(handover.to)
     session = primary.liveness.sessions.get(handover.to)

@@ -89,8 +89,7 @@ class Replica:
             was none.
         refused: Counts of refused messages by name: the sender had no right to send them, or they
             cannot be true.
-        is_owing: Whether postponed effects of committed entries are outstanding (R27); set by the
-            node.
+        has_postponed: Whether postponed effects of committed entries are outstanding (R27).
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class Replica:
         self.copy = LocalCopy(stored, storage)
         self.newest: Configuration | None = None
         self.refused: Counter[str] = Counter()
-        self.is_owing = False
+        self.has_postponed = False
         self._seen_number = 0
         """Number of the configuration seen last, among those learned since the node started."""
         self._liveness = liveness
@@ -417,6 +416,10 @@ class Replica:
         # Otherwise the founding began before a restart, and may still succeed with that copy.
         self._is_founding = True
 
+    def set_postponed(self, *, has_postponed: bool) -> None:
+        """Note whether postponed effects of committed entries are outstanding."""
+        self.has_postponed = has_postponed
+
     def begin_alone(self, base: Base, allocation: AllocationId, now: Instant) -> None:
         """Become the only copy, empty, with a journal that follows *base*."""
         self.copy.clear()
@@ -521,7 +524,7 @@ class Replica:
         if self.is_lost:
             primary.give_up_handover()
             return
-        fresh = handed_over(primary, now, is_owing=self.is_owing)
+        fresh = handed_over(primary, now, has_postponed=self.has_postponed)
         if fresh is not None:
             primary.step_down()  # R18: before it is sent.
             self._ask(primary, fresh)

@@ -20,7 +20,7 @@ def wire_shards(base: NodeFoundation) -> Shards:
         entropy=base.entropy,
         limits=Limits(executions=base.config.executions_max),
         ahead=base.config.decide_ahead,
-        look_at_calendar=base.self_check.check_clock,
+        check_clock=base.self_check.check_clock,
         failure=base.failure,
     )
 
@@ -33,6 +33,6 @@ def wire_fallback_shards(base: NodeFoundation) -> FallbackShards:
         timing=base.environment.timing,
         clock=base.clock,
         entropy=base.entropy,
-        look_at_calendar=base.self_check.check_clock,
+        check_clock=base.self_check.check_clock,
         failure=base.failure,
     )

@@ -5,13 +5,13 @@
                 <------------------- GiveDigest   the digest, or none: N has passed, or too many
                                                   digests wait
 
-N is the newest entry when the question leaves, so no copy has applied what comes after N, unless
-the question is overtaken. Where N is applied already the rows are read at once; else the shard's
-`Mark` has them read between N and the entry after it (`rota.node.shards.shard_loop`). The rows are
-those of that moment, and are read and hashed in pieces, with pauses, while others are written.
+N is the newest entry when the request is sent, so no copy has applied a later entry, unless that
+overtakes the request. A copy that has applied N reads the rows at once; otherwise the shard's
+`Mark` lets them be read between N and the entry after it (`rota.node.shards.shard_loop`). The rows
+are those of that moment; they are read and hashed in pieces, with pauses, during other writes.
 
-A difference is logged and counted, and nothing else: which copy is right only people can tell, and
-the data of all copies stays as it is.
+A difference is logged and counted, and the data of all copies stays as it is: only an operator can
+decide which copy is right.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from rota.core.model.ids import AllocationId, Epoch, Index, NodeId, ShardId
 from rota.core.replication.row_digests import DigestVerdict, Result, RowsDigest, compare
@@ -35,7 +36,7 @@ from rota.storage.store import Store
 log = logging.getLogger(__name__)
 
 COMPARE_EVERY = Duration(6 * HOUR)
-"""How long a node takes to come to all shards, one after the other."""
+"""Time in which a node compares all shards, one after the other."""
 ANSWERED_SHARE = 36
 """A comparison that takes longer than this part of a round is given up: 10 min, 20 million rows."""
 TRIES = 3
@@ -68,8 +69,8 @@ class _Comparison:
 
     Attributes:
         copies: The copies that count, by node, with this node's own.
-        digests: Those that are known, by node.
-        unanswered: The nodes that gave neither a digest nor a refusal.
+        digests: The digests received so far, by node.
+        unanswered: The nodes that sent neither a digest nor a refusal.
     """
 
     shard: Shard
@@ -82,7 +83,7 @@ class _Comparison:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, node_id: NodeId, digest: bytes | None) -> None:
-        """Add the answer of a node; one that has none ends the wait for the others."""
+        """Add the response of a node; one without a digest ends the wait for the others."""
         self.unanswered.discard(node_id)
         if digest is not None:
             self.digests[node_id] = digest
@@ -91,7 +92,7 @@ class _Comparison:
 
     @property
     def is_current(self) -> bool:
-        """Whether the configuration is the one in which the question was put."""
+        """Whether the configuration is still that of the request."""
         primary = self.shard.replica.primary
         return primary is not None and primary.configuration.epoch == self.epoch
 
@@ -146,7 +147,7 @@ class CopyComparison:
         return frozenset(each for each in self._diverged if self._shards[each].is_open)
 
     async def run(self) -> None:
-        """Compare shard after shard, and digest what is asked for, until cancelled."""
+        """Compare shard after shard, and make requested digests, until cancelled."""
         self._is_running = True
         try:
             async with asyncio.TaskGroup() as group:
@@ -162,7 +163,7 @@ class CopyComparison:
 
     async def _take_turns(self) -> None:
         await asyncio.sleep(self._pause_s)
-        # Anywhere, so that on a node that is often restarted the last shards have a turn, too.
+        # At a random shard, so that a node that is often restarted compares the last ones, too.
         number = self._entropy.draw() % len(self._shards)
         while True:
             await self._compare(self._shards[ShardId(number)])
@@ -179,7 +180,7 @@ class CopyComparison:
                 async with asyncio.timeout(self._answered_within / SECOND):
                     await comparison.answered.wait()
             except TimeoutError:
-                pass  # What is known is compared.
+                pass  # The digests received so far are compared.
             finally:
                 self._comparison = None
             verdict = DigestVerdict(Result.INCOMPLETE)
@@ -191,10 +192,10 @@ class CopyComparison:
             await asyncio.sleep(self._retry_s)
 
     def _begin(self, shard: Shard) -> _Comparison | None:
-        """Ask all copies of a shard for a digest; None if this node is not to compare them now.
+        """Request a digest of all copies of a shard; None if they are not to be compared now.
 
-        Not while the copies change: of one whose addition is not known to have happened the rows
-        may be ahead of the entry, as its snapshot was.
+        They are not compared while a change of copies is under way: the rows of a copy that is
+        being added may be ahead of the entry, as its snapshot was.
         """
         primary = shard.replica.primary
         if primary is None or not shard.may_answer(self._clock.elapsed()) or primary.changes:
@@ -244,7 +245,7 @@ class CopyComparison:
             )
 
     def given(self, shard: Shard, sender: NodeId, message: GiveDigest) -> bool:
-        """Take an answer; return False if it answers no question of this node's (R42)."""
+        """Take a response; return False if it belongs to no request of this node (R42)."""
         comparison = self._comparison
         if (
             comparison is None
@@ -259,7 +260,7 @@ class CopyComparison:
     # -- the part of each copy ------------------------------------------------------------------
 
     def asked(self, shard: Shard, sender: NodeId, message: AskDigest) -> None:
-        """Take the question of a primary; the answer goes when the digest is there."""
+        """Take the request of a primary; the response is sent when the digest is made."""
 
         def give(digest: bytes | None) -> None:
             answer = GiveDigest(number=message.number, digest=digest)
@@ -268,16 +269,17 @@ class CopyComparison:
         self._digest_at(shard, message, give)
 
     def _digest_at(self, shard: Shard, question: AskDigest, give: GiveResult) -> None:
-        """Have the digest made of the rows after the entry in question and of no other."""
+        """Digest the rows after the requested entry, and before the next one."""
         deadline = later(self._clock.elapsed(), self._answered_within)
         if shard.file.applied >= question.index:
             self._read(shard, question, deadline, give)
         else:
-            # In the place of an earlier one, whose asker has given up.
-            shard.mark = Mark(question.index, lambda: self._read(shard, question, deadline, give))
+            # It replaces an earlier mark, whose comparison has ended.
+            read = partial(self._read, shard, question, deadline, give)
+            shard.set_mark(Mark(question.index, read))
 
     def _read(self, shard: Shard, question: AskDigest, deadline: Instant, give: GiveResult) -> None:
-        """Have the rows digested as they are now; refuse if they are not those in question."""
+        """Digest the rows as they are now; refuse if they are not the requested ones."""
         newest = shard.replica.newest
         is_meant = (
             newest is not None

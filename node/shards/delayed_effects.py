@@ -1,8 +1,8 @@
-"""What is committed and waits for its time: starts that were decided a little before they are due.
+"""Committed effects that wait for their time: starts decided shortly before they are due.
 
-It is carried out then if this node may act for its shard at that moment, like any effect (PROTOCOL
-R15); until then nobody runs it, and a shard that is closed takes it along. Its time is counted as
-it passes from when the entry was committed: setting the calendar between the two moves nothing.
+When one is due it is carried out if this node has the shard's authority then, like any effect
+(PROTOCOL R15). It is dropped if the shard is closed before. The wait is measured by the elapsed
+time since the commit, so setting the wall clock meanwhile does not change it.
 """
 
 import asyncio
@@ -18,12 +18,13 @@ from rota.node.shards.shard import Shard
 from rota.node.system.clock import Clock, whole_ms
 
 SLEW_PART = 1_000
-"""The calendar may be slowed by one in so many (adjtimex: by 500 in a million); none is early."""
+"""The wall clock may be slowed by one part in so many (adjtimex: 500 in a million); the wait is
+longer by as much, so no effect is early."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Effects of one execution, and when they are due by the time that passes."""
+    """Effects of one execution, and when they are due by the elapsed time."""
 
     due: Instant
     later: PostponedEffects
@@ -36,8 +37,8 @@ class DelayedEffects:
 
     Args:
         clock: Both of its times are used.
-        most: No effect waits for longer.
-        on_due: Called on the loop with each shard some of whose effects have come due.
+        most: The longest wait.
+        on_due: Called on the loop with each shard that has effects which are due.
     """
 
     def __init__(self, clock: Clock, most: Duration, on_due: Callable[[Shard], None]) -> None:
@@ -54,28 +55,28 @@ class DelayedEffects:
         wait = max(0, min(later.at - self._clock.now(), self._most))
         due = Instant(self._clock.elapsed() + wait + wait // SLEW_PART)
         self._held.setdefault(shard, []).append(_Held(due, later))
-        shard.replica.is_owing = True
+        shard.replica.set_postponed(has_postponed=True)
         heapq.heappush(self._dues, (due, next(self._numbers), shard))
         if self._dues[0][0] == due:
             self._arm()
 
     def take_due(self, shard: Shard) -> list[Effect]:
-        """Return the effects of a shard whose time has come."""
+        """Remove and return the effects of a shard that are due."""
         now = self._clock.elapsed()
         return self._take(shard, lambda each: each.due <= now)
 
     def withdraw(self, shard: Shard, execution_id: ExecutionId) -> list[Launch]:
-        """Forget what waits for an execution; return the attempts that are not to begin."""
+        """Drop the effects of an execution; return the attempts that are not to begin."""
         taken = self._take(shard, lambda each: each.later.execution_id == execution_id)
         return [effect for effect in taken if isinstance(effect, Launch)]
 
     def drop(self, shard: Shard) -> list[Launch]:
-        """Forget all that waits for a shard; return the attempts that are not to begin here."""
+        """Drop the effects of a shard; return the attempts that are not to begin here."""
         taken = self._take(shard, lambda each: True)
         return [effect for effect in taken if isinstance(effect, Launch)]
 
     def close(self) -> None:
-        """Call nobody any more."""
+        """Cancel the timer: `on_due` is not called any more."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -85,16 +86,16 @@ class DelayedEffects:
         taken = [each for each in held if is_wanted(each)]
         if len(taken) < len(held):
             self._held[shard] = [each for each in held if not is_wanted(each)]
-        shard.replica.is_owing = shard in self._held
+        shard.replica.set_postponed(has_postponed=shard in self._held)
         return [effect for each in taken for effect in each.later.effects]
 
     def _arm(self) -> None:
         self.close()
         if self._dues:
             wait_s = whole_ms(self._dues[0][0] - self._clock.elapsed())
-            self._handle = asyncio.get_running_loop().call_later(wait_s, self._go_off)
+            self._handle = asyncio.get_running_loop().call_later(wait_s, self._ring)
 
-    def _go_off(self) -> None:
+    def _ring(self) -> None:
         self._handle = None
         now = self._clock.elapsed()
         due: dict[Shard, None] = {}

@@ -1,4 +1,4 @@
-"""Dry runs: what would become of commands if they were meant."""
+"""Dry runs: the decisions of commands without a commit."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ from rota.node.system.clock import Clock
 
 @dataclass(slots=True)
 class DryRun:
-    """What would become of commands, in the order asked, if they were meant.
+    """The result of a dry run.
 
     Attributes:
-        states: The states of the shards concerned, as they would be.
-        past: What would have become history, by table and key.
-        answers: One for each command.
+        states: The states of the shards concerned, after the commands.
+        past: The rows that the commands would add to history, by table and key.
+        answers: One for each command, in their order.
     """
 
     states: dict[Shard, State] = field(default_factory=dict[Shard, State])
@@ -30,39 +30,39 @@ class DryRun:
     answers: list[Answer] = field(default_factory=list[Answer])
 
     def add(self, state: State, changes: Iterable[Change]) -> None:
-        """Make *changes* part of what would be."""
+        """Apply *changes* to *state*."""
         for change in changes:
             state.apply(change)
             if change.table > Table.HISTORY and change.record is not None:
                 self.past[change.table, change.key] = change.record
 
 
-async def rehearse(
+async def dry_run(
     shards: Shards, clock: Clock, requests: Iterable[tuple[Shard, Command]]
 ) -> DryRun:
-    """Return what would become of *requests*, one after the other; nothing does.
+    """Return the decisions of *requests*, one after the other, without committing them.
 
-    Each shard concerned is tried on a copy, so it costs O(records of these shards). There is room
-    for no attempt: what would run is shown waiting.
+    The commands are decided on a copy of each shard concerned: costs O(records of these shards). No
+    slot is free, so attempts that would start are shown as waiting.
 
     Raises:
-        Refused: All of them, because one of them cannot be taken at the moment.
+        Refused: All of them, because one of them cannot be accepted now.
     """
     requests = list(requests)
     shards.check_open(*(command for _, command in requests))
-    rehearsal = DryRun()
+    result = DryRun()
     for shard, command in requests:
-        state = rehearsal.states.get(shard)
+        state = result.states.get(shard)
         if state is None:
-            state = rehearsal.states[shard] = shard.state.fork()
-        now = later(shard.time(clock), Duration(len(rehearsal.answers)))
+            state = result.states[shard] = shard.state.fork()
+        now = later(shard.time(clock), Duration(len(result.answers)))
         try:
             decision = decide(state, command, shards.situation(shard, now, NO_SLOTS))
         except Refused as refusal:
-            rehearsal.answers.append(refusal)
+            result.answers.append(refusal)
         else:
-            rehearsal.add(state, decision.changes)
-            rehearsal.answers.append(decision.reply)
-    # What was seen may be ahead of what is committed.
-    await shards.settled(*rehearsal.states)
-    return rehearsal
+            result.add(state, decision.changes)
+            result.answers.append(decision.reply)
+    # The copied state may be ahead of the commit.
+    await shards.settled(*result.states)
+    return result

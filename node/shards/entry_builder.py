@@ -1,4 +1,4 @@
-"""What one shard decides in one turn."""
+"""The entry of one shard in one turn."""
 
 from rota.core.timing.instants import MICROSECOND, Instant, later
 from rota.core.vocabulary.changes import Change, Table
@@ -9,11 +9,11 @@ from rota.node.shards.shard import Answer, Entry, OnAnswer, Shard
 
 
 class EntryBuilder:
-    """The changes of all the commands that a shard decides in one turn, for one entry.
+    """The changes of all commands that a shard decides in one turn, for one entry.
 
     Args:
-        shard: Open, on this node.
-        at: Its time at the first of them.
+        shard: A shard that is open on this node.
+        at: Its time at the first command.
     """
 
     def __init__(self, shard: Shard, at: Instant) -> None:
@@ -25,7 +25,7 @@ class EntryBuilder:
 
     @property
     def is_worth_an_entry(self) -> bool:
-        """Whether there is anything to be recorded."""
+        """Whether there is anything to record."""
         return bool(self._causes)
 
     @property
@@ -43,11 +43,11 @@ class EntryBuilder:
         self._causes.append(decision.cause)
         self.shard.recent_causes.append(decision.cause)
         self._effects += decision.effects
-        # Ids are made of instants: no two decisions of a shard share one.
+        # Ids contain instants: no two decisions of a shard share one.
         self.at = later(self.at, MICROSECOND)
 
     def propose(self, answers: list[tuple[OnAnswer, Answer]], now: Instant) -> None:
-        """Hand the entry to the shard's replica."""
+        """Propose the entry to the shard's replica."""
         changes = tuple(encode_change(change) for change in self._changes.values())
         index = self.shard.replica.propose(encode_body(self._causes, changes), self.at, now)
         entry = Entry(index, now, changes, tuple(self._effects), answers)

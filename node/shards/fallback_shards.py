@@ -46,7 +46,7 @@ class FallbackShards(Shards):
         timing: The timeouts of the cluster.
         clock: Gives the times of decisions.
         entropy: Gives their random numbers.
-        look_at_calendar: Called before an instant of the wall clock is recorded.
+        check_clock: Called before an instant of the wall clock is recorded.
         failure: Gets the error that ends this node.
     """
 
@@ -58,7 +58,7 @@ class FallbackShards(Shards):
         timing: Timing,
         clock: Clock,
         entropy: Entropy,
-        look_at_calendar: Callable[[], object],
+        check_clock: Callable[[], object],
         failure: "asyncio.Future[None]",
     ) -> None:
         liveness = Liveness(
@@ -75,7 +75,7 @@ class FallbackShards(Shards):
             entropy=entropy,
             limits=Limits(executions=EXECUTIONS_MAX),
             ahead=Duration(0),
-            look_at_calendar=look_at_calendar,
+            check_clock=check_clock,
             failure=failure,
         )
         self._by_number: dict[ShardId, Shard] = {}

@@ -1,4 +1,4 @@
-"""What waits to be decided, and how much of it one turn and one entry take."""
+"""Commands that wait to be decided, and the limits of one turn and one entry."""
 
 import asyncio
 from collections import deque
@@ -12,17 +12,17 @@ from rota.node.shards.shard import Answer, OnAnswer, Shard
 INBOX_MAX = 20_000
 """Requests that may wait to be decided; one more is refused with 503 and Retry-After."""
 HELD_MAX = Duration(10 * SECOND)
-"""How long requests wait for a shard that admits nothing; then they are refused, for otherwise they
-would be carried out hours after their callers gave up."""
+"""How long requests wait for a shard that admits nothing; then they are refused, since they would
+otherwise be carried out hours after their callers gave up."""
 TURN_MAX = 512
-"""Commands that one turn decides: about 30 ms of work, then the loop sees to the rest.
+"""Commands that one turn decides: about 30 ms of work, then other work of the loop can run.
 
-What was asked for together is decided together, even where that alone is more.
+Commands submitted together are decided in one turn, even if they alone are more.
 """
 ENTRY_BYTES_MAX = 8 << 20
-"""About what one entry holds of what users give and are handed; more goes into the next turn's.
+"""Approximate limit of the users' data in one entry; more commands are left for the next turn.
 
-An entry is one message to each copy, and no message may have more than 128 MiB.
+An entry is one message to each copy, and a message may have at most 128 MiB.
 """
 
 Asked = tuple[Shard, Command, OnAnswer | None]
@@ -32,24 +32,24 @@ Taken = dict[Shard, list[Waiting]]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller of a request: one who may ask again, unlike the node's own timers and outcomes."""
+    """The caller of a request, which may be repeated, unlike the node's own commands."""
 
     answered: asyncio.Future[Answer]
 
     def __call__(self, answer: Answer) -> None:
-        """Give the caller an answer, unless that has gone away meanwhile."""
+        """Give the caller an answer, unless its request was cancelled meanwhile."""
         if not self.answered.done():
             self.answered.set_result(answer)
 
 
 class Inbox:
-    """Commands that wait to be decided, in the order in which they came.
+    """Commands that wait to be decided, in the order of their arrival.
 
     Attributes:
-        items: What was asked for together is one item, and is decided in one turn.
-        length: How many commands the items are.
-        held: What came for shards that admit nothing at the moment, but are this node's. The next
-            turn tries it again, before everything else.
+        items: Commands submitted together are one item, and are decided in one turn.
+        length: The number of commands in the items.
+        held: Commands for shards that are open here but admit nothing now. The next turn tries them
+            again, before all others.
     """
 
     def __init__(self) -> None:
@@ -58,13 +58,13 @@ class Inbox:
         self.held: Taken = {}
         self._held_count = 0
         self._held_since: dict[Shard, Instant] = {}
-        """Since when each shard of *held* admits nothing."""
+        """The time since which each shard of `held` admits nothing."""
 
     def check_room(self) -> None:
-        """Refuse a request that is one too many.
+        """Refuse a request if too many wait.
 
         Raises:
-            Refused: As many wait as may.
+            Refused: `INBOX_MAX` requests wait.
         """
         waiting = len(self.items) + self._held_count
         if waiting >= INBOX_MAX:
@@ -76,12 +76,12 @@ class Inbox:
             )
 
     def put(self, *asked: Asked) -> None:
-        """Add what is to be decided in one turn."""
+        """Add commands that are to be decided in one turn."""
         self.items.append(asked)
         self.length += len(asked)
 
     def take(self) -> Taken:
-        """Take out what one turn decides."""
+        """Remove and return the commands for one turn."""
         taken, self.held = self.held, {}
         self._held_since = {shard: self._held_since[shard] for shard in taken}
         self._held_count = count = 0
@@ -94,7 +94,7 @@ class Inbox:
         return taken
 
     def for_one_entry(self, shard: Shard, commands: list[Waiting]) -> list[Waiting]:
-        """Return those of *commands* that one entry holds; the others come first next time."""
+        """Return those of *commands* that one entry holds; the rest is first in the next turn."""
         end = _end_of_entry(commands)
         if rest := commands[end:]:
             self.items.appendleft(tuple((shard, *each) for each in rest))
@@ -102,10 +102,11 @@ class Inbox:
         return commands[:end]
 
     def hold(self, shard: Shard, commands: list[Waiting], now: Instant) -> list[Waiting]:
-        """Keep what was taken for a shard that admits nothing at the moment.
+        """Keep commands that were taken for a shard that admits nothing now.
 
         Returns:
-            The requests among *commands*, if that has been so for `HELD_MAX`: they are not kept.
+            The requests among *commands* if it has admitted nothing for `HELD_MAX`: they are not
+            kept.
         """
         since = self._held_since.setdefault(shard, now)
         late: list[Waiting] = []
@@ -118,13 +119,13 @@ class Inbox:
         return late
 
     def hold_no_more(self, shard: Shard) -> list[Waiting]:
-        """Take out what is held for a shard."""
+        """Remove and return the commands that are held for a shard."""
         commands = self.held.pop(shard, [])
         self._held_count -= len(commands)
         return commands
 
     def drop(self) -> list[OnAnswer]:
-        """Drop everything, and return who waits for it."""
+        """Drop all commands, and return the functions that wait for their answers."""
         waiting = [each for commands in self.held.values() for _, each in commands if each]
         waiting += [each for together in self.items for _, _, each in together if each]
         self.items.clear()
@@ -139,7 +140,7 @@ def _end_of_entry(commands: list[Waiting]) -> int:
     size = 0
     for count, (command, on_answer) in enumerate(commands, 1):
         size += payload_bytes(command)
-        # What came together and is to be in one entry stands before one that has an answer.
+        # Commands for one entry precede the one with the answer function of them all.
         if size >= ENTRY_BYTES_MAX and on_answer is not None:
             return count
     return len(commands)

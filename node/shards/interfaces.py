@@ -22,15 +22,15 @@ class EffectHandler(Protocol):
         ...
 
     def decided(self, command: Command, started: int) -> None:
-        """Note that *command* was decided and starts so many attempts."""
+        """Note that *command* was decided and starts *started* attempts."""
         ...
 
     def committed(self, took: Duration) -> None:
-        """Note that an entry is committed, so long after it was decided."""
+        """Note that an entry is committed, *took* after it was decided."""
         ...
 
     def perform(self, shard: Shard, effect: Effect, /) -> None:
-        """Carry out a committed effect; may be asked twice for the same after a takeover."""
+        """Carry out a committed effect; called twice for the same one after a takeover."""
         ...
 
     def opened(self, shard: Shard, /) -> None:
@@ -38,32 +38,32 @@ class EffectHandler(Protocol):
         ...
 
     def unreadable(self, shard: Shard, /) -> None:
-        """Note that a shard stays closed, for its state cannot be read."""
+        """Note that a shard stays closed because its state cannot be read."""
         ...
 
     def closed(self, shard: Shard, /) -> None:
-        """Cease to act for a shard: timers, tasks that wait for a place, letters."""
+        """Cease to act for a shard: timers, tasks that wait for a slot, outbox items."""
         ...
 
     def unstarted(self, count: int, /) -> None:
-        """Take back the places of attempts that were decided, and are never launched."""
+        """Free the slots of attempts that were decided and are never launched."""
         ...
 
 
 class Durable(Protocol):
-    """What a group commit reports to."""
+    """The receiver of a group commit's reports."""
 
     def made_durable(self, ticket: Ticket, /) -> None:
-        """Note that everything written up to *ticket* survives a power loss now."""
+        """Note that all writes up to *ticket* survive a loss of power now."""
         ...
 
     def sync_failed(self, error: Exception, /) -> None:
-        """Fail: what was written may be lost, and the store must not be used any more."""
+        """Fail: writes may be lost, and the store must not be used any more."""
         ...
 
 
 class Commit(Protocol):
-    """Makes what is written to the store durable; see `rota.storage.group_commit`."""
+    """Makes writes to the store durable; see `rota.storage.group_commit`."""
 
     sync_count: int
 
@@ -72,7 +72,7 @@ class Commit(Protocol):
         ...
 
     def close(self) -> None:
-        """Wait for the last sync; what it made durable is still reported."""
+        """Wait for the last sync, which is still reported."""
         ...
 
 
@@ -95,5 +95,5 @@ class SwapRequests(Protocol):
         ...
 
     def look(self) -> None:
-        """Have the coordinator's view read soon; its configurations go to `Shards.learn`."""
+        """Request a read of the coordinator's view; its configurations go to `Shards.learn`."""
         ...

@@ -1,7 +1,7 @@
-"""The shards of this node, for all who want something of them.
+"""The shards of this node: the entry of commands, messages, configurations and time.
 
-Commands come from requests, timers, executors and other shards; messages, configurations and time
-come to the replicas. What follows from either is done in the next turn
+Commands come from requests, timers, executors and other shards; messages, configurations and ticks
+go to the replicas. The work that follows from either is done in the next turn
 (`rota.node.shards.shard_loop`).
 """
 
@@ -50,18 +50,17 @@ class Shards:
     """All shards of this node.
 
     Args:
-        store: Where they are; opened, and used by nobody else for shards.
-        count: How many there are.
-        liveness: Who is alive, as this node knows it; this node is named in it.
-        continuity: What this node knows of the coordinator's past.
-        timing: The cluster's.
-        copies: How many copies of each shard there are to be.
-        clock: Gives the instants of decisions.
-        entropy: Gives their chance.
-        limits: What one shard may hold.
-        ahead: How long before it is due a fire may be decided.
-        look_at_calendar: Called before anything is stamped by it; afterwards *liveness* tells
-            whether it may be believed.
+        store: The store of their rows; open, and used by no other shards.
+        count: Their number.
+        liveness: This node, and the live nodes as seen by it.
+        continuity: The past of the coordinator, as seen by this node.
+        timing: The timeouts of the cluster.
+        copies: The wanted and the least number of copies of each shard.
+        clock: Gives the times of decisions.
+        entropy: Gives their random numbers.
+        limits: The limits of one shard.
+        ahead: Time before it is due at which a fire may be decided.
+        check_clock: Called before an instant of the wall clock is recorded; updates *liveness*.
         failure: Gets the error that ends this node.
     """
 
@@ -78,7 +77,7 @@ class Shards:
         entropy: Entropy,
         limits: Limits,
         ahead: Duration,
-        look_at_calendar: Callable[[], object],
+        check_clock: Callable[[], object],
         failure: "asyncio.Future[None]",
     ) -> None:
         self._store = store
@@ -87,7 +86,7 @@ class Shards:
         self._entropy = entropy
         self._limits = limits
         self._ahead = ahead
-        self._look_at_calendar = look_at_calendar
+        self._check_clock = check_clock
         self._make = partial(
             Shard,
             store,
@@ -102,10 +101,10 @@ class Shards:
         self._inbox = self._state.inbox
         self._frozen: set[Shard] = set()
         self._first_frozen: Shard | None = None
-        """Of the shards that are frozen, until that is told."""
+        """The first of the frozen shards, until that is logged."""
         self._continuity = continuity
         self._kept = continuity.lost, continuity.revision
-        """What of it the store has."""
+        """The part of it that is stored."""
         self._no_space: Refused | None = None
 
     def __iter__(self) -> Iterator[Shard]:
@@ -124,7 +123,7 @@ class Shards:
 
     @property
     def refusal(self) -> Refused | None:
-        """Why not all requests from outside can be taken now, or None if they can."""
+        """Why not all requests of clients are accepted now, or None if they are."""
         return self._state.over or self._no_space
 
     @property
@@ -134,22 +133,22 @@ class Shards:
 
     @property
     def sync_time(self) -> Duration:
-        """How long the sync that runs now has taken so far; 0 if none does."""
+        """How long the sync that runs now has taken so far; 0 if none runs."""
         return self._state.sync_time
 
     @property
     def opening_time(self) -> Duration:
-        """How long opening shards has taken; see `TurnState`."""
+        """Total time spent opening shards; see `TurnState`."""
         return self._state.opening_time
 
     @property
     def entry_count(self) -> int:
-        """How many entries were made."""
+        """The number of entries made."""
         return self._state.entry_count
 
     @property
     def decision_count(self) -> int:
-        """How many commands were decided."""
+        """The number of commands decided."""
         return self._state.decision_count
 
     @property
@@ -159,12 +158,12 @@ class Shards:
 
     @property
     def frozen_count(self) -> int:
-        """Shards for which this node asks the coordinator for no change (PROTOCOL R31)."""
+        """Shards for which this node requests no change of configuration (PROTOCOL R31)."""
         return len(self._frozen)
 
     @property
     def why_frozen(self) -> str | None:
-        """Why shards cannot change hands, and what to do; None if they can."""
+        """Why shards cannot change hands, and the remedy; None if they can."""
         count, reason = len(self._frozen), self._continuity.reason
         if not count:
             return None
@@ -181,7 +180,7 @@ class Shards:
 
     @property
     def opened(self) -> Iterator[Shard]:
-        """The shards for which this node decides."""
+        """The shards that are open here: this node decides for them."""
         return (shard for shard in self._shards if shard.is_open)
 
     def of_name(self, namespace: str, name: str) -> Shard:
@@ -189,7 +188,7 @@ class Shards:
         return self._shards[shard_of(slot_of(namespace, name), len(self._shards))]
 
     def of_id(self, any_id: JobId | ExecutionId) -> Shard:
-        """Return the shard that an id carries."""
+        """Return the shard of the hash slot in an id."""
         return self._shards[shard_of(slot_of_id(any_id), len(self._shards))]
 
     # -- life -----------------------------------------------------------------------------------
@@ -209,7 +208,7 @@ class Shards:
             clock=self._clock,
             situation=self.situation,
             ahead=self._ahead,
-            look_at_calendar=self._look_at_calendar,
+            check_clock=self._check_clock,
             effects=effects,
             peers=peers,
             swap_requests=swap_requests,
@@ -217,21 +216,21 @@ class Shards:
         )
 
     def fail(self, error: Exception) -> None:
-        """Refuse everything that waits and hand the error on; the node ends and starts again."""
+        """Refuse everything that waits, and end the node with *error*."""
         self._state.fail(error)
 
-    # -- the replicas' world --------------------------------------------------------------------
+    # -- input of the replicas ------------------------------------------------------------------
 
     def receive(self, number: ShardId, sender: NodeId, message: Message) -> None:
-        """Take a message of another node's replica of a shard."""
+        """Pass a message of another node's replica to that of this node."""
         shard = self._shards[number]
         self._move(shard, lambda: shard.replica.receive(message, sender, self._clock.elapsed()))
 
     def take_view(self, configurations: Mapping[ShardId, Configuration], known: Known) -> None:
-        """Take the configurations of a view, of all shards: first for what is missing (R31).
+        """Take the configurations of a view; first check for missing ones (R31).
 
         Args:
-            configurations: All that there are.
+            configurations: All configurations in the view.
             known: `CoordinatorContinuity.known` of when the view was requested.
         """
         for shard in self._shards:
@@ -240,7 +239,7 @@ class Shards:
             self.learn(number, configuration)
 
     def keep_continuity(self) -> None:
-        """Store what this node knows of the coordinator's past, for its next process."""
+        """Store the continuity of the coordinator, for this node's next process."""
         kept = self._continuity.lost, self._continuity.revision
         if kept != self._kept and self._state.over is None:
             self._kept = kept
@@ -248,12 +247,12 @@ class Shards:
             self._state.plan()
 
     def learn(self, number: ShardId, configuration: Configuration) -> None:
-        """Take note of a shard's configuration."""
+        """Pass a shard's configuration to its replica."""
         shard = self._shards[number]
         self._move(shard, lambda: shard.replica.learn(configuration, self._clock.elapsed()))
 
     def swapped(self, swap: Swap, answer: Swapped | None) -> None:
-        """Take the coordinator's answer; None if nobody knows it."""
+        """Pass the coordinator's answer to a swap to the replica; None if it is unknown."""
         shard = self._shards[swap.shard]
         self._move(shard, lambda: shard.replica.answered(swap, answer, self._clock.elapsed()))
 
@@ -264,15 +263,15 @@ class Shards:
             self._move(shard, lambda: shard.replica.found(allocation))
 
     def linked(self, node_id: NodeId) -> None:
-        """Have the replicas show themselves to a node, to which there is a new link, in a tick."""
+        """Note a new link to a node: replicas send it their state at the next tick."""
         for shard in self._shards:
             shard.replica.linked(node_id)
 
     def tick(self, targets: Callable[[ShardId], tuple[NodeId, ...]]) -> None:
-        """Let time pass for every replica.
+        """Give every replica the time.
 
         Args:
-            targets: Gives the nodes that ought to have copies of a shard, the primary first.
+            targets: Returns the nodes that are to have copies of a shard, the primary first.
         """
         for shard in self._shards:
             self._move(
@@ -293,7 +292,7 @@ class Shards:
         return shard in self._state.touched
 
     def _move(self, shard: Shard, event: Callable[[], None]) -> None:
-        """Let something happen to a replica; what it wants done then is done in the next turn."""
+        """Apply an event to a replica; its work is done in the next turn."""
         state = self._state
         if state.over is None:
             state.guarded(event)
@@ -303,7 +302,7 @@ class Shards:
             state.plan()
 
     def _freeze_or_thaw(self, shard: Shard) -> None:
-        """Have an alarm raised for the first shard that is frozen, and end it with the last."""
+        """Prepare an alarm for the first frozen shard, and end it with the last."""
         was_frozen = bool(self._frozen)
         self._frozen ^= {shard}
         if self._frozen and not was_frozen:
@@ -313,7 +312,7 @@ class Shards:
             log.info("shards frozen no more", extra={"shard": shard.id, "epoch": shard.epoch})
 
     def _raise_alarm(self) -> None:
-        """Tell of shards that were frozen since the last tick: once, and of all of them."""
+        """Log the shards that were frozen since the last tick, in one line."""
         if (first := self._first_frozen) is None:
             return
         self._first_frozen = None
@@ -321,14 +320,14 @@ class Shards:
         facts = {"shard": first.id, "promised_epoch": first.epoch, "reason": self.why_frozen}
         log.error(event, extra=facts)
 
-    # -- what comes in --------------------------------------------------------------------------
+    # -- commands -------------------------------------------------------------------------------
 
     def submit(self, shard: Shard, command: Command, on_answer: OnAnswer | None = None) -> None:
-        """Have a command of the node's own decided: timers, outcomes, letters.
+        """Submit a command of the node itself: of a timer, an outcome, an outbox item.
 
-        There is at most one for each thing that the shards hold, so they need no limit of their
-        own, and nobody could try them again. Once this node can decide nothing more they are
-        dropped: the next life finds in the state what is outstanding.
+        Such commands have no limit: there is at most one for each row of the shards, and no caller
+        that could repeat a refused one. Once the shards are stopped they are dropped: the next
+        process finds the outstanding work in the state.
         """
         if self._state.over is not None:
             return
@@ -338,7 +337,7 @@ class Shards:
     def submit_together(
         self, shard: Shard, commands: Sequence[Command], on_answer: OnAnswer
     ) -> None:
-        """Likewise, for commands that one entry is to hold; the answer is that of the last."""
+        """Submit commands for one entry; the answer is that of the last."""
         if self._state.over is not None:
             return
         *others, last = commands
@@ -346,10 +345,10 @@ class Shards:
         self._state.plan()
 
     async def ask(self, shard: Shard, command: Command) -> Reply:
-        """Have a request decided, and return its reply once that is committed.
+        """Submit a request, and return its reply once the decision is committed.
 
         Raises:
-            Refused: By the decision, or because requests cannot be taken at the moment.
+            Refused: By the decision, or because requests are not accepted now.
         """
         self.check_open(command)
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -360,10 +359,10 @@ class Shards:
         return answer
 
     async def ask_many(self, requests: Iterable[tuple[Shard, Command]]) -> list[Answer]:
-        """Have several requests decided in one turn; answers come in their order.
+        """Submit several requests for one turn; return the answers in their order.
 
         Raises:
-            Refused: All of them, because one of them cannot be taken at the moment.
+            Refused: All of them, because one of them is not accepted now.
         """
         requests = list(requests)
         self.check_open(*(command for _, command in requests))
@@ -380,7 +379,7 @@ class Shards:
         return [await answered for answered in waiting]
 
     async def committed(self, *shards: Shard) -> None:
-        """Return when all that *shards* have decided until now is committed and applied.
+        """Wait until all decisions of *shards* so far are committed and applied.
 
         Raises:
             Refused: As `settled`; but without a check of this node's authority after the commit.
@@ -388,20 +387,20 @@ class Shards:
         await self._state.committed(shards)
 
     async def settled(self, *read: Shard) -> None:
-        """Return when all that shards have decided until now is committed and applied.
+        """Wait until all decisions of *read* so far are committed and applied.
 
-        Whoever reads a shard's memory, or its history, calls this before telling anyone. What is in
-        memory may run ahead of the commit; and another node may have gone on with the shard, unless
-        this one has authority when the answer leaves (PROTOCOL R15).
+        A request that reads a shard's memory or history calls this before it responds: the memory
+        may be ahead of the commit, and another node may be the primary meanwhile, unless this one
+        has authority when the response is sent (PROTOCOL R15).
 
         Args:
-            read: The shards whose memory, or rows, are to be told of.
+            read: The shards whose memory or rows were read.
 
         Raises:
-            Refused: It never will be: the storage failed, or a shard is another's now; memory is
-                not to be believed.
+            Refused: They never will be: the storage failed, or another node is primary now, so the
+                memory that was read is invalid.
             NotPrimary: This node may not answer for one of *read*.
-            NotCommitted: Something is not committed after `COMMIT_WAIT_MAX`.
+            NotCommitted: A decision is not committed after `COMMIT_WAIT_MAX`.
         """
         if any(shard.unreleased is not None for shard in read):
             self._check_may_answer(read)  # Without authority, nothing would end the wait.
@@ -415,15 +414,16 @@ class Shards:
                 raise shard.elsewhere()
 
     def see_space(self, found: FoundSpace) -> None:
-        """Take note of how much space is left on the disk."""
-        self._state.space, self._no_space = found.space, found.refusal
+        """Take a measurement of the space on the disk."""
+        self._state.see_space(found.space)
+        self._no_space = found.refusal
 
     def check_open(self, *commands: Command) -> None:
-        """Refuse a request for *commands* that cannot be taken now.
+        """Refuse a request for *commands* that is not accepted now.
 
         Raises:
             Refused: The storage failed or the node stops; the disk is nearly full, and one of them
-                adds load; or too much waits already.
+                adds load; or too many requests wait.
         """
         refusal = self._state.over
         if self._no_space is not None and any(map(adds_load, commands)):
@@ -433,13 +433,13 @@ class Shards:
             raise refusal.with_traceback(None)
         self._inbox.check_room()
 
-    def situation(self, shard: Shard, now: Instant, place: FreeSlots) -> Situation:
+    def situation(self, shard: Shard, now: Instant, slots: FreeSlots) -> Situation:
         """Return what a decision of *shard* may depend on besides its state."""
         return Situation(
             now=now,
             entropy=self._entropy.draw(),
             position=shard.replica.copy.position,
-            slots=place,
+            slots=slots,
             limits=self._limits,
             decide_ahead=self._ahead,
             disk_space=self._state.space,

@@ -47,7 +47,7 @@ RECENT_CAUSES = 10
 
 @dataclass(slots=True)
 class Entry:
-    """An entry that was decided here, and what waits for its commit.
+    """An entry that was decided here, and the replies and effects that wait for its commit.
 
     Attributes:
         decided_at: By the node's clock, not the shard's time.
@@ -61,12 +61,23 @@ class Entry:
     answers: list[tuple[OnAnswer, Answer]] = field(default_factory=list[tuple[OnAnswer, Answer]])
     readers: "list[Future[None]]" = field(default_factory=list["Future[None]"])
 
+    def take_answers(self, is_taken: Callable[[OnAnswer], bool]) -> list[OnAnswer]:
+        """Remove the answers for which *is_taken* returns True; return their functions."""
+        taken = [on_answer for on_answer, _ in self.answers if is_taken(on_answer)]
+        self.answers = [each for each in self.answers if not is_taken(each[0])]
+        return taken
+
+    def take_readers(self) -> "list[Future[None]]":
+        """Remove and return the readers."""
+        readers, self.readers = self.readers, []
+        return readers
+
 
 class NotPrimary(Refused):
-    """Another node decides for a shard, or will; here nothing was decided.
+    """Another node is the primary of a shard, or will be; nothing was decided here.
 
     Attributes:
-        shard: Which.
+        shard: The shard.
     """
 
     def __init__(self, shard: ShardId, primary: NodeId | None, *, is_unsure: bool = False) -> None:
@@ -120,22 +131,22 @@ class Shard:
     """One shard on this node.
 
     Args:
-        store: Where it is.
-        number: Which.
-        liveness: The node's knowledge of who is alive.
-        continuity: The node's knowledge of the coordinator's past.
-        timing: The cluster's.
+        store: The store of its rows.
+        number: Its number.
+        liveness: The live nodes, as seen by this node.
+        continuity: The past of the coordinator, as seen by this node.
+        timing: The timeouts of the cluster.
         transfers: The node's snapshots.
-        copies: How many copies there are to be.
+        copies: The wanted and the least number of copies.
 
     Attributes:
         replica: This node's copy.
-        entries: Decided here and not yet committed, oldest first.
-        committed: Then committed and applied, and not yet released.
+        entries: Entries decided here and not yet committed, oldest first.
+        committed: Entries decided here, committed and applied, and not yet released.
         mark: The entry at which applying is to be interrupted; None if there is none.
         recent_causes: Causes of the last commands decided here that changed the shard, for the log
             of a crash; at most `RECENT_CAUSES`.
-        fault: Why the state could not be read when this node was to decide last; empty if it could.
+        fault: Why the state could not be read when this node became primary; empty if it could.
     """
 
     def __init__(
@@ -171,7 +182,7 @@ class Shard:
 
     @property
     def state(self) -> State:
-        """What the primary knows of the shard; it may run ahead of what is committed.
+        """The primary's state of the shard; it may be ahead of the commit.
 
         Raises:
             Refused: This node is not the shard's primary now.
@@ -181,13 +192,13 @@ class Shard:
         return self._state
 
     def check_open(self) -> None:
-        """Raise `NotPrimary`, or `Unreadable`, unless this node decides for the shard."""
+        """Raise `NotPrimary` or `Unreadable` unless the shard is open here."""
         if self._state is None:
             raise self.elsewhere()
 
     @property
     def is_open(self) -> bool:
-        """Whether this node decides for the shard."""
+        """Whether this node decides for the shard, as its primary."""
         return self._state is not None
 
     @property
@@ -197,7 +208,7 @@ class Shard:
 
     @property
     def primary_node(self) -> NodeId | None:
-        """The shard's primary as far as is known here; None if nothing is."""
+        """The primary in the newest configuration seen here; None if there is none."""
         return self.replica.newest.primary if self.replica.newest else None
 
     def time(self, clock: Clock) -> Instant:
@@ -219,10 +230,10 @@ class Shard:
             yield entry
 
     def open(self) -> None:
-        """Begin to decide: all that is committed has been applied, and there is nothing else.
+        """Begin to decide; all entries must be committed and applied.
 
         A state that cannot be read leaves the shard closed, with a `fault`, as long as this node is
-        its primary: what is decided without one of the rows could contradict what was acknowledged.
+        its primary: a decision without one of the rows could contradict an acknowledged one.
         """
         assert self.file.applied == self.replica.copy.committed == self.replica.copy.tip.index
         self._primary = self.replica.primary
@@ -233,7 +244,7 @@ class Shard:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether this node would decide for the shard, were there no `fault`."""
+        """Whether this node is the primary, and the shard is closed because of a `fault`."""
         return bool(self.fault) and not self.has_lost_primacy
 
     @property
@@ -242,11 +253,11 @@ class Shard:
         return self.replica.primary is not self._primary
 
     def may_answer(self, now: Instant) -> bool:
-        """Tell whether what this node has of the shard may be told now (PROTOCOL R15)."""
+        """Return True if this node may answer from the shard's memory and rows (PROTOCOL R15)."""
         return self.is_open and not self.has_lost_primacy and self.replica.has_authority(now)
 
     def close(self) -> list[Entry]:
-        """Cease to decide, throw memory away, and return what was decided and not released."""
+        """Cease to decide, drop the memory, and return the entries that are not released."""
         self._state = self._primary = None
         unreleased = [*self.committed, *self.entries]
         self.committed.clear()
@@ -254,17 +265,17 @@ class Shard:
         return unreleased
 
     def apply(self, batch: Batch, until: Index | None = None) -> None:
-        """Add to *batch* the rows of all that is committed and not yet applied.
+        """Add to *batch* the rows of the entries that are committed and not yet applied.
 
         Args:
-            batch: To be written at once.
+            batch: The batch, which is to be written next.
             until: The last entry to apply, if it is committed; None: all.
         """
         copy = self.replica.copy
         last = copy.committed if until is None else min(until, copy.committed)
         while self.file.applied < last:
             index = Index(self.file.applied + 1)
-            # Of a primary that was, another may have put its own entry in the place of ours.
+            # After a loss of primacy, the entry of that index may be another primary's.
             if not self.has_lost_primacy and self.entries and self.entries[0].index == index:
                 entry = self.entries.popleft()
                 changes = entry.changes
@@ -274,15 +285,23 @@ class Shard:
             self.file.apply(batch, index, changes, self.replica.needed_from)
             copy.trimmed(self.file.before_first)
 
+    def set_mark(self, mark: Mark) -> None:
+        """Interrupt applying at *mark*, and at no other."""
+        self.mark = mark
+
+    def clear_mark(self) -> None:
+        """Remove the mark."""
+        self.mark = None
+
     def elsewhere(self) -> Refused:
-        """Return the refusal of what only a primary that decides can answer."""
+        """Return the refusal of a request that only an open shard can answer."""
         if self.is_unreadable:
             return Unreadable(self.id, self.fault)
         is_unsure = self.is_open and not self.has_lost_primacy
         return NotPrimary(self.id, self.primary_node, is_unsure=is_unsure)
 
     def interrupted(self) -> Refused:
-        """Return the refusal of what was decided here and may be committed by another, or not."""
+        """Return the refusal of a request whose entry another primary may or may not commit."""
         return Refused(
             Kind.UNAVAILABLE,
             "primary_lost",

@@ -1,18 +1,18 @@
 """The loop of turns: decide, commit, then act.
 
-One turn takes what has come in, lets every shard concerned decide, hands the entries to their
-replicas, and writes what all replicas want written as one batch. When the group commit has made it
-durable the replicas are told; what they then find committed is applied, and only then answers
-leave and effects are carried out. Nothing leaves the node that a crash, or the loss of the shard,
-could undo.
+One turn takes the waiting commands, lets every shard concerned decide, proposes the entries to
+their replicas, and writes the rows of all replicas as one batch. When the group commit has made it
+durable, the replicas are notified; the entries that are then committed are applied, and only after
+that answers are sent and effects carried out. Nothing leaves the node that a crash, or the loss of
+the shard, could undo.
 
     inbox, replicas -> turn: decide, propose, write, send -> group commit -> durable
                         ^                                                        |
-                        +---- apply, answer, act  <---- what is committed -------+
+                        +---- apply, answer, act  <---- committed entries -------+
 
-Turns do not wait for each other's sync: what comes in meanwhile is decided, written, and shares
-the next one. With one copy an entry is committed when it is durable here; with three, when the
-backups have said so too. The turn is the same.
+Turns do not wait for each other's sync: commands that arrive meanwhile are decided and written, and
+share the next sync. With one copy an entry is committed when it is durable here; with three, when
+the backups have confirmed it, too. The turn is the same.
 """
 
 import logging
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rota.core.decide.dispatch import cause_of, decide, pending
-from rota.core.errors import Kind, Refused
+from rota.core.errors import Refused
 from rota.core.model.attempt import Ending, Outcome
 from rota.core.model.ids import NodeId
 from rota.core.timing.instants import Duration, Instant
@@ -35,7 +35,7 @@ from rota.node.shards.inbox import Waiting
 from rota.node.shards.interfaces import Commit, EffectHandler, Peers, SwapRequests
 from rota.node.shards.ownership_log import OwnershipLog
 from rota.node.shards.shard import Answer, Entry, Mark, NotPrimary, OnAnswer, Shard
-from rota.node.shards.turn_state import Flight, TurnState, give, refuse, resolve_all
+from rota.node.shards.turn_state import TurnState, give, refuse, resolve_all
 from rota.node.system.clock import Clock
 from rota.storage.store import Batch, Store, Ticket
 
@@ -47,7 +47,7 @@ FLIGHT_BYTES_MAX = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What one replica had written: its batch's number, and bytes."""
+    """The writes of one replica: the number of their batch, and its bytes."""
 
     number: int
     size: int
@@ -63,8 +63,8 @@ class ShardLoop:
         clock: Gives the instants of decisions.
         situation: Returns what a decision of a shard may depend on besides its state, at an
             instant and with free slots.
-        ahead: How long before it is due a fire may be decided.
-        look_at_calendar: Called before anything is stamped by it.
+        ahead: Time before it is due at which a fire may be decided.
+        check_clock: Called before an instant of the wall clock is recorded.
         effects: Carries out what is committed.
         peers: The other copies of the shards.
         swap_requests: Requests changes of configurations from the coordinator.
@@ -80,7 +80,7 @@ class ShardLoop:
         clock: Clock,
         situation: Callable[[Shard, Instant, FreeSlots], Situation],
         ahead: Duration,
-        look_at_calendar: Callable[[], object],
+        check_clock: Callable[[], object],
         effects: EffectHandler,
         peers: Peers,
         swap_requests: SwapRequests,
@@ -93,31 +93,28 @@ class ShardLoop:
         self._clock = clock
         self._situation = situation
         self._ahead = ahead
-        self._look_at_calendar = look_at_calendar
+        self._check_clock = check_clock
         self._effects = effects
         self._peers = peers
         self._swap_requests = swap_requests
         self._commit = commit
         self._holding = DelayedEffects(clock, ahead, self._held_is_due)
-        self._flight_bytes = 0
         self._ownership_log = OwnershipLog(clock.elapsed())
 
     # -- life -----------------------------------------------------------------------------------
 
     def running(self) -> AbstractContextManager[None]:
-        """Have turns while the body runs."""
+        """Run turns while the body runs."""
         return self._state.stepping(self._turn)
 
     async def stop(self) -> None:
-        """Decide and commit what has come in, then refuse commands; a failure ends the wait."""
+        """Decide and commit the waiting commands, then refuse others; a failure ends the wait."""
         state = self._state
         with suppress(Refused):
             while self._inbox.items or state.has_unreleased or state.extra_writes:
                 state.guarded(self._turn)
                 await state.all_committed()
-        state.over = state.over or Refused(
-            Kind.UNAVAILABLE, "stopping", "this node is stopping", retry_after_s=1
-        )
+        state.stop()
         self._holding.close()
         self._ownership_log.write_all()
 
@@ -127,35 +124,34 @@ class ShardLoop:
         if self._state.over is not None:
             return
         self._ownership_log.write(self._clock.elapsed())
-        if self._flight_bytes < FLIGHT_BYTES_MAX:
+        if self._state.flight_bytes < FLIGHT_BYTES_MAX:
             self._decide_all()
         self._settle()
-        if self._inbox.items and self._flight_bytes < FLIGHT_BYTES_MAX:
+        if self._inbox.items and self._state.flight_bytes < FLIGHT_BYTES_MAX:
             self._state.plan()
 
     def _decide_all(self) -> None:
-        self._state.taken = self._inbox.take()
-        if self._state.taken:
-            self._look_at_calendar()
-        for shard, commands in self._state.taken.items():
-            if not shard.is_open:
-                self._refuse_all(commands, shard.elsewhere())
-            elif shard.replica.is_admitting(self._clock.elapsed()):
-                self._state.taken[shard] = self._inbox.for_one_entry(shard, commands)
-                self._decide(shard, self._state.taken[shard])
-            else:
-                late = self._inbox.hold(shard, commands, self._clock.elapsed())
-                self._refuse_all(late, NotPrimary(shard.id, None, is_unsure=True))
-        self._state.taken = {}
+        with self._state.taking() as taken:
+            if taken:
+                self._check_clock()
+            for shard, commands in taken.items():
+                if not shard.is_open:
+                    self._refuse_all(commands, shard.elsewhere())
+                elif shard.replica.is_admitting(self._clock.elapsed()):
+                    taken[shard] = self._inbox.for_one_entry(shard, commands)
+                    self._decide(shard, taken[shard])
+                else:
+                    late = self._inbox.hold(shard, commands, self._clock.elapsed())
+                    self._refuse_all(late, NotPrimary(shard.id, None, is_unsure=True))
 
     def _refuse_all(self, commands: list[Waiting], refusal: Refused) -> None:
-        """Refuse what is not decided; a place that was called for it is free again."""
+        """Refuse commands that are not decided; a slot assigned to one is free again."""
         for command, _ in commands:
             self._effects.decided(command, 0)
         give([(on_answer, refusal) for _, on_answer in commands if on_answer])
 
     def _decide(self, shard: Shard, commands: list[Waiting]) -> None:
-        """Let *shard* decide; what comes of it is one entry, or none if nothing changes."""
+        """Let *shard* decide; the decisions are one entry, or none if nothing changes."""
         deciding = EntryBuilder(shard, at=shard.time(self._clock))
         answers: list[tuple[OnAnswer, Answer]] = []
         for command, on_answer in commands:
@@ -169,9 +165,9 @@ class ShardLoop:
         self._state.touched[shard] = None
         if deciding.is_worth_an_entry:
             deciding.propose(answers, self._clock.elapsed())
-            self._state.entry_count += 1
+            self._state.count_entry()
         elif shard.unreleased is not None:
-            # Nothing to write, but the answers may rest on what is not yet committed.
+            # Nothing to write, but the answers may depend on an entry that is not committed yet.
             shard.unreleased.answers += answers
         else:
             give(answers)
@@ -179,7 +175,7 @@ class ShardLoop:
     def _decide_one(self, deciding: EntryBuilder, command: Command) -> Answer:
         shard = deciding.shard
         situation = self._situation(shard, deciding.at, self._effects.slots_for(command))
-        self._state.decision_count += 1
+        self._state.count_decision()
         try:
             decision = decide(shard.state, command, situation)
         except Refused as refusal:
@@ -192,9 +188,9 @@ class ShardLoop:
     # -- writes and commits ---------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Do what the replicas that something happened to want done; release what is committed."""
-        touched, self._state.touched = self._state.touched, {}
-        extra_writes, self._state.extra_writes = self._state.extra_writes, []
+        """Write and send for the replicas that have work; apply and release committed entries."""
+        touched = self._state.take_touched()
+        extra_writes = self._state.take_extra_writes()
         batch = self._store.batch()
         for add_rows in extra_writes:
             add_rows(batch)
@@ -210,33 +206,32 @@ class ShardLoop:
             shard.apply(batch)
         ticket = self._store.write(batch)
         if numbers:
-            self._state.flights.append(Flight(ticket, self._clock.elapsed(), size, tuple(numbers)))
-            self._flight_bytes += size
+            self._state.wrote(ticket, size, tuple(numbers))
         if numbers or extra_writes:
             self._commit.wrote(ticket)
         for shard in touched:
-            # Not before the write: were that to fail, those who wait would not be found.
+            # After the write: `fail` finds the waiting requests only in shards that are open.
             self._open_or_close(shard)
             self._release(shard)
             if shard.replica.is_handing_over and not shard.committed:
-                self._go_on_handing_over(shard)
+                self._continue_handover(shard)
 
     def _stop_at_mark(self, shard: Shard, mark: Mark, batch: Batch) -> Batch:
-        """Have the rows read as they are after the marked entry, if that is committed (R43).
+        """Write the rows up to the marked entry if it is committed, and let them be read (R43).
 
         Returns:
-            The batch to go on with: *batch* is written then.
+            The batch for the rows after it: another one if *batch* was written.
         """
         shard.apply(batch, mark.index)
         if shard.file.applied < mark.index:
             return batch
         self._store.write(batch)
-        shard.mark = None
+        shard.clear_mark()
         mark.reached()
         return self._store.batch()
 
     def _carry_out(self, shard: Shard, batch: Batch) -> _Written | None:
-        """Write, send and ask what a replica wants; return which batch of it is to be durable."""
+        """Carry out the writes, sends and requests of a replica; return its writes, if any."""
         ready = shard.replica.take_ready()
         if ready.sends:
             self._peers.send(shard.id, ready.sends)
@@ -250,27 +245,20 @@ class ShardLoop:
         return _Written(ready.number, size)
 
     def made_durable(self, ticket: Ticket) -> None:
-        """Tell the replicas what survives a power loss now, and do what follows from it."""
+        """Report durable writes to the replicas, and settle."""
         if self._state.over is None:
             self._state.guarded(partial(self._made_durable, ticket))
 
     @property
     def is_writing(self) -> bool:
         """Whether something was written that is not durable yet."""
-        return bool(self._state.flights)
+        return self._state.is_writing
 
     def _made_durable(self, ticket: Ticket) -> None:
-        state = self._state
-        state.durable_at = self._clock.elapsed()
-        while state.flights and state.flights[0].ticket <= ticket:
-            flight = state.flights.popleft()
-            self._flight_bytes -= flight.size
-            for shard, number in flight.numbers:
-                shard.replica.made_durable(number)
-                state.touched[shard] = None
+        self._state.made_durable(ticket)
         self._settle()
         if self._inbox.items or self._inbox.held:
-            state.plan()
+            self._state.plan()
 
     def _open_or_close(self, shard: Shard) -> None:
         if shard.is_open:
@@ -278,7 +266,7 @@ class ShardLoop:
                 return
             self._close(shard)
         if shard.replica.primary is None or shard.is_unreadable:
-            return  # As most shards that a message touches: backups, for which no time is read.
+            return  # Most shards that a message touches are backups; the clock is not read.
         began_at = self._clock.elapsed()
         if shard.replica.has_authority(began_at):
             shard.open()
@@ -291,29 +279,29 @@ class ShardLoop:
             for effect in outstanding:
                 self._effects.perform(shard, effect)
             took = Duration(self._clock.elapsed() - began_at)
-            self._state.opening_time = Duration(self._state.opening_time + took)
+            self._state.opened(took)
             self._ownership_log.taken_up(shard.id, shard.epoch, took)
 
     def _close(self, shard: Shard) -> None:
-        """Give up a shard: what was decided and not committed may yet be, or not."""
+        """Close a shard: entries that are not committed may be committed by another primary."""
         self._ownership_log.given_up(shard.id)
         given_up = shard.close()
         held = self._inbox.hold_no_more(shard)
         refusal = shard.interrupted()
         for entry in given_up:
             give([(on_answer, refusal) for on_answer, _ in entry.answers])
-            refuse(entry.readers, refusal)  # What they have read may never be committed.
+            refuse(entry.readers, refusal)  # The entry that they have read may never be committed.
         self._refuse_all(held, shard.elsewhere())
         self._effects.closed(shard)
         self._give_back([*self._holding.drop(shard), *_launches(given_up)])
 
     def _give_back(self, launches: Iterable[Launch]) -> None:
-        """Free the places of attempts that never begin; those that others lent go by themselves."""
+        """Free the slots of attempts that never begin; loans of other nodes expire."""
         own = [launch for launch in launches if launch.node_id == self._node_id]
         self._effects.unstarted(len(own))
 
     def _release(self, shard: Shard) -> None:
-        """Answer and act for what is committed, as long as this node may (PROTOCOL R15)."""
+        """Answer and act for committed entries while this node has authority (PROTOCOL R15)."""
         while shard.committed and shard.replica.has_authority(now := self._clock.elapsed()):
             entry = shard.committed.popleft()
             self._effects.committed(Duration(now - entry.decided_at))
@@ -324,7 +312,7 @@ class ShardLoop:
                     self._perform_or_hold(shard, effect)
                 else:
                     self._effects.perform(shard, effect)
-        if shard.replica.is_owing:
+        if shard.replica.has_postponed:
             self._perform_held(shard)
 
     def _perform_or_hold(self, shard: Shard, effect: PostponedEffects | Stop) -> None:
@@ -346,13 +334,13 @@ class ShardLoop:
             self._state.plan()
 
     def _perform_held(self, shard: Shard) -> None:
-        """Do what has come due, if this node may: another may have been told to, if not."""
+        """Carry out the effects that are due if this node has authority; another may otherwise."""
         if not shard.has_lost_primacy and shard.replica.has_authority(self._clock.elapsed()):
             for effect in self._holding.take_due(shard):
                 self._effects.perform(shard, effect)
 
     def _cancel_unstarted(self, shard: Shard, launches: Sequence[Launch]) -> None:
-        """Record as cancelled what was to start in a moment."""
+        """Record attempts as cancelled whose start was postponed."""
         self._give_back(launches)
         for launch in launches:
             ending = Ending(
@@ -366,8 +354,8 @@ class ShardLoop:
             self._inbox.put((shard, ended, None))
         self._state.plan()
 
-    def _go_on_handing_over(self, shard: Shard) -> None:
-        """Hand a shard over whose last entry was just released, and not with the next tick."""
+    def _continue_handover(self, shard: Shard) -> None:
+        """Hand a shard over at once after the release of its last entry, not at the next tick."""
         shard.replica.released(self._clock.elapsed())
         if not shard.replica.is_handing_over:
             self._state.touched[shard] = None
@@ -389,7 +377,7 @@ def _circumstances(deciding: EntryBuilder, command: Command) -> str:
 
 
 def _launches(entries: Iterable[Entry]) -> Iterator[Launch]:
-    """Yield the attempts that entries start, now or in a moment."""
+    """Yield the attempts that entries start, also those that are postponed."""
     for entry in entries:
         for effect in entry.effects:
             for each in effect.effects if isinstance(effect, PostponedEffects) else (effect,):

@@ -51,16 +51,16 @@ class StoreLoops:
             yield
 
     async def stop(self) -> None:
-        """Decide and commit what has come in, then refuse commands; a failure ends the wait."""
+        """Decide and commit the waiting commands, then refuse others; a failure ends the wait."""
         await self._loop.stop()
         await self._fallback_loop.stop()
 
     def made_durable(self, ticket: Ticket) -> None:
-        """Note that everything written up to *ticket* survives a power loss now."""
+        """Note that all writes up to *ticket* survive a loss of power now."""
         self._loop.made_durable(ticket)
         if self._fallback_loop.is_writing:
             self._fallback_loop.made_durable(ticket)
 
     def sync_failed(self, error: Exception) -> None:
-        """Fail: what was written may be lost, and the store must not be used any more (R25)."""
+        """Fail: writes may be lost, and the store must not be used any more (R25)."""
         self._shards.fail(error)

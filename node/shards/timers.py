@@ -1,9 +1,9 @@
-"""Who is to be woken when: fire times by the calendar, delays by the time that passes.
+"""Timers: fire times by the wall clock, delays by the elapsed time.
 
-Fire times within the horizon are on the wheel; those beyond it are rows on disk and are paged in
-before their time comes, so a million jobs cost no memory for what is due tomorrow. Delays belong
-to unfinished executions, of which there is a limit, and are a heap in memory. Nothing here is
-replicated: a new primary sets the timers again from the state.
+Fire times within the horizon are on the wheel; later ones are rows on disk that are loaded before
+they are due, so a million jobs need no memory for the fires of tomorrow. Delays belong to
+unfinished executions, whose number is limited, and are in a heap in memory. Timers are not
+replicated: a new primary sets them again from the state.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from rota.storage.store import Family, Store
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
-"""How often the calendar is looked at when nothing is due: it may have been set."""
+"""Time between two looks at the wall clock when nothing is due: it may have been set."""
 PAGED_AHEAD = Duration(HORIZON * 3 // 4)
 PAGED_EVERY = Duration(HORIZON // 4)
 TAKEN_AT_ONCE = 1_000
 CLEARED_MAX = 1_000
 """Cleared delays that may stay in memory."""
 SETBACK = Duration(SECOND)
-"""A calendar set back by more than this has its wheel made anew."""
+"""If the wall clock is set back by more than this, the wheel is made again."""
 
 Alarm = Callable[[ShardId, TimerCommand], SetTimer | None]
 """Called with a shard and the command that is due; may return a timer that postpones it."""
@@ -42,12 +42,12 @@ class Timers:
     """The timers of all shards of a node.
 
     Args:
-        store: For the far ones.
+        store: Has the rows of far timers.
         clock: Both of its times are used.
         alarm: Called on the loop once for each timer that is due.
-        may_fire: Tells whether the calendar may be believed; while not, fire times wait (R20).
-        on_failed: Called with an error that ends the going off, a `StoreError` or a bug: a node
-            whose timers stand still must not live on.
+        may_fire: Returns True if the wall clock is right; otherwise fire times wait (R20).
+        on_failed: Called with an error that ends the calls, a `StoreError` or a bug: a node without
+            timers must end.
     """
 
     def __init__(
@@ -68,28 +68,28 @@ class Timers:
         self._wheel: TimerWheel[Key] = TimerWheel(clock.now())
         self._latest_now = clock.now()
         self._paged_until = Instant(self._latest_now + PAGED_AHEAD)
-        # The wheel takes nothing beyond the horizon of its own time; after a pause, or with the
-        # calendar set forward, that lags until everything overdue has gone off, and what is near
-        # by then stays on disk.
+        # The wheel takes nothing beyond the horizon of its own time. After a pause, or after the
+        # wall clock was set forward, that time lags until all overdue timers were called, and near
+        # timers stay on disk until then.
         self._has_near_rows = False
         self._delays: list[tuple[Instant, int, ShardId, TimerCommand]] = []
         self._order = 0
-        # The newest setting of each delay; what the heap holds of others is cleared.
+        # The newest setting of each delay; other settings in the heap are cleared.
         self._order_of: dict[Key, int] = {}
         self._handle: asyncio.TimerHandle | None = None
         self._looks_at = Instant(0)
         self._is_open = True
 
     def __len__(self) -> int:
-        """Return how many timers are in memory, cleared delays included."""
+        """Return the number of timers in memory, including cleared delays."""
         return len(self._wheel) + len(self._delays)
 
     def forget(self, shard: ShardId) -> None:
-        """Drop all timers of a shard: they are about to be set again, or are another node's."""
+        """Drop all timers of a shard: they will be set again, here or on another node."""
         batch = self._store.batch()
         batch.delete_range(Family.TIMER, shard_prefix(shard), _end(shard))
         self._store.write(batch)
-        # What is on the wheel goes off for nothing, at most a horizon later.
+        # Timers on the wheel are still called, at most a horizon later: a stale one is harmless.
         self._order_of = {key: order for key, order in self._order_of.items() if key[0] != shard}
         self._drop_cleared()
 
@@ -97,8 +97,8 @@ class Timers:
         """Set a timer.
 
         Args:
-            shard: Whose.
-            timer: What and when.
+            shard: Its shard.
+            timer: The timer.
             shard_now: The shard's time, from which a delay is counted.
         """
         if timer.timescale is Timescale.ELAPSED:
@@ -114,7 +114,7 @@ class Timers:
         self._arm_sooner()
 
     def clear(self, shard: ShardId, timer: ClearTimer) -> None:
-        """Forget a timer."""
+        """Clear a timer."""
         if timer.timescale is Timescale.ELAPSED:
             self._order_of.pop((shard, timer.command), None)
             self._drop_cleared()
@@ -124,7 +124,7 @@ class Timers:
             self._store.write(batch)
 
     def _drop_cleared(self) -> None:
-        """Make the heap anew when most of it is cleared, so that it is bounded by what waits."""
+        """Rebuild the heap when most of it is cleared: its size is bounded by the set delays."""
         if len(self._delays) > 2 * len(self._order_of) + CLEARED_MAX:
             self._delays = [
                 delay
@@ -134,7 +134,7 @@ class Timers:
             heapq.heapify(self._delays)
 
     def page_in(self, shards: Iterable[int]) -> None:
-        """Take the far timers that have come near into memory; cheap when it is not yet time."""
+        """Load far timers that are due soon; costs O(1) if it is not time for that yet."""
         now = self._clock.now()
         if now + PAGED_AHEAD < self._paged_until + PAGED_EVERY and not self._has_near_rows:
             return
@@ -144,7 +144,7 @@ class Timers:
         self._arm_sooner()
 
     def close(self) -> None:
-        """Stop calling."""
+        """Stop: `alarm` is not called any more."""
         self._is_open = False
         if self._handle is not None:
             self._handle.cancel()
@@ -152,7 +152,7 @@ class Timers:
 
     def _set_near(self, shard: ShardId, timer: SetTimer) -> bool:
         """Take a timer into memory if it is near enough."""
-        # By the clock too: what was paged in before a pause says little about what is near now.
+        # By the clock, too: after a pause the paged range may be long over.
         if timer.due >= max(self._paged_until, self._clock.now() + PAGED_AHEAD):
             return False
         is_taken = self._wheel.add(timer.due, (shard, timer.command))
@@ -180,10 +180,10 @@ class Timers:
                 self._has_near_rows = True
         self._store.write(batch)
 
-    # -- going off ------------------------------------------------------------------------------
+    # -- calls ----------------------------------------------------------------------------------
 
     def _arm_sooner(self) -> None:
-        """Look again when the next timer is due, if that is sooner than planned."""
+        """Bring the next call forward if a timer is due sooner than planned."""
         if self._handle is not None:
             if self._clock.elapsed() + self._wait_s() * SECOND >= self._looks_at:
                 return
@@ -194,7 +194,7 @@ class Timers:
         if self._is_open:
             wait_s = self._wait_s()
             self._looks_at = Instant(self._clock.elapsed() + int(wait_s * SECOND))
-            self._handle = asyncio.get_running_loop().call_later(wait_s, self._go_off)
+            self._handle = asyncio.get_running_loop().call_later(wait_s, self._ring)
 
     def _wait_s(self) -> float:
         waits = [LOOK_S]
@@ -205,7 +205,7 @@ class Timers:
             waits.append(whole_ms(self._delays[0][0] - self._clock.elapsed()))
         return max(0.0, min(waits))
 
-    def _go_off(self) -> None:
+    def _ring(self) -> None:
         try:
             self._call_due()
         except Exception as error:
@@ -226,7 +226,7 @@ class Timers:
 
     def _fire(self, now: Instant) -> None:
         if now < self._latest_now - SETBACK:
-            self._start_wheel_anew(now)
+            self._restart_wheel(now)
         self._latest_now = now
         for _, (shard, command) in self._wheel.take_due(now, TAKEN_AT_ONCE):
             self._call(shard, command)
@@ -236,8 +236,8 @@ class Timers:
         if postponed is not None:
             self.set(shard, postponed, postponed.due)
 
-    def _start_wheel_anew(self, now: Instant) -> None:
-        """Make the wheel's time go back with the calendar's: what was near may be far again."""
+    def _restart_wheel(self, now: Instant) -> None:
+        """Set the wheel's time back with the wall clock; its near timers may be far again."""
         old, self._wheel = self._wheel, TimerWheel(now)
         self._paged_until = Instant(now + PAGED_AHEAD)
         for due, (shard, command) in old.take_all():

@@ -1,6 +1,6 @@
-"""State of the turns of some shards: what waits for a turn, and what turns have not finished.
+"""State of the turns of some shards: the work for a turn, and the writes that are not durable.
 
-`Shards` adds to it, `ShardLoop` takes from it.
+`Shards` adds work, `ShardLoop` takes it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from rota.storage.store import Batch, Ticket
 T = TypeVar("T")
 
 COMMIT_WAIT_MAX = Duration(10 * SECOND)
-"""How long requests wait for the commit of what was decided (R12); a takeover takes about 6 s."""
+"""How long requests wait for the commit of a decision (R12); a takeover takes about 6 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class TurnState:
     """State of the turns of some shards.
 
     Args:
-        shards: All of them; there may be more later.
+        shards: The shards; more may be added later.
         clock: Of this node.
         failure: Gets the error that ends this node.
 
@@ -53,9 +53,6 @@ class TurnState:
         inbox: Commands that wait for a turn; call `plan` after adding one.
         touched: Shards whose replicas may have work for a turn; likewise.
         extra_writes: Functions that add rows of no shard to the next batch; likewise.
-        taken: The commands of the turn that runs now.
-        flights: Batches that were written and are not yet durable, oldest first.
-        durable_at: When the last sync ended.
         over: Why nothing is decided any more, or None.
         space: Space on this node's disk, as last seen.
         opening_time: Total time spent opening shards: work that no other node would do faster.
@@ -74,10 +71,14 @@ class TurnState:
         self.inbox = Inbox()
         self.touched: dict[Shard, None] = {}
         self.extra_writes: list[Callable[[Batch], None]] = []
-        self.taken: Taken = {}
-        self.flights: deque[Flight] = deque()
-        self.durable_at = clock.elapsed()
+        self._taken: Taken = {}
+        """The commands of the turn that runs now."""
+        self._flights: deque[Flight] = deque()
+        """Batches that were written and are not yet durable, oldest first."""
+        self._durable_at = clock.elapsed()
+        """When the last sync ended."""
         self.over: Refused | None = None
+        self._flight_bytes = 0
         self.space = DiskSpace.AMPLE
         self.opening_time = Duration(0)
         self.entry_count = 0
@@ -97,7 +98,7 @@ class TurnState:
             self._step = None
 
     def plan(self) -> None:
-        """Have a turn soon."""
+        """Schedule a turn soon."""
         if not self._is_planned:
             self._is_planned = True
             if self._step is not None:
@@ -108,7 +109,7 @@ class TurnState:
 
     def _run(self, step: Callable[[], None]) -> None:
         self._is_planned = False
-        if self._step is step:  # Else the node was abandoned, and its store may be closed.
+        if self._step is step:  # Otherwise the node was abandoned, and its store may be closed.
             self.guarded(step)
 
     def guarded(self, step: Callable[[], None]) -> None:
@@ -118,15 +119,77 @@ class TurnState:
         except Exception as error:
             self.fail(error)
 
+    # -- the work of a turn ---------------------------------------------------------------------
+
+    @contextmanager
+    def taking(self) -> Generator[Taken]:
+        """Take the commands of a turn, which is over after the body; `fail` refuses them."""
+        self._taken = self.inbox.take()
+        yield self._taken
+        self._taken = {}
+
+    def take_touched(self) -> dict[Shard, None]:
+        """Remove and return the shards whose replicas may have work."""
+        touched, self.touched = self.touched, {}
+        return touched
+
+    def take_extra_writes(self) -> list[Callable[[Batch], None]]:
+        """Remove and return the functions that add rows of no shard."""
+        extra_writes, self.extra_writes = self.extra_writes, []
+        return extra_writes
+
+    def count_entry(self) -> None:
+        """Count an entry."""
+        self.entry_count += 1
+
+    def count_decision(self) -> None:
+        """Count the decision of a command."""
+        self.decision_count += 1
+
+    def opened(self, took: Duration) -> None:
+        """Add the time that the opening of a shard took."""
+        self.opening_time = Duration(self.opening_time + took)
+
+    def see_space(self, space: DiskSpace) -> None:
+        """Set the space on this node's disk."""
+        self.space = space
+
+    # -- writes ---------------------------------------------------------------------------------
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether something was written that is not durable yet."""
+        return bool(self._flights)
+
+    @property
+    def flight_bytes(self) -> int:
+        """Bytes written and not yet durable."""
+        return self._flight_bytes
+
+    def wrote(self, ticket: Ticket, size: int, numbers: tuple[tuple[Shard, int], ...]) -> None:
+        """Add a batch with *size* bytes of replicas, and its number at each of them."""
+        self._flights.append(Flight(ticket, self._clock.elapsed(), size, numbers))
+        self._flight_bytes += size
+
+    def made_durable(self, ticket: Ticket) -> None:
+        """Report to the replicas the batches up to *ticket*, which are durable now."""
+        self._durable_at = self._clock.elapsed()
+        while self._flights and self._flights[0].ticket <= ticket:
+            flight = self._flights.popleft()
+            self._flight_bytes -= flight.size
+            for shard, number in flight.numbers:
+                shard.replica.made_durable(number)
+                self.touched[shard] = None
+
     # -- waits ----------------------------------------------------------------------------------
 
     @property
     def sync_time(self) -> Duration:
         """How long the sync that runs now has taken so far; 0 if none runs."""
-        if not self.flights:
+        if not self._flights:
             return Duration(0)
         # It began when the one before it ended, or when there was something to sync.
-        began_at = max(self.flights[0].written_at, self.durable_at)
+        began_at = max(self._flights[0].written_at, self._durable_at)
         return Duration(self._clock.elapsed() - began_at)
 
     @property
@@ -169,18 +232,22 @@ class TurnState:
         now = self._clock.elapsed()
         for shard in self._shards:
             for entry in shard.unreleased_until(Instant(now - COMMIT_WAIT_MAX)):
-                callers = [each for each, _ in entry.answers if isinstance(each, Caller)]
-                entry.answers = [each for each in entry.answers if not isinstance(each[0], Caller)]
+                callers = entry.take_answers(lambda on_answer: isinstance(on_answer, Caller))
                 give([(caller, OutcomeUnknown(shard.id)) for caller in callers])
-                readers, entry.readers = entry.readers, []
-                if readers:
+                if readers := entry.take_readers():
                     may_answer = shard.may_answer(now)
                     refuse(readers, NotCommitted(shard.id) if may_answer else shard.elsewhere())
 
-    # -- failure --------------------------------------------------------------------------------
+    # -- the end --------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Refuse commands from now on."""
+        self.over = self.over or Refused(
+            Kind.UNAVAILABLE, "stopping", "this node is stopping", retry_after_s=1
+        )
 
     def fail(self, error: Exception) -> None:
-        """Refuse everything that waits and hand the error on; the node ends and starts again.
+        """Refuse everything that waits, and end the node with *error*.
 
         Nothing is decided after it, even if the store accepted writes: memory may be ahead of the
         journal, and one more entry would leave a gap.
@@ -194,10 +261,10 @@ class TurnState:
         self.over = refusal
         entries = [entry for shard in self._shards for entry in shard.close()]
         waiting = [on_answer for entry in entries for on_answer, _ in entry.answers]
-        waiting += [each for commands in self.taken.values() for _, each in commands if each]
+        waiting += [each for commands in self._taken.values() for _, each in commands if each]
         waiting += self.inbox.drop()
         readers = [reader for entry in entries for reader in entry.readers]
-        for kept in (self.flights, self.taken):
+        for kept in (self._flights, self._taken):
             kept.clear()
         give([(on_answer, refusal) for on_answer in waiting])
         refuse(readers, refusal)

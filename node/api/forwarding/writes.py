@@ -15,7 +15,7 @@ from rota.core.vocabulary.changes import Record, Table
 from rota.core.vocabulary.commands import Command
 from rota.core.vocabulary.decision import Reply
 from rota.node.api.requests.request_context import RequestContext
-from rota.node.shards.dry_run import rehearse
+from rota.node.shards.dry_run import dry_run
 from rota.node.shards.shard import Answer, NotPrimary, Shard
 
 
@@ -78,8 +78,8 @@ async def write_all(request: RequestContext, commands: Iterable[tuple[Shard, Com
     """
     node, commands = request.node, list(commands)
     if request.is_dry_run:
-        dry_run = await rehearse(node.shards, node.clock, commands)
-        return Written(dry_run.answers, dry_run.past, dry_run.states, request.state)
+        result = await dry_run(node.shards, node.clock, commands)
+        return Written(result.answers, result.past, result.states, request.state)
     answers = await node.shards.ask_many(commands)
     request.has_written |= not all(isinstance(answer, NotPrimary) for answer in answers)
     for (shard, _), answer in zip(commands, answers, strict=True):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rota.node.runtime.wiring import NodeWiring
-from rota.node.shards.dry_run import rehearse
+from rota.node.shards.dry_run import dry_run
 from rota.node.system.disk_guard import judge
 from support.in_process import Client, HeldStore, running_works, save, serving, trigger, turns
 
@@ -118,7 +118,7 @@ async def test_a_try_waits_for_what_it_saw_to_be_committed(tmp_path: Path) -> No
         asked = group.create_task(trigger(shards, job_id))
         await turns()
 
-        tried = group.create_task(rehearse(shards, wiring.context.clock, []))
+        tried = group.create_task(dry_run(shards, wiring.context.clock, []))
         await turns()
         before = tried.done()
         store.let_go()
