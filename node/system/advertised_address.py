@@ -1,7 +1,7 @@
-"""The address of this machine that others can reach, for a node that is told to find it (``auto``).
+"""Detection of the address by which other nodes can reach this machine (setting ``auto``).
 
-It is the one that packets to etcd leave from: all nodes reach etcd, so that its network is the one
-that they share. Containers and pods get another one at every start, and nobody has to tell it.
+It is the source address of packets to etcd: all nodes reach etcd, so its network is the one that
+they share. Containers and pods get another address at each start, which need not be configured.
 """
 
 import socket
@@ -14,20 +14,20 @@ from rota.node.system.config_values import AUTO, Address
 
 
 class NoOwnAddress(RotaError):
-    """No address of this machine can be told to other nodes."""
+    """This machine has no address that other nodes can reach."""
 
     code = "no_own_address"
 
 
 def with_own_addresses(config: NodeConfig) -> NodeConfig:
-    """Return *config* with the addresses that it leaves to be found.
+    """Return *config* with the addresses that are set to ``auto``.
 
-    Blocks while names are looked up, for seconds if nobody answers.
+    Blocks while names are resolved, for seconds if no name server responds.
 
     Raises:
-        NoOwnAddress: etcd is on this machine only.
-        OSError: One of its members could not be found, or there is no way there, and no other is
-            elsewhere: it may be otherwise the next time.
+        NoOwnAddress: All members of etcd are on this machine.
+        OSError: The name of a member cannot be resolved, or there is no route to it, and no other
+            member is on another machine; a later call may succeed.
     """
     return replace(
         config,
@@ -36,23 +36,23 @@ def with_own_addresses(config: NodeConfig) -> NodeConfig:
     )
 
 
-def _found(told: str, listen: Address, etcd: tuple[str, ...]) -> str:
-    if told != AUTO:
-        return told
+def _found(advertised: str, listen: Address, etcd: tuple[str, ...]) -> str:
+    if advertised != AUTO:
+        return advertised
     if listen.is_specific:
         return str(listen)
     return str(Address(_host_towards(etcd), listen.port))
 
 
 def _host_towards(etcd: tuple[str, ...]) -> str:
-    """Return the address that packets to the first of *etcd* that is elsewhere leave from."""
+    """Return the source address of packets to the first of *etcd* on another machine."""
     failure = None
     for url in etcd:
         parts = urlsplit(url)
         try:
             host = _host_before(parts.hostname or "", parts.port or 2379)
         except OSError as error:
-            failure = error  # A container that has gone takes its name along.
+            failure = error  # The name of a container that has ended cannot be resolved.
             continue
         if not Address(host, 0).is_loopback:
             return host
@@ -67,5 +67,5 @@ def _host_towards(etcd: tuple[str, ...]) -> str:
 def _host_before(host: str, port: int) -> str:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as end:
-        end.connect(address)  # Sends nothing: it only asks the kernel for the way.
+        end.connect(address)  # Sends nothing: the kernel only selects the route.
         return str(end.getsockname()[0])

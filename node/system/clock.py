@@ -1,4 +1,4 @@
-"""The two times that a node goes by."""
+"""The clocks of a node: wall clock and elapsed time."""
 
 import time
 from math import ceil
@@ -11,11 +11,11 @@ class Clock(Protocol):
     """A seam: the system's clocks, or a simulation's."""
 
     def now(self) -> Instant:
-        """Return the calendar's time, which may be set back and forth."""
+        """Return the time of the wall clock, which may be set forward and back."""
         ...
 
     def elapsed(self) -> Instant:
-        """Return a time that only ever passes, also while the machine sleeps; its zero is moot."""
+        """Return a time that only increases, also while the machine sleeps; its zero is moot."""
         ...
 
 
@@ -32,5 +32,5 @@ class SystemClock:
 
 
 def whole_ms(wait: int) -> float:
-    """Return a wait in seconds, rounded up to what a loop's timers can tell apart."""
+    """Return a wait in seconds, rounded up to the resolution of a loop's timers."""
     return ceil(wait / MILLISECOND) / 1_000

@@ -366,8 +366,8 @@ def _advertises_what_others_reach(config: NodeConfig) -> Iterable[Problem]:
         ):
             yield Problem(
                 listen,
-                f"{address} tells other nodes no address; name one with {advertise}, or have it "
-                f'found: {advertise} = "{kinds.AUTO}", and a port here',
+                f"{address} is no address that other nodes can use; name one with {advertise}, or "
+                f'have it found: {advertise} = "{kinds.AUTO}", and a port here',
             )
 
 

@@ -1,4 +1,4 @@
-"""How much space is left on a node's disk, looked at often enough to act before writes fail."""
+"""Free space on a node's disk, measured often enough to refuse load before writes fail."""
 
 import os
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ SCARCE_PART = 2
 
 @dataclass(frozen=True, slots=True)
 class FoundSpace:
-    """What was found.
+    """A measurement.
 
     Attributes:
-        refusal: For requests that add load, unless space is ample.
+        refusal: The response to requests that add load; None if space is ample.
     """
 
     space: DiskSpace
@@ -27,10 +27,10 @@ AMPLE = FoundSpace(DiskSpace.AMPLE, None)
 
 
 class DiskGuard:
-    """Looks at the disk of a folder.
+    """Measures the free space on the disk of a folder.
 
     Args:
-        folder: Where the data is.
+        folder: The data directory.
         reserve_bytes: Space is low while less is free.
     """
 
@@ -39,13 +39,13 @@ class DiskGuard:
         self._reserve_bytes = reserve_bytes
 
     def look(self) -> FoundSpace:
-        """Return how much space is left; takes microseconds."""
+        """Return a measurement; takes microseconds."""
         disk = os.statvfs(self._folder)
         return judge(disk.f_bavail * disk.f_frsize, self._reserve_bytes)
 
 
 def judge(free_bytes: int, reserve_bytes: int) -> FoundSpace:
-    """Return what *free_bytes* are, where *reserve_bytes* are to stay free."""
+    """Return the judgement of *free_bytes*, if *reserve_bytes* are to stay free."""
     if free_bytes >= reserve_bytes:
         return AMPLE
     space = DiskSpace.SCARCE if free_bytes * SCARCE_PART < reserve_bytes else DiskSpace.LOW

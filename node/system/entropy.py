@@ -1,11 +1,11 @@
-"""Where chance enters."""
+"""Source of random numbers."""
 
 import os
 from typing import Protocol
 
 
 class Entropy(Protocol):
-    """A seam: the system's randomness, or a seed's."""
+    """A seam: random numbers of the system, or of a seed."""
 
     def draw(self) -> int:
         """Return 64 random bits."""
@@ -13,7 +13,7 @@ class Entropy(Protocol):
 
 
 class SystemEntropy:
-    """The operating system's randomness, fetched in pages: a system call a draw is 0.5 us."""
+    """Random numbers of the operating system, read in pages: one call a draw would take 0.5 us."""
 
     def __init__(self) -> None:
         self._page = b""

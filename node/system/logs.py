@@ -1,7 +1,7 @@
 """Logs: one JSON object a line on standard error, one line a fact.
 
-The event is a constant phrase in ``event``; what it is about stands beside it under the words of
-the glossary, given as ``extra``.
+The event is a constant phrase in ``event``; its facts are further fields, named by the words of the
+glossary and given as ``extra``.
 """
 
 import json
@@ -35,6 +35,6 @@ def begin_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # It has a setting of its own, and no lines of another level.
+    # The access log has its own setting, and only lines of this level.
     logging.getLogger("rota.access").setLevel(logging.INFO)
     logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -1,6 +1,6 @@
 """Log lines of one kind, limited in number for each period.
 
-For events that a stranger can cause at will: a malformed request, a refused connection.
+For events that anyone in the network can cause: a malformed request, a refused connection.
 """
 
 import logging
@@ -18,7 +18,7 @@ class SampledLog:
     Args:
         logger: Where the lines go.
         event: The event of all lines, a constant phrase.
-        now: A time that only ever passes (`Clock.elapsed`).
+        now: Returns a time that only increases (`Clock.elapsed`).
         level: Of all lines.
         limit: Lines in one period.
         period: From the first line in it.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rota.core.vocabulary.commands import Trigger
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.shards.dry_run import dry_run
 from rota.node.system.disk_guard import judge
@@ -118,7 +119,8 @@ async def test_a_try_waits_for_what_it_saw_to_be_committed(tmp_path: Path) -> No
         asked = group.create_task(trigger(shards, job_id))
         await turns()
 
-        tried = group.create_task(dry_run(shards, wiring.context.clock, []))
+        request = shards.of_id(job_id), Trigger(job_id=job_id)
+        tried = group.create_task(dry_run(shards, wiring.context.clock, [request]))
         await turns()
         before = tried.done()
         store.let_go()

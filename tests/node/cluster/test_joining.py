@@ -326,8 +326,11 @@ def test_a_member_that_makes_no_sense_gets_nothing_and_harms_nobody(odd: Json) -
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"listen": "127.0.0.1:0"}, "listen: 127.0.0.1:0 tells other nodes no address"),
-        ({"peer_listen": "127.0.0.1:0"}, "peer_listen: 127.0.0.1:0 tells other nodes no address"),
+        ({"listen": "127.0.0.1:0"}, "listen: 127.0.0.1:0 is no address that other nodes can use"),
+        (
+            {"peer_listen": "127.0.0.1:0"},
+            "peer_listen: 127.0.0.1:0 is no address that other nodes can use",
+        ),
         ({"listen": "0.0.0.0:7400", "insecure": True}, "name one with advertise"),
         ({"peer_listen": "0.0.0.0:7401"}, "peer_listen: 0.0.0.0:7401 can be reached from other"),
         ({"replicas": 2, "min_sync": 3}, "min_sync: 3 is more than the 2 replicas"),

@@ -79,5 +79,7 @@ def test_an_etcd_on_this_machine_shows_no_way_to_others() -> None:
 def test_a_port_that_nobody_knows_cannot_be_told() -> None:
     flags = {**EVERYWHERE, "listen": "0.0.0.0:0", "etcd": ETCD}
 
-    with pytest.raises(Refused, match=r"listen: 0\.0\.0\.0:0 tells other nodes no address"):
+    with pytest.raises(
+        Refused, match=r"listen: 0\.0\.0\.0:0 is no address that other nodes can use"
+    ):
         load_config(None, {}, flags)
