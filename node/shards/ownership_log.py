@@ -18,7 +18,7 @@ class OwnershipLog:
     """The shards taken up and given up since the last lines.
 
     Args:
-        now: The time by the node's clock that nobody can set.
+        now: The present elapsed time (`Clock.elapsed`).
     """
 
     def __init__(self, now: Instant) -> None:

@@ -18,9 +18,7 @@ FOLDERS = (
 FILES = ("README.md", "CHANGELOG.md", "Makefile")
 SUFFIXES = frozenset({".py", ".md", ".toml", ".yml", ".yaml", ".cfg", ".conf", ".service"})
 
-NOT_YET: tuple[str, ...] = (
-    "tests",
-)
+NOT_YET: tuple[str, ...] = ("tests",)
 """Files and folders, by the beginnings of their paths, that still have some of the words."""
 
 
