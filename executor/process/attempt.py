@@ -34,7 +34,7 @@ from rota.executor.stop_ladder import StopLadder
 
 DRAIN_S = 0.25  # A killed process is gone within milliseconds.
 
-_LOOK_S, _LOOK_S_MAX = 0.001, 0.05  # Between looks at processes that were killed.
+_LOOK_S, _LOOK_S_MAX = 0.001, 0.05  # The time between checks of killed processes.
 _SAID_BY_BUBBLEWRAP = b"bwrap: "
 
 
@@ -43,7 +43,7 @@ class Keeper(Protocol):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that everything is on."""
+        """The loop of all calls except `start`."""
         ...
 
     @property
@@ -53,16 +53,16 @@ class Keeper(Protocol):
 
     @property
     def descent(self) -> Subreaper | None:
-        """Where orphans are found, if this process is given them."""
+        """The search for orphans, if this process is their subreaper."""
         ...
 
     @property
     def files(self) -> OutputFiles:
-        """Where output goes."""
+        """The files of outputs."""
         ...
 
     def now(self) -> Instant:
-        """Return the time for stamps."""
+        """Return the current instant."""
         ...
 
     def start(self, order: Order) -> StartedProcess:

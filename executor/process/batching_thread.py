@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 PART = 16
-"""So many are handed over at once. More would keep the first of them waiting for the last."""
+"""The largest batch. In a larger one the first results would wait longer for the last."""
 LOOK_S = 0.02
-"""How often the loop takes what is done of a part that lasts: one that hangs holds up no other."""
+"""How often the loop takes results of an unfinished batch: a call that hangs delays no other's."""
 
 T = TypeVar("T")
 
@@ -25,13 +25,13 @@ class BatchingThread:
     """A thread for blocking work. Constructed on the loop that uses it.
 
     Args:
-        name: Of the thread.
+        name: The name of the thread.
     """
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"rota-{name}")
-        # Any: what a work returns is what its own callback takes, see `ask`.
+        # Any: each call's result has the type that its own callback takes, see `ask`.
         self._asked: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self._done: deque[Callable[[], None]] = deque()
         self._is_busy = False
@@ -39,7 +39,7 @@ class BatchingThread:
     def ask(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
         """Run *work* in the thread, in order, then call *then* with its result on the loop.
 
-        An exception in *work* is raised on the loop, so that no bug goes unnoticed.
+        An exception in *work* is raised on the loop, where it is logged.
         """
         self._asked.append((work, then))
         if not self._is_busy:
@@ -47,7 +47,7 @@ class BatchingThread:
             self._loop.call_soon(self._hand_over)
 
     def close(self) -> None:
-        """End the thread after all work passed to it."""
+        """Drop waiting work; end the thread after the batch that it has."""
         self._asked.clear()
         self._thread.shutdown(wait=False)
 
