@@ -62,24 +62,30 @@ def set_revision_back(world: World, machine: Machine) -> bool:
         return False
     world.is_lost = True
     backup = world.server.state.copy()
-    for _ in range(STEPS):
-        world.server.change(partial(CoordinationState.register, member=member))
+
+    def take_steps(state: CoordinationState) -> None:
+        state.revision += STEPS  # In one step: watches deliver each step with a delay of its own.
+        state.register(member)
+
+    world.server.change(take_steps)
     world.after(SEEN_AFTER, lambda: _go_back(world, backup))
     return True
 
 
 def _go_back(world: World, backup: CoordinationState) -> None:
-    if not world.server.is_up or world.configurations != backup.view().configurations:
-        world.is_lost = False
-        return
-    world.witnesses = {
+    """Set the coordinator back, unless its steps changed more, or are on their way to a node."""
+    seen = {
         each.id: (each.life, each.wiring.context.continuity.revision)
         for each in world.machines.values()
-        if each.wiring is not None
-        and not each.is_paused
-        and each.wiring.context.continuity.revision >= backup.revision + STEPS
-        and world.server.state.revision >= backup.revision + STEPS
+        if each.wiring is not None and not each.is_paused
     }
+    is_seen = all(revision >= backup.revision + STEPS for _, revision in seen.values())
+    are_there = all(each.id in seen for each in world.machines.values() if each.life is not None)
+    is_same = world.configurations == backup.view().configurations
+    if not (is_seen and are_there and is_same and world.server.is_up):
+        world.is_lost = False
+        return
+    world.witnesses = seen
     world.counts["revisions set back"] += 1
     world.excused_until = world.now() + world.plan.timing.session
     world.server.restore(backup)
