@@ -69,7 +69,7 @@ class World:
         self.is_quiet = False
         self.is_rolling = False
         self.is_lost = False
-        self.witnesses: dict[NodeId, tuple[object, int]] = {}
+        self.witnesses: Mapping[NodeId, tuple[object, int]] = {}
         self.backups: deque[CoordinationState] = deque(maxlen=BACKUPS)
         self.excused_until = 0
         self.links = Links(loop, chance, plan)

@@ -8,7 +8,7 @@ from rota.core.vocabulary.shard_configuration import NO_SESSION
 from sim.forgeries import Party, forged
 from sim.protocol.node import Node
 from sim.protocol.plan import MS, TIMING
-from sim.protocol.recovery import recover
+from sim.protocol.recovery import recover, see_missing_nodes
 from sim.protocol.world import World
 
 
@@ -284,6 +284,7 @@ def meet_fault(world: World) -> None:
         return
     kind = world.chance.choice(world.plan.faults)
     node = world.chance.choice(world.nodes)
+    see_missing_nodes(world)
     if ALL[kind](world, node):
         world.count(kind)
         world.note(kind, node.id)

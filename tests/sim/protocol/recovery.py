@@ -1,9 +1,11 @@
 """What an operator does about a coordinator that lost its state: a recovery, by the real plan."""
 
+from itertools import product
+
 from rota.core.errors import Refused
 from rota.core.timing.instants import SECOND
-from rota.node.coordination.coordinator import Cluster, View
-from rota.node.recovery.inventory import Inventory
+from rota.node.coordination.coordinator import Cluster, Member, View
+from rota.node.recovery.inventory import HeldCopy, Inventory
 from rota.node.recovery.plan import Finding, plan_of
 from sim.protocol.checks import Violation
 from sim.protocol.node import SHARD
@@ -67,6 +69,46 @@ def recover(world: World) -> None:
     world.coordination.current = shard.fresh
     world.coordination.history.append(shard.fresh)
     world.checks.see_copies(shard.fresh)
+
+
+def see_missing_nodes(world: World) -> None:
+    """Check what a recovery would find now if nodes were missing: it is sure only if that is safe.
+
+    One node is lost for good, and another one may have an empty disk in the place of its own. The
+    coordinator has nothing.
+
+    Raises:
+        Violation: A recovery would be sure, and lose what was acknowledged.
+    """
+    last = world.checks.last_acknowledged
+    down = [node for node in world.nodes if not node.is_up]
+    if world.is_lost or world.counts["wipe"] or not last or len(down) > 1:
+        return
+    replicas = {node.id: node.replica for node in world.nodes}
+    hashes = hashes_of(lambda node_id, _: replicas[node_id])
+    generation = world.coordination.generation
+    members = {node.id: Member(node_id=node.id, store_id="", address="") for node in world.nodes}
+    view = View(revision=0, configurations={}, lives={}, members=members, cluster=None)
+    told = {
+        node.id: Inventory(lost=generation, shards={SHARD: held(node.replica)})
+        for node in world.nodes
+        if node.is_up
+    }
+    for gone, empty in product(down or world.nodes, [None, *world.nodes]):
+        if gone is empty or (gone.is_up and empty is None):
+            continue
+        answers = {key: each for key, each in told.items() if key != gone.id}
+        if empty is not None:
+            answers[empty.id] = Inventory(lost=generation, shards={SHARD: HeldCopy()})
+        [shard] = plan_of(view, answers, hashes, without=[gone.id], least=world.copies.least).shards
+        if shard.finding is not Finding.RECOVERABLE:
+            continue
+        assert shard.fresh is not None
+        world.count("sure though nodes were missing")
+        lasts = [world.by_id[copy.node_id].replica.copy.tip.index for copy in shard.fresh.sync]
+        if max(lasts) < last:
+            what = f"{gone.id} lost, {empty.id if empty else 'none'} empty"
+            raise Violation(f"R31: a recovery would lose entry {last}: {what}; {shard}")
 
 
 def _has_lost(world: World) -> bool:
