@@ -5,8 +5,8 @@ become children of this process instead of process 1. So any process that left i
 of this process, or descends from one, as soon as the attempt's leader and its group have ended.
 
 The attempt of an orphan is identified by its group or session, else by its environment. An orphan
-that left both and emptied its environment may be of any attempt that ran when it was first seen,
-and is killed with the last of these.
+that left both, and whose environment is empty or cannot be read, may be of any attempt that ran
+when it was first seen, and is killed with the last of these.
 
 The kernel assigns orphans to the *main thread*. Every child of the main thread that did not exist
 when the `Subreaper` was made is taken for an orphan and reaped, so other code in this process
@@ -22,19 +22,25 @@ from contextlib import suppress
 from rota.core.model.attempt import AttemptKey
 from rota.core.timing.instants import Duration
 from rota.executor.kernel.env_marker import STORE_VARIABLE, key_in
+from rota.executor.kernel.environment_reader import EnvironmentReader
 from rota.executor.kernel.pidfd_signals import hold, send, wait_ends
 from rota.executor.kernel.prctl import set_subreaper
 from rota.executor.kernel.process_trees import Group
-from rota.executor.kernel.procfs import children_of, environment_of, status_of
+from rota.executor.kernel.procfs import children_of, status_of
 
 _PART = 4096
 _HELD_MAX = 500  # Descriptors; a larger family takes another round.
 
 
 class Subreaper:
-    """The orphans of attempts; used on one loop."""
+    """The orphans of attempts; used on one loop.
 
-    def __init__(self) -> None:
+    Args:
+        environments: Reads the environments of orphans. The loop waits for it.
+    """
+
+    def __init__(self, environments: EnvironmentReader | None = None) -> None:
+        self._environments = environments or EnvironmentReader()
         set_subreaper(on=True)
         path = f"/proc/self/task/{os.getpid()}/children"
         self._children = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -99,8 +105,8 @@ class Subreaper:
         key = self._running.get(status.group) or self._running.get(status.session)
         if key is not None:
             return frozenset((key,))
-        environment = environment_of(pid)
-        if STORE_VARIABLE in environment:
+        environment = self._environments.read(pid)
+        if environment is not None and STORE_VARIABLE in environment:
             key = key_in(environment)
             return frozenset((key,) if key is not None else ())
         return frozenset(self._running.values())

@@ -14,8 +14,9 @@ import msgspec
 
 from rota.core.model.attempt import ResourceLimits
 from rota.executor.kernel.cgroups import Cgroup
+from rota.executor.kernel.environment_reader import EnvironmentReader
 from rota.executor.kernel.limits import UNLIMITED, Limited, Limiter, stopped
-from rota.executor.kernel.procfs import environment_of, pids
+from rota.executor.kernel.procfs import pids
 from rota.executor.kernel.subreaper import end_descendants
 from rota.executor.launch.spawn import LaunchPlan, NotStartedError, launch
 from rota.executor.python.environment import Environment, variables_of_worker
@@ -136,6 +137,15 @@ def _explain(error: Exception, environment: Environment) -> str:
     return f"{what}: {error.strerror}"
 
 
+_ENVIRONMENTS = EnvironmentReader()
+"""Used in the thread that ends workers."""
+
+
+def _mark_of(pid: int) -> str | None:
+    # A process that cannot be read is left to the guard: the end of the worker is not delayed.
+    return (_ENVIRONMENTS.read(pid) or {}).get(WORKER_VARIABLE)
+
+
 def end_rest(mark: str, cgroup: Cgroup | None) -> bool:
     """Kill what a dead worker has left; return whether its group had run out of memory.
 
@@ -147,7 +157,7 @@ def end_rest(mark: str, cgroup: Cgroup | None) -> bool:
         cgroup: Of the worker; is removed.
     """
     if mark:
-        end_descendants([pid for pid in pids() if environment_of(pid).get(WORKER_VARIABLE) == mark])
+        end_descendants([pid for pid in pids() if _mark_of(pid) == mark])
     if cgroup is None:
         return False
     for _ in range(_ROUNDS_MAX):

@@ -4,11 +4,14 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 import pytest
 
 from contract.executor.executor_host import (
+    EXECUTION_ID,
+    LIMIT_S,
     Host,
     Scenario,
     is_running,
@@ -17,9 +20,10 @@ from contract.executor.executor_host import (
     run_scenario,
     wait_until,
 )
-from rota.core.model.attempt import Outcome, ResourceLimits, Work
+from rota.core.model.attempt import AttemptKey, Outcome, ResourceLimits, Work
 from rota.core.timing.instants import Duration
 from rota.executor.kernel import subreaper
+from rota.executor.kernel.environment_reader import EnvironmentReader
 from rota.executor.kernel.procfs import children_of, status_of
 from rota.executor.kernel.subreaper import Subreaper, end_descendants
 
@@ -208,3 +212,30 @@ def test_spared_child_is_not_waited_for(is_spared: bool) -> None:
     adopted.close()
     # A Popen whose child somebody else has waited for takes it to have succeeded.
     assert child.wait() == (3 if is_spared else 0)
+
+
+def test_an_orphan_that_cannot_be_read_does_not_stop_the_loop() -> None:
+    released, ended = Event(), list[int]()
+    key = AttemptKey(EXECUTION_ID, "task", 1)
+
+    def hang(pid: int) -> dict[str, str]:
+        released.wait(LIMIT_S)
+        ended.append(pid)
+        return {}
+
+    adopted = Subreaper(EnvironmentReader(hang))
+    adopted.tree(os.getppid(), key)
+    orphans = [
+        subprocess.Popen(("sleep", "1000"), start_new_session=True, env={}) for _ in range(10)
+    ]
+    try:
+        found = adopted.orphans_of(key)
+        waited_for = list(ended)
+    finally:
+        released.set()
+        adopted.kill([each.pid for each in orphans]).result(LIMIT_S)
+        adopted.close()
+
+    assert waited_for == []
+    assert sorted(found) == sorted(each.pid for each in orphans)
+    assert [each.wait(LIMIT_S) for each in orphans] == [-9] * 10
