@@ -1,0 +1,1 @@
+"""Suites of clocks and of sources of randomness."""
