@@ -23,15 +23,22 @@ class Network(Protocol):
         ...
 
     def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
-        """Send a message soon; never waits, and never fails."""
+        """Send a message soon; never waits, and never fails.
+
+        A message of more than 128 MiB when encoded is dropped, like any message that is lost.
+        """
         ...
 
 
 class NoNetwork:
-    """The network of a single node."""
+    """The network of a single node: it has no peers, and no message can be sent, of any size."""
 
     peers: Collection[NodeId] = ()
 
     def send(self, receiver: NodeId, shard: ShardId, message: Sent) -> None:
-        """Raise `AssertionError`: a single node sends no messages."""
+        """Refuse the message, whatever its size.
+
+        Raises:
+            AssertionError: Always: a single node has no other copies, so a message is a bug.
+        """
         raise AssertionError(f"shard {shard} sent {message} to {receiver} from a single node")

@@ -19,6 +19,7 @@ from contract.peers.networks import (
     until,
 )
 from rota.core.replication.messages import Fenced
+from rota.node.peers.network import NoNetwork
 
 On = Callable[[Story], None]
 networks = pytest.mark.parametrize("on", [on_real_links, on_simulated_links])
@@ -85,6 +86,16 @@ def test_what_is_sent_during_a_cut_is_lost_and_what_is_sent_after_it_is_not(
         assert numbers(network.heard[B]) == [1, 3]
 
     on(story)
+
+
+@pytest.mark.parametrize("size", [0, 200_000])
+def test_a_single_node_has_no_peers_and_sends_nothing(size: int) -> None:
+    network = NoNetwork()
+
+    with pytest.raises(AssertionError, match=f"shard {SHARD} sent .* to {B} from a single node"):
+        network.send(B, SHARD, an_append(size))
+
+    assert list(network.peers) == []
 
 
 async def unheard(network: Network) -> None:
