@@ -103,8 +103,9 @@ _ALL = (
     MetricDefinition(
         "rota_http_connections_closed_total", _COUNTER, "connections",
         "connections to the API that the node closed: beyond the limit in all or of one address, "
-        "or without a complete request head for 10 s",
-        labels=(Label("reason", ("total", "address", "slow_head")),),
+        "without a complete request head for 10 s, or with responses that clients do not read and "
+        "that take more than 128 MiB together",
+        labels=(Label("reason", ("total", "address", "slow_head", "unread")),),
         see="configuration.md#details",
     ),
     MetricDefinition(

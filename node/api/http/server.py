@@ -3,7 +3,8 @@
 A connection beyond a limit is closed at once, before any byte is read. The head of a request must
 be complete within `HEAD_S` of its first byte, or of the connection's start. Bodies have a timeout
 of their own (`rota.node.api.requests.request_reader`). A client that sends an incomplete request
-and waits therefore occupies a connection for a few seconds only.
+and waits therefore occupies a connection for a few seconds only. A response that its client does
+not read takes memory; `rota.node.api.http.unread_responses` limits it.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from aiohttp import web
 
 from rota.node.api.http.access_log import ACCESS_LOGGER, ACCESS_LOGS, IS_LOGGED
 from rota.node.api.http.refusal_log import REFUSAL_LOGS, RefusalLogs
+from rota.node.api.http.unread_responses import UNREAD_MAX, UnreadResponses
 from rota.node.api.requests.problems import SAME_FOR_ALL, problem, response
 from rota.node.system.background import beside
 from rota.node.system.config import NodeConfig
@@ -55,6 +57,7 @@ class Gate:
         self._addresses: Counter[str] = Counter()
         self._count = 0
         self.refusal_logs = refusal_logs
+        self.unread = UnreadResponses(UNREAD_MAX)
         metrics.gauge("rota_http_connections", lambda: self._count)
 
     def admit(self, address: str) -> bool:
@@ -120,10 +123,23 @@ class Connection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Remove the connection from the counts."""
         self._cancel_head_timer()
+        self._gate.unread.remove(self)
         if self._address is not None:
             self._gate.release(self._address)
             self._address = None
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Count what the client has not read yet."""
+        super().pause_writing()
+        if isinstance(self.transport, asyncio.Transport):
+            unread = self.transport.get_write_buffer_size()
+            self._gate.unread.add(self, unread, self._close_unread)
+
+    def resume_writing(self) -> None:
+        """Count it no longer."""
+        self._gate.unread.remove(self)
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Read; the first byte of a head starts its timeout."""
@@ -147,6 +163,12 @@ class Connection(web.RequestHandler):
         if self._address is not None:
             self._gate.close(self._address, "slow_head")
         self.force_close()
+
+    def _close_unread(self) -> None:
+        if self._address is not None:
+            self._gate.close(self._address, "unread")
+        if isinstance(self.transport, asyncio.Transport):
+            self.transport.abort()
 
     def handle_error(
         self,

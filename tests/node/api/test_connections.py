@@ -2,8 +2,10 @@
 
 import asyncio
 import resource
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,13 @@ import pytest
 
 from rota.node.api.http.refusal_log import RefusalLogs
 from rota.node.api.http.server import Gate
+from rota.node.api.http.unread_responses import UnreadResponses
 from rota.node.runtime.wiring import NodeWiring
 from rota.node.system.clock import SystemClock
 from rota.node.system.config import NodeConfig
 from rota.node.system.metrics import Metrics
 from rota.storage.memory import MemoryStore
-from support.in_process import running_works, serving, until
+from support.in_process import running_works, save, serving, until
 from support.raw_http import connection
 from support.rotad import Rotad
 
@@ -117,6 +120,53 @@ async def test_a_connection_on_which_nothing_comes_is_ended(
 
         async with asyncio.timeout(10):
             assert await reader.read() == b""
+
+
+async def test_responses_that_nobody_reads_take_limited_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.node.api.http.server.UNREAD_MAX", 1 << 20)
+    async with running_works(MemoryStore(), tmp_path) as wiring, serving(wiring) as client:
+        shards = wiring.context.shards
+        await save(shards, "long", command=["x" * 100_000] * 30)
+        host, port = client.url.removeprefix("http://").split(":")
+        request = b"GET /api/v1/jobs/long HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+        def is_closed(count: int) -> bool:
+            counted = f'rota_http_connections_closed_total{{reason="unread"}} {count}.0'
+            return count == 0 or counted in wiring.context.metrics.text().decode()
+
+        with ExitStack() as connections:
+            for number in range(4):
+                caller = connections.enter_context(socket.socket())
+                caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+                caller.connect((host, int(port)))
+                caller.sendall(request)
+                await until(partial(is_closed, number))
+
+            status, job = await client.call("GET", "/api/v1/jobs/long")
+            assert (status, job["name"]) == (200, "long")
+
+
+def test_of_responses_that_nobody_reads_the_oldest_are_dropped() -> None:
+    closed: list[str] = []
+    unread = UnreadResponses(limit=100)
+
+    def add(name: str, byte_count: int) -> None:
+        unread.add(name, byte_count, lambda: closed.append(name))
+
+    add("a", 60)
+    add("b", 40)
+    add("c", 1)
+    assert closed == ["a"]
+
+    unread.remove("b")
+    add("d", 500)
+    assert closed == ["a", "c"]
+
+    unread.remove("d")
+    unread.remove("d")
+    assert unread.byte_count == 0
 
 
 async def test_connections_beyond_the_limits_are_closed_and_others_answered(
