@@ -332,6 +332,7 @@ async def _page(
     last: ExecutionId | None = None
     examined = 0
     pace = Pace()
+    await pace.next_slice()
     for execution in heapq.merge(past(), live(), key=_order, reverse=True):
         await pace.rest()
         if execution.id == last:

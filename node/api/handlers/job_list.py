@@ -105,6 +105,7 @@ async def _page(request: RequestContext, shards: Sequence[Shard]) -> JobList:
     prefix = f"{namespace}/" if namespace is not None else ""
     items: list[JobView] = []
     examined, last, pace = 0, max(CURSOR.of(request), prefix), Pace()
+    await pace.next_slice()
     while True:
         # The states are those after the pause: they may have changed, or be of another primary.
         states = [request.state(shard) for shard in shards]

@@ -1,9 +1,11 @@
 """Pauses in long computations of a handler, so that the event loop serves other work."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
@@ -13,17 +15,55 @@ most."""
 
 
 class Pace:
-    """The pauses of one request: the handler calls `rest` often, and it pauses once a slice."""
+    """The pauses of one request: the handler calls `rest` often, and it pauses once a slice.
+
+    After a pause, a computation waits for those that paused before it: the loop runs one slice in
+    each of its turns, however many requests compute.
+    """
 
     def __init__(self, now: Callable[[], float] = perf_counter) -> None:
         self._now = now
         self._until = now() + SLICE_S
 
     async def rest(self) -> None:
-        """Return to the event loop once, if the slice of `SLICE_S` is used up."""
+        """Wait for the next slice, if the slice of `SLICE_S` is used up."""
         if self._now() >= self._until:
-            await asyncio.sleep(0)
-            self._until = self._now() + SLICE_S
+            await self.next_slice()
+
+    async def next_slice(self) -> None:
+        """Wait for the next slice; a computation that is always long begins with this."""
+        loop = asyncio.get_running_loop()
+        slices = _slices.get(loop)
+        if slices is None:
+            slices = _slices[loop] = _Slices()
+        await slices.wait()
+        self._until = self._now() + SLICE_S
+
+
+class _Slices:
+    """Begins one slice in each turn of an event loop, in the order of the waits."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Wait for a slice."""
+        loop = asyncio.get_running_loop()
+        begin: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(begin)
+        if len(self._waiting) == 1:
+            loop.call_soon(self._begin_next, loop)
+        await begin
+
+    def _begin_next(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._waiting[0].done():  # Else its request was cancelled.
+            self._waiting[0].set_result(None)
+        self._waiting.popleft()
+        if self._waiting:
+            loop.call_soon(self._begin_next, loop)
+
+
+_slices: WeakKeyDictionary[asyncio.AbstractEventLoop, _Slices] = WeakKeyDictionary()
 
 
 async def paced(steps: Generator[None, None, T], pace: Pace | None = None) -> T:
