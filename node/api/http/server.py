@@ -12,6 +12,7 @@ import resource
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import cast
 
 from aiohttp import web
 
@@ -113,8 +114,8 @@ class Connection(web.RequestHandler):
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if peer else ""
         if not self._gate.admit(address):
-            assert isinstance(transport, asyncio.Transport), transport
-            transport.abort()
+            # A cast, because the transports of uvloop are no subclass of asyncio's.
+            cast("asyncio.Transport", transport).abort()
             return
         self._address = address
         super().connection_made(transport)
@@ -132,7 +133,7 @@ class Connection(web.RequestHandler):
     def pause_writing(self) -> None:
         """Count what the client has not read yet."""
         super().pause_writing()
-        if isinstance(self.transport, asyncio.Transport):
+        if self.transport is not None:
             unread = self.transport.get_write_buffer_size()
             self._gate.unread.add(self, unread, self._close_unread)
 
@@ -167,7 +168,7 @@ class Connection(web.RequestHandler):
     def _close_unread(self) -> None:
         if self._address is not None:
             self._gate.close(self._address, "unread")
-        if isinstance(self.transport, asyncio.Transport):
+        if self.transport is not None:
             self.transport.abort()
 
     def handle_error(
