@@ -40,6 +40,14 @@ class _Pending:
     on_delivered: OnDelivered
     is_submitted: bool = False
 
+    def begin_submission(self) -> None:
+        """Note that the commands are submitted to the shard on this node."""
+        self.is_submitted = True
+
+    def end_submission(self) -> None:
+        """Note the reply of the shard on this node."""
+        self.is_submitted = False
+
 
 class Delivery:
     """Deliveries from this node, and commands delivered by other nodes.
@@ -103,7 +111,7 @@ class Delivery:
     def _try(self, pending: _Pending) -> None:
         shard, primary = pending.shard, pending.shard.primary_node
         if shard.is_open:
-            pending.is_submitted = True
+            pending.begin_submission()
             owner = self._fallback_shards if is_fallback_shard(shard.id) else self._shards
             owner.submit_together(shard, pending.commands, partial(self._decided_here, pending))
         elif primary is not None and primary != self._node_id:
@@ -111,7 +119,7 @@ class Delivery:
             self._network.send(primary, shard.id, message)
 
     def _decided_here(self, pending: _Pending, answer: Answer) -> None:
-        pending.is_submitted = False
+        pending.end_submission()
         if not _is_to_be_repeated(answer):
             self._end(pending.number, _refusal(answer))
 
